@@ -20,7 +20,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.measuring import PROJECT, children_cpu_seconds, environment, parser_with, run_suite, show
+from benchmarks.measuring import (
+    PROJECT,
+    children_cpu_seconds,
+    environment,
+    parser_with,
+    run_suite,
+    show,
+)
 from suite.launch.network import free_ports
 from suite.machine.devices import cpu_cores
 from suite.results.logs.all_reduce import bus_bandwidth
@@ -31,7 +38,13 @@ DEVICES = 2
 
 def suite_seconds(size: int, output: Path) -> float:
     """Return the median seconds of the suite's all-reduces of this size."""
-    words = ["workload=allreduce", "profile=synthetic", "timing=steps", "device=cpu", f"gpus={DEVICES}"]
+    words = [
+        "workload=allreduce",
+        "profile=synthetic",
+        "timing=steps",
+        "device=cpu",
+        f"gpus={DEVICES}",
+    ]
     run_suite([*words, f"batch=global:{size}"], output)
     sums = read(next(output.glob("*/run_0/result_0.txt"))).all_reduce
     assert sums is not None
@@ -42,9 +55,13 @@ def bare_seconds(size: int) -> float:
     """Return the median seconds of the plain program's all-reduces of this size."""
     (port,), cores, python = free_ports(1), cpu_cores(), environment("pytorch")
     arguments = [map(str, (rank, DEVICES, port, size, cores[rank])) for rank in range(DEVICES)]
-    commands = [python.command("-m", "benchmarks.bare.allreduce_gloo", *of_rank) for of_rank in arguments]
+    commands = [
+        python.command("-m", "benchmarks.bare.allreduce_gloo", *of_rank) for of_rank in arguments
+    ]
     programs = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=PROJECT, start_new_session=True)
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, cwd=PROJECT, start_new_session=True
+        )
         for command in commands
     ]
     said = [program.communicate()[0] for program in programs]
@@ -62,9 +79,14 @@ def main() -> None:
         for number in range(arguments.rounds):
             suite.append(suite_seconds(arguments.bytes, Path(scratch, str(number))))
             bare.append(bare_seconds(arguments.bytes))
-            print(f"{number}: suite {suite[-1] * 1e3:.2f} bare {bare[-1] * 1e3:.2f} ms", file=sys.stderr)
+            print(
+                f"{number}: suite {suite[-1] * 1e3:.2f} bare {bare[-1] * 1e3:.2f} ms",
+                file=sys.stderr,
+            )
     medians = [statistics.median(times) for times in (suite, bare)]
-    rates = [round(bus_bandwidth(arguments.bytes, seconds, DEVICES) / 1e9, 4) for seconds in medians]
+    rates = [
+        round(bus_bandwidth(arguments.bytes, seconds, DEVICES) / 1e9, 4) for seconds in medians
+    ]
     show(
         "allreduce",
         bytes=arguments.bytes, devices=DEVICES, rounds=arguments.rounds,

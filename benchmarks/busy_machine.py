@@ -67,7 +67,9 @@ def machine(state: str, cores: Sequence[int]) -> Iterator[subprocess.Popen[bytes
     if state == "idle":
         yield None
         return
-    hog = subprocess.Popen(["taskset", "-c", ",".join(map(str, cores)), *HOG], preexec_fn=die_with_parent)
+    hog = subprocess.Popen(
+        ["taskset", "-c", ",".join(map(str, cores)), *HOG], preexec_fn=die_with_parent
+    )
     time.sleep(SETTLE_SECONDS)
     try:
         yield hog
@@ -92,26 +94,52 @@ def planned(words: Sequence[str], folder: Path) -> dict[str, str]:
     run = job.run(0, False)
     run.write(folder / "run.json")
     cluster = create_rendezvous(hosts_of(run))
-    (worker,) = registry.load_framework(run.settings.framework).commands(run, "run.json", cluster, cluster.hosts[0])
+    (worker,) = registry.load_framework(run.settings.framework).commands(
+        run, "run.json", cluster, cluster.hosts[0]
+    )
     return dict(worker.env)
 
 
 def contender(
-    policy: str, arguments: argparse.Namespace, workload: str, framework: str, cores: Sequence[int], folder: Path
+    policy: str,
+    arguments: argparse.Namespace,
+    workload: str,
+    framework: str,
+    cores: Sequence[int],
+    folder: Path,
 ) -> Contender:
     """Start the process that trains under a policy."""
     folder.mkdir(parents=True)
-    words = [f"workload={workload}", f"framework={framework}", "profile=demo", "device=cpu", "seed=1"]
+    words = [
+        f"workload={workload}",
+        f"framework={framework}",
+        "profile=demo",
+        "device=cpu",
+        "seed=1",
+    ]
     words += [f"cpu.cores_per_device={arguments.cores}"]
     mine = policy_variables(policy)
     # Another way of waiting is compared at one thread for each core; how many the suite takes is part of its own way.
-    env = planned([*words, *([f"cpu.threads_per_device={arguments.cores}"] if mine else [])], folder)
+    env = planned(
+        [*words, *([f"cpu.threads_per_device={arguments.cores}"] if mine else [])], folder
+    )
     if mine:
-        env = {name: value for name, value in env.items() if "WAIT" not in name and "SPIN" not in name}
+        env = {
+            name: value for name, value in env.items() if "WAIT" not in name and "SPIN" not in name
+        }
     pairs = {**env, **mine, "PYTHONPATH": with_yaml(), "TF_CPP_MIN_LOG_LEVEL": "2"}
-    step = ["-m", "benchmarks.busy_machine", "--run", str(folder / "run.json"), "--seconds", str(arguments.seconds)]
+    step = [
+        "-m",
+        "benchmarks.busy_machine",
+        "--run",
+        str(folder / "run.json"),
+        "--seconds",
+        str(arguments.seconds),
+    ]
     command = environment(framework).command(*step)
-    return Contender(["env", *(f"{name}={value}" for name, value in pairs.items()), *command], cores)
+    return Contender(
+        ["env", *(f"{name}={value}" for name, value in pairs.items()), *command], cores
+    )
 
 
 def train(path: Path, seconds: float) -> None:
@@ -160,18 +188,24 @@ def measured(one: Contender, cores: Sequence[int], hog: subprocess.Popen[bytes] 
 def figures(samples: dict[str, list[Sample]]) -> dict[str, object]:
     """Return medians over the quieter half of the rounds."""
     quiet = {state: sorted(rounds)[: (len(rounds) + 1) // 2] for state, rounds in samples.items()}
-    rates = {state: statistics.median(rate for _, rate in rounds) for state, rounds in quiet.items()}
+    rates = {
+        state: statistics.median(rate for _, rate in rounds) for state, rounds in quiet.items()
+    }
     ratio = rates["busy"] / rates["idle"]
     return {
         "samples_per_second": {state: round(rate, 1) for state, rate in rates.items()},
         "busy_over_idle": round(ratio, 3),
         "met": ratio >= GOAL,
         "others_share": round(max(share for rounds in quiet.values() for share, _ in rounds), 3),
-        "rounds": {state: [round(rate, 1) for _, rate in rounds] for state, rounds in samples.items()},
+        "rounds": {
+            state: [round(rate, 1) for _, rate in rounds] for state, rounds in samples.items()
+        },
     }
 
 
-def compare(workload: str, framework: str, arguments: argparse.Namespace, scratch: Path) -> Iterator[dict[str, object]]:
+def compare(
+    workload: str, framework: str, arguments: argparse.Namespace, scratch: Path
+) -> Iterator[dict[str, object]]:
     """Measure all policies for one workload in one framework."""
     names = ["suite"] if framework == "tensorflow" else arguments.policies.split(",")
     cores = sorted(os.sched_getaffinity(0))[: arguments.cores]

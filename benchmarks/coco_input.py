@@ -94,14 +94,25 @@ def anchor_milliseconds() -> dict[str, float]:
 def measure(folder: Path, args: argparse.Namespace) -> dict[str, object]:
     """Return the figures of all contenders."""
     seconds = str(args.seconds)
-    mine = [sys.executable, "-m", "benchmarks.coco_input", "--workload", args.workload, "--pipeline"]
+    mine = [
+        sys.executable,
+        "-m",
+        "benchmarks.coco_input",
+        "--workload",
+        args.workload,
+        "--pipeline",
+    ]
     bare = [args.python, "-m", "benchmarks.bare.coco_input", args.workload]
     commands = {decode: [*mine, decode, str(folder / "prepared"), seconds] for decode in DECODE}
     commands |= {kind: [*bare, kind, str(folder), seconds] for kind in LOADERS}
     rates = alternate(commands, {min(os.sched_getaffinity(0))}, args.rounds)
     found = [medians(rates, clock) for clock in (0, 1)]
     ratios, of_cpu = (
-        {f"{decode}_to_{kind}": round(of[decode] / of[kind], 2) for decode in DECODE for kind in LOADERS}
+        {
+            f"{decode}_to_{kind}": round(of[decode] / of[kind], 2)
+            for decode in DECODE
+            for kind in LOADERS
+        }
         for of in found
     )
     return {
@@ -111,13 +122,18 @@ def measure(folder: Path, args: argparse.Namespace) -> dict[str, object]:
         "ratios": ratios,
         "ratios_of_cpu_time": of_cpu,
         "target": TARGET,
-        "met": {decode: min(ratios[f"{decode}_to_{kind}"] for kind in LOADERS) >= TARGET for decode in DECODE},
+        "met": {
+            decode: min(ratios[f"{decode}_to_{kind}"] for kind in LOADERS) >= TARGET
+            for decode in DECODE
+        },
     }
 
 
 def main() -> None:
     """Write the images, measure, print."""
-    parser = parser_with(__doc__, python=sys.executable, images=256, rounds=9, seconds=2.0, quality=94)
+    parser = parser_with(
+        __doc__, python=sys.executable, images=256, rounds=9, seconds=2.0, quality=94
+    )
     parser.add_argument("--workload", default="ssd", choices=sorted(BATCHES))
     parser.add_argument("--pipeline", nargs=3, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -133,10 +149,21 @@ def main() -> None:
         found = measure(folder, args)
     if args.workload == "maskrcnn":
         milliseconds = anchor_milliseconds()
-        found |= {"anchors_ms_by_objects": milliseconds, "anchors_ms_target_of_20": ANCHORS_MILLISECONDS}
+        found |= {
+            "anchors_ms_by_objects": milliseconds,
+            "anchors_ms_target_of_20": ANCHORS_MILLISECONDS,
+        }
         found["anchors_met"] = milliseconds["20"] <= ANCHORS_MILLISECONDS
-    known = {"workload": args.workload, "file_bytes_mean": bytes_mean, "pixels": [COCO_HEIGHT, COCO_WIDTH]}
-    known |= {"opencv": cv2.__version__, "pillow": PIL.__version__, "crops_while_decoding": turbo.library() is not None}
+    known = {
+        "workload": args.workload,
+        "file_bytes_mean": bytes_mean,
+        "pixels": [COCO_HEIGHT, COCO_WIDTH],
+    }
+    known |= {
+        "opencv": cv2.__version__,
+        "pillow": PIL.__version__,
+        "crops_while_decoding": turbo.library() is not None,
+    }
     show("coco_input", 1, **known, **found)
 
 

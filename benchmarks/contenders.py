@@ -31,7 +31,9 @@ class Contender:
     def __init__(self, command: Sequence[str], cores: Collection[int]) -> None:
         pipe = subprocess.PIPE
         taskset = ["taskset", "-c", ",".join(map(str, sorted(cores)))]
-        self.process = subprocess.Popen([*taskset, *command], stdin=pipe, stdout=pipe, text=True, cwd=PROJECT)
+        self.process = subprocess.Popen(
+            [*taskset, *command], stdin=pipe, stdout=pipe, text=True, cwd=PROJECT
+        )
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.stdin, self.stdout = self.process.stdin, self.process.stdout
@@ -52,7 +54,10 @@ class Contender:
 
 
 def alternate(
-    commands: Mapping[str, Sequence[str]], cores: Collection[int], rounds: int, refilling: Collection[str] = ()
+    commands: Mapping[str, Sequence[str]],
+    cores: Collection[int],
+    rounds: int,
+    refilling: Collection[str] = (),
 ) -> Rates:
     """Return the rates of all contenders in every round. A pause follows each contender in `refilling`."""
     contenders = {name: Contender(command, cores) for name, command in commands.items()}
@@ -74,7 +79,10 @@ def answer_rounds(work: Callable[[float], int], seconds: float) -> None:
         work(WARM_UP_SECONDS)
         start, cpu = time.perf_counter(), time.process_time()
         done = work(seconds)
-        print(json.dumps([done / (time.perf_counter() - start), done / (time.process_time() - cpu)]), flush=True)
+        print(
+            json.dumps([done / (time.perf_counter() - start), done / (time.process_time() - cpu)]),
+            flush=True,
+        )
     os._exit(0)
 
 
@@ -94,7 +102,9 @@ def answer_pipeline(data: Any, seconds: float) -> None:
 
 def medians(rates: Rates, clock: int) -> dict[str, float]:
     """Return medians over all rounds, per second of time (`clock` 0) or of processor time (`clock` 1)."""
-    return {name: statistics.median(rate[clock] for rate in rounds) for name, rounds in rates.items()}
+    return {
+        name: statistics.median(rate[clock] for rate in rounds) for name, rounds in rates.items()
+    }
 
 
 def rounded(rates: Mapping[str, float]) -> dict[str, int]:

@@ -66,7 +66,9 @@ def anew(trainer: Any) -> Any:
             source, lengths = batch.arrays["source"], batch.arrays["source_length"]
             rows = Rows.of(lengths, source.shape[1], device)
             words = torch.from_numpy(source[rows.sequence, rows.position]).long()
-            memory = rows.padded(model.encode(model.placed(model.embed(words), rows, "source", None), rows, None))
+            memory = rows.padded(
+                model.encode(model.placed(model.embed(words), rows, "source", None), rows, None)
+            )
             of_all = Rows.of(np.repeat(lengths, width), source.shape[1], device)
             return of_all, of_all.packed(memory.repeat_interleave(width, 0)), None
 
@@ -78,11 +80,17 @@ def anew(trainer: Any) -> Any:
             x = model.placed(model.embed(said.flatten()), rows, "target", None)
             for name, layer in model.layers("decoder"):
                 x = model.attended(x, layer.self_attention, f"{name}/self", rows, rows, None, None)
-                x = model.attended(x, layer.cross_attention, f"{name}/cross", rows, others, memory, None)
+                x = model.attended(
+                    x, layer.cross_attention, f"{name}/cross", rows, others, memory, None
+                )
                 x = model.fed_forward(x, layer, name, rows, None)
             scores = model.classify(rows.padded(x)[:, -1]).log_softmax(-1)
             best = scores.topk(2 * width)
-            return Candidates(best.values.numpy(), best.indices.int().numpy()), (others, memory, said)
+            return Candidates(best.values.numpy(), best.indices.int().numpy()), (
+                others,
+                memory,
+                said,
+            )
 
     return Anew()
 
@@ -101,10 +109,19 @@ def chosen(made: Any, count: int, batches: int) -> list[Batch]:
         start = starts[(2 * number + 1) * len(starts) // (2 * batches)]
         mine = every[start : start + count]
         edge = next(one for one in made.batching.evaluation_edges if one >= mine.max())
-        words = np.random.default_rng(number).integers(4, made.vocabulary_size, (count, edge)).astype(np.int32)
+        words = (
+            np.random.default_rng(number)
+            .integers(4, made.vocabulary_size, (count, edge))
+            .astype(np.int32)
+        )
         words[np.arange(count), mine - 1] = made.end
         source = np.where(np.arange(edge) < mine[:, None], words, 0).astype(np.int32)
-        arrays = {"source": source, "source_length": mine, "number": np.arange(count), "valid": np.ones(count, bool)}
+        arrays = {
+            "source": source,
+            "source_length": mine,
+            "number": np.arange(count),
+            "valid": np.ones(count, bool),
+        }
         found.append(Batch(arrays, float(count), float(count), count))
     return found
 
@@ -119,13 +136,17 @@ def decoded(made: Any, decoder: Any, batches: list[Batch]) -> tuple[Figures, lis
         outputs = [made.translated(timed, batch) for batch in batches]
         seconds, cpu = time.perf_counter() - begin, time.process_time() - used
     tokens = sum(int(one["token_count"].sum()) for one in outputs)
-    share = (lengths() + MORE).sum() / sum((batch.arrays["source_length"] + MORE).sum() for batch in batches)
+    share = (lengths() + MORE).sum() / sum(
+        (batch.arrays["source_length"] + MORE).sum() for batch in batches
+    )
     figures = {
         "tokens": tokens, "tokens_per_second": tokens / seconds, "tokens_per_cpu_second": tokens / cpu,
         "host_share": 1 - timed.seconds / cpu, "cpu_seconds_extrapolated": cpu * share,
         "seconds_extrapolated": seconds * share,
     }  # fmt: skip
-    return {name: round(float(value), 3) for name, value in figures.items()}, [one["tokens"] for one in outputs]
+    return {name: round(float(value), 3) for name, value in figures.items()}, [
+        one["tokens"] for one in outputs
+    ]
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
@@ -146,7 +167,9 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         cached, said = decoded(made, Search(trainer), batches)
         plain, same = decoded(made, anew(trainer), batches)
         equal = np.mean([np.array_equal(one, other) for one, other in zip(said, same, strict=True)])
-        gain = {"cache_gain_cpu": plain["cpu_seconds_extrapolated"] / cached["cpu_seconds_extrapolated"]}
+        gain = {
+            "cache_gain_cpu": plain["cpu_seconds_extrapolated"] / cached["cpu_seconds_extrapolated"]
+        }
         found = {"suite": {**cached, **gain, "batches_equal_to_anew": float(equal)}, "anew": plain}
     trainer.close()
     return found
@@ -162,10 +185,17 @@ def main() -> None:
     if args.worker:
         print(json.dumps(measure(args)))
         return
-    told = {name: getattr(args, name) for name in ("size", "sentences", "batches", "cores", "linear")}
-    words = ["benchmarks.decoding", *(word for name, value in told.items() for word in (f"--{name}", value))]
+    told = {
+        name: getattr(args, name) for name in ("size", "sentences", "batches", "cores", "linear")
+    }
+    words = [
+        "benchmarks.decoding",
+        *(word for name, value in told.items() for word in (f"--{name}", value)),
+    ]
     names = args.workloads.split(",")
-    results = {name: in_environment("pytorch", [*words, "--worker", name], args.cores) for name in names}
+    results = {
+        name: in_environment("pytorch", [*words, "--worker", name], args.cores) for name in names
+    }
     show("decoding", args.cores, **told, results=results)
 
 

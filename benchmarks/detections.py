@@ -80,7 +80,9 @@ def outputs(kind: str, random: np.random.Generator, workload: SSD, found: Truth)
     if kind == "undecided":
         logits *= np.float32(0.3)
         logits[:, 0] += 4
-        logits[:, 1 : 1 + CLASSES // 10] += np.linspace(1.5, 2.5, CLASSES // 10, dtype=np.float32)[:, None]
+        logits[:, 1 : 1 + CLASSES // 10] += np.linspace(1.5, 2.5, CLASSES // 10, dtype=np.float32)[
+            :, None
+        ]
         return {"logits": logits, "offsets": offsets * np.float32(0.5)}
     wanted, label = boxes.targets(*found, workload.priors)
     logits[:, 0] += 9
@@ -89,9 +91,11 @@ def outputs(kind: str, random: np.random.Generator, workload: SSD, found: Truth)
     logits[image, label[image, prior], prior] += certainty
     logits[image, random.integers(1, CLASSES + 1, len(image)), prior] += certainty - 2
     for _ in range(FALSE_ALARMS):
-        logits[image, random.integers(1, CLASSES + 1, len(image)), random.integers(0, of_priors, len(image))] += (
-            certainty
-        )
+        logits[
+            image,
+            random.integers(1, CLASSES + 1, len(image)),
+            random.integers(0, of_priors, len(image)),
+        ] += certainty
     return {"logits": logits, "offsets": wanted + offsets * np.float32(0.5)}
 
 
@@ -103,7 +107,9 @@ def of_images(truth: Truth, number: Array) -> Truth:
     return box[some], label[some], ends[number] - start
 
 
-def batches(size: int, images: int, make: Callable[[Array], Outputs]) -> Iterator[tuple[Batch, Outputs]]:
+def batches(
+    size: int, images: int, make: Callable[[Array], Outputs]
+) -> Iterator[tuple[Batch, Outputs]]:
     """Yield evaluation batches of `size` images with the arrays from `make`. The last batch is padded."""
     for first in range(0, images, size):
         number = np.minimum(np.arange(first, first + size), images - 1)
@@ -121,7 +127,9 @@ def measure(workload: SSD, kind: str, images: int, truth: Truth) -> tuple[dict[s
     """Return figures of decoding and suppression for all images, and the detections."""
     seconds = cpu_seconds = 0.0
     candidates, parts, random = [], [], np.random.default_rng(1)
-    for batch, made in batches(BATCH, images, lambda n: outputs(kind, random, workload, of_images(truth, n))):
+    for batch, made in batches(
+        BATCH, images, lambda n: outputs(kind, random, workload, of_images(truth, n))
+    ):
         candidates.append(passing(made["logits"][batch.arrays["valid"]][:2]))
         begin, cpu = time.perf_counter(), time.process_time()
         parts.append(workload.eval_batch_metrics(batch, made))
@@ -142,7 +150,10 @@ def measure(workload: SSD, kind: str, images: int, truth: Truth) -> tuple[dict[s
 def passing(logits: Array) -> float:
     """Return the mean number of scores above the minimum per image (b, 81, P), computed with a plain softmax."""
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return float(np.count_nonzero((powers / powers.sum(axis=1, keepdims=True))[:, 1:] > SCORE_MINIMUM) / len(logits))
+    return float(
+        np.count_nonzero((powers / powers.sum(axis=1, keepdims=True))[:, 1:] > SCORE_MINIMUM)
+        / len(logits)
+    )
 
 
 def ground_truth(truth: Truth, images: int) -> dict[str, Any]:
@@ -172,7 +183,9 @@ def by_evaluator(figures: Callable[[str], dict[str, Any]], *values: str) -> dict
     for evaluator in found:
         if importlib.util.find_spec(evaluator.replace("-", "_")) is not None:
             found[evaluator] = figures(evaluator)
-    different = {tuple(one[name] for name in values) for one in found.values() if isinstance(one, dict)}
+    different = {
+        tuple(one[name] for name in values) for one in found.values() if isinstance(one, dict)
+    }
     assert len(different) == 1, f"the evaluators differ: {found}"
     return found
 
@@ -195,10 +208,15 @@ def scored(truth: dict[str, Any], found: Outputs) -> dict[str, Any]:
 
 def blobs(random: np.random.Generator, count: int) -> npt.NDArray[np.float32]:
     """Return probabilities (count, 28, 28): ellipses with noisy edges."""
-    y, x = (np.arange(SIDE) + 0.5 - SIDE / 2)[:, None] / (SIDE / 2), (np.arange(SIDE) + 0.5 - SIDE / 2) / (SIDE / 2)
+    y, x = (
+        (np.arange(SIDE) + 0.5 - SIDE / 2)[:, None] / (SIDE / 2),
+        (np.arange(SIDE) + 0.5 - SIDE / 2) / (SIDE / 2),
+    )
     radius = random.uniform(0.7, 1.1, (count, 2, 1, 1))
     distance = (y / radius[:, 0]) ** 2 + (x / radius[:, 1]) ** 2
-    return (1 / (1 + np.exp(6 * (distance - 1) + random.normal(0, 0.7, distance.shape)))).astype(np.float32)
+    return (1 / (1 + np.exp(6 * (distance - 1) + random.normal(0, 0.7, distance.shape)))).astype(
+        np.float32
+    )
 
 
 def masks(random: np.random.Generator, truth: Truth, number: Array) -> Outputs:
@@ -214,10 +232,16 @@ def masks(random: np.random.Generator, truth: Truth, number: Array) -> Outputs:
     for slot, image in enumerate(number):
         start = ends[image - 1] if image else 0
         chosen = random.integers(start, ends[image], DETECTIONS)
-        shift = random.normal(0, 0.1, (DETECTIONS, 4)) * np.tile(pixels[chosen, 2:] - pixels[chosen, :2], 2)
-        found["box"][slot, :DETECTIONS] = np.sort((pixels[chosen] + shift).reshape(-1, 2, 2), axis=1).reshape(-1, 4)
+        shift = random.normal(0, 0.1, (DETECTIONS, 4)) * np.tile(
+            pixels[chosen, 2:] - pixels[chosen, :2], 2
+        )
+        found["box"][slot, :DETECTIONS] = np.sort(
+            (pixels[chosen] + shift).reshape(-1, 2, 2), axis=1
+        ).reshape(-1, 4)
         wrong = random.random(DETECTIONS) < 0.3
-        found["label"][slot, :DETECTIONS] = np.where(wrong, random.integers(1, CLASSES + 1, DETECTIONS), label[chosen])
+        found["label"][slot, :DETECTIONS] = np.where(
+            wrong, random.integers(1, CLASSES + 1, DETECTIONS), label[chosen]
+        )
         found["score"][slot, :DETECTIONS] = np.sort(random.uniform(0.05, 1, DETECTIONS))[::-1]
         found["mask"][slot, :DETECTIONS] = blobs(random, DETECTIONS)
     return found
@@ -236,7 +260,11 @@ def pasted(truth: Truth, images: int) -> tuple[dict[str, Any], Outputs]:
             cpu_seconds += time.process_time() - cpu
     found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     assert len(found["seen"]) == images
-    spent = {"seconds": round(seconds, 2), "cpu_seconds": round(cpu_seconds, 2), "threads": MaskRCNN.measure_threads}
+    spent = {
+        "seconds": round(seconds, 2),
+        "cpu_seconds": round(cpu_seconds, 2),
+        "threads": MaskRCNN.measure_threads,
+    }
     return {**spent, "detections": len(found["score"])}, found
 
 
@@ -247,8 +275,15 @@ def true_masks(truth: Truth) -> list[bytes]:
     pixels = truth[0].astype(np.float64) * np.array([WIDTH, HEIGHT] * 2)
     found = []
     for left, top, right, bottom in pixels.tolist():
-        points = np.array([left + right, top + bottom]) / 2 + circle * np.array([right - left, bottom - top]) / 2
-        found.append(bytes(tool.merge(tool.frPyObjects([points.reshape(-1).tolist()], HEIGHT, WIDTH))["counts"]))
+        points = (
+            np.array([left + right, top + bottom]) / 2
+            + circle * np.array([right - left, bottom - top]) / 2
+        )
+        found.append(
+            bytes(
+                tool.merge(tool.frPyObjects([points.reshape(-1).tolist()], HEIGHT, WIDTH))["counts"]
+            )
+        )
     return found
 
 
@@ -262,9 +297,14 @@ def masks_scored(truth: dict[str, Any], of_truth: list[bytes], found: Outputs) -
         times = [time.perf_counter()]
         boxes = average_precision.average_precision(truth, rows, evaluator)
         times.append(time.perf_counter())
-        segments = average_precision.mask_average_precision(truth, of_truth, rows, sizes, encoded, evaluator)
+        segments = average_precision.mask_average_precision(
+            truth, of_truth, rows, sizes, encoded, evaluator
+        )
         times.append(time.perf_counter())
-        seconds = {name: round(value, 2) for name, value in zip(("BBOX", "SEGM"), np.diff(times).tolist(), strict=True)}
+        seconds = {
+            name: round(value, 2)
+            for name, value in zip(("BBOX", "SEGM"), np.diff(times).tolist(), strict=True)
+        }
         return {"BBOX": boxes, "SEGM": segments, "seconds": seconds}
 
     return by_evaluator(figures, "BBOX", "SEGM")
@@ -303,7 +343,12 @@ def ssd(images: int, kinds: list[str], cores: int) -> dict[str, Any]:
         if kind == "trained":
             precision = scored(ground_truth(truth, images + WITHOUT_OBJECTS), found)
             print(f"AP: {precision}", file=sys.stderr)
-    sizes = {"threads": 1, "priors": len(workload.priors), "classes": CLASSES + 1, "target_seconds": TARGET_SECONDS}
+    sizes = {
+        "threads": 1,
+        "priors": len(workload.priors),
+        "classes": CLASSES + 1,
+        "target_seconds": TARGET_SECONDS,
+    }
     return {**sizes, "results": results, "average_precision": precision}
 
 
@@ -317,7 +362,12 @@ def main() -> None:
     known = {"outputs": "synthetic", "numpy": np.__version__}
     if args.workload == "maskrcnn":
         return show("detections maskrcnn", args.cores, **known, **maskrcnn(args.images or 5_000))
-    show("detections", args.cores, **known, **ssd(args.images or 4_952, args.kinds.split(","), args.cores))
+    show(
+        "detections",
+        args.cores,
+        **known,
+        **ssd(args.images or 4_952, args.kinds.split(","), args.cores),
+    )
 
 
 if __name__ == "__main__":

@@ -21,7 +21,11 @@ from workloads.gnmt.workload import GNMT
 def products(layers: Any, batch: int, length: int) -> list[Case]:
     """Return the matrix products of a forward pass, without attention's scores and contexts, which involve no weights."""
     sizes = network.shapes(layers)
-    matrices = [(name, shape) for name, shape in sizes.items() if len(shape) == 2 and not name.startswith("embedding")]
+    matrices = [
+        (name, shape)
+        for name, shape in sizes.items()
+        if len(shape) == 2 and not name.startswith("embedding")
+    ]
     return [(batch * length, shape[1], shape[0]) for _, shape in matrices]
 
 
@@ -32,7 +36,11 @@ KIND = Kind(
     changed=lambda length: {"max_sequence_length": length, "buckets": 1},
     tokens=False,
     products=products,
-    others={"pytorch": ("bare", "bare_onednn"), "tensorflow": ("bare", "bare_keras"), "mxnet": ("bare",)},
+    others={
+        "pytorch": ("bare", "bare_onednn"),
+        "tensorflow": ("bare", "bare_keras"),
+        "mxnet": ("bare",),
+    },
 )
 
 if __name__ == "__main__":

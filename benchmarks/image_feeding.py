@@ -36,13 +36,21 @@ def prepared(workload: str, scratch: Path) -> Path:
     return scratch / name
 
 
-def measure(args: argparse.Namespace, framework: str, precision: str, data: Path) -> dict[str, object]:
+def measure(
+    args: argparse.Namespace, framework: str, precision: str, data: Path
+) -> dict[str, object]:
     """Return the rates of all rounds and their median share. The two processes swap their order in each round."""
 
     def run(name: str) -> dict[str, float]:
-        return image_step.run(args, framework, precision, "suite", str(data) if name == "fed" else "")
+        return image_step.run(
+            args, framework, precision, "suite", str(data) if name == "fed" else ""
+        )
 
-    return summary(**in_turns(["synthetic", "fed"], args.rounds, run, "images_per_second", f"{framework} {precision}"))
+    return summary(
+        **in_turns(
+            ["synthetic", "fed"], args.rounds, run, "images_per_second", f"{framework} {precision}"
+        )
+    )
 
 
 def summary(synthetic: list[dict[str, float]], fed: list[dict[str, float]]) -> dict[str, object]:
@@ -55,7 +63,10 @@ def summary(synthetic: list[dict[str, float]], fed: list[dict[str, float]]) -> d
         "synthetic_images_per_second": round(training, 2),
         "fed_images_per_second": round(statistics.median(rates[1]), 2),
         "pipeline_alone_images_per_second": round(pipeline, 1),
-        "rounds": {name: [round(rate, 2) for rate in of] for name, of in zip(("synthetic", "fed"), rates, strict=True)},
+        "rounds": {
+            name: [round(rate, 2) for rate in of]
+            for name, of in zip(("synthetic", "fed"), rates, strict=True)
+        },
         "data_wait_share": round(statistics.median(one["data_wait_share"] for one in fed), 4),
         "share": round(share, 3),
         "met": share >= TARGET if pipeline > training else None,

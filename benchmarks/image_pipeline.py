@@ -60,19 +60,28 @@ def pipeline(decode: str, folder: str, seconds: float) -> None:
         options={"decode": decode},
     )  # fmt: skip
     answer_pipeline(
-        ImageNetData(settings, IMAGENET.read(Path(folder)), WorkerContext(0, 1, range(1), 1, ("cpu",)), 0), seconds
+        ImageNetData(
+            settings, IMAGENET.read(Path(folder)), WorkerContext(0, 1, range(1), 1, ("cpu",)), 0
+        ),
+        seconds,
     )
 
 
-def commands(folder: Path, prepared: Path, seconds: float, python: str, cores: int) -> dict[str, list[str]]:
+def commands(
+    folder: Path, prepared: Path, seconds: float, python: str, cores: int
+) -> dict[str, list[str]]:
     """Map the name of every contender to its command."""
     listing, bare = folder / "files.txt", ("-m", "benchmarks.bare.image_loader")
     mine = [sys.executable, "-m", "benchmarks.image_pipeline", "--pipeline"]
     found = {decode: [*mine, decode, str(prepared), str(seconds)] for decode in DECODES}
-    found |= {kind: [sys.executable, *bare, kind, str(listing), str(seconds), str(cores)] for kind in BARE}
+    found |= {
+        kind: [sys.executable, *bare, kind, str(listing), str(seconds), str(cores)] for kind in BARE
+    }
     if python:
         workers = "0" if cores == 1 else str(cores)
-        found |= {kind: [python, *bare, kind, str(listing), str(seconds), workers] for kind in LOADERS}
+        found |= {
+            kind: [python, *bare, kind, str(listing), str(seconds), workers] for kind in LOADERS
+        }
     return found
 
 
@@ -105,7 +114,9 @@ def report(rates: dict[str, Rates], bytes_mean: int) -> dict[str, object]:
     cpu_two = {name: rate for name, rate in cpu_two.items() if name not in LOADERS}
     ratios = ratios_of(one, two)
     chosen = [name for name in ratios if "on_two" not in name and "limit" not in name]
-    targets = {name: next(value for end, value in TARGETS.items() if end in name) for name in chosen}
+    targets = {
+        name: next(value for end, value in TARGETS.items() if end in name) for name in chosen
+    }
     return {
         "file_bytes_mean": bytes_mean,
         "pixels": [HEIGHT, WIDTH],
@@ -114,7 +125,10 @@ def report(rates: dict[str, Rates], bytes_mean: int) -> dict[str, object]:
         "crops_while_decoding": turbo.library() is not None,
         "images_per_second": {"one_core": rounded(one), "two_cores": rounded(two)},
         "images_per_second_of_cpu_time": {"one_core": rounded(cpu), "two_cores": rounded(cpu_two)},
-        "rounds": {w: {n: [round(r[0]) for r in rounds] for n, rounds in found.items()} for w, found in rates.items()},
+        "rounds": {
+            w: {n: [round(r[0]) for r in rounds] for n, rounds in found.items()}
+            for w, found in rates.items()
+        },
         "ratios": ratios,
         "ratios_of_cpu_time": ratios_of(cpu, {}),
         "targets": targets,

@@ -27,16 +27,33 @@ import argparse
 import statistics
 from collections.abc import Callable
 
-from benchmarks.measuring import FRAMEWORKS, MALLOC_TUNABLES, in_environment, in_turns, median_ratio, parser_with, show
+from benchmarks.measuring import (
+    FRAMEWORKS,
+    MALLOC_TUNABLES,
+    in_environment,
+    in_turns,
+    median_ratio,
+    parser_with,
+    show,
+)
 from workloads.zoo.stock import STOCK as ZOO_STOCK
 
 BATCHES = {"resnet50": 32, "ssd": 8, "zoo:vgg16": 8, "zoo:inception_v3": 16, "zoo:resnet50": 32}
 """Images of a step. SSD: 8 images take two cores about as long as 32 of ResNet-50; 32 would take four times as long."""
-IMAGE_SIZES = {"resnet50": 224, "ssd": 300, "zoo:vgg16": 224, "zoo:inception_v3": 299, "zoo:resnet50": 224}
+IMAGE_SIZES = {
+    "resnet50": 224,
+    "ssd": 300,
+    "zoo:vgg16": 224,
+    "zoo:inception_v3": 299,
+    "zoo:resnet50": 224,
+}
 STOCK = {
     "pytorch": {"stock": "torchvision resnet50: stride on the 3x3, as here"},
     "tensorflow": {"stock": "Keras applications ResNet50: stride on the 1x1, biases"},
-    "mxnet": {"stock": "zoo resnet50_v1: stride on the 1x1", "stock_v2": "zoo resnet50_v2: stride on the 3x3, as here"},
+    "mxnet": {
+        "stock": "zoo resnet50_v1: stride on the 1x1",
+        "stock_v2": "zoo resnet50_v2: stride on the 3x3, as here",
+    },
 }
 """Framework to its own ResNet-50 models. SSD on a ResNet-34 trunk is in none of them."""
 
@@ -47,19 +64,31 @@ def models(workload: str, framework: str) -> dict[str, str]:
     if kind == "zoo":
         same = {"stock": "the framework's own network in the suite's trainer"}
         other = STOCK[framework] if model == "resnet50" else {}
-        return {"suite": "this suite's list of layers", **(same if model in ZOO_STOCK[framework] else other)}
+        return {
+            "suite": "this suite's list of layers",
+            **(same if model in ZOO_STOCK[framework] else other),
+        }
     found = {"suite": "this suite's trainer", "bare": "plain loop"}
     if framework in MALLOC_TUNABLES:
         found["bare_malloc"] = "plain loop under the suite's malloc tunables"
     return found | (STOCK[framework] if workload == "resnet50" else {})
 
 
-def run(args: argparse.Namespace, framework: str, precision: str, model: str, data: str = "") -> dict[str, float]:
+def run(
+    args: argparse.Namespace, framework: str, precision: str, model: str, data: str = ""
+) -> dict[str, float]:
     """Run one model in the framework's environment and return its JSON. `data`: prepared data for the suite's trainer."""
     kind, _, zoo_model = args.workload.rpartition(":")
-    given = {name: getattr(args, name) for name in ("workload", "batch", "cores", "steps", "pixels")}
+    given = {
+        name: getattr(args, name) for name in ("workload", "batch", "cores", "steps", "pixels")
+    }
     if model == "suite" or (kind == "zoo" and zoo_model in ZOO_STOCK[framework]):
-        given |= {"framework": framework, "precision": precision, "data": data, "implementation": model}
+        given |= {
+            "framework": framework,
+            "precision": precision,
+            "data": data,
+            "implementation": model,
+        }
         words = ["benchmarks.image_suite", *(f"--{name}={value}" for name, value in given.items())]
     else:
         module = f"benchmarks.bare.{zoo_model.removesuffix('50')}_{framework}"
@@ -93,11 +122,17 @@ def summary(found: dict[str, list[dict[str, float]]]) -> dict[str, object]:
         share = median_ratio(found["suite"], found[name], "images_per_second")
         shares[f"suite_to_{name}"] = share
         if all("images_per_cpu_second" in one for one in (*found["suite"], *found[name])):
-            shares[f"suite_to_{name}_cpu"] = median_ratio(found["suite"], found[name], "images_per_cpu_second")
+            shares[f"suite_to_{name}_cpu"] = median_ratio(
+                found["suite"], found[name], "images_per_cpu_second"
+            )
         if gigaflops[name] != gigaflops["suite"]:
-            shares[f"suite_to_{name}_per_operation"] = round(share * gigaflops["suite"] / gigaflops[name], 3)
+            shares[f"suite_to_{name}_per_operation"] = round(
+                share * gigaflops["suite"] / gigaflops[name], 3
+            )
     return {
-        "images_per_second": {name: round(statistics.median(rounds), 2) for name, rounds in rates.items()},
+        "images_per_second": {
+            name: round(statistics.median(rounds), 2) for name, rounds in rates.items()
+        },
         "rounds": {name: [round(rate, 2) for rate in rounds] for name, rounds in rates.items()},
         "gigaflops_per_image": gigaflops,
         **shares,
@@ -107,14 +142,20 @@ def summary(found: dict[str, list[dict[str, float]]]) -> dict[str, object]:
 def _gigaflops(found: dict[str, list[dict[str, float]]], name: str) -> float:
     """Return the forward GFLOPs of a model, counted by its process or by the bare loop."""
     own = found[name][0]
-    return own["gigaflops_per_image"] if "gigaflops_per_image" in own else found["bare"][0]["gigaflops_per_image"]
+    return (
+        own["gigaflops_per_image"]
+        if "gigaflops_per_image" in own
+        else found["bare"][0]["gigaflops_per_image"]
+    )
 
 
 def options(doc: str | None) -> argparse.Namespace:
     """Parse the options of this benchmark and of image_feeding. 0: the default batch, the reference's image size."""
     parser = parser_with(doc, frameworks=FRAMEWORKS, batch=0, pixels=0, cores=2, rounds=3, steps=4)
     parser.add_argument("--workload", default="resnet50", choices=sorted(BATCHES))
-    parser.add_argument("--precisions", default="fp32", help="fp32,bf16 (MXNet has no bf16 on CPUs: left out there)")
+    parser.add_argument(
+        "--precisions", default="fp32", help="fp32,bf16 (MXNet has no bf16 on CPUs: left out there)"
+    )
     args = parser.parse_args()
     args.batch = args.batch or BATCHES[args.workload]
     if args.pixels and args.workload == "ssd":
@@ -122,7 +163,12 @@ def options(doc: str | None) -> argparse.Namespace:
     return args
 
 
-def show_all(benchmark: str, args: argparse.Namespace, measured: Callable[[str, str], object], **known: object) -> None:
+def show_all(
+    benchmark: str,
+    args: argparse.Namespace,
+    measured: Callable[[str, str], object],
+    **known: object,
+) -> None:
     """Print the results of `measured` for every requested framework and precision."""
     results = {
         precision: {
@@ -132,7 +178,11 @@ def show_all(benchmark: str, args: argparse.Namespace, measured: Callable[[str, 
         }
         for precision in args.precisions.split(",")
     }
-    given = {"workload": args.workload, "global_batch_size": args.batch, "steps_of_a_block": args.steps}
+    given = {
+        "workload": args.workload,
+        "global_batch_size": args.batch,
+        "steps_of_a_block": args.steps,
+    }
     size = args.pixels or IMAGE_SIZES[args.workload]
     show(benchmark, args.cores, **given, image_size=size, **known, results=results)
 

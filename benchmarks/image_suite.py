@@ -36,7 +36,13 @@ KINDS: Mapping[str, tuple[type[Workload], str, str, tuple[int, int], dict[str, i
     "resnet50": (ResNet50, "reference", "imagenet", (1_281_167, 50_000), {"classes": 1_000}),
     "zoo": (Zoo, "sgd", "imagenet", (1_281_167, 50_000), {"classes": 1_000}),
     "ssd": (SSD, "nvidia_v0.5_dgx1", "coco2017", (117_266, 4_952), {"classes": 80}),
-    "maskrcnn": (MaskRCNN, "reference", "coco2017", (117_266, 5_000), {"classes": 80, "objects_per_image_most": 93}),
+    "maskrcnn": (
+        MaskRCNN,
+        "reference",
+        "coco2017",
+        (117_266, 5_000),
+        {"classes": 80, "objects_per_image_most": 93},
+    ),
 }
 """Workload to its class, hyperparameter set, data set, training and evaluation images, other counts."""
 ZOO_RATE = 1e-6
@@ -112,7 +118,11 @@ def main() -> None:
     network = given.data, given.implementation, given.pixels
     workload = full_size(given.workload, given.framework, given.precision, batch, cores, *network)
     worker = WorkerContext(0, 1, range(1), 1, ("cpu",), cores_per_device=cores)
-    found = {"pipeline_images_per_second": pipeline_rate(workload, worker, batch)} if workload.settings.data_dir else {}
+    found = (
+        {"pipeline_images_per_second": pipeline_rate(workload, worker, batch)}
+        if workload.settings.data_dir
+        else {}
+    )
     trainer = trainer_of(workload, worker)
     data = workload.open_data(worker, 1)
     batches = data.train(0, 1 << 40)
@@ -121,7 +131,10 @@ def main() -> None:
     begin, cpu = time.perf_counter(), time.process_time()
     stats = trainer.train(watched, 1)
     seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
-    found |= {"images_per_second": steps * batch / seconds, "images_per_cpu_second": steps * batch / cpu}
+    found |= {
+        "images_per_second": steps * batch / seconds,
+        "images_per_cpu_second": steps * batch / cpu,
+    }
     found["data_wait_share"] = watched.seconds / seconds
     if isinstance(workload, Zoo):
         found["gigaflops_per_image"] = round(2e-9 * multiply_adds(workload.network), 3)

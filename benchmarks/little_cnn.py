@@ -27,16 +27,29 @@ from workloads.zoo.settings import TARGETS_TOP1
 
 def measure(arguments: argparse.Namespace, framework: str, output: Path) -> dict[str, object]:
     """Train once and return the figures of the run."""
-    words = ["workload=zoo", f"framework={framework}", "device=cpu", f"cpu.cores_per_device={arguments.cores}"]
+    words = [
+        "workload=zoo",
+        f"framework={framework}",
+        "device=cpu",
+        f"cpu.cores_per_device={arguments.cores}",
+    ]
     words += ["gpus=1", "seed=1"]
-    words += ["profile=demo"] if arguments.dataset == "cifar-demo" else [f"workload.dataset={arguments.dataset}"]
+    words += (
+        ["profile=demo"]
+        if arguments.dataset == "cifar-demo"
+        else [f"workload.dataset={arguments.dataset}"]
+    )
     words += [f"stop=epochs:{arguments.epochs}"] if arguments.epochs else []
     spent = run_suite(words, output)
     epochs = blocks(output)
     (record,) = [record for record in collect([output]) if record.has_log]
     condition = record.condition
     top1 = [round(block["quality"]["top1"], 4) for block in epochs]
-    reached = [number for number, value in enumerate(top1, start=1) if value >= TARGETS_TOP1[arguments.dataset]]
+    reached = [
+        number
+        for number, value in enumerate(top1, start=1)
+        if value >= TARGETS_TOP1[arguments.dataset]
+    ]
     trained = sum(block["train_seconds"] for block in epochs)
     return {
         "settings": words,
@@ -60,7 +73,11 @@ def main() -> None:
         for framework in arguments.frameworks.split(","):
             results[framework] = measure(arguments, framework, Path(scratch) / framework)
             print(json.dumps({framework: results[framework]}), file=sys.stderr, flush=True)
-    settings = {"dataset": arguments.dataset, "cores": arguments.cores, "target_top1": TARGETS_TOP1[arguments.dataset]}
+    settings = {
+        "dataset": arguments.dataset,
+        "cores": arguments.cores,
+        "target_top1": TARGETS_TOP1[arguments.dataset],
+    }
     show("little_cnn", **settings, results=results)
 
 

@@ -38,7 +38,10 @@ def run(args: argparse.Namespace, model: str, inputs: str) -> dict[str, float]:
     """Run one model in a process and return its JSON."""
     if model == "suite":
         names = ("framework", "precision", "cores", "steps")
-        words = ["benchmarks.maskrcnn_suite", *(f"--{name}={getattr(args, name)}" for name in names)]
+        words = [
+            "benchmarks.maskrcnn_suite",
+            *(f"--{name}={getattr(args, name)}" for name in names),
+        ]
     else:
         name = model if model == "torchvision" else args.framework
         words = [f"benchmarks.bare.maskrcnn_{name}", args.cores, args.precision, args.steps, inputs]
@@ -52,19 +55,27 @@ def anchor_seconds(inputs: str) -> float:
     seconds = []
     for _ in range(5):
         begin = time.perf_counter()
-        rpn_targets.sample(rpn_targets.label(levels, box, 800, 1333), levels, box, 256, np.uint64(1))
+        rpn_targets.sample(
+            rpn_targets.label(levels, box, 800, 1333), levels, box, 256, np.uint64(1)
+        )
         seconds.append(time.perf_counter() - begin)
     return min(seconds)
 
 
 def measure(args: argparse.Namespace, other: str, inputs: str) -> dict[str, object]:
     """Return figures of every round, medians and shares."""
-    found = in_turns(["suite", other], args.rounds, lambda name: run(args, name, inputs), "cpu_seconds")
+    found = in_turns(
+        ["suite", other], args.rounds, lambda name: run(args, name, inputs), "cpu_seconds"
+    )
     shares = {
         f"suite_to_{other}_by_{kind}": median_ratio(found[other], found["suite"], kind)
         for kind in ("seconds", "cpu_seconds")
     }
-    return {**shares, "anchors_in_loader_seconds": round(anchor_seconds(inputs), 4), "rounds": found}
+    return {
+        **shares,
+        "anchors_in_loader_seconds": round(anchor_seconds(inputs), 4),
+        "rounds": found,
+    }
 
 
 def main() -> None:
@@ -74,7 +85,9 @@ def main() -> None:
     parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"))
     args = parser.parse_args()
     if args.precision != "fp32" and args.framework != "pytorch":
-        parser.error(f"--framework {args.framework}: the plain loop has fp32 alone; leave --precision out")
+        parser.error(
+            f"--framework {args.framework}: the plain loop has fp32 alone; leave --precision out"
+        )
     name, description = OTHERS[args.framework]
     models = {"suite": "this suite's trainer", name: description}
     with tempfile.TemporaryDirectory() as folder:
@@ -82,7 +95,14 @@ def main() -> None:
         in_environment("pytorch", ["benchmarks.maskrcnn_suite", "--inputs", inputs], args.cores)
         results = measure(args, name, inputs)
     sizes = {"global_batch_size": 1, "image_size": [800, 1333], "steps_of_a_block": args.steps}
-    show("maskrcnn_step", args.cores, framework=args.framework, models=models, **sizes, results=results)
+    show(
+        "maskrcnn_step",
+        args.cores,
+        framework=args.framework,
+        models=models,
+        **sizes,
+        results=results,
+    )
 
 
 if __name__ == "__main__":

@@ -37,7 +37,12 @@ def workload(framework: str, cores: int, precision: str) -> MaskRCNN:
     """Return the workload of the reference's size on one CPU device, with one image per batch."""
     full = full_size("maskrcnn", framework, precision, 1, cores)
     model = {**full.settings.model, "padded_shapes": [[800, 1344]]}
-    values = {**full.settings.hyperparameters, "learning_rate": RATE, "warmup_steps": 0, "num_image_candidates": 2_000}
+    values = {
+        **full.settings.hyperparameters,
+        "learning_rate": RATE,
+        "warmup_steps": 0,
+        "num_image_candidates": 2_000,
+    }
     return MaskRCNN(replace(full.settings, model=model, hyperparameters=values), full.dataset_info)
 
 
@@ -68,9 +73,14 @@ def write_inputs(made: MaskRCNN, batch: Batch, path: str) -> None:
         "mask": np.ascontiguousarray(drawn.transpose(2, 0, 1)),
         "anchors": np.concatenate(levels),
         "level_ends": np.cumsum([len(level) for level in levels]),
-        **{name: arrays[name][0] for name in ("anchor", "anchor_label", "anchor_weight", "anchor_offset")},
+        **{
+            name: arrays[name][0]
+            for name in ("anchor", "anchor_label", "anchor_weight", "anchor_offset")
+        },
     }
-    written |= {f"weight/{torchvision_name(name)}": value for name, value in made.initial_weights(1)}
+    written |= {
+        f"weight/{torchvision_name(name)}": value for name, value in made.initial_weights(1)
+    }
     np.savez(path, **written)
 
 
@@ -120,7 +130,9 @@ def count_regions() -> dict[str, int]:
 
     def counted(*given: Any, **words: Any) -> dict[str, Any]:
         made = sampled(*given, **words)
-        found.update(regions=int(made["weight"].sum()), positives=int(np.count_nonzero(made["label"])))
+        found.update(
+            regions=int(made["weight"].sum()), positives=int(np.count_nonzero(made["label"]))
+        )
         return made
 
     host.sampled = counted
@@ -133,7 +145,15 @@ def parts(clock: Clock, steps: int) -> dict[str, float]:
     each["rpn_and_input"] = each.pop("first_half") - each["trunk"] - each["pyramid"]
     each["sampling_and_masks"] = each.pop("host") - each["proposals"]
     each["backward"] = each.pop("forward_and_backward") - each["forward"]
-    inside = ("trunk", "pyramid", "rpn_and_input", "proposals", "sampling_and_masks", "box_head", "mask_head")
+    inside = (
+        "trunk",
+        "pyramid",
+        "rpn_and_input",
+        "proposals",
+        "sampling_and_masks",
+        "box_head",
+        "mask_head",
+    )
     each["losses"] = each.pop("forward") - sum(each[name] for name in inside)
     return {name: round(seconds, 4) for name, seconds in each.items()}
 
@@ -143,7 +163,10 @@ def measured(trainer: Any, batch: Batch, steps: int, eager: bool) -> dict[str, A
     regions, clock = count_regions(), watched(trainer) if eager else None
     wall, cpu = time.perf_counter(), time.process_time()
     stats = trainer.train([[batch]] * steps, 1)
-    found = {"seconds": (time.perf_counter() - wall) / steps, "cpu_seconds": (time.process_time() - cpu) / steps}
+    found = {
+        "seconds": (time.perf_counter() - wall) / steps,
+        "cpu_seconds": (time.process_time() - cpu) / steps,
+    }
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     timed = {"parts": parts(clock, steps)} if clock else {}
     return {**found, **timed, "peak_bytes": peak, **regions, "loss": stats.loss}
@@ -151,7 +174,9 @@ def measured(trainer: Any, batch: Batch, steps: int, eager: bool) -> dict[str, A
 
 def main() -> None:
     """Write inputs, or measure and print."""
-    given = parser_with(__doc__, framework="pytorch", precision="fp32", cores=2, steps=2, inputs="").parse_args()
+    given = parser_with(
+        __doc__, framework="pytorch", precision="fp32", cores=2, steps=2, inputs=""
+    ).parse_args()
     worker = WorkerContext(0, 1, range(1), 1, ("cpu",), cores_per_device=given.cores)
     made = workload(given.framework, given.cores, given.precision)
     batch = batch_of(made, worker)

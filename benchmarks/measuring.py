@@ -77,7 +77,12 @@ def in_environment(framework: str, words: Sequence[object], cores: int, malloc: 
     Raises:
         SystemExit: The process failed.
     """
-    env = {**os.environ, **thread_variables(cores), "PYTHONPATH": with_yaml(), "TF_CPP_MIN_LOG_LEVEL": "2"}
+    env = {
+        **os.environ,
+        **thread_variables(cores),
+        "PYTHONPATH": with_yaml(),
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+    }
     if malloc and framework in MALLOC_TUNABLES:
         env["GLIBC_TUNABLES"] = MALLOC_TUNABLES[framework]
     pin = ["taskset", "-c", ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[:cores])]
@@ -114,13 +119,19 @@ class Spent:
 def run_suite(words: Sequence[str], output: Path, prefix: Sequence[str] = ()) -> Spent:
     """Run `PREFIX python run_suite.py WORDS output=OUTPUT`. Raise SystemExit with its output if it fails."""
     before, start = children_cpu_seconds(), time.monotonic()
-    _said([*prefix, sys.executable, str(PROJECT / "run_suite.py"), *words, f"output={output}"], {**os.environ})
+    _said(
+        [*prefix, sys.executable, str(PROJECT / "run_suite.py"), *words, f"output={output}"],
+        {**os.environ},
+    )
     return Spent(time.monotonic() - start, children_cpu_seconds() - before, os.getloadavg()[0])
 
 
 def suite_command(*words: object) -> str:
     """Return the output of `suite WORDS`."""
-    return _said([sys.executable, "-m", "suite.cli", *map(str, words)], {**os.environ, "PYTHONPATH": str(PROJECT)})
+    return _said(
+        [sys.executable, "-m", "suite.cli", *map(str, words)],
+        {**os.environ, "PYTHONPATH": str(PROJECT)},
+    )
 
 
 def blocks(output: Path) -> list[dict[str, Any]]:
@@ -135,13 +146,19 @@ def children_cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def median_ratio(over: Sequence[Mapping[str, float]], under: Sequence[Mapping[str, float]], key: str) -> float:
+def median_ratio(
+    over: Sequence[Mapping[str, float]], under: Sequence[Mapping[str, float]], key: str
+) -> float:
     """Return the median over rounds of a figure's ratio within a round."""
     return round(statistics.median(a[key] / b[key] for a, b in zip(over, under, strict=True)), 3)
 
 
 def in_turns(
-    names: Sequence[str], rounds: int, run: Callable[[str], dict[str, Any]], key: str, said: str = ""
+    names: Sequence[str],
+    rounds: int,
+    run: Callable[[str], dict[str, Any]],
+    key: str,
+    said: str = "",
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the results of `run` for each name and round. Rounds rotate the order, and print one figure after `said`."""
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
@@ -157,5 +174,7 @@ def in_turns(
 def _said(command: Sequence[str], env: Mapping[str, str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     if done.returncode:
-        raise SystemExit(f"{' '.join(command)}: exit status {done.returncode}\n{(done.stdout + done.stderr)[-3000:]}")
+        raise SystemExit(
+            f"{' '.join(command)}: exit status {done.returncode}\n{(done.stdout + done.stderr)[-3000:]}"
+        )
     return done.stdout

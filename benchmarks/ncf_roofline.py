@@ -41,7 +41,13 @@ USERS, ITEMS, RATINGS = 6_040, 3_706, 60
 
 def last_block(framework: str, cores: int, output: Path, *extra: str) -> dict[str, float]:
     """Return the last line of a run's `metrics.jsonl`."""
-    words = ["workload=ncf", f"framework={framework}", "device=cpu", f"cpu.cores_per_device={cores}", "seed=1"]
+    words = [
+        "workload=ncf",
+        f"framework={framework}",
+        "device=cpu",
+        f"cpu.cores_per_device={cores}",
+        "seed=1",
+    ]
     run_suite([*words, f"batch=global:{BATCH}", *extra], output)
     return blocks(output)[-1]
 
@@ -75,18 +81,26 @@ def measure(frameworks: list[str], cores: int, rounds: int, scratch: Path) -> di
     for number in range(rounds):
         for name in frameworks:
             row = found[name]
-            rate = in_environment(name, ["benchmarks.bare.rates", name, cores, BATCH], cores, malloc=False)
+            rate = in_environment(
+                name, ["benchmarks.bare.rates", name, cores, BATCH], cores, malloc=False
+            )
             row["gemm"].append(rate["gemm_gflops"])
             row["copy"].append(rate["copy_gigabytes_per_second"])
             folder = scratch / f"{name}-{cores}-{number}"
             train = last_block(
-                name, cores, folder / "t", "profile=synthetic", "timing.warmup_steps=3", f"stop=steps:{STEPS}"
+                name,
+                cores,
+                folder / "t",
+                "profile=synthetic",
+                "timing.warmup_steps=3",
+                f"stop=steps:{STEPS}",
             )
             row["train"].append(train["samples_per_second"])
             both = last_block(name, cores, folder / "e", "workload.dataset=ml-1m", "stop=epochs:2")
             row["pairs"].append(1000 * USERS / both["evaluation_seconds"])
             print(
-                f"{cores} cores {name} {number}: { ({key: round(v[-1]) for key, v in row.items()}) }", file=sys.stderr
+                f"{cores} cores {name} {number}: { ({key: round(v[-1]) for key, v in row.items()}) }",
+                file=sys.stderr,
             )
     best_gemm = max(statistics.median(row["gemm"]) for row in found.values())
     best_copy = max(statistics.median(row["copy"]) for row in found.values())
@@ -120,7 +134,10 @@ def main() -> None:
         recipe.prepare(Path(scratch) / "ratings.dat", Path(scratch) / "data" / "ml-1m")
         results = {
             f"{cores} cores": measure(
-                arguments.frameworks.split(","), int(cores), arguments.rounds, Path(scratch) / "logs"
+                arguments.frameworks.split(","),
+                int(cores),
+                arguments.rounds,
+                Path(scratch) / "logs",
             )
             for cores in arguments.cores.split(",")
         }

@@ -40,7 +40,11 @@ def suite_run(framework: str, profile: str, cores: int, output: Path) -> tuple[f
         "device=cpu",
         "seed=1",
     ]
-    words += [f"cpu.cores_per_device={cores}", f"batch={BATCH[profile]}", f"stop=steps:{STEPS[profile]}"]
+    words += [
+        f"cpu.cores_per_device={cores}",
+        f"batch={BATCH[profile]}",
+        f"stop=steps:{STEPS[profile]}",
+    ]
     run_suite(words, output)
     found = blocks(output)
     timed = found[1:] or found
@@ -54,9 +58,15 @@ def dump_data(run: RunSpec, path: Path) -> None:
     workload = registry.load_workload("ncf")(run.settings, run.dataset_info)
     if run.settings.profile == "demo":
         positives = {
-            name: np.load(Path(run.settings.data_dir) / f"{name}.npy") for name in ("train_user", "train_item")
+            name: np.load(Path(run.settings.data_dir) / f"{name}.npy")
+            for name in ("train_user", "train_item")
         }
-        np.savez(path, items=run.dataset_info.sizes["items"], batch_size=run.settings.global_batch_size, **positives)
+        np.savez(
+            path,
+            items=run.dataset_info.sizes["items"],
+            batch_size=run.settings.global_batch_size,
+            **positives,
+        )
         return
     data = workload.open_data(worker_context_for(run, 0, 1), run.settings.seed)
     arrays: dict[str, Any] = {}
@@ -78,10 +88,16 @@ def bare_run(framework: str, run: RunSpec, batches: Path) -> float:
         "learning_rate": settings.hyperparameters["learning_rate"],
     }
     words = [f"benchmarks.bare.ncf_{framework}", batches, json.dumps(options)]
-    return float(in_environment(framework, words, settings.cores_per_device, malloc=False)["samples_per_second"])
+    return float(
+        in_environment(framework, words, settings.cores_per_device, malloc=False)[
+            "samples_per_second"
+        ]
+    )
 
 
-def measure(framework: str, profile: str, cores: int, rounds: int, scratch: Path) -> dict[str, object]:
+def measure(
+    framework: str, profile: str, cores: int, rounds: int, scratch: Path
+) -> dict[str, object]:
     """Measure the suite and the bare loop of one framework in turn."""
     suite, bare = [], []
     batches = scratch / f"{framework}.npz"
@@ -91,7 +107,10 @@ def measure(framework: str, profile: str, cores: int, rounds: int, scratch: Path
             dump_data(run, batches)
         suite.append(rate)
         bare.append(bare_run(framework, run, batches))
-        print(f"{framework} {number}: suite {suite[-1]:,.0f} bare {bare[-1]:,.0f} samples/s", file=sys.stderr)
+        print(
+            f"{framework} {number}: suite {suite[-1]:,.0f} bare {bare[-1]:,.0f} samples/s",
+            file=sys.stderr,
+        )
     ratio = statistics.median(suite) / statistics.median(bare)
     return {
         "framework": framework,

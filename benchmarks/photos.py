@@ -49,7 +49,12 @@ def write_imagenet(root: Path, train: int, val: int, classes: int, quality: int)
     """Write photographs of HEIGHT x WIDTH in ImageNet's layout below `root`. Return the mean file size in bytes."""
     total = 0
     for number in range(train + val):
-        path = root / ("train" if number < train else "val") / f"n{number % classes:08d}" / f"{number}.JPEG"
+        path = (
+            root
+            / ("train" if number < train else "val")
+            / f"n{number % classes:08d}"
+            / f"{number}.JPEG"
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
         total += path.write_bytes(jpeg(number, HEIGHT, WIDTH, quality))
     return total // (train + val)
@@ -64,8 +69,17 @@ def write_coco(root: Path, count: int, quality: int) -> int:
         folder, images, objects = root / SPLITS[split], [], []
         folder.mkdir()
         for number in itertools.islice(numbers, size):
-            total += (folder / f"{number}.jpg").write_bytes(jpeg(number, COCO_HEIGHT, COCO_WIDTH, quality))
-            images.append({"id": number, "file_name": f"{number}.jpg", "width": COCO_WIDTH, "height": COCO_HEIGHT})
+            total += (folder / f"{number}.jpg").write_bytes(
+                jpeg(number, COCO_HEIGHT, COCO_WIDTH, quality)
+            )
+            images.append(
+                {
+                    "id": number,
+                    "file_name": f"{number}.jpg",
+                    "width": COCO_WIDTH,
+                    "height": COCO_HEIGHT,
+                }
+            )
             objects += coco_objects(number)
         content = {"images": images, "annotations": objects, "categories": categories}
         (root / "annotations" / f"instances_{SPLITS[split]}.json").write_text(json.dumps(content))

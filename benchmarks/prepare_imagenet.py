@@ -26,12 +26,20 @@ def write_images(root: Path, counts: dict[str, int]) -> None:
     originals = root / "photographs"
     originals.mkdir()
     for number in range(PHOTOGRAPHS):
-        (originals / f"{number}.jpg").write_bytes(photos.jpeg(number, photos.HEIGHT, photos.WIDTH, QUALITY))
+        (originals / f"{number}.jpg").write_bytes(
+            photos.jpeg(number, photos.HEIGHT, photos.WIDTH, QUALITY)
+        )
     for split, count in counts.items():
         for label in range(CLASSES):
             (root / "imagenet" / split / f"n{label:08d}").mkdir(parents=True)
         for number in range(count):
-            path = root / "imagenet" / split / f"n{number % CLASSES:08d}" / f"{split}_{number:08d}.JPEG"
+            path = (
+                root
+                / "imagenet"
+                / split
+                / f"n{number % CLASSES:08d}"
+                / f"{split}_{number:08d}.JPEG"
+            )
             os.link(originals / f"{number % PHOTOGRAPHS}.jpg", path)
 
 

@@ -32,17 +32,29 @@ RULESET = "0.7.0"
 START_MS = 1_700_000_000_000
 
 
-def record(time_ms: int, key: str, value: object = None, kind: str = "POINT_IN_TIME", **metadata: object) -> str:
+def record(
+    time_ms: int, key: str, value: object = None, kind: str = "POINT_IN_TIME", **metadata: object
+) -> str:
     """Return one `:::MLLOG` line."""
     body = {"namespace": "", "time_ms": time_ms, "event_type": kind, "key": key, "value": value}
     return (
-        ":::MLLOG " + json.dumps(body | {"metadata": {"file": "/workspace/train.py", "lineno": 342, **metadata}}) + "\n"
+        ":::MLLOG "
+        + json.dumps(
+            body | {"metadata": {"file": "/workspace/train.py", "lineno": 342, **metadata}}
+        )
+        + "\n"
     )
 
 
 def head(rng: random.Random) -> Iterator[str]:
     """Yield the identity, the settings and `run_start`."""
-    identity = {"benchmark": "ncf", "org": "DEMO", "division": "open", "status": "research", "platform": "1xCPU"}
+    identity = {
+        "benchmark": "ncf",
+        "org": "DEMO",
+        "division": "open",
+        "status": "research",
+        "platform": "1xCPU",
+    }
     for name, text in identity.items():
         yield record(START_MS, f"submission_{name}", text)
     yield record(START_MS + 1, "cache_clear", True)
@@ -53,7 +65,11 @@ def head(rng: random.Random) -> Iterator[str]:
         "opt_name": "adam",
         "opt_base_learning_rate": 0.001,
     }
-    for name, value in {**settings, "train_samples": 99_308_850, "eval_samples": 138_493_000}.items():
+    for name, value in {
+        **settings,
+        "train_samples": 99_308_850,
+        "eval_samples": 138_493_000,
+    }.items():
         yield record(START_MS + 3, name, value)
     yield record(START_MS + 900, "init_stop", None, "INTERVAL_END")
     yield record(START_MS + 901, "run_start", None, "INTERVAL_START")
@@ -64,7 +80,9 @@ def epochs(rng: random.Random, noise: int) -> Iterator[tuple[int, list[str]]]:
     now = START_MS + 1000
     for epoch in count(1):
         accuracy, rate = 0.635 - 0.4 / epoch + rng.random() * 1e-3, rng.uniform(4e6, 5e6)
-        lines = [record(now, "block_start", None, "INTERVAL_START", first_epoch_num=epoch, epoch_count=1)]
+        lines = [
+            record(now, "block_start", None, "INTERVAL_START", first_epoch_num=epoch, epoch_count=1)
+        ]
         lines.append(record(now, "epoch_start", None, "INTERVAL_START", epoch_num=epoch))
         for step in range(noise):
             lines.append(
@@ -135,9 +153,11 @@ def measure(files: dict[str, list[Path]], rounds: int) -> dict[str, object]:
         "ratio": round(parser / reader, 2),
         "ratios_of_rounds": [round(b / a, 2) for a, b in zip(totals, others, strict=True)],
         "ratio_by_kind": {
-            kind: round(statistics.median(theirs[kind]) / statistics.median(mine[kind]), 2) for kind in files
+            kind: round(statistics.median(theirs[kind]) / statistics.median(mine[kind]), 2)
+            for kind in files
         },
-        "meets": reader <= WANTED_SECONDS_PER_1000 * logs / 1000 and parser / reader >= WANTED_RATIO,
+        "meets": reader <= WANTED_SECONDS_PER_1000 * logs / 1000
+        and parser / reader >= WANTED_RATIO,
     }
 
 
@@ -161,7 +181,15 @@ def main() -> None:
         sizes = [path.stat().st_size for paths in files.values() for path in paths]
         result = measure(files, args.rounds)
     mean = round(statistics.mean(sizes) / 1000, 1)
-    show("read_logs", 1, logs=args.logs, kilobytes_mean=mean, rounds=args.rounds, ruleset=RULESET, **result)
+    show(
+        "read_logs",
+        1,
+        logs=args.logs,
+        kilobytes_mean=mean,
+        rounds=args.rounds,
+        ruleset=RULESET,
+        **result,
+    )
 
 
 if __name__ == "__main__":

@@ -51,7 +51,12 @@ RATIO = 2.5
 ITERATIONS = 8
 """Iterations of expectation maximization for the word-by-word lexicon."""
 MEDIUM_GNMT = ("workload.hidden=256", "workload.layers=3")
-MEDIUM_TRANSFORMER = ("workload.hidden=256", "workload.feed_forward=1024", "workload.layers=3", "workload.heads=4")
+MEDIUM_TRANSFORMER = (
+    "workload.hidden=256",
+    "workload.feed_forward=1024",
+    "workload.layers=3",
+    "workload.heads=4",
+)
 RUNS: dict[str, tuple[int, tuple[str, ...]]] = {
     "gnmt-pytorch-demo": (4, ()),
     "gnmt-mxnet-demo": (4, ()),
@@ -66,7 +71,18 @@ _ODD = re.compile(r"[<>%{}\\|=_&$@#~`*\[\]/^\0]|--|\.\w|:$")
 """Markup, placeholders, options and paths, which are not sentences."""
 _MNEMONIC = re.compile(r"[_&](?=\w)")
 _PLAIN = str.maketrans(
-    {"„": '"', "“": '"', "”": '"', "«": '"', "»": '"', "‚": "'", "‘": "'", "’": "'", "–": "-", "…": "..."}
+    {
+        "„": '"',
+        "“": '"',
+        "”": '"',
+        "«": '"',
+        "»": '"',
+        "‚": "'",
+        "‘": "'",
+        "’": "'",
+        "–": "-",
+        "…": "...",
+    }
 )
 _BOUNDARY = re.compile(r"(?<=[.!?]) +(?=[A-ZÄÖÜ])")
 
@@ -82,7 +98,11 @@ def catalogues(deb: Path) -> Iterator[bytes]:
         tarfile.open(fileobj=process.stdout, mode="r|") as tar,
     ):
         for member in tar:
-            file = tar.extractfile(member) if member.isfile() and CATALOGUE.search(member.name) else None
+            file = (
+                tar.extractfile(member)
+                if member.isfile() and CATALOGUE.search(member.name)
+                else None
+            )
             if file is not None:
                 yield file.read()
 
@@ -95,7 +115,9 @@ def messages(catalogue: bytes) -> Iterator[tuple[str, str]]:
         texts = []
         for table in (originals, translations):
             length, start = struct.unpack_from(f"{order}2I", catalogue, table + 8 * number)
-            texts.append(catalogue[start : start + length].split(b"\0")[0])  # of plural forms the first
+            texts.append(
+                catalogue[start : start + length].split(b"\0")[0]
+            )  # of plural forms the first
         try:
             yield texts[0].decode().split("\4")[-1], texts[1].decode()
         except UnicodeDecodeError:
@@ -104,7 +126,10 @@ def messages(catalogue: bytes) -> Iterator[tuple[str, str]]:
 
 def sentences(original: str, translation: str) -> Iterable[tuple[str, str]]:
     """Yield the sentence pairs of a message, or the message as one pair if the sides' sentence counts differ."""
-    sides = [" ".join(_MNEMONIC.sub("", text.translate(_PLAIN)).split()) for text in (original, translation)]
+    sides = [
+        " ".join(_MNEMONIC.sub("", text.translate(_PLAIN)).split())
+        for text in (original, translation)
+    ]
     found = [_BOUNDARY.split(side) for side in sides]
     return zip(*found, strict=True) if len(found[0]) == len(found[1]) else [(sides[0], sides[1])]
 
@@ -151,7 +176,12 @@ def corpus(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.debs:
         return write_corpus(sorted(arguments.debs.glob("*.deb")), text)
     with tempfile.TemporaryDirectory() as temporary:
-        command = ["apt-get", "-qq", "download", *(arguments.packages or PACKAGES.read_text().split())]
+        command = [
+            "apt-get",
+            "-qq",
+            "download",
+            *(arguments.packages or PACKAGES.read_text().split()),
+        ]
         subprocess.run(command, cwd=temporary, check=True)
         return write_corpus(sorted(Path(temporary).glob("*.deb")), text)
 
@@ -174,14 +204,20 @@ def lexicon(source: list[list[str]], target: list[list[str]]) -> dict[str, str]:
     names: list[list[str]] = []
     ids = []
     for side in (source, target):
-        place = {word: number for number, word in enumerate(dict.fromkeys(word for line in side for word in line))}
+        place = {
+            word: number
+            for number, word in enumerate(dict.fromkeys(word for line in side for word in line))
+        }
         names.append(list(place))
         ids.append([np.array([place[word] for word in line]) for line in side])
     pairs = list(zip(*ids, strict=True))
     keys = np.concatenate([(s[:, None] * len(names[1]) + t).ravel() for s, t in pairs])
     of_target = np.cumsum([0, *(len(t) for _, t in pairs)])
     places = np.concatenate(
-        [np.tile(o + np.arange(len(t)), len(s)) for o, (s, t) in zip(of_target[:-1], pairs, strict=True)]
+        [
+            np.tile(o + np.arange(len(t)), len(s))
+            for o, (s, t) in zip(of_target[:-1], pairs, strict=True)
+        ]
     )
     known, cells = np.unique(keys, return_inverse=True)
     word = known // len(names[1])
@@ -216,13 +252,19 @@ def suggestion(train: list[list[str]], test: list[list[str]]) -> list[int]:
 def baselines(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return BLEU on the test sentences for translations without a model."""
     folder = arguments.corpus
-    english, german = (tokens(read(folder, "train", language), language) for language in ("en", "de"))
+    english, german = (
+        tokens(read(folder, "train", language), language) for language in ("en", "de")
+    )
     test, references = tokens(read(folder, "test", "en"), "en"), read(folder, "test", "de")
     lower = [[[word.lower() for word in line] for line in side] for side in (english, german, test)]
     words, write = lexicon(lower[0], lower[1]), bleu.detokeniser("de")
     word_by_word = [write(" ".join(words.get(word, word) for word in line)) for line in lower[2]]
     like = [write(" ".join(german[number])) for number in suggestion(lower[0], lower[2])]
-    said = {"copy_source": read(folder, "test", "en"), "word_by_word": word_by_word, "nearest_training_sentence": like}
+    said = {
+        "copy_source": read(folder, "test", "en"),
+        "word_by_word": word_by_word,
+        "nearest_training_sentence": like,
+    }
     scores = {name: round(bleu.score(lines, references), 2) for name, lines in said.items()}
     return {
         "bleu": scores,
@@ -250,15 +292,29 @@ def train_one(name: str, arguments: argparse.Namespace, output: Path) -> dict[st
     workload, framework, _ = name.split("-")
     epochs, sizes = RUNS[name]
     epochs = arguments.epochs or epochs
-    words = [f"workload={workload}", f"framework={framework}", "profile=demo", "workload.dataset=parallel-text", *sizes]
-    words += [f"workload.max_epochs={epochs}", f"stop=epochs:{epochs}", "gpus=1", "device=cpu", "seed=1"]
+    words = [
+        f"workload={workload}",
+        f"framework={framework}",
+        "profile=demo",
+        "workload.dataset=parallel-text",
+        *sizes,
+    ]
+    words += [
+        f"workload.max_epochs={epochs}",
+        f"stop=epochs:{epochs}",
+        "gpus=1",
+        "device=cpu",
+        "seed=1",
+    ]
     words += [f"cpu.cores_per_device={arguments.cores}", f"output={output}"]
     variables = {**os.environ, "SUITE_DATA_DIR": str(arguments.corpus.resolve())}
     start, seen, rows = time.monotonic(), dict[int, float](), list[dict[str, Any]]()
     output.parent.mkdir(parents=True, exist_ok=True)
     with (output.parent / f"{output.name}.txt").open("w") as log:
         command = [sys.executable, str(PROJECT / "run_suite.py"), *words]
-        process = psutil.Popen(command, cwd=PROJECT, env=variables, stdout=log, stderr=subprocess.STDOUT)
+        process = psutil.Popen(
+            command, cwd=PROJECT, env=variables, stdout=log, stderr=subprocess.STDOUT
+        )
         stopped, ended = False, False
         while not ended:
             time.sleep(2)
@@ -271,7 +327,12 @@ def train_one(name: str, arguments: argparse.Namespace, output: Path) -> dict[st
                 process.terminate()
                 stopped = True
     load = round(os.getloadavg()[0], 1)
-    return {"settings": words[:-1], "ended_by_time": stopped, "evaluations": rows, "load_1_minute": load}
+    return {
+        "settings": words[:-1],
+        "ended_by_time": stopped,
+        "evaluations": rows,
+        "load_1_minute": load,
+    }
 
 
 def evaluations(output: Path) -> list[dict[str, Any]]:
@@ -281,7 +342,11 @@ def evaluations(output: Path) -> list[dict[str, Any]]:
     blocks = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
     scores = [(block["block"], block["quality"]) for block in blocks]
     return [
-        {"epoch": epoch, "bleu": round(100 * score["bleu"], 2), "validation_loss": round(score["validation_loss"], 3)}
+        {
+            "epoch": epoch,
+            "bleu": round(100 * score["bleu"], 2),
+            "validation_loss": round(score["validation_loss"], 3),
+        }
         for epoch, score in scores
     ]
 
@@ -299,13 +364,17 @@ def main() -> None:
     """Run a part and print its results, with the machine and the versions."""
     parser = parser_with(__doc__)
     parts = parser.add_subparsers(dest="part", required=True)
-    of_corpus, of_baselines, of_train = (parts.add_parser(name) for name in ("corpus", "baselines", "train"))
+    of_corpus, of_baselines, of_train = (
+        parts.add_parser(name) for name in ("corpus", "baselines", "train")
+    )
     of_corpus.add_argument("packages", nargs="*", metavar="PACKAGE")
     of_corpus.add_argument("--to", type=Path, required=True, metavar="DIR")
     of_corpus.add_argument("--debs", type=Path, metavar="DIR", help="packages that are at hand")
     for part in (of_baselines, of_train):
         part.add_argument("--corpus", type=Path, required=True, metavar="DIR")
-    of_train.add_argument("--to", type=Path, required=True, metavar="DIR", help="folder of the runs")
+    of_train.add_argument(
+        "--to", type=Path, required=True, metavar="DIR", help="folder of the runs"
+    )
     of_train.add_argument("--runs", default=",".join(RUNS))
     of_train.add_argument("--epochs", type=int, help="of each run (default: its own)")
     of_train.add_argument("--minutes", type=float, default=20.0)

@@ -59,19 +59,28 @@ class Runs:
         (found,) = self.records(devices, [()], *words)
         return found
 
-    def records(self, devices: int, prefixes: Sequence[Sequence[str]], *words: str) -> list[RunRecord]:
+    def records(
+        self, devices: int, prefixes: Sequence[Sequence[str]], *words: str
+    ) -> list[RunRecord]:
         """Run several commands at once, each with its prefix, and return the parsed logs."""
         first, self.count = self.count, self.count + len(prefixes)
         outputs = [self.folder / str(first + number) for number in range(len(prefixes))]
         typed = [f"framework={self.framework}", "device=cpu", "seed=1", f"gpus={devices}", *words]
         typed += self.several if devices > 1 else ()
         with ThreadPoolExecutor(len(prefixes)) as pool:
-            list(pool.map(lambda output, prefix: run_suite(typed, output, prefix), outputs, prefixes))
+            list(
+                pool.map(lambda output, prefix: run_suite(typed, output, prefix), outputs, prefixes)
+            )
         return [read(next(output.glob("*/run_0/result_0.txt"))) for output in outputs]
 
     def step(self, workload: str, devices: int, batch: int) -> tuple[float, RunRecord]:
         """Return the seconds of a step with `batch` samples per device, without warm-up and evaluation."""
-        words = (f"workload={workload}", "profile=demo", f"batch=per_device:{batch}", "timing.warmup_steps=10")
+        words = (
+            f"workload={workload}",
+            "profile=demo",
+            f"batch=per_device:{batch}",
+            "timing.warmup_steps=10",
+        )
         cores = cpu_cores()[:DEVICES] if self.beside and devices == 1 else []
         prefixes: list[tuple[str, ...]] = [("taskset", "-c", str(core)) for core in cores] or [()]
         records = self.records(devices, prefixes, *words, f"stop=steps:{DEMOS[workload].steps}")
@@ -80,7 +89,11 @@ class Runs:
     def link(self) -> LinkFit:
         """Fit the link to all-reduces up to 16 MiB."""
         sums = self.record(
-            DEVICES, "workload=allreduce", "profile=synthetic", "timing=steps", f"batch=global:{16 << 20}"
+            DEVICES,
+            "workload=allreduce",
+            "profile=synthetic",
+            "timing=steps",
+            f"batch=global:{16 << 20}",
         )
         assert sums.all_reduce is not None
         fit = fit_link([sums.all_reduce])
@@ -100,18 +113,24 @@ def predicted_and_measured(runs: Runs, workload: str, fit: LinkFit) -> tuple[flo
     cost = fit_step([(batch, runs.step(workload, 1, batch)[0]) for batch in demo.batches])
     seconds, record = runs.step(workload, DEVICES, demo.between)
     assert record.gradients is not None
-    system = System("measured", "", DEVICES, Interconnect(fit.bytes_per_second, fit.alpha_seconds), None)
+    system = System(
+        "measured", "", DEVICES, Interconnect(fit.bytes_per_second, fit.alpha_seconds), None
+    )
     # overlap 0: the cores that compute carry the bytes too
     return step_time(cost, demo.between, DEVICES, record.gradients, system, 0.0).seconds, seconds
 
 
 def main() -> None:
     """Measure and print."""
-    parser = parser_with(__doc__, workloads=",".join(DEMOS), framework="pytorch", rounds=5, link="loopback")
+    parser = parser_with(
+        __doc__, workloads=",".join(DEMOS), framework="pytorch", rounds=5, link="loopback"
+    )
     parser.add_argument("--several", nargs="*", default=[])
     parser.add_argument("--beside", action="store_true")
     arguments = parser.parse_args()
-    pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in arguments.workloads.split(",")}
+    pairs: dict[str, list[tuple[float, float]]] = {
+        name: [] for name in arguments.workloads.split(",")
+    }
     fits = []
     with tempfile.TemporaryDirectory() as scratch:
         runs = Runs(Path(scratch), arguments.framework, arguments.several, arguments.beside)
@@ -119,13 +138,17 @@ def main() -> None:
             fits.append(runs.link())
             for workload, found in pairs.items():
                 found.append(predicted_and_measured(runs, workload, fits[-1]))
-                times = "predicted {:.2f} measured {:.2f} ms".format(*(seconds * 1e3 for seconds in found[-1]))
+                times = "predicted {:.2f} measured {:.2f} ms".format(
+                    *(seconds * 1e3 for seconds in found[-1])
+                )
                 print(f"{number} {workload}: {times}", file=sys.stderr)
     show("step_prediction", **_figures(arguments, fits, pairs))
 
 
 def _figures(
-    arguments: argparse.Namespace, fits: Sequence[LinkFit], pairs: dict[str, list[tuple[float, float]]]
+    arguments: argparse.Namespace,
+    fits: Sequence[LinkFit],
+    pairs: dict[str, list[tuple[float, float]]],
 ) -> dict[str, object]:
     results = []
     for workload, found in pairs.items():

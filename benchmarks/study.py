@@ -28,7 +28,9 @@ def conditions(runs: list[Run]) -> dict[str, dict[str, float]]:
     found = {}
     for one in runs:
         if one.condition is not None:
-            shares = {name: one.condition.figures.get(name) for name in ("others_share", "cpu_share")}
+            shares = {
+                name: one.condition.figures.get(name) for name in ("others_share", "cpu_share")
+            }
             found[Path(one.path).parent.parent.name] = {
                 name: round(value, 3) for name, value in shares.items() if value is not None
             }
@@ -42,7 +44,9 @@ def draw(runs: Path, folder: Path, name: str) -> list[str]:
         suite_command("report", runs, "--html", page, "--figures", figures)
         folder.mkdir(parents=True, exist_ok=True)
         pictures = sorted(figures.glob("study-*.svg"))
-        numbers = [""] if len(pictures) == 1 else [f"_{number}" for number in range(1, len(pictures) + 1)]
+        numbers = (
+            [""] if len(pictures) == 1 else [f"_{number}" for number in range(1, len(pictures) + 1)]
+        )
         written = [folder / f"study_{name}{number}.svg" for number in numbers]
         for picture, target in zip(pictures, written, strict=True):
             shutil.copyfile(picture, target)
@@ -67,7 +71,11 @@ def main() -> None:
         section = study_section(result)
         assert section.table is not None
         printed = text_table(section.table, section.keys)
-        pictures = draw(output, arguments.figures, arguments.name or arguments.study) if arguments.figures else []
+        pictures = (
+            draw(output, arguments.figures, arguments.name or arguments.study)
+            if arguments.figures
+            else []
+        )
         found = {
             "study": arguments.study, "settings": words, "command": spent.figures(),
             "notes": section.above, "header": printed.header, "body": printed.body,

@@ -36,7 +36,12 @@ from workloads.common.text.vocabulary import GNMT
 
 SUBWORDS = 32_313
 EVALUATION = {"dev": 5_168, "test": 3_003}
-LIMITS = {"prepare_seconds": 180.0, "prepare_memory_bytes": 4e9, "open_seconds": 3.0, "plan_seconds": 2.0}
+LIMITS = {
+    "prepare_seconds": 180.0,
+    "prepare_memory_bytes": 4e9,
+    "open_seconds": 3.0,
+    "plan_seconds": 2.0,
+}
 DRAWN = 1 << 22
 """Subwords that are drawn; lines are segments of them."""
 BATCHES = 3_000
@@ -45,7 +50,10 @@ BATCHES = 3_000
 def write_source(folder: Path, pairs: int) -> None:
     """Write processed files in which frequent subwords are short, as in a real vocabulary."""
     words = np.array(
-        [f"{'abcdefgh'[number % 8] * (2 + number.bit_length() // 4)}{number}" for number in range(SUBWORDS)]
+        [
+            f"{'abcdefgh'[number % 8] * (2 + number.bit_length() // 4)}{number}"
+            for number in range(SUBWORDS)
+        ]
     )
     draws = uniform(bits(stream(0, "benchmark subwords"), np.arange(DRAWN)))
     text = words[(SUBWORDS**draws).astype(np.int64) % SUBWORDS].tolist()
@@ -67,7 +75,9 @@ def prepare(source: Path, destination: Path) -> dict[str, float]:
     start, most = time.perf_counter(), 0
     cpu_seconds: dict[int, float] = {}
     variables = {**os.environ, "PYTHONPATH": str(PROJECT)}
-    process = psutil.Popen([sys.executable, "-m", "suite.cli", *words], env=variables, stdout=subprocess.DEVNULL)
+    process = psutil.Popen(
+        [sys.executable, "-m", "suite.cli", *words], env=variables, stdout=subprocess.DEVNULL
+    )
     while process.poll() is None:
         most = max(most, _look(process, cpu_seconds))
         time.sleep(0.05)
@@ -104,7 +114,9 @@ def measure(folder: Path) -> dict[str, float]:
     opened = time.perf_counter()
     plan = batches.plan(lengths, batching, 1, 0)
     planned = time.perf_counter()
-    data = TranslationData(batching, lengths, splits, WorkerContext(0, 1, range(1), 1, ("cpu",)), 1, counts.steps)
+    data = TranslationData(
+        batching, lengths, splits, WorkerContext(0, 1, range(1), 1, ("cpu",)), 1, counts.steps
+    )
     stream_of_batches = data.train(0, min(BATCHES, counts.steps))
     next(stream_of_batches)  # makes the plan again
     first, pairs, tokens = time.perf_counter(), 0, 0

@@ -20,17 +20,28 @@ from workloads.transformer.workload import REFERENCE_VOCABULARY, Transformer
 
 def products(sizes: Any, batch: int, length: int) -> list[Case]:
     """Return the matrix products of a forward pass, with the tied classifier and without the products inside attention."""
-    return [(batch * length, shape[1], shape[0]) for shape in network.shapes(sizes).values() if len(shape) == 2]
+    return [
+        (batch * length, shape[1], shape[0])
+        for shape in network.shapes(sizes).values()
+        if len(shape) == 2
+    ]
 
 
 KIND = Kind(
     workload=Transformer,
     dataset="wmt17-en-de",
-    sizes={"full": ("synthetic", "reference", REFERENCE_VOCABULARY), "demo": ("demo", "demo", 1_253)},
+    sizes={
+        "full": ("synthetic", "reference", REFERENCE_VOCABULARY),
+        "demo": ("demo", "demo", 1_253),
+    },
     changed=lambda length: {"max_sequence_length": length, "bucket_first": length},
     tokens=True,
     products=products,
-    others={"pytorch": ("bare", "bare_onednn", "stock"), "tensorflow": ("bare",), "mxnet": ("bare",)},
+    others={
+        "pytorch": ("bare", "bare_onednn", "stock"),
+        "tensorflow": ("bare",),
+        "mxnet": ("bare",),
+    },
 )
 
 if __name__ == "__main__":

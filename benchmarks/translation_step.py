@@ -29,7 +29,15 @@ import numpy as np
 
 from benchmarks.bare.block import shortest
 from benchmarks.bare.rates import Case, mxnet_products, tensorflow_products
-from benchmarks.measuring import FRAMEWORKS, in_environment, in_turns, median_ratio, parser_with, show, trainer_of
+from benchmarks.measuring import (
+    FRAMEWORKS,
+    in_environment,
+    in_turns,
+    median_ratio,
+    parser_with,
+    show,
+    trainer_of,
+)
 from suite.catalog.rounds import get_round
 from suite.catalog.sets import named_sets
 from testing import synthetic
@@ -73,7 +81,13 @@ class Kind:
             hyperparameters={**values, **self.changed(args.length)},
             linear_backend=args.linear if framework == "pytorch" else "",
         )  # fmt: skip
-        sizes = {"vocabulary": words, "dev": 200, "pairs": 100_000, "dev_longest": 100, "test_longest": 100}
+        sizes = {
+            "vocabulary": words,
+            "dev": 200,
+            "pairs": 100_000,
+            "dev_longest": 100,
+            "test_longest": 100,
+        }
         return self.workload(settings, DatasetInfo(100_000, 200, sizes, "synthetic"))
 
 
@@ -83,7 +97,9 @@ def batches(made: TranslationWorkload) -> Iterator[list[Batch]]:
     batch = made.dummy_batch(specs)
     generator = np.random.default_rng(1)
     for name in ("source", "target", "label"):
-        batch.arrays[name][:] = generator.integers(4, made.vocabulary_size, batch.arrays[name].shape)
+        batch.arrays[name][:] = generator.integers(
+            4, made.vocabulary_size, batch.arrays[name].shape
+        )
     while True:
         yield [batch]
 
@@ -97,7 +113,11 @@ def pytorch_products(cases: list[Case], precision: str) -> Callable[[], object]:
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     pairs = []
     for (rows, inputs, outputs), count in Counter(cases).items():
-        x, y, w = torch.randn(rows, inputs), torch.randn(rows, outputs), torch.randn(outputs, inputs)
+        x, y, w = (
+            torch.randn(rows, inputs),
+            torch.randn(rows, outputs),
+            torch.randn(outputs, inputs),
+        )
         of_case = [(x, w), (y, w.t().contiguous()), (y.t().contiguous(), x.t().contiguous())]
         pairs += [(a.to(dtype), b.to(dtype)) for a, b in of_case] * count
 
@@ -123,7 +143,9 @@ def measure(kind: Kind, args: argparse.Namespace, framework: str, precision: str
     step, step_cpu = suite_step(made, args)
     cases = kind.products(made.network, args.batch, args.length)
     products = {"tensorflow": tensorflow_products, "mxnet": mxnet_products}
-    multiply = pytorch_products(cases, precision) if framework == "pytorch" else products[framework](cases)
+    multiply = (
+        pytorch_products(cases, precision) if framework == "pytorch" else products[framework](cases)
+    )
     gemm, gemm_cpu, _ = shortest(multiply, args.steps)
     operations = 6 * sum(math.prod(case) for case in cases)
     return {
@@ -135,10 +157,18 @@ def measure(kind: Kind, args: argparse.Namespace, framework: str, precision: str
     }  # fmt: skip
 
 
-def run(kind: Kind, args: argparse.Namespace, framework: str, precision: str, model: str) -> Figures:
+def run(
+    kind: Kind, args: argparse.Namespace, framework: str, precision: str, model: str
+) -> Figures:
     """Return the figures of one model, measured in a separate process."""
     if model == SUITE:
-        words = [f"benchmarks.{kind.workload.name}_step", "--worker", framework, "--precisions", precision]
+        words = [
+            f"benchmarks.{kind.workload.name}_step",
+            "--worker",
+            framework,
+            "--precisions",
+            precision,
+        ]
         for part in ("size", "linear", *SIZES):
             words += [f"--{part}", getattr(args, part)]
     else:
@@ -151,24 +181,37 @@ def run(kind: Kind, args: argparse.Namespace, framework: str, precision: str, mo
 def summary(rounds: Mapping[str, list[Figures]]) -> dict[str, Figures]:
     """Return each model's median figures. Ratios of the suite to another model are medians of ratios within a round."""
     found = {
-        model: {name: round(statistics.median(one[name] for one in of_model), 4) for name in of_model[0]}
+        model: {
+            name: round(statistics.median(one[name] for one in of_model), 4) for name in of_model[0]
+        }
         for model, of_model in rounds.items()
     }
     for model in list(rounds)[1:]:
         for name, short in (("step_seconds", ""), ("step_cpu_seconds", "_cpu")):
-            found[SUITE][f"suite_to_{model}{short}"] = median_ratio(rounds[model], rounds[SUITE], name)
+            found[SUITE][f"suite_to_{model}{short}"] = median_ratio(
+                rounds[model], rounds[SUITE], name
+            )
     return found
 
 
 def options(kind: Kind, description: str, batch: int, length: int) -> argparse.Namespace:
     """Parse the command line."""
-    parser = parser_with(description, frameworks=FRAMEWORKS, batch=batch, length=length, cores=2, rounds=3, steps=2)
+    parser = parser_with(
+        description, frameworks=FRAMEWORKS, batch=batch, length=length, cores=2, rounds=3, steps=2
+    )
     parser.add_argument("--worker", default="", help=argparse.SUPPRESS)
     parser.add_argument("--precisions", default="fp32", help="fp32,bf16 (PyTorch alone has bf16)")
     parser.add_argument(
-        "--models", default="", help="suite, and of bare, bare_onednn, stock those wanted; all by default"
+        "--models",
+        default="",
+        help="suite, and of bare, bare_onednn, stock those wanted; all by default",
     )
-    parser.add_argument("--linear", default="onednn", choices=("mkl", "onednn"), help="library of the suite in PyTorch")
+    parser.add_argument(
+        "--linear",
+        default="onednn",
+        choices=("mkl", "onednn"),
+        help="library of the suite in PyTorch",
+    )
     parser.add_argument("--size", default="full", choices=sorted(kind.sizes))
     return parser.parse_args()
 
@@ -185,9 +228,16 @@ def main(kind: Kind, description: str, batch: int, length: int) -> None:
             if precision != "fp32" and framework in NO_BF16:
                 continue
             models = [SUITE, *kind.others.get(framework, ())]
-            models = [model for model in models if not args.models or model in args.models.split(",")]
+            models = [
+                model for model in models if not args.models or model in args.models.split(",")
+            ]
             case = f"{framework} {precision}"
             one_run = functools.partial(run, kind, args, framework, precision)
-            results[case] = summary(in_turns(models, args.rounds, one_run, "step_cpu_seconds", case))
-    told = {name: getattr(args, name) for name in ("size", "batch", "length", "cores", "rounds", "steps", "linear")}
+            results[case] = summary(
+                in_turns(models, args.rounds, one_run, "step_cpu_seconds", case)
+            )
+    told = {
+        name: getattr(args, name)
+        for name in ("size", "batch", "length", "cores", "rounds", "steps", "linear")
+    }
     show(f"{kind.workload.name}_step", args.cores, **told, results=results)

@@ -51,7 +51,9 @@ def bits_per_second(rate: str) -> float:
     """Convert a rate such as `200mbit` to a number. Raise ValueError if it is invalid."""
     unit = next((unit for unit in UNITS if rate.endswith(unit)), "")
     if not unit or not rate.removesuffix(unit).isdecimal():
-        raise ValueError(f"--rate {rate}: a whole number and one of {', '.join(UNITS)}, such as 200mbit")
+        raise ValueError(
+            f"--rate {rate}: a whole number and one of {', '.join(UNITS)}, such as 200mbit"
+        )
     return int(rate.removesuffix(unit)) * UNITS[unit]
 
 
@@ -60,7 +62,13 @@ def ideal_seconds(gradient_bytes: int, rate: float) -> float:
     return 2 * (NODES - 1) / NODES * gradient_bytes * 8 / rate
 
 
-def run(machine: Machine, where: Sequence[str], arguments: argparse.Namespace, workload: str, output: Path) -> Path:
+def run(
+    machine: Machine,
+    where: Sequence[str],
+    arguments: argparse.Namespace,
+    workload: str,
+    output: Path,
+) -> Path:
     """Start one run on `machine` and return its folder."""
     words = [
         f"workload={workload}", f"framework={arguments.framework}", "profile=demo", "device=cpu", f"gpus={NODES}",
@@ -100,8 +108,12 @@ def measured(
             folder = run(machine, where, arguments, workload, output)
             found[name].append(figures(folder))
             size = size or gradient_bytes(folder)
-        print(workload, number, {name: rounds[-1] for name, rounds in found.items()}, file=sys.stderr)
-    step = {name: statistics.median(one["step_ms"] for one in rounds) for name, rounds in found.items()}
+        print(
+            workload, number, {name: rounds[-1] for name, rounds in found.items()}, file=sys.stderr
+        )
+    step = {
+        name: statistics.median(one["step_ms"] for one in rounds) for name, rounds in found.items()
+    }
     ideal = ideal_seconds(size, bits_per_second(arguments.rate)) * 1e3
     return {
         "workload": workload, "framework": arguments.framework, "gradient_bytes": size,
@@ -117,7 +129,9 @@ def measured(
 
 def main() -> None:
     """Measure and print."""
-    parser = parser_with(__doc__, workloads="ncf,resnet50", framework="pytorch", rate="200mbit", rounds=5, steps=40)
+    parser = parser_with(
+        __doc__, workloads="ncf,resnet50", framework="pytorch", rate="200mbit", rounds=5, steps=40
+    )
     arguments = parser.parse_args()
     try:
         bits_per_second(arguments.rate)
@@ -125,17 +139,34 @@ def main() -> None:
         parser.error(str(error))
     if reason := needs.missing(needs.SSH):
         raise SystemExit(reason)
-    data_root().mkdir(parents=True, exist_ok=True)  # machines share what is there when they are made
+    data_root().mkdir(
+        parents=True, exist_ok=True
+    )  # machines share what is there when they are made
     with contextlib.ExitStack() as stack:
         arguments.scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         fast, slow = (stack.enter_context(Machines.up(_made(arguments.scratch / name), NODES, rate))
                       for name, rate in (("fast", None), ("slow", arguments.rate)))  # fmt: skip
         for machines in (fast, slow):
             ssh.start(machines)
-        over = [f"nodes={NODES}", "launch=ssh", f"launch.hosts=[{','.join(node.name for node in fast.nodes)}]"]
-        places = {"processes": (fast.hub, []), "machines": (fast.hub, over), "slow": (slow.hub, over)}
-        results = [measured(workload, arguments, places) for workload in arguments.workloads.split(",")]
-    known = {"cores": len(os.sched_getaffinity(0)), "nodes": NODES, "rate": arguments.rate, "steps": arguments.steps}
+        over = [
+            f"nodes={NODES}",
+            "launch=ssh",
+            f"launch.hosts=[{','.join(node.name for node in fast.nodes)}]",
+        ]
+        places = {
+            "processes": (fast.hub, []),
+            "machines": (fast.hub, over),
+            "slow": (slow.hub, over),
+        }
+        results = [
+            measured(workload, arguments, places) for workload in arguments.workloads.split(",")
+        ]
+    known = {
+        "cores": len(os.sched_getaffinity(0)),
+        "nodes": NODES,
+        "rate": arguments.rate,
+        "steps": arguments.steps,
+    }
     show("two_machines", **known, results=results)
 
 

@@ -59,15 +59,24 @@ def _main(arguments: list[str]) -> int:
         from suite.control.start import main as run
 
         return run(arguments[1:])
-    parser = argparse.ArgumentParser(prog="suite", description="A training-benchmark suite people can check.")
+    parser = argparse.ArgumentParser(
+        prog="suite", description="A training-benchmark suite people can check."
+    )
     parser.add_argument("--version", action="version", version=f"suite {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     asked = next((word for word in arguments if not word.startswith("-")), None)
     if asked is not None and asked not in COMMANDS:
         from suite.common.registry import suggestion
 
-        meant = " (did you mean 'run'?)" if asked in ("train", "fit", "benchmark") else suggestion(asked, COMMANDS)
-        print(f"suite {asked}: no such command; there are {', '.join(COMMANDS)}{meant}", file=sys.stderr)
+        meant = (
+            " (did you mean 'run'?)"
+            if asked in ("train", "fit", "benchmark")
+            else suggestion(asked, COMMANDS)
+        )
+        print(
+            f"suite {asked}: no such command; there are {', '.join(COMMANDS)}{meant}",
+            file=sys.stderr,
+        )
         return 2
     for name, summary in COMMANDS.items():
         sub = commands.add_parser(name, help=summary, description=summary)
@@ -83,7 +92,9 @@ def _main(arguments: list[str]) -> int:
     except (ValueError, OSError) as error:
         from suite.results.text import clean
 
-        message = clean(localize_commands(str(error)), _LONGEST_MESSAGE)  # it may hold text of a log
+        message = clean(
+            localize_commands(str(error)), _LONGEST_MESSAGE
+        )  # it may hold text of a log
         print(f"suite {parsed.command}: {message}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -8,31 +8,83 @@ from typing import Any
 START_MS = 1_700_000_000_000
 
 SUITE_RUN: dict[str, Any] = {
-    **{"schema": 1, "workload": "ncf", "framework": "pytorch", "framework_version": "2.11.0", "profile": "demo"},
-    **{"system": "laptop", "device": "cpu", "device_name": "Some CPU", "devices": 1, "nodes": 1, "cores_per_device": 1},
+    **{
+        "schema": 1,
+        "workload": "ncf",
+        "framework": "pytorch",
+        "framework_version": "2.11.0",
+        "profile": "demo",
+    },
+    **{
+        "system": "laptop",
+        "device": "cpu",
+        "device_name": "Some CPU",
+        "devices": 1,
+        "nodes": 1,
+        "cores_per_device": 1,
+    },
     **{"batch_rule": "set", "global_batch_size": 4096, "lr_scaling": "none", "precision": "fp32"},
-    **{"hyperparameter_set": "demo", "rules": "v0.5", "clock": "v0.5", "stop": "target", "mode": "train"},
+    **{
+        "hyperparameter_set": "demo",
+        "rules": "v0.5",
+        "clock": "v0.5",
+        "stop": "target",
+        "mode": "train",
+    },
     **{"targets": {"hr_at_10": 0.635}, "sample_unit": "user-item pairs", "dataset": "ml-demo"},
-    **{"data_fingerprint": "abcdef0123456789", "run_index": 0, "runs_required": 100, "labels": ["demo", "cpu"]},
+    **{
+        "data_fingerprint": "abcdef0123456789",
+        "run_index": 0,
+        "runs_required": 100,
+        "labels": ["demo", "cpu"],
+    },
     **{"deviations": [], "suite_version": "0.1.0", "git_commit": "0000000"},
 }
 
 KEYS: dict[str, Any] = {
-    **{"seed": 12345, "global_batch_size": 4096, "opt_name": "adam", "opt_base_learning_rate": 0.003},
-    **{"opt_adam_beta_1": 0.9, "opt_adam_beta_2": 0.999, "opt_adam_epsilon": 1e-8, "preproc_hp_min_ratings": 20},
-    **{"preproc_hp_num_eval": 999, "preproc_hp_sample_eval_replacement": True, "input_hp_num_neg": 4},
-    **{"input_hp_sample_train_replacement": True, "eval_hp_num_neg": 999, "eval_hp_num_users": 2000},
+    **{
+        "seed": 12345,
+        "global_batch_size": 4096,
+        "opt_name": "adam",
+        "opt_base_learning_rate": 0.003,
+    },
+    **{
+        "opt_adam_beta_1": 0.9,
+        "opt_adam_beta_2": 0.999,
+        "opt_adam_epsilon": 1e-8,
+        "preproc_hp_min_ratings": 20,
+    },
+    **{
+        "preproc_hp_num_eval": 999,
+        "preproc_hp_sample_eval_replacement": True,
+        "input_hp_num_neg": 4,
+    },
+    **{
+        "input_hp_sample_train_replacement": True,
+        "eval_hp_num_neg": 999,
+        "eval_hp_num_users": 2000,
+    },
     **{"model_hp_mf_dim": 16, "model_hp_mlp_layer_sizes": [64, 64, 32, 16], "train_samples": 82152},
     **{"eval_samples": 2000},
 }
 
 
-IDENTITY = {"org": "DEMO - not an MLPerf result", "division": "open", "status": "research", "platform": "1xSome CPU"}
+IDENTITY = {
+    "org": "DEMO - not an MLPerf result",
+    "division": "open",
+    "status": "research",
+    "platform": "1xSome CPU",
+}
 
 
 def line(milliseconds: int, key: str, value: Any = None, **metadata: Any) -> str:
     """One record; `milliseconds` counts from START_MS."""
-    record = {"namespace": "", "time_ms": START_MS + milliseconds, "event_type": "POINT_IN_TIME", "key": key}
+    record = {
+        "namespace": "",
+        "time_ms": START_MS + milliseconds,
+        "event_type": "POINT_IN_TIME",
+        "key": key,
+    }
     metadata = {"file": "train.py", "lineno": 1, **metadata}
     return ":::MLLOG " + json.dumps({**record, "value": value, "metadata": metadata})
 
@@ -54,7 +106,10 @@ def demo_log(
     """The lines of a run under clock v0.5 with one evaluation for each epoch; `status` None: by the target 0.635."""
     lines = [line(start - 5, "submission_benchmark", "ncf")]
     lines += [line(start - 5, f"submission_{key}", value) for key, value in IDENTITY.items()]
-    lines += [line(start - 4, "cache_clear", False), line(start - 3, "suite_run", {**SUITE_RUN, **suite_run})]
+    lines += [
+        line(start - 4, "cache_clear", False),
+        line(start - 3, "suite_run", {**SUITE_RUN, **suite_run}),
+    ]
     lines.append(line(start, "run_start"))
     lines += [line(start, key, value) for key, value in {**KEYS, **(keys or {})}.items()]
     start_of_blocks = start + round(1000 * setup_seconds)
@@ -79,11 +134,22 @@ def demo_log(
         lines.append(line(end - 1, "tracked_stats", stats, step=epoch * 101))
         lines.append(line(end, "block_stop", first_epoch_num=number))
     reached = any(quality is not None and quality >= 0.635 for quality in qualities)
-    ended = {"status": status or ("success" if reached else "aborted"), **({"reason": reason} if reason else {})}
-    lines.append(line(start_of_blocks + round(len(qualities) * seconds_per_epoch * 1000), "run_stop", **ended))
+    ended = {
+        "status": status or ("success" if reached else "aborted"),
+        **({"reason": reason} if reason else {}),
+    }
+    lines.append(
+        line(
+            start_of_blocks + round(len(qualities) * seconds_per_epoch * 1000), "run_stop", **ended
+        )
+    )
     if condition is not None:
         lines.append(
-            line(start_of_blocks + round(len(qualities) * seconds_per_epoch * 1000), "suite_condition", condition)
+            line(
+                start_of_blocks + round(len(qualities) * seconds_per_epoch * 1000),
+                "suite_condition",
+                condition,
+            )
         )
     return lines
 
@@ -96,7 +162,12 @@ def write(path: Path, lines: Sequence[str] | bytes) -> Path:
 
 
 def write_run(
-    root: Path, job: str, index: int = 0, status: dict[str, Any] | None = None, log: bool = True, **options: Any
+    root: Path,
+    job: str,
+    index: int = 0,
+    status: dict[str, Any] | None = None,
+    log: bool = True,
+    **options: Any,
 ) -> Path:
     """A run folder with its log and, if `status` is given, a status.json."""
     folder = root / job / f"run_{index}"
@@ -109,13 +180,23 @@ def write_run(
 
 
 def foreign(
-    path: Path, platform: str = "placeholder", seconds: int = 60, benchmark: str = "resnet", **more: Any
+    path: Path,
+    platform: str = "placeholder",
+    seconds: int = 60,
+    benchmark: str = "resnet",
+    **more: Any,
 ) -> Path:
     """A log of another program, two epochs long; `more` keys stand beside those that it needs."""
     events: dict[str, Any] = {"submission_benchmark": benchmark, "submission_platform": platform}
     events |= {"submission_org": "Somebody", "global_batch_size": 256, **more, "run_start": None}
     events |= {"eval_accuracy": 0.76, "run_stop": None}
-    own: dict[str, dict[str, Any]] = {"eval_accuracy": {"epoch_num": 2}, "run_stop": {"status": "success"}}
+    own: dict[str, dict[str, Any]] = {
+        "eval_accuracy": {"epoch_num": 2},
+        "run_stop": {"status": "success"},
+    }
     at = {"eval_accuracy": 1000 * seconds - 1, "run_stop": 1000 * seconds}
-    lines = [line(at.get(key, 0), key, value, file="train.py", **own.get(key, {})) for key, value in events.items()]
+    lines = [
+        line(at.get(key, 0), key, value, file="train.py", **own.get(key, {}))
+        for key, value in events.items()
+    ]
     return write(path, lines)

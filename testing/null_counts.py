@@ -41,4 +41,8 @@ def summed(counted: collections.Counter[str], per: int) -> dict[str, float]:
         launches = kind == "kernel" or (kind == "call" and any(word in name for word in CALLS))
         found["launches" if launches else what] += number
         found["kernels of Triton"] += number * (what == "kernel of Triton")
-    return {what: number / per for what, number in found.items() if not what.startswith(("call ", "peak"))}
+    return {
+        what: number / per
+        for what, number in found.items()
+        if not what.startswith(("call ", "peak"))
+    }

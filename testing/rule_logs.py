@@ -39,7 +39,21 @@ _METADATA: Mapping[str, Any] = {
     "status": "success",
     "method": "discard",
 }
-_TRIES: tuple[Any, ...] = (1, 0.5, 0.05, 3.0, 2.65, 128, 256, 2048, 1e-4, True, "x", [1], {"BBOX": 0.5, "SEGM": 0.5})
+_TRIES: tuple[Any, ...] = (
+    1,
+    0.5,
+    0.05,
+    3.0,
+    2.65,
+    128,
+    256,
+    2048,
+    1e-4,
+    True,
+    "x",
+    [1],
+    {"BBOX": 0.5, "SEGM": 0.5},
+)
 
 
 def compliance_folder() -> Path:
@@ -55,13 +69,19 @@ def rule_sets() -> Iterator[tuple[str, str, str]]:
         ruleset = folder.name.removeprefix("training_")
         for file in sorted(folder.glob("*_*.yaml")):
             division, _, benchmark = file.stem.partition("_")
-            if division in ("closed", "open") and benchmark not in ("common", "resnet_lars", "resnet_sgd"):
+            if division in ("closed", "open") and benchmark not in (
+                "common",
+                "resnet_lars",
+                "resnet_sgd",
+            ):
                 yield ruleset, division, benchmark
 
 
 @functools.cache
 def _entries(file: Path) -> list[dict[str, Any]]:
-    entries: list[dict[str, Any]] = yaml.load(file.read_text(), Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
+    entries: list[dict[str, Any]] = yaml.load(
+        file.read_text(), Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    )
     return entries
 
 
@@ -78,7 +98,8 @@ def _files(ruleset: str, division: str, benchmark: str) -> Iterator[Path]:
     yield folder / f"{division}_{benchmark}.yaml"
     if benchmark == "resnet" and division == "closed":
         optimizers = (
-            compliance_folder() / f"training_{name}" / "closed_resnet_sgd.yaml" for name in (ruleset, "3.1.0")
+            compliance_folder() / f"training_{name}" / "closed_resnet_sgd.yaml"
+            for name in (ruleset, "3.1.0")
         )
         yield next(file for file in optimizers if file.is_file())
 
@@ -86,7 +107,9 @@ def _files(ruleset: str, division: str, benchmark: str) -> Iterator[Path]:
 def _values(tests: list[str], names: dict[str, Any]) -> Iterator[Any]:
     """Yield values that may satisfy the tests: what they compare with, the constants in them, and usual values."""
     text = " ".join(tests)
-    for formula in re.findall(r"v\['value'\] == (.*)|abs\(v\['value'\] - (.*)\) <", "\n".join(tests)):
+    for formula in re.findall(
+        r"v\['value'\] == (.*)|abs\(v\['value'\] - (.*)\) <", "\n".join(tests)
+    ):
         with contextlib.suppress(Exception):
             yield eval("".join(formula).strip(), names)
     for constant in re.findall(r"'[^']*'|[0-9][0-9_]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?", text):
@@ -112,7 +135,10 @@ def _solve(tests: list[str], state: dict[str, Any], metadata: Mapping[str, Any])
 def _tests(rule: Mapping[str, Any]) -> list[str]:
     checks = rule.get("CHECK", [])
     at_least_once = rule.get("ATLEAST_ONE_CHECK")
-    return [*([checks] if isinstance(checks, str) else checks), *([at_least_once] if at_least_once else [])]
+    return [
+        *([checks] if isinstance(checks, str) else checks),
+        *([at_least_once] if at_least_once else []),
+    ]
 
 
 def rule_log(ruleset: str, division: str, benchmark: str, **changes: Any) -> list[str]:
@@ -125,8 +151,15 @@ def rule_log(ruleset: str, division: str, benchmark: str, **changes: Any) -> lis
         changes: Key to the value that is logged instead. None leaves out a record of a phase.
     """
     files = list(_files(ruleset, division, benchmark))
-    rules = {entry["KEY"]["NAME"]: entry["KEY"] for file in files for entry in _entries(file) if "KEY" in entry}
-    state: dict[str, Any] = defaultdict(lambda: True, run_started=False, first_init_start=0.0, compile_time_mins=30)
+    rules = {
+        entry["KEY"]["NAME"]: entry["KEY"]
+        for file in files
+        for entry in _entries(file)
+        if "KEY" in entry
+    }
+    state: dict[str, Any] = defaultdict(
+        lambda: True, run_started=False, first_init_start=0.0, compile_time_mins=30
+    )
     for file in files[1:]:  # the state of common.yaml says that nothing has begun
         if "loglines" not in (begin := _code(file, "BEGIN", "CODE")):
             exec(begin, {"s": state, "math": math})
@@ -150,16 +183,24 @@ def rule_log(ruleset: str, division: str, benchmark: str, **changes: Any) -> lis
         if key not in values:
             values[key] = _solve(_tests(rule), state, _METADATA)
         with contextlib.suppress(Exception):
-            exec(rule.get("POST", "").strip(), names, {"v": {"value": values[key], "metadata": _METADATA}})
+            exec(
+                rule.get("POST", "").strip(),
+                names,
+                {"v": {"value": values[key], "metadata": _METADATA}},
+            )
     samples = state.get("first_eval_samples") or state.get("next_validation_samples") or 1_000_000
     metadata = {**_METADATA, "samples_count": samples}
     values |= changes
     tensors = re.search(r"sorted\(\s*(\[.*?\])\s*\)", _code(files[-1], "END", "CHECK"), re.DOTALL)
-    lines = [line(0, key, value, **metadata) for key, value in values.items() if key not in of_phases]
+    lines = [
+        line(0, key, value, **metadata) for key, value in values.items() if key not in of_phases
+    ]
     if tensors and "weights_initialization" in values:
         lines = [text for text in lines if '"weights_initialization"' not in text]
         names_of_tensors = ast.literal_eval(tensors[1])
-        lines += [line(0, "weights_initialization", None, tensor=tensor) for tensor in names_of_tensors]
+        lines += [
+            line(0, "weights_initialization", None, tensor=tensor) for tensor in names_of_tensors
+        ]
     for milliseconds, key in _PHASES:
         if key in changes and changes[key] is None:
             continue
@@ -174,6 +215,8 @@ def rule_log(ruleset: str, division: str, benchmark: str, **changes: Any) -> lis
                     for metric, score in scores.items()
                 ]
         else:
-            accuracy = changes[key] if key in changes else _solve(_tests(rules[key]), state, metadata)
+            accuracy = (
+                changes[key] if key in changes else _solve(_tests(rules[key]), state, metadata)
+            )
             lines.append(line(milliseconds, key, accuracy, **metadata))
     return lines

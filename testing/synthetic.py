@@ -29,7 +29,9 @@ def settings(workload: str, **changes: object) -> Settings:
 
 def round_figures(workload: str, rules: str) -> dict[str, object]:
     """Figures of a round for a workload, or for a workload that is not installed."""
-    kind = registry.load_workload(workload) if workload in registry.names(registry.WORKLOADS) else None
+    kind = (
+        registry.load_workload(workload) if workload in registry.names(registry.WORKLOADS) else None
+    )
     found = find_round(rules, kind) or find_round(rules)
     assert found is not None, rules
     return found.figures
@@ -38,7 +40,11 @@ def round_figures(workload: str, rules: str) -> dict[str, object]:
 def of_set(kind: type[Workload], name: str, **changes: object) -> Settings:
     """Settings of a reference run in fp32 on GPUs with one of a workload's sets."""
     chosen = named_sets(kind)[name]
-    values = {"profile": "reference", "device": "cuda", "global_batch_size": chosen["global_batch_size"].value}
+    values = {
+        "profile": "reference",
+        "device": "cuda",
+        "global_batch_size": chosen["global_batch_size"].value,
+    }
     values |= {"hyperparameter_set": name, "hyperparameters": chosen.plain}
     return settings(kind.name, **{**values, **changes})
 
@@ -55,7 +61,9 @@ def compiled(framework: str, compile: str) -> str:
 
 def place(process: int, replicas: range, total: int) -> WorkerContext:
     """A place on CPU devices."""
-    return WorkerContext(process, -(-total // len(replicas)), replicas, total, ("cpu",) * len(replicas))
+    return WorkerContext(
+        process, -(-total // len(replicas)), replicas, total, ("cpu",) * len(replicas)
+    )
 
 
 def noise(label: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -75,7 +83,10 @@ def shaken(weights: Iterable[tuple[str, np.ndarray]]) -> dict[str, np.ndarray]:
 def statistics(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
     """Running statistics as after training: means around 0, variances around 1."""
     found = {name: noise(f"statistics/{name}", shape) for name, shape in shapes.items()}
-    every = {name: 0.1 * value if name.endswith("mean") else np.exp(0.3 * value) for name, value in found.items()}
+    every = {
+        name: 0.1 * value if name.endswith("mean") else np.exp(0.3 * value)
+        for name, value in found.items()
+    }
     return {name: value.astype(np.float32) for name, value in every.items()}
 
 

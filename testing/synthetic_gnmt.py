@@ -13,7 +13,13 @@ from workloads.gnmt.workload import GNMT
 
 __all__ = ["CASES", "MODEL", "batch", "evaluation", "weights", "workload"]
 
-MODEL = {**DEMO_MODEL, "hidden": 16, "initial": 0.9, "initial_embedding": 0.9, "longest_translation": 12}
+MODEL = {
+    **DEMO_MODEL,
+    "hidden": 16,
+    "initial": 0.9,
+    "initial_embedding": 0.9,
+    "longest_translation": 12,
+}
 CASES = {"steps": 0.0, "dropout": 0.2}
 """Name to dropout."""
 
@@ -29,10 +35,17 @@ def workload(case: str, framework: str, devices: int = 1, **changes: object) -> 
         options={"evaluation_batch_size": SENTENCES, "evaluation_shapes": 1, "beam_width": 3},
     )  # fmt: skip
     sizes = {"vocabulary": WORDS, "dev": 12, "pairs": PAIRS, "test_longest": 12, "dev_longest": 11}
-    return GNMT(dataclasses.replace(settings, **changes), DatasetInfo(PAIRS, 12, sizes, "synthetic"))
+    return GNMT(
+        dataclasses.replace(settings, **changes), DatasetInfo(PAIRS, 12, sizes, "synthetic")
+    )
 
 
 def weights(made: GNMT) -> dict[str, np.ndarray]:
     """Initial weights; what starts at 0 is moved, and what is said depends on what was said before."""
-    drawn = ((name, value * (3 if name == "classifier.weight" else 1)) for name, value in made.initial_weights(1))
-    return synthetic.shaken((name, value + 0.1 * synthetic.noise(name, value.shape)) for name, value in drawn)
+    drawn = (
+        (name, value * (3 if name == "classifier.weight" else 1))
+        for name, value in made.initial_weights(1)
+    )
+    return synthetic.shaken(
+        (name, value + 0.1 * synthetic.noise(name, value.shape)) for name, value in drawn
+    )

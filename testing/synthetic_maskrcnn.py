@@ -14,9 +14,24 @@ from workloads.maskrcnn.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.maskrcnn.workload import MaskRCNN
 
 NARROW = {
-    **{"trunk_blocks": [1, 2, 1, 1], "trunk_width": 16, "fpn_channels": 24, "anchor_sizes": [16, 28, 48, 80, 128]},
-    **{"padded_shapes": [[96, 128], [128, 96]], "rpn_samples": 48, "rois": 40, "proposals_before_nms": [120, 80]},
-    **{"proposals_after_nms": [60, 40], "proposals_test": 60, "detections": 20, "roi_level_size": 40},
+    **{
+        "trunk_blocks": [1, 2, 1, 1],
+        "trunk_width": 16,
+        "fpn_channels": 24,
+        "anchor_sizes": [16, 28, 48, 80, 128],
+    },
+    **{
+        "padded_shapes": [[96, 128], [128, 96]],
+        "rpn_samples": 48,
+        "rois": 40,
+        "proposals_before_nms": [120, 80],
+    },
+    **{
+        "proposals_after_nms": [60, 40],
+        "proposals_test": 60,
+        "detections": 20,
+        "roi_level_size": 40,
+    },
     **{"box_features": 64, "mask_convolutions": 3, "mask_channels": 20},
 }
 CASES = {
@@ -29,14 +44,21 @@ STRIDES = (4, 8, 16)
 RATE, DECAY = 1e-3, 0.05
 OBJECTS = 5
 LOUD = {
-    "frozen": {"rpn.cls_logits": 30, "rpn.bbox_pred": 10, "box.cls_score": 10, "box.bbox_pred": 100},
+    "frozen": {
+        "rpn.cls_logits": 30,
+        "rpn.bbox_pred": 10,
+        "box.cls_score": 10,
+        "box.bbox_pred": 100,
+    },
     "demo": {"rpn.cls_logits": 3, "box.bbox_pred": 2, "mask.mask_fcn_logits": 0.1},
 }
 """Layers whose initial weights are multiplied: outputs as different as a trained network's, so that rounding orders nothing
 anew; not so different that scores are 1."""
 
 
-def workload(case: str, framework: str, devices: int = 1, compile: str = "", **changes: object) -> MaskRCNN:
+def workload(
+    case: str, framework: str, devices: int = 1, compile: str = "", **changes: object
+) -> MaskRCNN:
     """The workload of a case, without warm-up, at one rate."""
     chosen = CASES[case]
     changed = {"learning_rate": RATE, "weight_decay": DECAY, "warmup_steps": 0}
@@ -56,7 +78,9 @@ def weights(made: MaskRCNN) -> dict[str, np.ndarray]:
     """Initial weights with louder predictors, and with shaken scales, shifts and biases."""
     case = "frozen" if made.network.frozen else "demo"
     factors = {f"{name}.weight": factor for name, factor in LOUD[case].items()}
-    return synthetic.shaken((name, factors.get(name, 1) * value) for name, value in made.initial_weights(7))
+    return synthetic.shaken(
+        (name, factors.get(name, 1) * value) for name, value in made.initial_weights(7)
+    )
 
 
 def statistics(made: MaskRCNN) -> dict[str, np.ndarray]:
@@ -71,23 +95,40 @@ def batch(made: MaskRCNN, step: int, replica: int = 0, empty: bool = False) -> B
     height, width = made.image_shapes[step % 2]
     cut = integers(bits(stream(21, "cut"), numbers[:, None], np.arange(2)), 20)
     size = (np.array([height, width]) - cut).astype(np.int32)
-    arrays = {"image": synthetic.pictures(numbers, max(height, width))[:, :height, :width], "size": size}
-    arrays |= {"number": numbers, "epoch": np.array([step], np.int64), **objects(made, numbers, size, empty)}
+    arrays = {
+        "image": synthetic.pictures(numbers, max(height, width))[:, :height, :width],
+        "size": size,
+    }
+    arrays |= {
+        "number": numbers,
+        "epoch": np.array([step], np.int64),
+        **objects(made, numbers, size, empty),
+    }
     arrays |= sampled_anchors(made, numbers, (height, width), arrays)
     arrays |= {"valid": np.ones(count, bool), "width": size[:, 1] * 5, "height": size[:, 0] * 5}
-    return Batch(arrays, float(count), float(settings.global_batch_size), settings.global_batch_size)
+    return Batch(
+        arrays, float(count), float(settings.global_batch_size), settings.global_batch_size
+    )
 
 
-def objects(made: MaskRCNN, numbers: np.ndarray, size: np.ndarray, empty: bool) -> dict[str, np.ndarray]:
+def objects(
+    made: MaskRCNN, numbers: np.ndarray, size: np.ndarray, empty: bool
+) -> dict[str, np.ndarray]:
     """Boxes, labels and octagons in them; fewer than the slots, in the first of them."""
     shape = (len(numbers), OBJECTS)
-    random = uniform(bits(stream(22, "objects"), numbers[:, None, None], np.arange(OBJECTS)[:, None], np.arange(4)))
+    random = uniform(
+        bits(
+            stream(22, "objects"), numbers[:, None, None], np.arange(OBJECTS)[:, None], np.arange(4)
+        )
+    )
     limits = (size[:, None, ::-1] - 1).astype(np.float64)
     corner, side = random[..., :2] * limits * 0.7, 8 + random[..., 2:] * limits * 0.5
     box = np.concatenate([corner, np.minimum(corner + side, limits)], axis=-1).astype(np.float32)
     count = 0 if empty else 1 + integers(bits(stream(23, "count"), numbers), OBJECTS)
     there = np.arange(OBJECTS) < np.broadcast_to(count, len(numbers))[:, None]
-    label = 1 + integers(bits(stream(24, "labels"), numbers[:, None], np.arange(OBJECTS)), made.network.classes)
+    label = 1 + integers(
+        bits(stream(24, "labels"), numbers[:, None], np.arange(OBJECTS)), made.network.classes
+    )
     angles = 2 * np.pi * (np.arange(8) + 0.3) / 8
     octagon = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     middle, half = (box[..., :2] + box[..., 2:]) / 2, (box[..., 2:] - box[..., :2]) / 2
@@ -101,10 +142,17 @@ def objects(made: MaskRCNN, numbers: np.ndarray, size: np.ndarray, empty: bool) 
     }
 
 
-def some_objects(rng: np.random.Generator, counts: list[int]) -> tuple[list[list[np.ndarray]], Polygons]:
+def some_objects(
+    rng: np.random.Generator, counts: list[int]
+) -> tuple[list[list[np.ndarray]], Polygons]:
     """Objects with so many polygons each, some of them without: plain arrays, and flat ones."""
     plain = [
-        [(rng.uniform(-5, 105, 2) + rng.uniform(-30, 30, (rng.integers(3, 9), 2))).astype(np.float32) for _ in range(n)]
+        [
+            (rng.uniform(-5, 105, 2) + rng.uniform(-30, 30, (rng.integers(3, 9), 2))).astype(
+                np.float32
+            )
+            for _ in range(n)
+        ]
         for n in counts
     ]
     every = [points for polygons in plain for points in polygons]
@@ -112,7 +160,9 @@ def some_objects(rng: np.random.Generator, counts: list[int]) -> tuple[list[list
     return plain, Polygons(np.concatenate(every), ends, np.cumsum(counts))
 
 
-def regions_of(plain: list[list[np.ndarray]], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def regions_of(
+    plain: list[list[np.ndarray]], rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """Thirty objects (30,) of `some_objects`, all of which have polygons, and regions (30, 4) near them."""
     objects = rng.integers(0, len(plain), 30)
     low = np.array([plain[number][0].min(0) for number in objects]) + rng.uniform(-10, 10, (30, 2))
@@ -128,7 +178,9 @@ def sampled_anchors(
     anchor = integers(bits(stream(25, "anchors"), numbers[:, None], np.arange(samples)), len(every))
     used = np.arange(samples) < samples - 3 * (1 + numbers[:, None] % 3)
     positive = used & (np.arange(samples) < samples // 8) & of_objects["label"].any(1)[:, None]
-    offset = boxes.encode(of_objects["box"][:, :1] + np.float32(1), every[anchor], boxes.RPN_WEIGHTS)
+    offset = boxes.encode(
+        of_objects["box"][:, :1] + np.float32(1), every[anchor], boxes.RPN_WEIGHTS
+    )
     return {
         "anchor": np.where(used, anchor, 0).astype(np.int32),
         "anchor_label": positive.astype(np.float32),
@@ -142,7 +194,10 @@ def maps_and_regions(side: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarra
     to send back from what is pooled.
     """
     rng = np.random.default_rng(3)
-    maps = [rng.normal(size=(2, 5, 96 // stride, 128 // stride)).astype(np.float32) for stride in STRIDES]
+    maps = [
+        rng.normal(size=(2, 5, 96 // stride, 128 // stride)).astype(np.float32)
+        for stride in STRIDES
+    ]
     corner = rng.uniform(-8, 110, (2, 40, 2))
     box = np.concatenate([corner, corner + rng.uniform(0, 90, (2, 40, 2))], -1).astype(np.float32)
     box[0, :4] = [[0, 0, 0, 0], [127, 95, 127, 95], [0, 0, 127, 95], [-40, -40, -30, -30]]
@@ -153,7 +208,9 @@ def maps_and_regions(side: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarra
 def clustered(count: int) -> tuple[np.ndarray, np.ndarray]:
     """Boxes (count, 4) in clusters of 20, and their scores, best first, many of which are equal."""
     rng = np.random.default_rng(9)
-    middles = rng.uniform(0, 600, (count // 20, 2)).repeat(20, axis=0) + rng.normal(size=(count, 2)) * 6
+    middles = (
+        rng.uniform(0, 600, (count // 20, 2)).repeat(20, axis=0) + rng.normal(size=(count, 2)) * 6
+    )
     sides = rng.uniform(8, 60, (count // 20, 2)).repeat(20, axis=0) + rng.uniform(0, 9, (count, 2))
     box = np.concatenate([middles, middles + sides], 1).astype(np.float32)
     return box, np.sort(np.round(rng.uniform(size=count), 2).astype(np.float32))[::-1].copy()
@@ -161,7 +218,10 @@ def clustered(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def by_anchor(proposals: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     """(n, 6) image, anchor and box of pairs (boxes, anchors), in an order that scores do not change."""
-    found = [np.column_stack([np.full(len(box), image), anchor, box]) for image, (box, anchor) in enumerate(proposals)]
+    found = [
+        np.column_stack([np.full(len(box), image), anchor, box])
+        for image, (box, anchor) in enumerate(proposals)
+    ]
     return np.concatenate([rows[np.argsort(rows[:, 1])] for rows in found])
 
 
@@ -174,8 +234,16 @@ def torchvision_name(name: str) -> str:
     if part == "rpn":
         return f"rpn.head.conv.0.0.{kind}" if layer == "conv" else f"rpn.head.{rest}"
     if part == "box":
-        return f"roi_heads.box_head.{rest}" if layer.startswith("fc") else f"roi_heads.box_predictor.{rest}"
+        return (
+            f"roi_heads.box_head.{rest}"
+            if layer.startswith("fc")
+            else f"roi_heads.box_predictor.{rest}"
+        )
     if part == "mask":
         in_head = layer[:4] == "conv" and layer[4:] in "0123"
-        return f"roi_heads.mask_head.{layer[-1]}.0.{kind}" if in_head else f"roi_heads.mask_predictor.{rest}"
+        return (
+            f"roi_heads.mask_head.{layer[-1]}.0.{kind}"
+            if in_head
+            else f"roi_heads.mask_predictor.{rest}"
+        )
     return f"backbone.body.{name}"

@@ -22,7 +22,9 @@ ADAM = {"learning_rate": 0.003, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "
 def pairs() -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Training pairs (user, item), each once, sorted by user: from few to half of the items."""
     chance = 0.02 + 0.5 * uniform(bits(stream(9, "chance"), np.arange(USERS)))
-    user, item = np.nonzero(uniform(bits(9, np.arange(USERS)[:, None], np.arange(ITEMS))) < chance[:, None])
+    user, item = np.nonzero(
+        uniform(bits(9, np.arange(USERS)[:, None], np.arange(ITEMS))) < chance[:, None]
+    )
     return user.astype(np.int32), item.astype(np.int32)
 
 
@@ -32,11 +34,16 @@ def write(folder: Path) -> DatasetInfo:
     test = np.arange(USERS, dtype=np.int32) % ITEMS
     for name, array in (("train_user", user), ("train_item", item), ("test_item", test)):
         np.save(folder / f"{name}.npy", array)
-    return DatasetInfo(len(user), USERS, {"users": USERS, "items": ITEMS, "min_ratings": 2}, "synthetic")
+    return DatasetInfo(
+        len(user), USERS, {"users": USERS, "items": ITEMS, "min_ratings": 2}, "synthetic"
+    )
 
 
 def settings(
-    folder: Path | str, global_batch_size: int = 4001, changes: Mapping[str, object] | None = None, **options: object
+    folder: Path | str,
+    global_batch_size: int = 4001,
+    changes: Mapping[str, object] | None = None,
+    **options: object,
 ) -> Settings:
     """Return the settings that NCF's data pipeline reads. `changes` replaces further settings."""
     return synthetic.settings(
@@ -46,12 +53,24 @@ def settings(
 
 
 def workload(
-    folder: Path, framework: str = "pytorch", devices: int = 1, precision: str = "fp32", **changes: object
+    folder: Path,
+    framework: str = "pytorch",
+    devices: int = 1,
+    precision: str = "fp32",
+    **changes: object,
 ) -> NCF:
     """The demo's model on the data set, which is written to `folder`; an epoch's last step has one sample."""
     folder.mkdir(exist_ok=True)
     dataset_info = write(folder)
     samples = 5 * dataset_info.train_samples
     batch = next(size for size in range(samples // 12, samples) if samples % size == 1)
-    values = {"framework": framework, "devices": devices, "precision": precision, "model": DEMO_MODEL, **changes}
-    return NCF(dataclasses.replace(settings(folder, batch), hyperparameters=ADAM, **values), dataset_info)
+    values = {
+        "framework": framework,
+        "devices": devices,
+        "precision": precision,
+        "model": DEMO_MODEL,
+        **changes,
+    }
+    return NCF(
+        dataclasses.replace(settings(folder, batch), hyperparameters=ADAM, **values), dataset_info
+    )

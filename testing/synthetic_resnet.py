@@ -14,7 +14,12 @@ from workloads.resnet50.workload import ResNet50
 
 _WIDE = {**DEMO_MODEL, "widths": REFERENCE_MODEL["widths"]}
 CASES = {
-    "full": {"model": {**REFERENCE_MODEL, "image_size": 224}, "classes": 1000, "batch": 2, "set": "nvidia_v0.5_dgx1"},
+    "full": {
+        "model": {**REFERENCE_MODEL, "image_size": 224},
+        "classes": 1000,
+        "batch": 2,
+        "set": "nvidia_v0.5_dgx1",
+    },
     "sgd": {"model": _WIDE, "classes": 10, "batch": 12, "set": "nvidia_v0.5_dgx1"},
     "lars": {"model": _WIDE, "classes": 10, "batch": 12, "set": "nvidia_v0.7_dgx1"},
     "uneven": {"model": {**DEMO_MODEL, "image_size": 57}, "classes": 7, "batch": 6, "set": "demo"},
@@ -25,7 +30,9 @@ INITIALISATION = "truncated_normal_2"
 """Of every case: from weights that start larger, rounding in float32 grows ten times as fast over ten steps."""
 
 
-def workload(case: str, framework: str, devices: int = 1, compile: str = "", **changes: object) -> ResNet50:
+def workload(
+    case: str, framework: str, devices: int = 1, compile: str = "", **changes: object
+) -> ResNet50:
     """The workload of a case; the schedule is as short as its data set: warm-up and decay lie within ten steps."""
     chosen = CASES[case]
     rate = 0.1 if case == "lars" else 0.002
@@ -37,7 +44,9 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
         model=chosen["model"], targets={"top1": 0.8}, hyperparameter_set=chosen["set"], hyperparameters=values,
         options={"evaluation_batch_size": chosen["batch"], "compile": synthetic.compiled(framework, compile)},
     )  # fmt: skip
-    dataset_info = DatasetInfo(synthetic.IMAGES, synthetic.IMAGES, {"classes": chosen["classes"]}, "synthetic")
+    dataset_info = DatasetInfo(
+        synthetic.IMAGES, synthetic.IMAGES, {"classes": chosen["classes"]}, "synthetic"
+    )
     return ResNet50(dataclasses.replace(settings, **changes), dataset_info)
 
 
@@ -60,4 +69,6 @@ def batch(made: ResNet50, step: int, replica: int = 0) -> Batch:
     image = synthetic.pictures(numbers, int(settings.model["image_size"]))
     label = integers(bits(stream(5, "labels"), numbers), made.network.classes).astype(np.int32)
     arrays = {"image": image, "label": label, "valid": np.ones(count, bool)}
-    return Batch(arrays, float(count), float(settings.global_batch_size), settings.global_batch_size)
+    return Batch(
+        arrays, float(count), float(settings.global_batch_size), settings.global_batch_size
+    )

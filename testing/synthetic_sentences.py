@@ -25,13 +25,19 @@ def sides(made: TranslationWorkload, step: int) -> dict[str, np.ndarray]:
         key = stream(5, "lengths", step, number)
         length = least + integers(bits(key, rows), width - least + 1)
         length[:2] = (width, least) if number else (least, width)
-        words = made.end + 1 + integers(bits(key, 1, rows[:, None], np.arange(width)), WORDS - made.end - 1)
+        words = (
+            made.end
+            + 1
+            + integers(bits(key, 1, rows[:, None], np.arange(width)), WORDS - made.end - 1)
+        )
         words[rows, length - 1] = made.end
         found[side] = np.where(np.arange(width) < length[:, None], words, 0).astype(np.int32)
         found["target_length" if number else "source_length"] = length.astype(np.int32)
     if begins:
         found["source"][:, 0] = made.framing.begin
-    shifted = np.concatenate([np.full((SENTENCES, 1), made.framing.start), found["label"][:, :-1]], 1)
+    shifted = np.concatenate(
+        [np.full((SENTENCES, 1), made.framing.start), found["label"][:, :-1]], 1
+    )
     within = np.arange(shifted.shape[1]) < found["target_length"][:, None]
     found["target"] = np.where(within, shifted, 0).astype(np.int32)
     return found
@@ -55,7 +61,9 @@ def evaluation(made: TranslationWorkload) -> list[Batch]:
     arrays = sides(made, 1)
     number = {"number": np.arange(SENTENCES), "valid": np.arange(SENTENCES) < SENTENCES - 1}
     sources = {name: arrays[name] for name in ("source", "source_length")}
-    return [Batch({**some, **number}, SENTENCES, SENTENCES, SENTENCES) for some in (sources, arrays)]
+    return [
+        Batch({**some, **number}, SENTENCES, SENTENCES, SENTENCES) for some in (sources, arrays)
+    ]
 
 
 class Copies:
@@ -75,4 +83,7 @@ class Copies:
         said = source[:, min(place, source.shape[1] - 1)]
         scores[np.arange(len(tokens)), np.repeat(said, len(tokens) // len(source))] = -0.1
         attention = np.full((len(tokens), source.shape[1]), 1 / source.shape[1])
-        return Candidates(scores, np.tile(np.arange(WORDS), (len(tokens), 1)), attention), (source, place + 1)
+        return Candidates(scores, np.tile(np.arange(WORDS), (len(tokens), 1)), attention), (
+            source,
+            place + 1,
+        )

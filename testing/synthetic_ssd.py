@@ -15,8 +15,16 @@ from workloads.ssd.workload import SSD
 
 CASES = {
     "full": {"model": REFERENCE_MODEL, "classes": 80, "batch": 2},
-    "steps": {"model": {**DEMO_MODEL, "widths": REFERENCE_MODEL["widths"]}, "classes": 10, "batch": 6},
-    "uneven": {"model": {**DEMO_MODEL, "image_size": 100, "map_sizes": [13, 7, 4, 2]}, "classes": 7, "batch": 4},
+    "steps": {
+        "model": {**DEMO_MODEL, "widths": REFERENCE_MODEL["widths"]},
+        "classes": 10,
+        "batch": 6,
+    },
+    "uneven": {
+        "model": {**DEMO_MODEL, "image_size": 100, "map_sizes": [13, 7, 4, 2]},
+        "classes": 7,
+        "batch": 4,
+    },
 }
 """Name to model, classes and images per step. `uneven`: maps of odd sizes show every padding mistake."""
 RATE, DECAY = 5e-4, 0.05
@@ -27,7 +35,9 @@ POSITIVES = 12
 """Of the priors of an image, about, and one of every map; every fifth image has none."""
 
 
-def workload(case: str, framework: str, devices: int = 1, compile: str = "", **changes: object) -> SSD:
+def workload(
+    case: str, framework: str, devices: int = 1, compile: str = "", **changes: object
+) -> SSD:
     """The workload of a case, without warm-up, at one rate."""
     chosen = CASES[case]
     changed = {"learning_rate": RATE, "weight_decay": DECAY, "warmup_steps": 0}
@@ -37,14 +47,18 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
         model=chosen["model"], targets={"map": 0.23}, hyperparameter_set="reference", hyperparameters=values,
         options={"evaluation_batch_size": chosen["batch"], "compile": synthetic.compiled(framework, compile)},
     )  # fmt: skip
-    dataset_info = DatasetInfo(synthetic.IMAGES, synthetic.IMAGES, {"classes": chosen["classes"]}, "synthetic")
+    dataset_info = DatasetInfo(
+        synthetic.IMAGES, synthetic.IMAGES, {"classes": chosen["classes"]}, "synthetic"
+    )
     return SSD(dataclasses.replace(settings, **changes), dataset_info)
 
 
 def weights(made: SSD) -> dict[str, np.ndarray]:
     """Initial weights with smaller heads, and with shaken batch-norm scales and shifts."""
     drawn, heads = made.initial_weights(7), ("box", "class")
-    return synthetic.shaken((name, HEADS * value if name.startswith(heads) else value) for name, value in drawn)
+    return synthetic.shaken(
+        (name, HEADS * value if name.startswith(heads) else value) for name, value in drawn
+    )
 
 
 def statistics(made: SSD) -> dict[str, np.ndarray]:
@@ -57,10 +71,16 @@ def batch(made: SSD, step: int, replica: int = 0) -> Batch:
     settings, count = made.settings, made.images_per_replica
     numbers = synthetic.numbers_of(settings, step, replica, count)
     offset, label = targets(numbers, made)
-    arrays = {"image": synthetic.pictures(numbers, int(settings.model["image_size"])), "offset": offset, "label": label}
+    arrays = {
+        "image": synthetic.pictures(numbers, int(settings.model["image_size"])),
+        "offset": offset,
+        "label": label,
+    }
     arrays |= {"number": numbers, "valid": np.ones(count, bool)}
     arrays |= {"width": np.full(count, 640, np.int32), "height": np.full(count, 480, np.int32)}
-    return Batch(arrays, float(count), float(settings.global_batch_size), settings.global_batch_size)
+    return Batch(
+        arrays, float(count), float(settings.global_batch_size), settings.global_batch_size
+    )
 
 
 def targets(numbers: np.ndarray, made: SSD) -> tuple[np.ndarray, np.ndarray]:
@@ -73,21 +93,33 @@ def targets(numbers: np.ndarray, made: SSD) -> tuple[np.ndarray, np.ndarray]:
     hit[:, last_of_maps] = True
     hit[numbers % 5 == 4] = False
     label = 1 + integers(bits(stream(6, "labels"), numbers[:, None], places), classes)
-    offset = normal(bits(stream(8, "offsets"), numbers[:, None], np.arange(4 * priors))).reshape(-1, 4, priors)
-    return np.where(hit[:, None], offset, 0).astype(np.float32), np.where(hit, label, 0).astype(np.int32)
+    offset = normal(bits(stream(8, "offsets"), numbers[:, None], np.arange(4 * priors))).reshape(
+        -1, 4, priors
+    )
+    return np.where(hit[:, None], offset, 0).astype(np.float32), np.where(hit, label, 0).astype(
+        np.int32
+    )
 
 
-def outputs(equal: bool = False, images: int = 4, classes: int = 7, priors: int = 60) -> dict[str, np.ndarray]:
+def outputs(
+    equal: bool = False, images: int = 4, classes: int = 7, priors: int = 60
+) -> dict[str, np.ndarray]:
     """Synthetic `logits`, all 0 if `equal`, `offsets`, and the `labels` and `wanted` offsets that the loss compares them with.
 
     The second image has no positives, the third more than a quarter: its negatives do not suffice.
     """
-    logits = (0 if equal else 2) * normal(bits(stream(9, "logits"), np.arange(images * (classes + 1) * priors)))
+    logits = (0 if equal else 2) * normal(
+        bits(stream(9, "logits"), np.arange(images * (classes + 1) * priors))
+    )
     offsets = 1.5 * normal(bits(stream(9, "offsets"), np.arange(images * 4 * priors)))
-    label = integers(bits(stream(9, "labels"), np.arange(images * priors)), classes + 1).reshape(images, priors)
+    label = integers(bits(stream(9, "labels"), np.arange(images * priors)), classes + 1).reshape(
+        images, priors
+    )
     hit = integers(bits(stream(9, "hits"), np.arange(images * priors)), 100).reshape(images, priors)
     chance = np.array([10, 0, 60, 5])[np.arange(images) % 4]
-    wanted = normal(bits(stream(9, "wanted"), np.arange(images * 4 * priors))).reshape(images, 4, priors)
+    wanted = normal(bits(stream(9, "wanted"), np.arange(images * 4 * priors))).reshape(
+        images, 4, priors
+    )
     label = np.where(hit < chance[:, None], label, 0).astype(np.int32)
     return {
         "logits": logits.reshape(images, classes + 1, priors).astype(np.float32),

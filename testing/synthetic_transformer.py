@@ -31,11 +31,22 @@ def workload(case: str, framework: str, devices: int = 1, **changes: object) -> 
         dataset="translation-demo", model=MODEL, targets={"bleu": 0.5}, hyperparameter_set="reference",
         hyperparameters=values, options={"evaluation_batch_size": SENTENCES, "evaluation_shapes": 1, "beam_width": 3},
     )  # fmt: skip
-    sizes = {"vocabulary": WORDS, "dev": 12, "pairs": PAIRS, "test_longest": 13, "dev_longest": 13, "end": END}
-    return Transformer(dataclasses.replace(settings, **changes), DatasetInfo(PAIRS, 12, sizes, "synthetic"))
+    sizes = {
+        "vocabulary": WORDS,
+        "dev": 12,
+        "pairs": PAIRS,
+        "test_longest": 13,
+        "dev_longest": 13,
+        "end": END,
+    }
+    return Transformer(
+        dataclasses.replace(settings, **changes), DatasetInfo(PAIRS, 12, sizes, "synthetic")
+    )
 
 
 def weights(made: Transformer) -> dict[str, np.ndarray]:
     """Initial weights; what starts at 0 or 1 is moved, and words differ enough for translations to depend on the source."""
     drawn = made.initial_weights(7)
-    return synthetic.shaken((name, value * (2 if name == "embedding.weight" else 1)) for name, value in drawn)
+    return synthetic.shaken(
+        (name, value * (2 if name == "embedding.weight" else 1)) for name, value in drawn
+    )

@@ -6,7 +6,9 @@ import shutil
 import pytest
 
 PROGRAM = shutil.which("chromium")
-needs_chromium = pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed: apt-get install chromium")
+needs_chromium = pytest.mark.skipif(
+    PROGRAM is None, reason="chromium is not installed: apt-get install chromium"
+)
 
 
 @contextlib.contextmanager
@@ -26,7 +28,12 @@ def visited(browser, address, **options):
     page.on("console", lambda message: noticed.append(message.text))
     page.on("pageerror", lambda error: noticed.append(str(error)))
     page.on("dialog", lambda dialog: noticed.append(dialog.message))
-    page.on("request", lambda request: None if request.url[:5] in ("file:", "data:") else noticed.append(request.url))
+    page.on(
+        "request",
+        lambda request: (
+            None if request.url[:5] in ("file:", "data:") else noticed.append(request.url)
+        ),
+    )
     page.set_default_timeout(120_000)  # a busy machine
     page.goto(address)
     return page, noticed

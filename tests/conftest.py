@@ -102,7 +102,11 @@ def matches(path, patterns):
 
 
 def pytest_addoption(parser):
-    parser.addoption("--write-durations", action="store_true", help=f"note what took how long in {DURATIONS.name}")
+    parser.addoption(
+        "--write-durations",
+        action="store_true",
+        help=f"note what took how long in {DURATIONS.name}",
+    )
 
 
 def pytest_configure(config):
@@ -115,7 +119,9 @@ def pytest_ignore_collect(collection_path, config):
     if not collection_path.name.startswith("test_"):
         return None
     wanted = config.option.markexpr
-    marked = [marker for marker, patterns in MARKED_PATHS.items() if matches(collection_path, patterns)]
+    marked = [
+        marker for marker, patterns in MARKED_PATHS.items() if matches(collection_path, patterns)
+    ]
     if wanted.lstrip("(").startswith("framework or "):
         return None if marked or OWN_MARKS.search(collection_path.read_bytes()) else True
     return any(f"not {marker}" in wanted.split(" and ") for marker in marked) or None
@@ -128,7 +134,9 @@ def pytest_collection_modifyitems(items):
         markers = [marker for marker, patterns in MARKED_PATHS.items() if matches(below, patterns)]
         own = OWN_MARKS.search(path.read_bytes())
         for item in group:
-            inherited = [name for name in ("framework", "slow", "full") if item.get_closest_marker(name)]
+            inherited = [
+                name for name in ("framework", "slow", "full") if item.get_closest_marker(name)
+            ]
             assert own or not inherited, f"{item.nodeid}: write the marks {inherited} into its file"
             for marker in markers:
                 item.add_marker(marker)
@@ -186,7 +194,9 @@ def pytest_xdist_make_scheduler(config, log):
 
         def _assign_work_unit(self, node):
             waits = node is self.nodes[-1]
-            self.workqueue.move_to_end(max(self.workqueue, key=lambda unit: self._rank(unit, waits)), last=False)
+            self.workqueue.move_to_end(
+                max(self.workqueue, key=lambda unit: self._rank(unit, waits)), last=False
+            )
             super()._assign_work_unit(node)
 
         def _rank(self, unit, waits):

@@ -33,18 +33,24 @@ class Processes:
     """`count` processes of a framework, each with its place as the launchers give it; every job joins them anew."""
 
     def __init__(self, framework, count=1):
-        self._environment = resolve(EnvironmentConfig(), registry.load_framework(framework).environments["cpu"])
+        self._environment = resolve(
+            EnvironmentConfig(), registry.load_framework(framework).environments["cpu"]
+        )
         self._folder = tempfile.TemporaryDirectory(prefix=f"probes-{framework}-")
         self._numbers = itertools.count()
         addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
         joined = framework == "tensorflow" and count > 1
-        self._processes = [self._start(rank, count, addresses if joined else ()) for rank in range(count)]
+        self._processes = [
+            self._start(rank, count, addresses if joined else ()) for rank in range(count)
+        ]
 
     def _start(self, rank, count, addresses):
         task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}}
         place = {"RANK": str(rank), "WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1"}
         place |= {"TF_CONFIG": json.dumps(task)} if addresses else {}
-        compiled = str(PROJECT / "build" / "torchinductor")  # kernels of a session are there in the next one
+        compiled = str(
+            PROJECT / "build" / "torchinductor"
+        )  # kernels of a session are there in the next one
         libraries = {"OMP_NUM_THREADS": "1", "MXNET_CPU_TEMP_COPY": "1", "PYTHONPATH": with_yaml()}
         # Whether vector instructions work is not tried by importing torch.
         libraries |= {"TORCHINDUCTOR_CACHE_DIR": compiled, "TORCHINDUCTOR_VEC_ISA_OK": "1"}
@@ -66,9 +72,16 @@ class Processes:
     def ask(self, function, arguments):
         """Begin a job in every process: one path for the arrays of each."""
         number, port = next(self._numbers), str(free_ports(1)[0])
-        outs = [Path(self._folder.name) / f"{number}-{rank}.npz" for rank in range(len(self._processes))]
+        outs = [
+            Path(self._folder.name) / f"{number}-{rank}.npz" for rank in range(len(self._processes))
+        ]
         for process, out in zip(self._processes, outs, strict=True):
-            job = {"function": function, "arguments": arguments, "out": str(out), "variables": {"MASTER_PORT": port}}
+            job = {
+                "function": function,
+                "arguments": arguments,
+                "out": str(out),
+                "variables": {"MASTER_PORT": port},
+            }
             print(json.dumps(job), file=process.stdin)
             process.stdin.flush()
         return outs
@@ -166,7 +179,9 @@ def probe(framework, function, *arguments):
 
 def probe_json(framework, function, *arguments):
     """The same for functions that give JSON by name: what it holds."""
-    return {name: json.loads(str(text)) for name, text in probe(framework, function, *arguments).items()}
+    return {
+        name: json.loads(str(text)) for name, text in probe(framework, function, *arguments).items()
+    }
 
 
 def probe_together(framework, count, function, *arguments):
@@ -190,4 +205,6 @@ def relative(found, wanted):
 
 def below(arrays, start):
     """The arrays whose names begin with `start`, without it."""
-    return {name.removeprefix(start): value for name, value in arrays.items() if name.startswith(start)}
+    return {
+        name.removeprefix(start): value for name, value in arrays.items() if name.startswith(start)
+    }

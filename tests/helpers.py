@@ -35,7 +35,11 @@ TOY = PROJECT / "tests" / "data" / "toy"
 TOY_RUN = ("workload=toy", "framework=plain", "profile=demo")
 
 FIXED = {"derandomize": True, "database": None}
-PROFILES = {"fixed": FIXED, "check": {**FIXED, "max_examples": 25}, "search": {"max_examples": 1000}}
+PROFILES = {
+    "fixed": FIXED,
+    "check": {**FIXED, "max_examples": 25},
+    "search": {"max_examples": 1000},
+}
 """Of hypothesis: the same examples in every run, a quarter of them (`make check`), or others in each (`make test-full`)."""
 
 
@@ -64,13 +68,17 @@ def suite_env(tmp_path, toy=False, **extra):
     )  # joblib sets it in this process when sacremoses is imported; runs would record it
     if toy:
         values["SUITE_DATA_DIR"] = str(tmp_path / "data")
-        values["PYTHONPATH"] = os.pathsep.join([str(TOY), str(PROJECT)])  # this checkout, wherever .venv was made
+        values["PYTHONPATH"] = os.pathsep.join(
+            [str(TOY), str(PROJECT)]
+        )  # this checkout, wherever .venv was made
     return {**values, **extra}
 
 
 def ended(done, exits):
     """A command that ended, with this exit code if one is given; else the test fails with all that it said."""
-    assert exits in (None, done.returncode), f"{done.returncode}, not {exits}\n{done.stdout}{done.stderr}"
+    assert exits in (None, done.returncode), (
+        f"{done.returncode}, not {exits}\n{done.stdout}{done.stderr}"
+    )
     return done
 
 
@@ -81,7 +89,9 @@ def can_connect(port, uid):
         try:
             if uid != os.getuid():
                 os.setuid(uid)
-            with socket.socket() as probe:  # create_connection imports a module, which the other user may not read
+            with (
+                socket.socket() as probe
+            ):  # create_connection imports a module, which the other user may not read
                 probe.settimeout(10)
                 probe.connect(("127.0.0.1", port))
             os._exit(0)
@@ -128,14 +138,19 @@ def run_suite_here(tmp_path, *arguments, toy=False, exits=None, **extra):
     """What `run_suite` gives, from a call in this process: half a second less than from a Python of its own."""
     from suite.control.start import main
 
-    return ended(called_here(main, "run_suite.py", arguments, tmp_path, suite_env(tmp_path, toy, **extra)), exits)
+    return ended(
+        called_here(main, "run_suite.py", arguments, tmp_path, suite_env(tmp_path, toy, **extra)),
+        exits,
+    )
 
 
 def suite_here(tmp_path, *arguments, exits=None, **extra):
     """What `suite` gives, from a call in this process."""
     from suite.cli import main
 
-    return ended(called_here(main, "suite", arguments, tmp_path, suite_env(tmp_path, **extra)), exits)
+    return ended(
+        called_here(main, "suite", arguments, tmp_path, suite_env(tmp_path, **extra)), exits
+    )
 
 
 def called_here(main, name, arguments, folder, environment):
@@ -153,7 +168,9 @@ def called_here(main, name, arguments, folder, environment):
     ):
         patch.chdir(folder)
         patch.setattr(sys, "argv", [name, *arguments])
-        patch.setattr(sys, "path", [*environment.get("PYTHONPATH", "").split(os.pathsep), *sys.path])
+        patch.setattr(
+            sys, "path", [*environment.get("PYTHONPATH", "").split(os.pathsep), *sys.path]
+        )
         registry.refresh()
         try:
             code = main(arguments)
@@ -169,7 +186,9 @@ def called_here(main, name, arguments, folder, environment):
     if isinstance(code, str):
         err.write(f"{code}\n")
         code = 1
-    return subprocess.CompletedProcess([name, *arguments], code or 0, out.getvalue(), err.getvalue())
+    return subprocess.CompletedProcess(
+        [name, *arguments], code or 0, out.getvalue(), err.getvalue()
+    )
 
 
 @contextlib.contextmanager
@@ -190,11 +209,20 @@ def _warnings_are_printed():
     """Python's own filters, and its own way to show a warning, in place of pytest's."""
 
     def show(message, category, filename, lineno, file=None, line=None):
-        print(warnings.formatwarning(message, category, filename, lineno, line), file=sys.stderr, end="")
+        print(
+            warnings.formatwarning(message, category, filename, lineno, line),
+            file=sys.stderr,
+            end="",
+        )
 
     with warnings.catch_warnings():
         warnings.resetwarnings()
-        for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+        for category in (
+            DeprecationWarning,
+            PendingDeprecationWarning,
+            ImportWarning,
+            ResourceWarning,
+        ):
             warnings.simplefilter("ignore", category)
         warnings.showwarning = show
         yield
@@ -236,7 +264,9 @@ def alive(process):
 def written(folder):
     """What a write below `folder` changes: each file's inode, size and time of writing (the time of access is others')."""
     dataset_info = {path: path.stat() for path in folder.rglob("*") if path.is_file()}
-    return {path: (fact.st_ino, fact.st_size, fact.st_mtime_ns) for path, fact in dataset_info.items()}
+    return {
+        path: (fact.st_ino, fact.st_size, fact.st_mtime_ns) for path, fact in dataset_info.items()
+    }
 
 
 def status(folder):
@@ -270,7 +300,9 @@ def json_values(max_leaves, keys=None):
     keys = st.text(max_size=8) if keys is None else keys
     leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
     return st.recursive(
-        leaves, lambda one: st.lists(one, max_size=3) | st.dictionaries(keys, one, max_size=4), max_leaves=max_leaves
+        leaves,
+        lambda one: st.lists(one, max_size=3) | st.dictionaries(keys, one, max_size=4),
+        max_leaves=max_leaves,
     )
 
 

@@ -14,7 +14,11 @@ ROOMS = ("api", "common", "entry_points", "files", "frameworks", "held_folder", 
 def workload(module: str) -> str:
     """`workloads.ncf` of a module in that folder, else an empty text."""
     parts = module.split(".")
-    return ".".join(parts[:2]) if parts[0] == "workloads" and len(parts) > 1 and parts[1] not in ROOMS else ""
+    return (
+        ".".join(parts[:2])
+        if parts[0] == "workloads" and len(parts) > 1 and parts[1] not in ROOMS
+        else ""
+    )
 
 
 def is_trainer(module: str) -> bool:

@@ -16,7 +16,10 @@ GOOD = {
     "workloads/tides/pytorch.py": "import torch as torch\n\nfrom workloads.tides import workload as workload\n",
 }
 WRONG = [
-    *(("workloads.tides.workload", name) for name in ("tensorflow", "pandas", "workloads.ncf.metrics", "suite")),
+    *(
+        ("workloads.tides.workload", name)
+        for name in ("tensorflow", "pandas", "workloads.ncf.metrics", "suite")
+    ),
     *(("workloads.zoo.workload", name) for name in ("pandas", "workloads.tides.pytorch")),
     ("workloads.maskrcnn.workload", "torch"),
     ("workloads.common.schedules", "workloads.tides"),
@@ -28,7 +31,9 @@ WRONG = [
 @pytest.fixture
 def copy(tmp_path):
     for folder in ("suite", "workloads"):
-        shutil.copytree(PROJECT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            PROJECT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__")
+        )
     (tmp_path / "tests").mkdir()
     for name in ("pyproject.toml", "tests/__init__.py", "tests/import_contracts.py"):
         shutil.copy(PROJECT / name, tmp_path / name)

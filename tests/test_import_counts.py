@@ -13,8 +13,15 @@ def imported_modules(path):
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names if alias.name.split(".")[0] in ("suite", "workloads")}
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ("suite", "workloads"):
+            found |= {
+                alias.name
+                for alias in node.names
+                if alias.name.split(".")[0] in ("suite", "workloads")
+            }
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in (
+            "suite",
+            "workloads",
+        ):
             for alias in node.names:
                 below = PROJECT / f"{node.module}.{alias.name}".replace(".", "/")
                 is_module = below.is_dir() or below.with_suffix(".py").is_file()
@@ -23,7 +30,10 @@ def imported_modules(path):
 
 
 def test_no_module_imports_more_than_fifteen_others():
-    counts = {path.relative_to(PROJECT): len(imported_modules(path)) for path in (PROJECT / "suite").rglob("*.py")}
+    counts = {
+        path.relative_to(PROJECT): len(imported_modules(path))
+        for path in (PROJECT / "suite").rglob("*.py")
+    }
     assert len(counts) > 300
     assert {str(path): count for path, count in counts.items() if count > MAX_IMPORTS} == {}
 
@@ -33,14 +43,14 @@ def test_the_controller_and_its_targets_import_few():
     names = ("controller", "command", "planning", "folders", "sweep", "summary")
     paths = [*(control / f"{name}.py" for name in names), *(control / "targets").glob("*.py")]
     assert {
-        path.name: count for path in paths if (count := len(imported_modules(path))) > MAX_IMPORTS_OF_CONTROLLER
+        path.name: count
+        for path in paths
+        if (count := len(imported_modules(path))) > MAX_IMPORTS_OF_CONTROLLER
     } == {}
 
 
 def test_imports_are_counted(tmp_path):
     path = tmp_path / "module.py"
-    text = (
-        "import numpy\nimport suite.cli\nfrom suite import results\ndef f():\n    from suite.common.paths import a, b\n"
-    )
+    text = "import numpy\nimport suite.cli\nfrom suite import results\ndef f():\n    from suite.common.paths import a, b\n"
     path.write_text(text)
     assert imported_modules(path) == {"suite.cli", "suite.results", "suite.common.paths"}

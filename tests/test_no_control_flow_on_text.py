@@ -11,7 +11,9 @@ READERS_OF_FOREIGN_LOGS = ("suite/results/logs/",)
 CHECKER = "the compliance checker of mlperf-logging reports what it found as a message alone"
 NODE_SELECTOR = "a label of Kubernetes, KEY=VALUE, which the user sets"
 OLDER = "versions without codes wrote the sentence alone"
-DATA_NOTE = "the notes of a data set are texts, also in run.json, and this one has a code of its own"
+DATA_NOTE = (
+    "the notes of a data set are texts, also in run.json, and this one has a code of its own"
+)
 SRUN = "srun and salloc report as a message alone that the scheduler ended a step"
 HYDRA = "Hydra names the file of a wrong key in its message alone"
 ALLOWED = {
@@ -33,7 +35,9 @@ ALLOWED = {
 @pytest.fixture(scope="module")
 def found():
     places = find_decisions_below(PROJECT / "suite")
-    return {key: place for key, place in places.items() if not key.startswith(READERS_OF_FOREIGN_LOGS)}
+    return {
+        key: place for key, place in places.items() if not key.startswith(READERS_OF_FOREIGN_LOGS)
+    }
 
 
 def test_nothing_decides_by_the_words_of_a_text(found):

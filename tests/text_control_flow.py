@@ -13,12 +13,36 @@ from pathlib import Path
 from typing import NamedTuple
 
 ATTRIBUTES = {
-    *("reason", "reasons", "text", "title", "note", "notes", "label", "labels", "message", "messages", "deviations"),
+    *(
+        "reason",
+        "reasons",
+        "text",
+        "title",
+        "note",
+        "notes",
+        "label",
+        "labels",
+        "message",
+        "messages",
+        "deviations",
+    ),
     *("machine_condition", "score_notes", "above", "below", "detail", "sentence"),
 }
 """Attributes that hold texts."""
 VARIABLES = {
-    *("reason", "reasons", "title", "titles", "note", "notes", "label", "labels", "deviation", "deviations", "why"),
+    *(
+        "reason",
+        "reasons",
+        "title",
+        "titles",
+        "note",
+        "notes",
+        "label",
+        "labels",
+        "deviation",
+        "deviations",
+        "why",
+    ),
     "sentence",
 }
 """Variables that hold texts."""
@@ -26,9 +50,28 @@ AMBIGUOUS = {"text", "texts", "message", "words"}
 """Variables that often hold input of a program. Of these only constants with several words count."""
 FUNCTIONS = {"labels", "merged_labels", "shared_labels", "condition_text"}
 """Functions that return texts."""
-_UNCHANGED = {"str", "clean", "lower", "upper", "strip", "casefold", "list", "tuple", "set", "sorted"}
+_UNCHANGED = {
+    "str",
+    "clean",
+    "lower",
+    "upper",
+    "strip",
+    "casefold",
+    "list",
+    "tuple",
+    "set",
+    "sorted",
+}
 """Functions whose result is the same text, or the same texts."""
-_METHODS = {"startswith", "endswith", "partition", "rpartition", "split", "removeprefix", "removesuffix"}
+_METHODS = {
+    "startswith",
+    "endswith",
+    "partition",
+    "rpartition",
+    "split",
+    "removeprefix",
+    "removesuffix",
+}
 _SEARCHES = {"find", "index", "count"}
 """Methods of strings and lists, which decide by words only if they look for a constant."""
 _MATCHING = {"match", "search", "fullmatch", "findall", "finditer"}
@@ -44,8 +87,12 @@ class Place(NamedTuple):
 def find_decisions(source: str) -> list[Place]:
     """Return the places in a Python file where code decides by the words of a text."""
     tree = ast.parse(source)
-    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    inner = {id(node) for function in functions for child in function.body for node in ast.walk(child)}
+    functions = [
+        node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+    inner = {
+        id(node) for function in functions for child in function.body for node in ast.walk(child)
+    }
     places = set(_decisions([node for node in ast.walk(tree) if id(node) not in inner]))
     for function in functions:
         places.update(_decisions([node for child in function.body for node in ast.walk(child)]))
@@ -79,7 +126,9 @@ class _Texts:
     def __init__(self, nodes: list[ast.AST]) -> None:
         self._made_of_texts: set[str] = set()
         count = -1
-        while len(self._made_of_texts) > count:  # a variable may be made from a variable that is found later
+        while (
+            len(self._made_of_texts) > count
+        ):  # a variable may be made from a variable that is found later
             count = len(self._made_of_texts)
             for node in nodes:
                 self._made_of_texts.update(self._names_made_of_texts(node))
@@ -95,7 +144,11 @@ class _Texts:
             return
         for target, value in pairs:
             targets = target.elts if isinstance(target, ast.Tuple) else [target]
-            values = value.elts if isinstance(value, ast.Tuple) and len(value.elts) == len(targets) else [value]
+            values = (
+                value.elts
+                if isinstance(value, ast.Tuple) and len(value.elts) == len(targets)
+                else [value]
+            )
             if len(values) == len(targets):
                 for name, item in zip(targets, values, strict=True):
                     if isinstance(name, ast.Name) and self.is_text(item):
@@ -118,7 +171,10 @@ class _Texts:
                 return self.is_text(body) or self.is_text(otherwise)
             case ast.Tuple(elts=items) | ast.List(elts=items):
                 return any(map(self.is_text, items))
-            case ast.Starred(value=value) | ast.Subscript(value=value, slice=ast.Slice() | ast.Constant(value=int())):
+            case (
+                ast.Starred(value=value)
+                | ast.Subscript(value=value, slice=ast.Slice() | ast.Constant(value=int()))
+            ):
                 return self.is_text(value)
             case ast.ListComp(elt=item) | ast.SetComp(elt=item) | ast.GeneratorExp(elt=item):
                 return self.is_text(item)
@@ -136,7 +192,11 @@ class _Texts:
         if method not in _METHODS:
             return False
         begins = method in ("startswith", "endswith") and _is_message(owner)
-        return begins or self.is_text(owner) or (_is_ambiguous(owner) and any(map(_has_words, call.args)))
+        return (
+            begins
+            or self.is_text(owner)
+            or (_is_ambiguous(owner) and any(map(_has_words, call.args)))
+        )
 
     def decides_by_comparison(self, comparison: ast.Compare) -> bool:
         """Check for `in`, `not in`, `==` and `!=` with a constant."""
@@ -156,7 +216,10 @@ class _Texts:
 def _is_message(node: ast.expr) -> bool:
     """Check for a variable named `message`, and for the message of an exception: `str(error)`."""
     match node:
-        case ast.Name(id="message") | ast.Call(func=ast.Name(id="str"), args=[ast.Name(id="error" | "exception")]):
+        case (
+            ast.Name(id="message")
+            | ast.Call(func=ast.Name(id="str"), args=[ast.Name(id="error" | "exception")])
+        ):
             return True
     return False
 
@@ -179,4 +242,6 @@ def _is_constant(node: ast.expr) -> bool:
 
 def _has_words(node: ast.expr) -> bool:
     """Check for a string with several words."""
-    return isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip()
+    return (
+        isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip()
+    )

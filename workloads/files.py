@@ -75,7 +75,9 @@ def detect_encoding(head: bytes) -> tuple[str, int]:
     return "utf-8", 0
 
 
-def read_text(path: str | os.PathLike[str], errors: str = "strict", limit_bytes: int = RECORD_BYTES) -> str:
+def read_text(
+    path: str | os.PathLike[str], errors: str = "strict", limit_bytes: int = RECORD_BYTES
+) -> str:
     """Return the text of a file without its byte order mark. All kinds of line ends become "\\n".
 
     The text is UTF-8, unless it begins with a byte order mark of UTF-16 or UTF-32. A mark after the
@@ -92,7 +94,9 @@ def read_text(path: str | os.PathLike[str], errors: str = "strict", limit_bytes:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def decode_text(data: bytes, path: str | os.PathLike[str], errors: str = "strict") -> tuple[str, str]:
+def decode_text(
+    data: bytes, path: str | os.PathLike[str], errors: str = "strict"
+) -> tuple[str, str]:
     """Decode the content of a text file.
 
     Returns the text without its byte order mark, and the name of the encoding. Raises ValueError if
@@ -105,7 +109,9 @@ def decode_text(data: bytes, path: str | os.PathLike[str], errors: str = "strict
         if encoding != "utf-8":
             raise ValueError(not_in_encoding(path, encoding)) from None
         line = data.count(b"\n", 0, mark_bytes + error.start) + 1
-        raise ValueError(f"{os.fspath(path)}: line {line}: not UTF-8. Save the file with this encoding") from None
+        raise ValueError(
+            f"{os.fspath(path)}: line {line}: not UTF-8. Save the file with this encoding"
+        ) from None
 
 
 def printable(text: str) -> str:
@@ -119,7 +125,8 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        letter if letter.isprintable() or unicodedata.category(letter) in ("Zs", "Cs") else " " for letter in text
+        letter if letter.isprintable() or unicodedata.category(letter) in ("Zs", "Cs") else " "
+        for letter in text
     )
 
 

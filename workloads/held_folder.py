@@ -32,7 +32,9 @@ def _keep_nothing(folder: Path) -> bool:
 class HeldFolder:
     """A temporary folder that this process holds until `end`."""
 
-    def __init__(self, parent: Path, prefix: str, must_stay: Callable[[Path], bool] = _keep_nothing) -> None:
+    def __init__(
+        self, parent: Path, prefix: str, must_stay: Callable[[Path], bool] = _keep_nothing
+    ) -> None:
         """Create the folder.
 
         Folders with the same prefix that killed processes left behind are removed first.
@@ -67,7 +69,9 @@ def held_folder(parent: Path, prefix: str) -> Iterator[Path]:
         held.end()
 
 
-def remove_left(parent: Path, prefix: str, must_stay: Callable[[Path], bool] = _keep_nothing) -> None:
+def remove_left(
+    parent: Path, prefix: str, must_stay: Callable[[Path], bool] = _keep_nothing
+) -> None:
     """Remove the folders in `parent` with this prefix that killed processes left behind."""
     try:
         names = [name for name in os.listdir(parent) if name.startswith(prefix)]
@@ -103,9 +107,16 @@ def _was_left(folder: Path) -> bool:
         return False
     is_ours = folder_status.st_uid == marker_status.st_uid == os.geteuid()
     is_plain = (
-        stat.S_ISDIR(folder_status.st_mode) and stat.S_ISREG(marker_status.st_mode) and marker_status.st_nlink == 1
+        stat.S_ISDIR(folder_status.st_mode)
+        and stat.S_ISREG(marker_status.st_mode)
+        and marker_status.st_nlink == 1
     )
-    return is_ours and is_plain and names_itself(folder) and is_alive(_marker(folder).get("process")) is False
+    return (
+        is_ours
+        and is_plain
+        and names_itself(folder)
+        and is_alive(_marker(folder).get("process")) is False
+    )
 
 
 def _marker(folder: Path) -> dict[str, object]:

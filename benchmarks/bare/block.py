@@ -17,7 +17,10 @@ def print_rate(step, read, images, steps, gigaflops):
         loss = step()
     last = read(loss)
     seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
-    rates = {"images_per_second": steps * images / seconds, "images_per_cpu_second": steps * images / cpu}
+    rates = {
+        "images_per_second": steps * images / seconds,
+        "images_per_cpu_second": steps * images / cpu,
+    }
     print(json.dumps({**rates, "gigaflops_per_image": round(gigaflops, 3), "loss": last}))
 
 
@@ -44,7 +47,10 @@ def print_mean(step, steps):
     wall, cpu = time.perf_counter(), time.process_time()
     for _ in range(steps):
         last = step()
-    found = {"seconds": (time.perf_counter() - wall) / steps, "cpu_seconds": (time.process_time() - cpu) / steps}
+    found = {
+        "seconds": (time.perf_counter() - wall) / steps,
+        "cpu_seconds": (time.process_time() - cpu) / steps,
+    }
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(json.dumps({**found, "peak_bytes": peak, **last}))
 
@@ -62,11 +68,16 @@ def pytorch_gigaflops(model, image):
 def tensorflow_gigaflops(function, image):
     import tensorflow as tf
 
-    operations = tf.function(function, autograph=False).get_concrete_function(image).graph.get_operations()
+    operations = (
+        tf.function(function, autograph=False).get_concrete_function(image).graph.get_operations()
+    )
     total = 0
     for operation in operations:
         if operation.type in ("Conv2D", "MatMul"):
-            weight, output = operation.inputs[1].shape.as_list(), operation.outputs[0].shape.as_list()
+            weight, output = (
+                operation.inputs[1].shape.as_list(),
+                operation.outputs[0].shape.as_list(),
+            )
             inputs = weight[:3] if operation.type == "Conv2D" else weight[:1]
             total += 2 * product(inputs) * product(output)
     return total / 1e9
@@ -79,10 +90,16 @@ def mxnet_gigaflops(model, shape):
     symbol = mx.sym.Group(list(symbol)) if isinstance(symbol, (list, tuple)) else symbol
     inside = symbol.get_internals()
     names, arguments = symbol.list_arguments(), symbol.infer_shape(data=shape)[0]
-    shapes = dict(zip(names, arguments)) | dict(zip(inside.list_outputs(), inside.infer_shape(data=shape)[1]))
+    shapes = dict(zip(names, arguments)) | dict(
+        zip(inside.list_outputs(), inside.infer_shape(data=shape)[1])
+    )
     layers = [name[: -len("_weight")] for name in names if name.endswith("_weight")]
     return (
-        sum(2 * product(shapes[f"{name}_weight"][1:]) * product(shapes[f"{name}_fwd_output"]) for name in layers) / 1e9
+        sum(
+            2 * product(shapes[f"{name}_weight"][1:]) * product(shapes[f"{name}_fwd_output"])
+            for name in layers
+        )
+        / 1e9
     )
 
 

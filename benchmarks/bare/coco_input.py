@@ -59,7 +59,9 @@ def match(boxes, labels):
 def drawn(objects, height, width):
     from pycocotools import mask as tool
 
-    masks = tool.decode([tool.merge(tool.frPyObjects(one["segmentation"], height, width)) for one in objects])
+    masks = tool.decode(
+        [tool.merge(tool.frPyObjects(one["segmentation"], height, width)) for one in objects]
+    )
     return tv_tensors.Mask(torch.from_numpy(masks).permute(2, 0, 1))
 
 
@@ -67,7 +69,9 @@ class Detection(torch.utils.data.Dataset):
     def __init__(self):
         with open(f"{folder}/annotations/instances_train2017.json") as file:
             content = json.load(file)
-        self.paths = [os.path.join(folder, "train2017", image["file_name"]) for image in content["images"]]
+        self.paths = [
+            os.path.join(folder, "train2017", image["file_name"]) for image in content["images"]
+        ]
         rows = {image["id"]: [] for image in content["images"]}
         for one in content["annotations"]:
             rows[one["image_id"]].append(one)
@@ -103,7 +107,9 @@ def padded(samples):
     batch = torch.zeros((len(images), 3, height, width), dtype=torch.uint8)
     for place, image in zip(batch, images):
         place[:, : image.shape[1], : image.shape[2]] = image
-    return batch, [{name: value for name, value in sample.items() if name != "image"} for sample in samples]
+    return batch, [
+        {name: value for name, value in sample.items() if name != "image"} for sample in samples
+    ]
 
 
 of_loader = {"batch_size": 32} if workload == "ssd" else {"batch_size": 2, "collate_fn": padded}

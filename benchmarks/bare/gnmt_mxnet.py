@@ -25,13 +25,19 @@ class Bare(nn.HybridBlock):
         sizes = {"flatten": False, "in_units": hidden}
         self.query, self.key = nn.Dense(hidden, use_bias=False, **sizes), nn.Dense(hidden, **sizes)
         self.classifier = nn.Dense(words, **sizes)
-        self.vector, self.scale = (self.params.get(name, shape=(size,)) for name, size in (("v", hidden), ("s", 1)))
+        self.vector, self.scale = (
+            self.params.get(name, shape=(size,)) for name, size in (("v", hidden), ("s", 1))
+        )
 
     def attend(self, F, x, memory, vector, scale):
         query, memory = (F.transpose(one, (1, 0, 2)) for one in (x, memory))
-        sums = F.tanh(F.broadcast_add(F.expand_dims(self.query(query), 2), F.expand_dims(self.key(memory), 1)))
+        sums = F.tanh(
+            F.broadcast_add(F.expand_dims(self.query(query), 2), F.expand_dims(self.key(memory), 1))
+        )
         vector = F.broadcast_mul(F.broadcast_div(vector, F.norm(vector)), scale)
-        scores = F.FullyConnected(sums, F.expand_dims(vector, 0), num_hidden=1, no_bias=True, flatten=False)
+        scores = F.FullyConnected(
+            sums, F.expand_dims(vector, 0), num_hidden=1, no_bias=True, flatten=False
+        )
         weights = F.softmax(F.reshape(scores, (0, 0, -1)))
         return F.transpose(F.batch_dot(weights, memory), (1, 0, 2))
 

@@ -18,10 +18,17 @@ class GNMT(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(words, hidden)
         self.first = nn.LSTM(hidden, hidden, bidirectional=True)
-        self.encoder = nn.ModuleList(nn.LSTM(hidden * (2 if not n else 1), hidden) for n in range(layers - 1))
-        self.decoder = nn.ModuleList(nn.LSTM(hidden * (2 if n else 1), hidden) for n in range(layers))
+        self.encoder = nn.ModuleList(
+            nn.LSTM(hidden * (2 if not n else 1), hidden) for n in range(layers - 1)
+        )
+        self.decoder = nn.ModuleList(
+            nn.LSTM(hidden * (2 if n else 1), hidden) for n in range(layers)
+        )
         self.query, self.key = Linear(hidden, hidden, bias=False), Linear(hidden, hidden)
-        self.vector, self.scale = nn.Parameter(torch.ones(hidden)), nn.Parameter(torch.full((1,), hidden**-0.5))
+        self.vector, self.scale = (
+            nn.Parameter(torch.ones(hidden)),
+            nn.Parameter(torch.full((1,), hidden**-0.5)),
+        )
         self.classifier = Linear(hidden, words)
         self.dropout = nn.Dropout(DROPOUT)
 

@@ -19,7 +19,10 @@ class Bare:
         self.made, self.variables = {}, []
         self.table, self.classifier = self.variable(words, hidden), self.variable(hidden, words)
         self.classifier_bias = self.variable(words)
-        self.query, self.key, self.key_bias = *(self.variable(hidden, hidden) for _ in range(2)), self.variable(hidden)
+        self.query, self.key, self.key_bias = (
+            *(self.variable(hidden, hidden) for _ in range(2)),
+            self.variable(hidden),
+        )
         self.vector, self.scale = self.variable(hidden), self.variable(1)
 
     def variable(self, *shape):
@@ -35,7 +38,9 @@ class Bare:
             return tf.transpose(y, (1, 0, 2))
         of_input, of_state, *biases = self.made[name]
         x = x[::-1] if backwards else x
-        given = tf.reshape(tf.reshape(x, (-1, x.shape[-1])) @ of_input, (*x.shape[:2], -1)) + tf.add_n(biases)
+        given = tf.reshape(
+            tf.reshape(x, (-1, x.shape[-1])) @ of_input, (*x.shape[:2], -1)
+        ) + tf.add_n(biases)
 
         def cell(states, one):
             i, f, g, o = tf.split(one + states[0] @ of_state, 4, 1)
@@ -49,7 +54,10 @@ class Bare:
 
     def plain_weights(self, x):
         rows = 4 * self.hidden
-        return [self.variable(*shape) for shape in ((x.shape[-1], rows), (self.hidden, rows), (rows,), (rows,))]
+        return [
+            self.variable(*shape)
+            for shape in ((x.shape[-1], rows), (self.hidden, rows), (rows,), (rows,))
+        ]
 
     def keras_weights(self, x):
         layer = tf.keras.layers.LSTM(self.hidden, return_sequences=True)
@@ -64,7 +72,9 @@ class Bare:
         query, memory = tf.transpose(x, (1, 0, 2)), tf.transpose(memory, (1, 0, 2))
         keys = self.linear(memory, self.key) + self.key_bias
         sums = tf.tanh(self.linear(query, self.query)[:, :, None] + keys[:, None])
-        scores = self.linear(sums, (self.scale * self.vector / tf.norm(self.vector))[:, None])[..., 0]
+        scores = self.linear(sums, (self.scale * self.vector / tf.norm(self.vector))[:, None])[
+            ..., 0
+        ]
         return tf.transpose(tf.nn.softmax(scores) @ memory, (1, 0, 2))
 
     def embed(self, words):
@@ -72,7 +82,9 @@ class Bare:
 
     def loss(self, source, target, label):
         x = self.embed(source)
-        back = self.lstm("back", x[::-1])[::-1] if self.keras else self.lstm("back", x, backwards=True)
+        back = (
+            self.lstm("back", x[::-1])[::-1] if self.keras else self.lstm("back", x, backwards=True)
+        )
         memory = tf.concat([self.lstm("ahead", x), back], 2)
         for number in range(self.layers - 1):
             y = self.lstm(f"encoder{number}", tf.nn.dropout(memory, DROPOUT))
@@ -95,4 +107,10 @@ class Bare:
 
 
 if __name__ == "__main__":
-    tensorflow(lambda model, *sizes: Bare(*sizes, keras=model == "bare_keras"), GNMT, 0.999, 1e-8, GNMT_CLIP)
+    tensorflow(
+        lambda model, *sizes: Bare(*sizes, keras=model == "bare_keras"),
+        GNMT,
+        0.999,
+        1e-8,
+        GNMT_CLIP,
+    )

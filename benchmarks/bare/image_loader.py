@@ -38,7 +38,10 @@ def loader():
     from torchvision.transforms import v2
 
     torch.set_num_threads(1)
-    steps = [v2.RandomResizedCrop(224, (0.05, 1.0), (0.75, 1.33), antialias=False), v2.RandomHorizontalFlip()]
+    steps = [
+        v2.RandomResizedCrop(224, (0.05, 1.0), (0.75, 1.33), antialias=False),
+        v2.RandomHorizontalFlip(),
+    ]
     transform = v2.Compose([*steps, v2.PILToTensor()] if kind == "pillow" else steps)
 
     class Images(torch.utils.data.Dataset):
@@ -52,7 +55,9 @@ def loader():
                     return transform(image.convert("RGB"))
             return transform(decode_image(read_file(path), ImageReadMode.RGB))
 
-    for batch in torch.utils.data.DataLoader(Images(), 32, num_workers=workers, prefetch_factor=4 if workers else None):
+    for batch in torch.utils.data.DataLoader(
+        Images(), 32, num_workers=workers, prefetch_factor=4 if workers else None
+    ):
         yield len(batch)
 
 
@@ -61,7 +66,15 @@ stream = turbo() if kind in ("turbo", "eighth") else loader()
 whole = kind in ("turbo", "eighth")
 other = None
 if whole and workers == 2:
-    command = [sys.executable, "-m", "benchmarks.bare.image_loader", kind, listing, str(seconds), "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.bare.image_loader",
+        kind,
+        listing,
+        str(seconds),
+        "0",
+    ]
     other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     other.stdout.readline()
 answer(stream, 8, seconds, 0.0 if workers and not whole else WARM_UP_SECONDS, other)

@@ -23,7 +23,10 @@ assert precision == "fp32", precision
 inputs = np.load(path)
 given = {name: inputs[name] for name in inputs.files if not name.startswith("weight/")}
 image, objects, classes, drawn = (given[name] for name in ("image", "box", "label", "mask"))
-of_rpn = [mx.nd.array(given[name]) for name in ("anchor", "anchor_label", "anchor_weight", "anchor_offset")]
+of_rpn = [
+    mx.nd.array(given[name])
+    for name in ("anchor", "anchor_label", "anchor_weight", "anchor_offset")
+]
 anchors = [mx.nd.array(one) for one in np.split(given["anchors"], given["level_ends"][:-1])]
 drawn = mx.nd.array(drawn[:, None])
 HEIGHT, WIDTH = image.shape[:2]
@@ -36,23 +39,39 @@ class Part(mx.gluon.HybridBlock):
     def __init__(self, *beginnings):
         super().__init__()
         for name in inputs.files:
-            short = name[name.find("/") + 1 :].replace("backbone.", "").replace("roi_heads.", "").replace(".", "_")
+            short = (
+                name[name.find("/") + 1 :]
+                .replace("backbone.", "")
+                .replace("roi_heads.", "")
+                .replace(".", "_")
+            )
             if name.startswith("weight/") and short.startswith(beginnings):
                 norm = "bn" in short or "downsample_1" in short
                 self.add(short, inputs[name], fixed=norm or short.startswith(FROZEN))
                 if norm and short.endswith("bias"):
                     for kind, value in (("mean", 0), ("var", 1)):
-                        self.add(short.replace("bias", kind), np.full(inputs[name].shape, value), fixed=True)
+                        self.add(
+                            short.replace("bias", kind),
+                            np.full(inputs[name].shape, value),
+                            fixed=True,
+                        )
 
     def add(self, name, value, fixed):
-        options = {"grad_req": "null" if fixed else "write", "differentiable": not name.endswith(("mean", "var"))}
+        options = {
+            "grad_req": "null" if fixed else "write",
+            "differentiable": not name.endswith(("mean", "var")),
+        }
         setattr(self, name, self.params.get(name, shape=value.shape, **options))
         getattr(self, name).initialize(mx.init.Zero())
         getattr(self, name).set_data(mx.nd.array(value))
 
     def conv(self, F, x, name, size, outputs, stride=1, bias=True):
         arrays = [self.now[f"{name}_{kind}"] for kind in ("weight", "bias")[: 1 + bias]]
-        options = {"kernel": (size, size), "stride": (stride, stride), "pad": (size // 2, size // 2)}
+        options = {
+            "kernel": (size, size),
+            "stride": (stride, stride),
+            "pad": (size // 2, size // 2),
+        }
         return F.Convolution(x, *arrays, num_filter=outputs, no_bias=not bias, **options)
 
 
@@ -71,7 +90,11 @@ class First(Part):
         for stage, count in enumerate(BLOCKS, 1):
             width = 32 << stage
             for number in range(count):
-                name, stride, y = f"body_layer{stage}_{number}", 2 if stage > 1 and not number else 1, x
+                name, stride, y = (
+                    f"body_layer{stage}_{number}",
+                    2 if stage > 1 and not number else 1,
+                    x,
+                )
                 for part, (size, outputs) in enumerate(((1, width), (3, width), (1, 4 * width)), 1):
                     options = (size, outputs, stride if part == 1 else 1, part < 3)
                     y = self.unit(F, y, f"{name}_conv{part}", f"{name}_bn{part}", *options)
@@ -88,7 +111,11 @@ class First(Part):
         stages, inner, maps = self.trunk(F, x), None, []
         for level in (3, 2, 1, 0):
             lateral = self.conv(F, stages[level], f"fpn_inner_blocks_{level}_0", 1, 256)
-            inner = lateral if inner is None else lateral + F.UpSampling(inner, scale=2, sample_type="nearest")
+            inner = (
+                lateral
+                if inner is None
+                else lateral + F.UpSampling(inner, scale=2, sample_type="nearest")
+            )
             maps.insert(0, self.conv(F, inner, f"fpn_layer_blocks_{level}_0", 3, 256))
         logits, deltas = [], []
         for x in (*maps, F.Pooling(maps[-1], kernel=(1, 1), stride=(2, 2), pool_type="max")):
@@ -104,7 +131,9 @@ class Second(Part):
     """Box head and mask head on pooled maps, to logits, deltas of each class, mask logits of the regions' `label`."""
 
     def dense(self, F, x, name, outputs):
-        return F.FullyConnected(x, *(self.now[f"{name}_{kind}"] for kind in ("weight", "bias")), num_hidden=outputs)
+        return F.FullyConnected(
+            x, *(self.now[f"{name}_{kind}"] for kind in ("weight", "bias")), num_hidden=outputs
+        )
 
     def hybrid_forward(self, F, boxes, x, label, **weights):
         self.now = weights
@@ -116,11 +145,17 @@ class Second(Part):
             x = F.Activation(self.conv(F, x, f"mask_head_{number}_0", 3, 256), act_type="relu")
         arrays = (weights[f"mask_predictor_conv5_mask_{kind}"] for kind in ("weight", "bias"))
         x = F.Deconvolution(x, *arrays, kernel=(2, 2), stride=(2, 2), num_filter=256, no_bias=False)
-        x = self.conv(F, F.Activation(x, act_type="relu"), "mask_predictor_mask_fcn_logits", 1, CLASSES)
+        x = self.conv(
+            F, F.Activation(x, act_type="relu"), "mask_predictor_mask_fcn_logits", 1, CLASSES
+        )
         return (
             logits,
             deltas,
-            F.pick(F.reshape(x, (0, 0, -1)), F.broadcast_axis(F.reshape(label, (-1, 1)), axis=1, size=28 * 28), axis=1),
+            F.pick(
+                F.reshape(x, (0, 0, -1)),
+                F.broadcast_axis(F.reshape(label, (-1, 1)), axis=1, size=28 * 28),
+                axis=1,
+            ),
         )
 
 
@@ -128,7 +163,11 @@ def proposals(logits, deltas):
     scores, found = [], []
     for score, delta, anchor in zip(logits, deltas, anchors):
         best = mx.nd.topk(score[0], k=min(BEST, len(anchor)), dtype="int32")
-        score, delta, anchor = mx.nd.take(score[0], best), mx.nd.take(delta[0], best), mx.nd.take(anchor, best)
+        score, delta, anchor = (
+            mx.nd.take(score[0], best),
+            mx.nd.take(delta[0], best),
+            mx.nd.take(anchor, best),
+        )
         size = anchor[:, 2:] - anchor[:, :2] + 1
         middle = anchor[:, :2] + size / 2 + delta[:, :2] * size
         half = mx.nd.exp(mx.nd.minimum(delta[:, 2:], math.log(1000 / 16))) * size / 2
@@ -146,7 +185,10 @@ def proposals(logits, deltas):
 def sample(proposed):
     """Return regions (512, 4), positive regions first, with labels, deltas, the number of positives, and their objects."""
     box = np.concatenate([proposed, objects])
-    low, high = np.maximum(box[:, None, :2], objects[:, :2]), np.minimum(box[:, None, 2:], objects[:, 2:])
+    low, high = (
+        np.maximum(box[:, None, :2], objects[:, :2]),
+        np.minimum(box[:, None, 2:], objects[:, 2:]),
+    )
     shared = np.maximum(high - low + 1, 0).prod(2)
     area, of_objects = ((one[:, 2:] - one[:, :2] + 1).prod(1) for one in (box, objects))
     overlap = shared / (area[:, None] + of_objects - shared)
@@ -159,18 +201,31 @@ def sample(proposed):
     wanted, size = objects[matched], box[:, 2:] - box[:, :2] + 1
     of_wanted = wanted[:, 2:] - wanted[:, :2] + 1
     move = (wanted[:, :2] + of_wanted / 2 - box[:, :2] - size / 2) / size
-    return box, label, np.concatenate([10 * move, 5 * np.log(of_wanted / size)], 1), count, matched[:count]
+    return (
+        box,
+        label,
+        np.concatenate([10 * move, 5 * np.log(of_wanted / size)], 1),
+        count,
+        matched[:count],
+    )
 
 
 def pool(maps, box, side):
-    level = np.clip(np.floor(4 + np.log2(np.sqrt((box[:, 2:] - box[:, :2] + 1).prod(1)) / 224 + 1e-6)), 2, 5) - 2
+    level = (
+        np.clip(
+            np.floor(4 + np.log2(np.sqrt((box[:, 2:] - box[:, :2] + 1).prod(1)) / 224 + 1e-6)), 2, 5
+        )
+        - 2
+    )
     rows, parts = np.concatenate([np.zeros((len(box), 1)), box], 1), []
     options = {"pooled_size": (side, side), "sample_ratio": 2}
     for number, (one, stride) in enumerate(zip(maps, STRIDES)):
         if (level == number).any():
             of_level = mx.nd.array(rows[level == number])
             parts.append(mx.nd.contrib.ROIAlign(one, of_level, spatial_scale=1 / stride, **options))
-    return mx.nd.take(mx.nd.concat(*parts, dim=0), mx.nd.array(np.argsort(np.argsort(level, kind="stable"))))
+    return mx.nd.take(
+        mx.nd.concat(*parts, dim=0), mx.nd.array(np.argsort(np.argsort(level, kind="stable")))
+    )
 
 
 def entropy(logits, wanted):
@@ -188,7 +243,9 @@ def losses(image):
     maps, logits, deltas = found[:4], found[4:9], found[9:]
     anchor, is_object, used, offset = of_rpn
     of_anchors = entropy(mx.nd.take(mx.nd.concat(*logits, dim=1)[0], anchor), is_object)
-    of_moves = smooth_l1(mx.nd.take(mx.nd.concat(*deltas, dim=1)[0], anchor) - offset, 3) * is_object
+    of_moves = (
+        smooth_l1(mx.nd.take(mx.nd.concat(*deltas, dim=1)[0], anchor) - offset, 3) * is_object
+    )
     with mx.autograd.pause():
         box, label, delta, count, matched = sample(proposals(logits, deltas))
         rows = mx.nd.array(np.concatenate([matched[:, None], box[:count]], 1))
@@ -214,7 +271,9 @@ parameters.update(second.collect_params())
 first.hybridize(static_alloc=True, static_shape=True)
 second.hybridize()
 sgd = mx.gluon.Trainer(parameters, "sgd", {"learning_rate": 1e-4, "momentum": 0.9, "wd": 1e-4})
-trained = [one for name, one in parameters.items() if "bn" not in name and "downsample_1" not in name]
+trained = [
+    one for name, one in parameters.items() if "bn" not in name and "downsample_1" not in name
+]
 assert sum(int(np.prod(one.shape)) for one in trained) == PARAMETERS
 
 

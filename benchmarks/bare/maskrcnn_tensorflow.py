@@ -26,19 +26,36 @@ assert precision == "fp32", precision
 tf.config.threading.set_intra_op_parallelism_threads(int(cores))
 tf.config.threading.set_inter_op_parallelism_threads(1)
 given = {name: inputs[name] for name in inputs.files if not name.startswith("weight/")}
-image, objects, classes, drawn = given["image"], given["box"], given["label"], given["mask"][..., None]
-of_rpn = [tf.constant(given[name]) for name in ("anchor", "anchor_label", "anchor_weight", "anchor_offset")]
+image, objects, classes, drawn = (
+    given["image"],
+    given["box"],
+    given["label"],
+    given["mask"][..., None],
+)
+of_rpn = [
+    tf.constant(given[name])
+    for name in ("anchor", "anchor_label", "anchor_weight", "anchor_offset")
+]
 anchors = np.split(given["anchors"], given["level_ends"][:-1])
 HEIGHT, WIDTH = image.shape[:2]
 weights = {}
 for name in inputs.files:
-    short, value = name[name.find("/") + 1 :].replace("backbone.", "").replace("roi_heads.", ""), inputs[name]
+    short, value = (
+        name[name.find("/") + 1 :].replace("backbone.", "").replace("roi_heads.", ""),
+        inputs[name],
+    )
     if name.startswith("weight/"):
-        value = value.transpose(2, 3, 1, 0) if value.ndim == 4 else value.T  # transposed convolution: (2, 2, out, in)
-        weights[short] = tf.Variable(value, trainable=not ("bn" in short or "downsample.1" in short))
+        value = (
+            value.transpose(2, 3, 1, 0) if value.ndim == 4 else value.T
+        )  # transposed convolution: (2, 2, out, in)
+        weights[short] = tf.Variable(
+            value, trainable=not ("bn" in short or "downsample.1" in short)
+        )
 learned = {name: value for name, value in weights.items() if value.trainable}
 assert sum(value.shape.num_elements() for value in learned.values()) == PARAMETERS
-learned = [value for name, value in learned.items() if not name.startswith(("body.conv1", "body.layer1."))]
+learned = [
+    value for name, value in learned.items() if not name.startswith(("body.conv1", "body.layer1."))
+]
 velocities = [tf.Variable(tf.zeros_like(value)) for value in learned]
 
 
@@ -66,7 +83,9 @@ def trunk(x):
     for stage, count in enumerate(BLOCKS, 1):
         for number in range(count):
             name, stride = f"body.layer{stage}.{number}", 2 if stage > 1 and not number else 1
-            shortcut = x if number else unit(x, f"{name}.downsample.0", f"{name}.downsample.1", stride)
+            shortcut = (
+                x if number else unit(x, f"{name}.downsample.0", f"{name}.downsample.1", stride)
+            )
             for part in (1, 2, 3):
                 x = unit(x, f"{name}.conv{part}", f"{name}.bn{part}", stride if part == 1 else 1)
                 x = tf.nn.relu(x if part < 3 else x + shortcut)
@@ -78,7 +97,11 @@ def pyramid(maps):
     inner, found = None, []
     for level in (3, 2, 1, 0):
         lateral = conv(maps[level], f"fpn.inner_blocks.{level}.0")
-        inner = lateral if inner is None else lateral + tf.image.resize(inner, lateral.shape[1:3], "nearest")
+        inner = (
+            lateral
+            if inner is None
+            else lateral + tf.image.resize(inner, lateral.shape[1:3], "nearest")
+        )
         found.insert(0, conv(inner, f"fpn.layer_blocks.{level}.0"))
     return found
 
@@ -112,7 +135,10 @@ def proposals(logits, deltas):
 def sample(proposed):
     """Return regions (512, 4), positive regions first, with labels, deltas, the number of positives, and their objects."""
     box = tf.concat([proposed, objects], 0)
-    low, high = tf.maximum(box[:, None, :2], objects[:, :2]), tf.minimum(box[:, None, 2:], objects[:, 2:])
+    low, high = (
+        tf.maximum(box[:, None, :2], objects[:, :2]),
+        tf.minimum(box[:, None, 2:], objects[:, 2:]),
+    )
     shared = tf.reduce_prod(tf.maximum(high - low + 1, 0), 2)
     area, of_objects = (tf.reduce_prod(one[:, 2:] - one[:, :2] + 1, 1) for one in (box, objects))
     overlap = shared / (area[:, None] + of_objects - shared)
@@ -126,16 +152,28 @@ def sample(proposed):
     wanted, size = tf.gather(objects, matched), box[:, 2:] - box[:, :2] + 1
     of_wanted = wanted[:, 2:] - wanted[:, :2] + 1
     move = (wanted[:, :2] + of_wanted / 2 - box[:, :2] - size / 2) / size
-    return box, label, tf.concat([10 * move, 5 * tf.math.log(of_wanted / size)], 1), count, matched[:count]
+    return (
+        box,
+        label,
+        tf.concat([10 * move, 5 * tf.math.log(of_wanted / size)], 1),
+        count,
+        matched[:count],
+    )
 
 
 def crop(one, box, place, side):
     """Apply ROIAlign to maps (b, h, w, C): (n, side, side, C) for boxes (n, 4) in cells, two samples per bin and direction."""
     low = box[:, :2]
     step = tf.maximum(box[:, 2:] - low, 1) / (2 * side)
-    first, last, cells = low + step / 2, low + (2 * side - 0.5) * step, [one.shape[2] - 1.0, one.shape[1] - 1.0]
+    first, last, cells = (
+        low + step / 2,
+        low + (2 * side - 0.5) * step,
+        [one.shape[2] - 1.0, one.shape[1] - 1.0],
+    )
     ends = tf.concat([(first / cells)[:, ::-1], (last / cells)[:, ::-1]], 1)
-    return tf.nn.avg_pool2d(tf.image.crop_and_resize(one, ends, place, (2 * side, 2 * side)), 2, 2, "VALID")
+    return tf.nn.avg_pool2d(
+        tf.image.crop_and_resize(one, ends, place, (2 * side, 2 * side)), 2, 2, "VALID"
+    )
 
 
 def pool(maps, box, side):
@@ -154,10 +192,12 @@ def masks(x, label):
     for number in range(4):
         x = tf.nn.relu(conv(x, f"mask_head.{number}.0"))
     up, size = "mask_predictor.conv5_mask", (tf.shape(x)[0], 28, 28, 256)
-    x = tf.nn.relu(tf.nn.conv2d_transpose(x, weights[f"{up}.weight"], size, 2) + weights[f"{up}.bias"])
-    return tf.gather(conv(x, "mask_predictor.mask_fcn_logits"), label[:, None, None], axis=3, batch_dims=1)[
-        :, :, :, 0, 0
-    ]
+    x = tf.nn.relu(
+        tf.nn.conv2d_transpose(x, weights[f"{up}.weight"], size, 2) + weights[f"{up}.bias"]
+    )
+    return tf.gather(
+        conv(x, "mask_predictor.mask_fcn_logits"), label[:, None, None], axis=3, batch_dims=1
+    )[:, :, :, 0, 0]
 
 
 def smooth_l1(difference, beta):
@@ -170,15 +210,21 @@ def losses(image):
     maps = pyramid(trunk(tf.pad(x, [[0, 0], [0, -HEIGHT % 32], [0, -WIDTH % 32], [0, 0]])))
     logits, deltas = rpn(maps)
     anchor, is_object, used, offset = of_rpn
-    entropy = tf.nn.sigmoid_cross_entropy_with_logits(is_object, tf.gather(tf.concat(logits, 0), anchor))
+    entropy = tf.nn.sigmoid_cross_entropy_with_logits(
+        is_object, tf.gather(tf.concat(logits, 0), anchor)
+    )
     of_anchors = smooth_l1(tf.gather(tf.concat(deltas, 0), anchor) - offset, 1 / 9) * is_object
     box, label, delta, count, matched = sample(tf.stop_gradient(proposals(logits, deltas)))
     x = tf.reshape(tf.transpose(pool(maps, box, 7), (0, 3, 1, 2)), (REGIONS, -1))
     x = tf.nn.relu(dense(tf.nn.relu(dense(x, "box_head.fc6")), "box_head.fc7"))
     moves = tf.reshape(dense(x, "box_predictor.bbox_pred"), (REGIONS, CLASSES, 4))
     of_boxes = smooth_l1(tf.gather(moves, label, batch_dims=1)[:count] - delta[:count], 1)
-    of_classes = tf.nn.sparse_softmax_cross_entropy_with_logits(label, dense(x, "box_predictor.cls_score"))
-    target = tf.round(crop(tf.cast(drawn, tf.float32), box[:count], tf.cast(matched, tf.int32), 28)[..., 0])
+    of_classes = tf.nn.sparse_softmax_cross_entropy_with_logits(
+        label, dense(x, "box_predictor.cls_score")
+    )
+    target = tf.round(
+        crop(tf.cast(drawn, tf.float32), box[:count], tf.cast(matched, tf.int32), 28)[..., 0]
+    )
     found = masks(pool(maps, box[:count], 14), label[:count])
     return {
         "objectness": tf.reduce_sum(entropy * used) / tf.reduce_sum(used),

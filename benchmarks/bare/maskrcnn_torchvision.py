@@ -20,13 +20,23 @@ cores, precision, steps, path = sys.argv[1:]
 torch.set_num_threads(int(cores))
 inputs = np.load(path)
 backbone = resnet_fpn_backbone(backbone_name="resnet50", weights=None, trainable_layers=3)
-model = MaskRCNN(backbone, 81, min_size=800, max_size=1333).to(memory_format=torch.channels_last).train()
-weights = {name[7:]: torch.from_numpy(inputs[name]) for name in inputs.files if name.startswith("weight/")}
+model = (
+    MaskRCNN(backbone, 81, min_size=800, max_size=1333)
+    .to(memory_format=torch.channels_last)
+    .train()
+)
+weights = {
+    name[7:]: torch.from_numpy(inputs[name]) for name in inputs.files if name.startswith("weight/")
+}
 missing, unexpected = model.load_state_dict(weights, strict=False)
 assert not unexpected
 assert all("running" in name for name in missing)
 optimizer = torch.optim.SGD(
-    [value for value in model.parameters() if value.requires_grad], lr=1e-4, momentum=0.9, weight_decay=1e-4, fused=True
+    [value for value in model.parameters() if value.requires_grad],
+    lr=1e-4,
+    momentum=0.9,
+    weight_decay=1e-4,
+    fused=True,
 )
 images = [torch.from_numpy(inputs["image"]).permute(2, 0, 1).float() / 255]
 targets = [

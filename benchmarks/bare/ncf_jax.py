@@ -19,10 +19,15 @@ def main():
     options = json.loads(sys.argv[2])
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options["cores"]])
     batches = stream(sys.argv[1])
-    users, items, factors, sizes = (options[name] for name in ("users", "items", "mf_dim", "mlp_layer_sizes"))
+    users, items, factors, sizes = (
+        options[name] for name in ("users", "items", "mf_dim", "mlp_layer_sizes")
+    )
     keys = iter(jax.random.split(jax.random.key(1), 16))
     widths = (factors, factors, sizes[0] // 2, sizes[0] // 2)
-    tables = [jax.random.normal(next(keys), (n, w)) * 0.01 for n, w in zip((users, items, users, items), widths)]
+    tables = [
+        jax.random.normal(next(keys), (n, w)) * 0.01
+        for n, w in zip((users, items, users, items), widths)
+    ]
     shapes = [*zip(sizes, sizes[1:]), (factors + sizes[-1], 1)]
     weights = [jax.nn.initializers.glorot_uniform()(next(keys), shape) for shape in shapes]
     variables = (tables, weights, [jnp.zeros(weight.shape[1]) for weight in weights])
@@ -42,7 +47,9 @@ def main():
         mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, mean, gradients)
         square = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, square, gradients)
         rate = options["learning_rate"] * jnp.sqrt(1 - 0.999**step) / (1 - 0.9**step)
-        updated = jax.tree.map(lambda x, m, v: x - rate * m / (jnp.sqrt(v) + 1e-8), variables, mean, square)
+        updated = jax.tree.map(
+            lambda x, m, v: x - rate * m / (jnp.sqrt(v) + 1e-8), variables, mean, square
+        )
         return updated, mean, square, step + 1, loss
 
     train, state = jax.jit(train, donate_argnums=(0, 1, 2)), (variables, *moments, jnp.float32(1))
@@ -53,7 +60,11 @@ def main():
         batch = next(batches)
         *state, loss = train(*state, *batch)
         samples += len(batch[0])
-    print(json.dumps({"loss": float(loss), "samples_per_second": samples / (time.perf_counter() - begin)}))
+    print(
+        json.dumps(
+            {"loss": float(loss), "samples_per_second": samples / (time.perf_counter() - begin)}
+        )
+    )
 
 
 if __name__ == "__main__":

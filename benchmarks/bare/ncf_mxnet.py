@@ -23,9 +23,14 @@ class NeuMF(nn.HybridBlock):
     def __init__(self, users, items, mf_dim, sizes):
         super().__init__()
         self.gmf_user, self.gmf_item = nn.Embedding(users, mf_dim), nn.Embedding(items, mf_dim)
-        self.mlp_user, self.mlp_item = nn.Embedding(users, sizes[0] // 2), nn.Embedding(items, sizes[0] // 2)
+        self.mlp_user, self.mlp_item = (
+            nn.Embedding(users, sizes[0] // 2),
+            nn.Embedding(items, sizes[0] // 2),
+        )
         self.mlp = nn.HybridSequential()
-        self.mlp.add(*[nn.Dense(b, in_units=a, activation="relu") for a, b in zip(sizes, sizes[1:])])
+        self.mlp.add(
+            *[nn.Dense(b, in_units=a, activation="relu") for a, b in zip(sizes, sizes[1:])]
+        )
         self.output = nn.Dense(1, in_units=mf_dim + sizes[-1])
 
     def hybrid_forward(self, F, user, item):
@@ -53,5 +58,10 @@ for step in range(options["warmup"] + options["steps"]):
     samples += len(user)
 mx.nd.waitall()
 print(
-    json.dumps({"samples_per_second": samples / (time.perf_counter() - begin), "loss": float(loss.mean().asscalar())})
+    json.dumps(
+        {
+            "samples_per_second": samples / (time.perf_counter() - begin),
+            "loss": float(loss.mean().asscalar()),
+        }
+    )
 )

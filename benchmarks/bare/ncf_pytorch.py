@@ -19,7 +19,10 @@ class NeuMF(nn.Module):
     def __init__(self, users, items, mf_dim, sizes):
         super().__init__()
         self.gmf_user, self.gmf_item = nn.Embedding(users, mf_dim), nn.Embedding(items, mf_dim)
-        self.mlp_user, self.mlp_item = nn.Embedding(users, sizes[0] // 2), nn.Embedding(items, sizes[0] // 2)
+        self.mlp_user, self.mlp_item = (
+            nn.Embedding(users, sizes[0] // 2),
+            nn.Embedding(items, sizes[0] // 2),
+        )
         layers = [part for a, b in zip(sizes, sizes[1:]) for part in (nn.Linear(a, b), nn.ReLU())]
         self.mlp = nn.Sequential(*layers)
         self.output = nn.Linear(mf_dim + sizes[-1], 1)
@@ -49,7 +52,11 @@ def main():
         loss.backward()
         adam.step()
         samples += len(user)
-    print(json.dumps({"samples_per_second": samples / (time.perf_counter() - begin), "loss": loss.item()}))
+    print(
+        json.dumps(
+            {"samples_per_second": samples / (time.perf_counter() - begin), "loss": loss.item()}
+        )
+    )
 
 
 if __name__ == "__main__":

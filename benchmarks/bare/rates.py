@@ -24,7 +24,9 @@ def tensorflow_products(cases: Sequence[Case]) -> Callable[[], None]:
 
     pairs = []
     for (rows, inputs, outputs), count in Counter(cases).items():
-        x, y, w = (tf.random.normal(size) for size in ((rows, inputs), (rows, outputs), (outputs, inputs)))
+        x, y, w = (
+            tf.random.normal(size) for size in ((rows, inputs), (rows, outputs), (outputs, inputs))
+        )
         pairs += [(x, w, False, True), (y, w, False, False), (y, x, True, False)] * count
 
     def run() -> None:
@@ -42,7 +44,9 @@ def mxnet_products(cases: Sequence[Case]) -> Callable[[], None]:
     for (rows, inputs, outputs), count in Counter(cases).items():
         x, y, w = (rows, inputs), (rows, outputs), (outputs, inputs)
         shapes = (x, w), (y, w[::-1]), (y[::-1], x[::-1])
-        pairs += [tuple(mx.nd.random.normal(shape=shape) for shape in pair) for pair in shapes] * count
+        pairs += [
+            tuple(mx.nd.random.normal(shape=shape) for shape in pair) for pair in shapes
+        ] * count
 
     def run() -> None:
         for a, b in pairs:
@@ -58,7 +62,11 @@ def pytorch(cores, samples):
     torch.set_num_threads(cores)
     cases = []
     for inputs, outputs in LAYERS:
-        x, g, w = torch.randn(samples, inputs), torch.randn(samples, outputs), torch.randn(outputs, inputs)
+        x, g, w = (
+            torch.randn(samples, inputs),
+            torch.randn(samples, outputs),
+            torch.randn(outputs, inputs),
+        )
         y, dx, dw = torch.empty_like(g), torch.empty_like(x), torch.empty_like(w)
         cases += [(x, w.t(), y), (g, w, dx), (g.t(), x, dw)]
     source, target = torch.randn(1 << 26), torch.empty(1 << 26)
@@ -74,7 +82,9 @@ def tensorflow(cores, samples):
     tf.config.threading.set_intra_op_parallelism_threads(cores)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     source = tf.random.normal((1 << 26,))
-    return tensorflow_products([(samples, *layer) for layer in LAYERS]), lambda: tf.identity(source) + 0
+    return tensorflow_products(
+        [(samples, *layer) for layer in LAYERS]
+    ), lambda: tf.identity(source) + 0
 
 
 def mxnet(cores, samples):
@@ -95,7 +105,9 @@ def main():
     name, cores, samples = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     os.environ.update({"OMP_NUM_THREADS": sys.argv[2], "TF_CPP_MIN_LOG_LEVEL": "2"})
-    products, copy = {"pytorch": pytorch, "tensorflow": tensorflow, "mxnet": mxnet}[name](cores, samples)
+    products, copy = {"pytorch": pytorch, "tensorflow": tensorflow, "mxnet": mxnet}[name](
+        cores, samples
+    )
     operations = 3 * 2 * samples * sum(inputs * outputs for inputs, outputs in LAYERS)
     gemm_gflops = operations / shortest(products, REPEATS)[0] / 1e9
     copied = 2 * 4 * (1 << 26) / shortest(copy, REPEATS)[0] / 1e9

@@ -25,28 +25,41 @@ def unit(outputs, kernel, stride=1, relu=True):
 class Block(nn.HybridBlock):
     def __init__(self, width, stride, project):
         super().__init__()
-        self.body, self.shortcut = nn.HybridSequential(), unit(4 * width, 1, stride, relu=False) if project else None
+        self.body, self.shortcut = (
+            nn.HybridSequential(),
+            unit(4 * width, 1, stride, relu=False) if project else None,
+        )
         self.body.add(unit(width, 1), unit(width, 3, stride), unit(4 * width, 1, relu=False))
 
     def hybrid_forward(self, F, x):
-        return F.Activation(self.body(x) + (self.shortcut(x) if self.shortcut else x), act_type="relu")
+        return F.Activation(
+            self.body(x) + (self.shortcut(x) if self.shortcut else x), act_type="relu"
+        )
 
 
 def resnet():
     found = nn.HybridSequential()
     found.add(unit(64, 7, 2), nn.MaxPool2D(3, 2, 1))
     for stage, (count, width) in enumerate(zip((3, 4, 6, 3), (64, 128, 256, 512))):
-        found.add(*(Block(width, 2 if stage and not number else 1, not number) for number in range(count)))
+        found.add(
+            *(Block(width, 2 if stage and not number else 1, not number) for number in range(count))
+        )
     found.add(nn.GlobalAvgPool2D(), nn.Dense(1000))
     return found
 
 
-kind, zoo, (batch, steps, pixels) = sys.argv[2], mx.gluon.model_zoo.vision, map(int, [*sys.argv[4:], 224][:3])
+kind, zoo, (batch, steps, pixels) = (
+    sys.argv[2],
+    mx.gluon.model_zoo.vision,
+    map(int, [*sys.argv[4:], 224][:3]),
+)
 model = {"bare": resnet, "stock": zoo.resnet50_v1, "stock_v2": zoo.resnet50_v2}[kind]()
 model.initialize(mx.init.Xavier())
 model.hybridize(static_alloc=True, static_shape=True)
 loss_of = mx.gluon.loss.SoftmaxCrossEntropyLoss()
-sgd = mx.gluon.Trainer(model.collect_params(), "sgd", {"learning_rate": 0.01, "momentum": 0.9, "wd": 1e-4})
+sgd = mx.gluon.Trainer(
+    model.collect_params(), "sgd", {"learning_rate": 0.01, "momentum": 0.9, "wd": 1e-4}
+)
 images, labels = mx.nd.random.normal(shape=(batch, 3, pixels, pixels)), mx.nd.zeros(batch)
 
 

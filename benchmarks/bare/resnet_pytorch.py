@@ -15,7 +15,9 @@ from benchmarks.bare.block import print_rate, pytorch_gigaflops
 
 
 def unit(inputs, outputs, kernel, stride=1):
-    return nn.Sequential(nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(outputs))
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(outputs)
+    )
 
 
 class Block(nn.Module):
@@ -47,8 +49,12 @@ torch.set_num_threads(int(cores))
 if kind == "stock":
     import torchvision
 
-model = (resnet() if kind == "bare" else torchvision.models.resnet50()).to(memory_format=torch.channels_last)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, fused=True)
+model = (resnet() if kind == "bare" else torchvision.models.resnet50()).to(
+    memory_format=torch.channels_last
+)
+optimizer = torch.optim.SGD(
+    model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, fused=True
+)
 images = torch.randn(batch, 3, pixels, pixels).contiguous(memory_format=torch.channels_last)
 labels = torch.zeros(batch, dtype=torch.long)
 

@@ -21,13 +21,25 @@ tf.config.threading.set_inter_op_parallelism_threads(1)
 
 
 def unit(inputs, outputs, size, stride=1):
-    scale, shift, mean, variance = (tf.Variable(tf.fill(outputs, value)) for value in (1.0, 0.0, 0.0, 1.0))
-    weights.extend((tf.Variable(tf.random.normal((size, size, inputs, outputs), 0, 0.05)), scale, shift))
+    scale, shift, mean, variance = (
+        tf.Variable(tf.fill(outputs, value)) for value in (1.0, 0.0, 0.0, 1.0)
+    )
+    weights.extend(
+        (tf.Variable(tf.random.normal((size, size, inputs, outputs), 0, 0.05)), scale, shift)
+    )
     kernel, sides = weights[-3], [[0, 0], [size // 2] * 2, [size // 2] * 2, [0, 0]]
-    norm = {"scale": scale, "offset": shift, "mean": mean, "variance": variance, "exponential_avg_factor": 0.1}
+    norm = {
+        "scale": scale,
+        "offset": shift,
+        "mean": mean,
+        "variance": variance,
+        "exponential_avg_factor": 0.1,
+    }
 
     def call(x):
-        x = tf.nn.conv2d(tf.pad(x, sides) if size > 1 else x, tf.cast(kernel, narrow), stride, "VALID")
+        x = tf.nn.conv2d(
+            tf.pad(x, sides) if size > 1 else x, tf.cast(kernel, narrow), stride, "VALID"
+        )
         y = tf.raw_ops.FusedBatchNormV3(x=x, epsilon=1e-5, **norm)
         mean.assign(y.batch_mean), variance.assign(y.batch_variance)
         return y.y
@@ -41,7 +53,9 @@ for number, width in enumerate([64] * 3 + [128] * 4 + [256] * 6 + [512] * 3):
     branch = unit(inputs, width, 1), unit(width, width, 3, stride), unit(width, outputs, 1)
     blocks.append((*branch, unit(inputs, outputs, 1, stride) if inputs != outputs else tf.identity))
     inputs = outputs
-weights.extend((tf.Variable(tf.random.normal((inputs, 1000), 0, 0.01)), tf.Variable(tf.zeros(1000))))
+weights.extend(
+    (tf.Variable(tf.random.normal((inputs, 1000), 0, 0.01)), tf.Variable(tf.zeros(1000)))
+)
 
 
 def resnet(x, training=True):
@@ -65,7 +79,9 @@ def step(images, labels):
 
 if kind == "stock":
     tf.keras.config.set_dtype_policy("mixed_bfloat16" if precision == "bf16" else "float32")
-    resnet = tf.keras.applications.ResNet50(weights=None, classifier_activation=None, input_shape=(pixels, pixels, 3))
+    resnet = tf.keras.applications.ResNet50(
+        weights=None, classifier_activation=None, input_shape=(pixels, pixels, 3)
+    )
     weights = [variable.value for variable in resnet.trainable_variables]
 velocities = [tf.Variable(tf.zeros_like(w)) for w in weights]
 images, labels = tf.random.normal((batch, pixels, pixels, 3)), tf.zeros(batch, tf.int32)

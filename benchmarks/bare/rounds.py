@@ -25,5 +25,8 @@ def answer(counts, skipped, seconds, warmup=WARM_UP_SECONDS, other=None):
             done += next(counts)
         rates = [done / (time.perf_counter() - start), done / (time.process_time() - cpu)]
         if other:
-            rates = [mine + others for mine, others in zip(rates, json.loads(other.stdout.readline()), strict=True)]
+            rates = [
+                mine + others
+                for mine, others in zip(rates, json.loads(other.stdout.readline()), strict=True)
+            ]
         print(json.dumps(rates), flush=True)

@@ -20,7 +20,11 @@ EXTRAS = ((256, 512, 2), (256, 512, 2), (128, 256, 2), (128, 256, 1), (128, 256,
 class SSD(nn.HybridBlock):
     def __init__(self):
         super().__init__()
-        features, self.extras, self.heads = vision.resnet34_v1().features, nn.HybridSequential(), nn.HybridSequential()
+        features, self.extras, self.heads = (
+            vision.resnet34_v1().features,
+            nn.HybridSequential(),
+            nn.HybridSequential(),
+        )
         for convolution in (features[6][0].body[0], features[6][0].downsample[0]):
             convolution._kwargs["stride"] = (1, 1)
         self.trunk = features[:7]
@@ -45,18 +49,29 @@ class Loss(nn.HybridBlock):
     def hybrid_forward(self, F, boxes, scores, wanted, labels):
         positive, entropy = labels > 0, -F.pick(F.log_softmax(scores, axis=1), labels, axis=1)
         count = F.sum(positive, axis=1, keepdims=True)
-        order = F.argsort(F.where(positive, -F.ones_like(entropy), F.BlockGrad(entropy)), axis=1, is_ascend=False)
+        order = F.argsort(
+            F.where(positive, -F.ones_like(entropy), F.BlockGrad(entropy)), axis=1, is_ascend=False
+        )
         counted = F.broadcast_lesser(F.argsort(order, axis=1), 3 * count) + positive
         of_boxes = F.sum(F.smooth_l1(boxes - wanted, scalar=1), axis=1)
-        return F.mean(F.broadcast_div(of_boxes * positive + entropy * counted, F.maximum(count, 1)).sum(axis=1))
+        return F.mean(
+            F.broadcast_div(of_boxes * positive + entropy * counted, F.maximum(count, 1)).sum(
+                axis=1
+            )
+        )
 
 
 batch, steps, model, loss_of = int(sys.argv[4]), int(sys.argv[5]), SSD(), Loss()
 model.initialize(mx.init.Xavier())
 model.hybridize(static_alloc=True, static_shape=True)
 loss_of.hybridize(static_alloc=True, static_shape=True)
-sgd = mx.gluon.Trainer(model.collect_params(), "sgd", {"learning_rate": 1e-3, "momentum": 0.9, "wd": 5e-4})
-images, wanted = mx.nd.random.normal(shape=(batch, 3, 300, 300)), mx.nd.random.normal(shape=(batch, 4, 8732))
+sgd = mx.gluon.Trainer(
+    model.collect_params(), "sgd", {"learning_rate": 1e-3, "momentum": 0.9, "wd": 5e-4}
+)
+images, wanted = (
+    mx.nd.random.normal(shape=(batch, 3, 300, 300)),
+    mx.nd.random.normal(shape=(batch, 4, 8732)),
+)
 labels = mx.nd.random.randint(1, 81, (batch, 8732)).astype("float32")
 labels = labels * (mx.nd.random.uniform(shape=(batch, 8732)) < 40 / 8732)
 

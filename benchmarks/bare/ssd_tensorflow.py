@@ -12,7 +12,12 @@ import tensorflow as tf
 
 from benchmarks.bare.block import print_rate, tensorflow_gigaflops
 
-(cores, _, precision), (batch, steps), weights, nn = sys.argv[1:4], map(int, sys.argv[4:]), [], tf.nn
+(cores, _, precision), (batch, steps), weights, nn = (
+    sys.argv[1:4],
+    map(int, sys.argv[4:]),
+    [],
+    tf.nn,
+)
 narrow = tf.bfloat16 if precision == "bf16" else tf.float32
 tf.config.threading.set_intra_op_parallelism_threads(int(cores))
 tf.config.threading.set_inter_op_parallelism_threads(1)
@@ -20,7 +25,9 @@ tf.config.threading.set_inter_op_parallelism_threads(1)
 
 def layer(inputs, outputs, size, stride=1, padding=None, norm=False):
     kernel = tf.Variable(tf.random.normal((size, size, inputs, outputs), 0, 0.03))
-    bias, scale, mean, variance = (tf.Variable(tf.fill(outputs, value)) for value in (0.0, 1.0, 0.0, 1.0))
+    bias, scale, mean, variance = (
+        tf.Variable(tf.fill(outputs, value)) for value in (0.0, 1.0, 0.0, 1.0)
+    )
     weights.extend((kernel, bias, scale) if norm else (kernel, bias))
     side = [size // 2 if padding is None else padding] * 2
 
@@ -41,9 +48,17 @@ stem, blocks, inputs = layer(3, 64, 7, 2, norm=True), [], 64
 for number, width in enumerate([64] * 3 + [128] * 4 + [256] * 6):
     stride = 2 if number == 3 else 1
     shortcut = tf.identity if inputs == width else layer(inputs, width, 1, stride, norm=True)
-    blocks.append((layer(inputs, width, 3, stride, norm=True), layer(width, width, 3, norm=True), shortcut))
+    blocks.append(
+        (layer(inputs, width, 3, stride, norm=True), layer(width, width, 3, norm=True), shortcut)
+    )
     inputs = width
-extras = (256, 256, 512, 2), (512, 256, 512, 2), (512, 128, 256, 2), (256, 128, 256, 1), (256, 128, 256, 1)
+extras = (
+    (256, 256, 512, 2),
+    (512, 256, 512, 2),
+    (512, 128, 256, 2),
+    (256, 128, 256, 1),
+    (256, 128, 256, 1),
+)
 extras = [(layer(a, b, 1), layer(b, c, 3, stride, stride - 1)) for a, b, c, stride in extras]
 shapes = (256, 4), (512, 6), (512, 6), (256, 6), (256, 4), (256, 4)
 heads = [(layer(inputs, 4 * count, 3), layer(inputs, 81 * count, 3)) for inputs, count in shapes]
@@ -66,10 +81,14 @@ def step(images, labels, wanted):
         boxes, scores = ssd(images)
         entropy, positive = nn.sparse_softmax_cross_entropy_with_logits(labels, scores), labels > 0
         count = tf.reduce_sum(tf.cast(positive, tf.int32), 1, keepdims=True)
-        order = tf.argsort(tf.where(positive, -1.0, tf.stop_gradient(entropy)), direction="DESCENDING")
+        order = tf.argsort(
+            tf.where(positive, -1.0, tf.stop_gradient(entropy)), direction="DESCENDING"
+        )
         counted = tf.cast(positive | (tf.argsort(order) < 3 * count), tf.float32)
         of_boxes = 4 * tf.keras.losses.huber(wanted, boxes)
-        total = tf.reduce_sum(of_boxes * tf.cast(positive, tf.float32) + entropy * counted, 1, keepdims=True)
+        total = tf.reduce_sum(
+            of_boxes * tf.cast(positive, tf.float32) + entropy * counted, 1, keepdims=True
+        )
         loss = tf.reduce_mean(total / tf.cast(tf.maximum(count, 1), tf.float32))
     for w, velocity, g in zip(weights, velocities, tape.gradient(loss, weights)):
         options = {"var": w.handle, "accum": velocity.handle, "lr": 1e-3, "momentum": 0.9}
@@ -80,4 +99,6 @@ def step(images, labels, wanted):
 velocities = [tf.Variable(tf.zeros_like(w)) for w in weights]
 images, wanted = tf.random.normal((batch, 300, 300, 3)), tf.random.normal((batch, 8732, 4))
 labels = tf.where(tf.random.uniform((batch, 8732)) < 40 / 8732, 1 + tf.range(8732) % 80, 0)
-print_rate(lambda: step(images, labels, wanted), float, batch, steps, tensorflow_gigaflops(ssd, images[:1]))
+print_rate(
+    lambda: step(images, labels, wanted), float, batch, steps, tensorflow_gigaflops(ssd, images[:1])
+)

@@ -32,7 +32,9 @@ class Attention(nn.HybridBlock):
         query = F.reshape(split(self.query(x), 1), (-3, 0, 0)) * self.size**-0.5
         key_value = F.split(split(self.key_value(memory), 2), axis=1, num_outputs=2)
         key, value = (F.reshape(one, (-3, 0, 0)) for one in key_value)
-        weights = F.softmax(F.broadcast_add(F.batch_dot(query, key, transpose_b=True), mask), axis=-1)
+        weights = F.softmax(
+            F.broadcast_add(F.batch_dot(query, key, transpose_b=True), mask), axis=-1
+        )
         y = F.reshape(F.batch_dot(self.dropout(weights), value), (-4, -1, self.heads, 0, 0))
         return self.output(F.reshape(F.transpose(y, (0, 2, 1, 3)), (0, 0, -1)))
 
@@ -41,9 +43,15 @@ class Layer(nn.HybridBlock):
     def __init__(self, hidden, inner, heads, decoder):
         super().__init__()
         self.decoder, self.dropout = decoder, nn.Dropout(DROPOUT)
-        self.self_norm, self.self_attention = nn.LayerNorm(epsilon=1e-6, in_channels=hidden), Attention(hidden, heads)
+        self.self_norm, self.self_attention = (
+            nn.LayerNorm(epsilon=1e-6, in_channels=hidden),
+            Attention(hidden, heads),
+        )
         if decoder:
-            self.cross_norm, self.cross = nn.LayerNorm(epsilon=1e-6, in_channels=hidden), Attention(hidden, heads)
+            self.cross_norm, self.cross = (
+                nn.LayerNorm(epsilon=1e-6, in_channels=hidden),
+                Attention(hidden, heads),
+            )
         self.norm = nn.LayerNorm(epsilon=1e-6, in_channels=hidden)
         self.inner, self.outer = dense(inner, hidden, True), dense(hidden, inner, True)
 
@@ -60,17 +68,24 @@ class Bare(nn.HybridBlock):
     def __init__(self, words, hidden, inner, layers, heads):
         super().__init__()
         self.scale, self.dropout = math.sqrt(hidden), nn.Dropout(DROPOUT)
-        self.embedding = nn.Embedding(words, hidden, weight_initializer=mx.init.Normal(hidden**-0.5))
-        self.classifier = nn.Dense(words, use_bias=False, flatten=False, params=self.embedding.params)
+        self.embedding = nn.Embedding(
+            words, hidden, weight_initializer=mx.init.Normal(hidden**-0.5)
+        )
+        self.classifier = nn.Dense(
+            words, use_bias=False, flatten=False, params=self.embedding.params
+        )
         self.encoder, self.decoder = nn.HybridSequential(), nn.HybridSequential()
         for _ in range(layers):
             self.encoder.add(Layer(hidden, inner, heads, False))
             self.decoder.add(Layer(hidden, inner, heads, True))
-        self.encoder_norm, self.decoder_norm = (nn.LayerNorm(epsilon=1e-6, in_channels=hidden) for _ in range(2))
+        self.encoder_norm, self.decoder_norm = (
+            nn.LayerNorm(epsilon=1e-6, in_channels=hidden) for _ in range(2)
+        )
 
     def hybrid_forward(self, F, source, target, label, places, nothing, later):
         memory, x = (
-            self.dropout(F.broadcast_add(self.embedding(one) * self.scale, places)) for one in (source, target)
+            self.dropout(F.broadcast_add(self.embedding(one) * self.scale, places))
+            for one in (source, target)
         )
         for layer in self.encoder:
             memory = layer(memory, nothing)
@@ -85,7 +100,9 @@ class Bare(nn.HybridBlock):
 def make(name, words, hidden, *sizes):
     model = Bare(words, hidden, *sizes)
     model.initialize(mx.init.Xavier())
-    angles = np.arange(LENGTH)[:, None] * np.exp(np.arange(hidden // 2) * (-math.log(1e4) / (hidden // 2 - 1)))
+    angles = np.arange(LENGTH)[:, None] * np.exp(
+        np.arange(hidden // 2) * (-math.log(1e4) / (hidden // 2 - 1))
+    )
     places = mx.nd.array(np.concatenate([np.sin(angles), np.cos(angles)], 1)[None])
     later = mx.nd.array(np.triu(np.full((1, LENGTH, LENGTH), -1e9), 1))
     return model, places, mx.nd.zeros_like(later), later

@@ -16,7 +16,9 @@ DROPOUT = 0.1
 
 
 def positions(length, hidden):
-    angles = torch.arange(length)[:, None] * torch.exp(torch.arange(hidden // 2) * (-math.log(1e4) / (hidden // 2 - 1)))
+    angles = torch.arange(length)[:, None] * torch.exp(
+        torch.arange(hidden // 2) * (-math.log(1e4) / (hidden // 2 - 1))
+    )
     return torch.cat([angles.sin(), angles.cos()], 1)
 
 
@@ -29,8 +31,12 @@ class Attention(nn.Module):
 
     def forward(self, x, memory, causal):
         query = self.query(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        key, value = self.key_value(memory).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        found = functional.scaled_dot_product_attention(query, key, value, dropout_p=DROPOUT, is_causal=causal)
+        key, value = (
+            self.key_value(memory).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        )
+        found = functional.scaled_dot_product_attention(
+            query, key, value, dropout_p=DROPOUT, is_causal=causal
+        )
         return self.output(found.transpose(1, 2).flatten(2))
 
 
@@ -38,7 +44,9 @@ class Layer(nn.Module):
     def __init__(self, hidden, inner, heads, decoder):
         super().__init__()
         self.norms = nn.ModuleList(nn.LayerNorm(hidden, 1e-6) for _ in range(3 if decoder else 2))
-        self.attentions = nn.ModuleList(Attention(hidden, heads) for _ in range(2 if decoder else 1))
+        self.attentions = nn.ModuleList(
+            Attention(hidden, heads) for _ in range(2 if decoder else 1)
+        )
         self.inner, self.outer = Linear(hidden, inner), Linear(inner, hidden)
         self.dropout = nn.Dropout(DROPOUT)
 
@@ -57,14 +65,17 @@ class Bare(nn.Module):
         self.embedding = nn.Embedding(words, hidden)
         nn.init.normal_(self.embedding.weight, std=hidden**-0.5)
         self.encoder, self.decoder = (
-            nn.ModuleList(Layer(hidden, inner, heads, decoder) for _ in range(layers)) for decoder in (False, True)
+            nn.ModuleList(Layer(hidden, inner, heads, decoder) for _ in range(layers))
+            for decoder in (False, True)
         )
         self.norms = nn.ModuleList(nn.LayerNorm(hidden, 1e-6) for _ in range(2))
         self.dropout = nn.Dropout(DROPOUT)
 
     def embed(self, words):
         hidden = self.embedding.embedding_dim
-        return self.dropout(self.embedding(words) * math.sqrt(hidden) + positions(words.shape[1], hidden))
+        return self.dropout(
+            self.embedding(words) * math.sqrt(hidden) + positions(words.shape[1], hidden)
+        )
 
     def forward(self, source, target):
         memory, x = self.embed(source), self.embed(target)
@@ -80,12 +91,22 @@ class Stock(Bare):
     def __init__(self, words, hidden, inner, layers, heads):
         super().__init__(words, hidden, inner, 0, heads)
         self.library = nn.Transformer(
-            hidden, heads, layers, layers, inner, DROPOUT, layer_norm_eps=1e-6, batch_first=True, norm_first=True
+            hidden,
+            heads,
+            layers,
+            layers,
+            inner,
+            DROPOUT,
+            layer_norm_eps=1e-6,
+            batch_first=True,
+            norm_first=True,
         )
 
     def forward(self, source, target):
         later = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
-        found = self.library(self.embed(source), self.embed(target), tgt_mask=later, tgt_is_causal=True)
+        found = self.library(
+            self.embed(source), self.embed(target), tgt_mask=later, tgt_is_causal=True
+        )
         return functional.linear(found, self.embedding.weight)
 
 

@@ -36,13 +36,17 @@ def pytorch(make, sizes):
     model = make(MODEL, *sizes[SIZE])
     adam = torch.optim.Adam(model.parameters(), lr=RATE, fused=True)
     source, target, label = (torch.randint(4, sizes[SIZE][0], (BATCH, LENGTH)) for _ in range(3))
-    narrow = torch.autocast("cpu", torch.bfloat16) if PRECISION == "bf16" else contextlib.nullcontext()
+    narrow = (
+        torch.autocast("cpu", torch.bfloat16) if PRECISION == "bf16" else contextlib.nullcontext()
+    )
 
     def step():
         adam.zero_grad(set_to_none=True)
         with narrow:
             logits = model(source, target)
-        loss = functional.cross_entropy(logits.flatten(0, 1).float(), label.flatten(), label_smoothing=SMOOTHING)
+        loss = functional.cross_entropy(
+            logits.flatten(0, 1).float(), label.flatten(), label_smoothing=SMOOTHING
+        )
         loss.backward()
         adam.step()
         return float(loss.detach())
@@ -62,7 +66,14 @@ def tensorflow(make, sizes, beta2, epsilon, clip=None):
     model.loss(*words)
     variables = model.all_variables()
     moments = [[tf.Variable(tf.zeros_like(variable)) for variable in variables] for _ in range(2)]
-    rates = {"lr": RATE, "beta1": 0.9, "beta2": beta2, "epsilon": epsilon, "beta1_power": 0.0, "beta2_power": 0.0}
+    rates = {
+        "lr": RATE,
+        "beta1": 0.9,
+        "beta2": beta2,
+        "epsilon": epsilon,
+        "beta1_power": 0.0,
+        "beta2_power": 0.0,
+    }
 
     @tf.function(jit_compile=MODEL == "bare_xla")
     def train(*batch):
@@ -72,7 +83,9 @@ def tensorflow(make, sizes, beta2, epsilon, clip=None):
         if clip:
             gradients, _ = tf.clip_by_global_norm(gradients, clip)
         for x, m, v, g in zip(variables, *moments, gradients):
-            tf.raw_ops.ResourceApplyAdam(var=x.handle, m=m.handle, v=v.handle, grad=tf.convert_to_tensor(g), **rates)
+            tf.raw_ops.ResourceApplyAdam(
+                var=x.handle, m=m.handle, v=v.handle, grad=tf.convert_to_tensor(g), **rates
+            )
         return loss
 
     print_shortest(lambda: float(train(*words)), STEPS)
@@ -85,7 +98,9 @@ def mxnet(make, sizes, clip=None, **of_adam):
     assert PRECISION == "fp32", PRECISION
     model, *more = make(MODEL, *sizes[SIZE])
     model.hybridize(static_alloc=True, static_shape=True)
-    words = [mx.nd.random.randint(4, sizes[SIZE][0], (BATCH, LENGTH), dtype="int32") for _ in range(3)]
+    words = [
+        mx.nd.random.randint(4, sizes[SIZE][0], (BATCH, LENGTH), dtype="int32") for _ in range(3)
+    ]
     parameters = model.collect_params()
     adam = mx.gluon.Trainer(parameters, "adam", {"learning_rate": RATE, **of_adam})
 

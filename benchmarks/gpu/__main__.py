@@ -35,9 +35,18 @@ from testing.python_path import with_yaml
 
 PROJECT = Path(__file__).resolve().parents[2]
 STAGES = ("right", "learns", "fast", "fed", "why")
-PER_DEVICE = {"resnet50": 208, "ssd": 114, "maskrcnn": 8, "gnmt": 256, "transformer": 10_240, "ncf": 1_048_576}
+PER_DEVICE = {
+    "resnet50": 208,
+    "ssd": 114,
+    "maskrcnn": 8,
+    "gnmt": 256,
+    "transformer": 10_240,
+    "ncf": 1_048_576,
+}
 """Batch of a GPU in NVIDIA's entries of v0.7, of v0.5 for NCF; the Transformer's counts tokens."""
-PRECISIONS = dict.fromkeys(PER_DEVICE, ("bf16", "fp16", "tf32", "fp32")) | {"ncf": ("bf16", "tf32", "fp32")}
+PRECISIONS = dict.fromkeys(PER_DEVICE, ("bf16", "fp16", "tf32", "fp32")) | {
+    "ncf": ("bf16", "tf32", "fp32")
+}
 DEMOS = (*PER_DEVICE, "zoo")
 CASE_SECONDS = 300.0
 Results = dict[str, dict[str, Any]]
@@ -47,7 +56,13 @@ def cases(stage: str, workloads: Sequence[str], gpus: int) -> list[tuple[str, st
     """(name, workload, precision, GPUs) of a stage's cases. `fast`: all workloads in bf16, then the others: two GPUs what
     their sums cost, fp16 what `precision=auto` should be, tf32 what fp32 is worth."""
     if stage == "fast":
-        kinds = [("bf16", 1), *([("bf16", 2)] if gpus > 1 else []), ("fp16", 1), ("tf32", 1), ("fp32", 1)]
+        kinds = [
+            ("bf16", 1),
+            *([("bf16", 2)] if gpus > 1 else []),
+            ("fp16", 1),
+            ("tf32", 1),
+            ("fp32", 1),
+        ]
         return [
             (f"{one} {precision}" + " on two" * (count > 1), one, precision, count)
             for precision, count in kinds
@@ -56,7 +71,13 @@ def cases(stage: str, workloads: Sequence[str], gpus: int) -> list[tuple[str, st
         ]
     if stage == "fed":
         return [(one, one, "auto", 1) for one in ("ncf", "ssd") if one in workloads]
-    every = DEMOS if stage == "learns" else ("kernels", *PER_DEVICE) if stage == "right" else tuple(PER_DEVICE)
+    every = (
+        DEMOS
+        if stage == "learns"
+        else ("kernels", *PER_DEVICE)
+        if stage == "right"
+        else tuple(PER_DEVICE)
+    )
     return [(one, one, "auto", 1) for one in every if one in (*workloads, "kernels")]
 
 
@@ -79,7 +100,10 @@ def _json(command: Sequence[str]) -> dict[str, Any]:
     except subprocess.TimeoutExpired as error:
         lines = (error.stdout or b"").splitlines()  # bytes, in spite of `text`
         printed = [line for line in lines if line.startswith(b"{")]
-        return {**(json.loads(printed[-1]) if printed else {}), "error": f"no answer within {CASE_SECONDS:.0f} s"}
+        return {
+            **(json.loads(printed[-1]) if printed else {}),
+            "error": f"no answer within {CASE_SECONDS:.0f} s",
+        }
     if done.returncode:
         return {"error": (done.stderr.strip() or done.stdout.strip())[-600:]}
     found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
@@ -88,12 +112,16 @@ def _json(command: Sequence[str]) -> dict[str, Any]:
 
 def trained(out: Path, environment: Environment, *words: str) -> dict[str, Any]:
     """Run the suite and return figures from the run's log."""
-    values = (word.partition("=")[2].replace(":", "_") for word in dict.fromkeys((*words[:3], words[-1])))
+    values = (
+        word.partition("=")[2].replace(":", "_") for word in dict.fromkeys((*words[:3], words[-1]))
+    )
     folder = out / "logs" / "-".join(values)
     where = [f"output={folder}", "device=cuda", f"environment={environment.name}", "resume=true"]
     command = [sys.executable, str(PROJECT / "run_suite.py"), *words, *where]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=CASE_SECONDS, cwd=PROJECT, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=CASE_SECONDS, cwd=PROJECT, check=False
+        )
         (record,) = collect([folder])
     except (ValueError, subprocess.TimeoutExpired) as error:
         said = f"{done.stdout}{done.stderr}".strip()[-600:] if isinstance(error, ValueError) else ""
@@ -106,15 +134,27 @@ def trained(out: Path, environment: Environment, *words: str) -> dict[str, Any]:
         rate = sum(block.samples or 0 for block in blocks) / max(seconds, 1e-9)
         metrics = json_lines(run / "metrics.jsonl")
         peak = max((number(line.get("memory_peak_bytes")) or 0 for line in metrics), default=0)
-        found |= {"seconds": record.seconds, "epochs": record.epochs_to_target, "quality": dict(record.quality)}
-        found["evaluation_seconds"] = round(sum(block.evaluation_seconds or 0 for block in record.throughput), 1)
+        found |= {
+            "seconds": record.seconds,
+            "epochs": record.epochs_to_target,
+            "quality": dict(record.quality),
+        }
+        found["evaluation_seconds"] = round(
+            sum(block.evaluation_seconds or 0 for block in record.throughput), 1
+        )
         found |= {"samples_per_second": round(rate, 1), "peak_gib": round(peak / 2**30, 2)}
         found |= {"precision": record.settings.precision, "labels": list(record.settings.labels)}
     return found
 
 
 def result(
-    stage: str, workload: str, precision: str, gpus: int, out: Path, environment: Environment, done: Results
+    stage: str,
+    workload: str,
+    precision: str,
+    gpus: int,
+    out: Path,
+    environment: Environment,
+    done: Results,
 ) -> dict[str, Any]:
     """Run one case and return its result."""
     if stage == "right":
@@ -124,19 +164,39 @@ def result(
     if stage == "fast":
         typed = (f"workload={workload}", "profile=synthetic", f"precision={precision}")
         batch = f"batch=per_device:{PER_DEVICE[workload]}"
-        return trained(out, environment, *typed, batch, "stop=steps:50", "timing.warmup_steps=10", f"gpus={gpus}")
-    runs = (done.get("fast", {}).get(f"{workload} {one}", {}).get("run") for one in PRECISIONS[workload])
+        return trained(
+            out,
+            environment,
+            *typed,
+            batch,
+            "stop=steps:50",
+            "timing.warmup_steps=10",
+            f"gpus={gpus}",
+        )
+    runs = (
+        done.get("fast", {}).get(f"{workload} {one}", {}).get("run") for one in PRECISIONS[workload]
+    )
     run = next((one for one in runs if one), None)
-    return asked(environment, f"benchmarks.gpu.{stage}", run) if run else {"error": "stage fast has no run of it"}
+    return (
+        asked(environment, f"benchmarks.gpu.{stage}", run)
+        if run
+        else {"error": "stage fast has no run of it"}
+    )
 
 
 @functools.cache
 def published(workload: str) -> str:
     """Return the median samples/s per GPU of published entries on eight GPUs, for A100 and H100."""
     rows = table(published=True)
-    rows = rows[(rows["workload"] == workload) & (rows["devices"] == 8) & rows["published_rate"].notna()]
+    rows = rows[
+        (rows["workload"] == workload) & (rows["devices"] == 8) & rows["published_rate"].notna()
+    ]
     cards = {card: rows[rows["device_name"].str.contains(card)] for card in ("A100", "H100")}
-    rates = {card: of_card["published_rate"].median() / 8 for card, of_card in cards.items() if len(of_card)}
+    rates = {
+        card: of_card["published_rate"].median() / 8
+        for card, of_card in cards.items()
+        if len(of_card)
+    }
     return ", ".join(f"{card} {rate:,.0f}" for card, rate in rates.items()) or "–"
 
 
@@ -145,9 +205,21 @@ def report(found: Mapping[str, Mapping[str, Any]], hardware: Mapping[str, Any]) 
     gpus = ", ".join(dict.fromkeys(gpu["name"] for gpu in hardware["gpus"])) or "no GPU"
     yield f"# First run on {len(hardware['gpus'])} × {gpus}"
     heads = {
-        "right": ("workload", "precision", "losses: distance from the CPU's", "waits in a step", "as expected"),
+        "right": (
+            "workload",
+            "precision",
+            "losses: distance from the CPU's",
+            "waits in a step",
+            "as expected",
+        ),
         "learns": ("demo", "precision", "status", "seconds", "epochs", "of them evaluation, s"),
-        "fast": ("workload, precision", "samples/s", "published, one GPU of eight", "peak GiB", "status"),
+        "fast": (
+            "workload, precision",
+            "samples/s",
+            "published, one GPU of eight",
+            "peak GiB",
+            "status",
+        ),
         "fed": (
             "workload",
             "input alone, samples/s",
@@ -155,11 +227,27 @@ def report(found: Mapping[str, Mapping[str, Any]], hardware: Mapping[str, Any]) 
             "steps on the input",
             "an evaluation, s",
         ),
-        "why": ("workload", "changed", "ms a step", "device busy", "peak GiB", "longest kernels, ms"),
+        "why": (
+            "workload",
+            "changed",
+            "ms a step",
+            "device busy",
+            "peak GiB",
+            "longest kernels, ms",
+        ),
     }
     for stage, head in heads.items():
-        rows = [row for case, one in found.get(stage, {}).items() for row in _rows(stage, case, one)]
-        yield from ("", f"## {stage}", "", _line(head), _line("---" for _ in head), *map(_line, rows))
+        rows = [
+            row for case, one in found.get(stage, {}).items() for row in _rows(stage, case, one)
+        ]
+        yield from (
+            "",
+            f"## {stage}",
+            "",
+            _line(head),
+            _line("---" for _ in head),
+            *map(_line, rows),
+        )
 
 
 def _rows(stage: str, case: str, one: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
@@ -167,21 +255,46 @@ def _rows(stage: str, case: str, one: Mapping[str, Any]) -> Iterator[Sequence[An
     if "error" in one:
         yield case, one["error"].splitlines()[-1]
     elif stage == "learns":
-        yield case, *(one.get(name) for name in ("precision", "status", "seconds", "epochs", "evaluation_seconds"))
+        yield (
+            case,
+            *(
+                one.get(name)
+                for name in ("precision", "status", "seconds", "epochs", "evaluation_seconds")
+            ),
+        )
     elif stage == "fed":
-        yield case, *(f"{one[name]:,.0f}" for name in ("input", "ready", "fed")), one.get("evaluation_seconds", "")
+        yield (
+            case,
+            *(f"{one[name]:,.0f}" for name in ("input", "ready", "fed")),
+            one.get("evaluation_seconds", ""),
+        )
     elif stage == "fast":
-        rate, peak, status = (one.get(name) for name in ("samples_per_second", "peak_gib", "status"))
+        rate, peak, status = (
+            one.get(name) for name in ("samples_per_second", "peak_gib", "status")
+        )
         yield case, f"{rate or 0:,.0f}", published(case.partition(" ")[0]), peak, status
-    parts = {name: part for name, part in one.items() if isinstance(part, dict) and stage in ("right", "why")}
+    parts = {
+        name: part
+        for name, part in one.items()
+        if isinstance(part, dict) and stage in ("right", "why")
+    }
     for name, part in parts.items():
         if "error" in part:
             yield case, name, part["error"].splitlines()[-1]
         elif stage == "right":
             yield case, name, f"{part['loss']:.1e}", part["waits"] or "none", part["as_expected"]
         else:
-            slowest = "; ".join(f"{kernel[:60]} {ms}" for kernel, ms in part.get("kernels", {}).items())
-            yield case, name, part["step_ms"], part.get("device_busy", ""), part["peak_gib"], slowest
+            slowest = "; ".join(
+                f"{kernel[:60]} {ms}" for kernel, ms in part.get("kernels", {}).items()
+            )
+            yield (
+                case,
+                name,
+                part["step_ms"],
+                part.get("device_busy", ""),
+                part["peak_gib"],
+                slowest,
+            )
     if stage == "right" and case == "kernels":
         said = (f"{name}: {one.get(name)}" for name in ("plain", "usable", "samples", "norm"))
         yield case, "", *said, one.get("as_expected")
@@ -193,12 +306,25 @@ def _line(cells: Iterable[Any]) -> str:
 
 def main() -> int:
     """Run the requested stages case by case."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("stages", nargs="*", metavar="STAGE", help=f"of {', '.join(STAGES)}; default: all")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "stages", nargs="*", metavar="STAGE", help=f"of {', '.join(STAGES)}; default: all"
+    )
     parser.add_argument("--out", type=Path, default=PROJECT / "build" / "gpu")
-    parser.add_argument("--minutes", type=float, default=10.0, help="of each stage; the rest waits for the next call")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=10.0,
+        help="of each stage; the rest waits for the next call",
+    )
     parser.add_argument("--workloads", default=",".join(DEMOS))
-    parser.add_argument("--environment", default="", help="of PyTorch; default: torch if it was made, else this Python")
+    parser.add_argument(
+        "--environment",
+        default="",
+        help="of PyTorch; default: torch if it was made, else this Python",
+    )
     args = parser.parse_args()
     if unknown := [one for one in args.stages if one not in STAGES]:
         parser.error(f"{unknown[0]}: allowed: {', '.join(STAGES)}")
@@ -220,17 +346,25 @@ def main() -> int:
             if is_done(kept.get(name)):
                 continue
             if time.monotonic() > until:
-                print(f"{stage}: {args.minutes:g} minutes are over; type the same again for the rest")
+                print(
+                    f"{stage}: {args.minutes:g} minutes are over; type the same again for the rest"
+                )
                 break
             started = time.monotonic()
             kept[name] = result(stage, workload, precision, gpus, args.out, environment, found)
             kept[name]["took_seconds"] = round(time.monotonic() - started, 1)
             print(f"{stage} {name}: {json.dumps(kept[name], ensure_ascii=False)[:300]}", flush=True)
-            path.write_text(json.dumps({**found, "hardware": hardware}, indent=1, ensure_ascii=False) + "\n")
+            path.write_text(
+                json.dumps({**found, "hardware": hardware}, indent=1, ensure_ascii=False) + "\n"
+            )
             (args.out / "report.md").write_text("\n".join(report(found, hardware)) + "\n")
-    all_cases = [(f"{stage} {name}", one) for stage in STAGES for name, one in found.get(stage, {}).items()]
+    all_cases = [
+        (f"{stage} {name}", one) for stage in STAGES for name, one in found.get(stage, {}).items()
+    ]
     wrong = [name for name, one in all_cases if not as_expected(one)]
-    said = f"not as expected: {', '.join(wrong)}" if wrong else f"{len(all_cases)} cases as expected"
+    said = (
+        f"not as expected: {', '.join(wrong)}" if wrong else f"{len(all_cases)} cases as expected"
+    )
     print(f"{said}; {args.out / 'report.md'}")
     return 1 if wrong else 0
 

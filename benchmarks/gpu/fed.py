@@ -35,7 +35,9 @@ IMAGES, QUALITY = 256, 94
 def write_positives(folder: Path, facts: DatasetInfo) -> None:
     """Write the arrays of a prepared MovieLens data set with the counts of `facts`."""
     random, users, items = np.random.default_rng(1), facts.sizes["users"], facts.sizes["items"]
-    np.save(folder / "train_user.npy", np.sort(random.integers(0, users, facts.train_samples, np.int32)))
+    np.save(
+        folder / "train_user.npy", np.sort(random.integers(0, users, facts.train_samples, np.int32))
+    )
     np.save(folder / "train_item.npy", random.integers(0, items, facts.train_samples, np.int32))
     np.save(folder / "test_item.npy", random.integers(0, items, users, np.int32))
 
@@ -45,7 +47,10 @@ def on_real_input(run: RunSpec, folder: Path) -> Any:
     kind, settings = load_workload(run.settings.workload), run.settings
     if settings.workload == "ncf":
         write_positives(folder, run.dataset_info)
-        return kind(dataclasses.replace(settings, profile="reference", data_dir=str(folder)), run.dataset_info)
+        return kind(
+            dataclasses.replace(settings, profile="reference", data_dir=str(folder)),
+            run.dataset_info,
+        )
     write_coco(folder, IMAGES, QUALITY)
     CocoFolders.name = "photographs"
     CocoFolders().prepare(folder, folder / "prepared")

@@ -34,8 +34,14 @@ def trained(made: Case, device: str, precision: str) -> dict[str, Any]:
         for _, found in trainer.predict([[batch]])
         for name, value in found.items()
     }
-    losses = np.array([trainer.train([[batch]], number).loss for number, batch in enumerate(made.batches)])
-    found = {"losses": losses, "outputs": outputs, "waits": _waits(trainer, made) if device != "cpu" else ""}
+    losses = np.array(
+        [trainer.train([[batch]], number).loss for number, batch in enumerate(made.batches)]
+    )
+    found = {
+        "losses": losses,
+        "outputs": outputs,
+        "waits": _waits(trainer, made) if device != "cpu" else "",
+    }
     trainer.close()
     return found
 
@@ -58,18 +64,27 @@ def compared(name: str, device: str) -> dict[str, Any]:
     """Compare each precision on the device with fp32 on the CPU. A result is `as_expected` within its tolerance."""
     made = case(name)
     plain, found = trained(made, "cpu", "fp32"), dict[str, Any]()
-    for precision in (one for one in PRECISIONS if one in get_trainer(type(made.workload), "pytorch").precisions):
+    for precision in (
+        one for one in PRECISIONS if one in get_trainer(type(made.workload), "pytorch").precisions
+    ):
         here = dict[str, Any]()
         try:
             there = trained(made, device, precision)
         except Exception as error:  # compare the remaining precisions
-            found[precision] = {"error": f"{type(error).__name__}: {str(error).strip()[:300]}", "as_expected": False}
+            found[precision] = {
+                "error": f"{type(error).__name__}: {str(error).strip()[:300]}",
+                "as_expected": False,
+            }
             continue
         here["loss"] = far(there["losses"], plain["losses"])
-        here["outputs"] = {key: far(there["outputs"][key], value) for key, value in plain["outputs"].items()}
+        here["outputs"] = {
+            key: far(there["outputs"][key], value) for key, value in plain["outputs"].items()
+        }
         here["finite"] = bool(np.isfinite(there["losses"]).all())
         here["waits"] = there["waits"]
-        here["as_expected"] = here["finite"] and here["loss"] < MOST[precision] and not here["waits"]
+        here["as_expected"] = (
+            here["finite"] and here["loss"] < MOST[precision] and not here["waits"]
+        )
         found[precision] = here
     return found
 
@@ -85,7 +100,10 @@ def kernels() -> dict[str, Any]:
     keys = np.random.default_rng(0).integers(0, (1 << 63) - 1, 64)
     wanted = host.multipliers_at(keys[:, None], np.arange(50), "x", 128, 0.1)
     given = torch.from_numpy(keys).cuda()[:, None], torch.arange(50, device="cuda"), "x", 128, 0.1
-    agree = {"plain": bool(np.array_equal(hashed(*given).cpu().numpy(), wanted)), "usable": of_triton.usable()}
+    agree = {
+        "plain": bool(np.array_equal(hashed(*given).cpu().numpy(), wanted)),
+        "usable": of_triton.usable(),
+    }
     with contextlib.suppress(Exception):  # `usable` contains the reason
         agree["kernel"] = bool(np.array_equal(of_triton.draw(*given).cpu().numpy(), wanted))
         agree["samples"], agree["norm"] = samples(), norm()
@@ -100,13 +118,17 @@ def samples() -> bool:
 
     with tempfile.TemporaryDirectory() as folder:
         dataset_info = synthetic_ncf.write(Path(folder))
-        data = NCFData(synthetic_ncf.settings(folder), dataset_info, synthetic_ncf.place(0, range(1), 1), 5)
+        data = NCFData(
+            synthetic_ncf.settings(folder), dataset_info, synthetic_ncf.place(0, range(1), 1), 5
+        )
         (batch,) = next(data.train(0, 1))
         given = drawn_by_device(data.order(0), data.sharding.positions(0, 0), training_key(5, 0))
         order, draw = (torch.from_numpy(one).cuda() for one in given.values())
         found = Sampler.of(data, order.device)(order, draw, data.sharding.padded(0))
         data.close()
-    return all(np.array_equal(found[name].cpu().numpy(), value) for name, value in batch.arrays.items())
+    return all(
+        np.array_equal(found[name].cpu().numpy(), value) for name, value in batch.arrays.items()
+    )
 
 
 def norm() -> bool:
@@ -125,20 +147,29 @@ def norm() -> bool:
         if fused:
             out = Fused.apply(*leaves, *moved, 0.1, 1e-5)
         else:
-            out = torch.relu(F.batch_norm(leaves[0], *moved, *leaves[1:3], True, 0.1, 1e-5) + leaves[3])
+            out = torch.relu(
+                F.batch_norm(leaves[0], *moved, *leaves[1:3], True, 0.1, 1e-5) + leaves[3]
+            )
         results.append([out, *moved, *torch.autograd.grad(out, leaves, slope)])
     return all(
-        bool((ours - plain).abs().max() < 1e-4 * plain.abs().max()) for ours, plain in zip(*results, strict=True)
+        bool((ours - plain).abs().max() < 1e-4 * plain.abs().max())
+        for ours, plain in zip(*results, strict=True)
     )
 
 
 def main() -> None:
     """Print the comparison as JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("workload", choices=(*CASES, "kernels"))
     parser.add_argument("--device", default="cuda:0")
     args = parser.parse_args()
-    print(json.dumps(kernels() if args.workload == "kernels" else compared(args.workload, args.device)))
+    print(
+        json.dumps(
+            kernels() if args.workload == "kernels" else compared(args.workload, args.device)
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -56,24 +56,39 @@ def step(run: RunSpec) -> dict[str, Any]:
         "tflop": round(sum(operations.values()) / 1e12, 2),
         "gb": round(moved.total() / 1e9, 1),
         "gb_by_operator": {name: round(size / 1e9, 2) for name, size in moved.most_common(SHOWN)},
-        "bound_ms": {card: _bound(card, run.settings.precision, operations, moved) for card in CARDS},
+        "bound_ms": {
+            card: _bound(card, run.settings.precision, operations, moved) for card in CARDS
+        },
     }
     if counted:
         to_device = counted.get("bytes host to device, pinned", 0) / 1e6
-        found |= {"launches": counted["launches"], "waits": counted.get("wait", 0), "mb_to_device": round(to_device, 2)}
+        found |= {
+            "launches": counted["launches"],
+            "waits": counted.get("wait", 0),
+            "mb_to_device": round(to_device, 2),
+        }
         found["host_ms"] = round(statistics.median(seconds) * 1e3, 1)
     return found
 
 
-def _bound(card: str, precision: str, operations: dict[str, float], moved: collections.Counter[str]) -> float:
+def _bound(
+    card: str, precision: str, operations: dict[str, float], moved: collections.Counter[str]
+) -> float:
     rate, bandwidth = CARDS[card]
     rate *= 1e12 * RATE * OF_BF16[precision]
     names = {*operations, *moved}
-    seconds = (max(operations.get(name, 0) / rate, moved[name] / (bandwidth * 1e12 * BANDWIDTH)) for name in names)
+    seconds = (
+        max(operations.get(name, 0) / rate, moved[name] / (bandwidth * 1e12 * BANDWIDTH))
+        for name in names
+    )
     return round(sum(seconds) * 1e3, 1)
 
 
 if __name__ == "__main__":
     for folder, planned in typed(__doc__):
-        found = {"run": str(folder), "workload": planned.settings.workload, "precision": planned.settings.precision}
+        found = {
+            "run": str(folder),
+            "workload": planned.settings.workload,
+            "precision": planned.settings.precision,
+        }
         print(json.dumps(found | step(planned)), flush=True)

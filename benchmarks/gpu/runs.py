@@ -16,7 +16,9 @@ from suite.launch.base import worker_context_from_env
 
 def typed(doc: str | None) -> Iterator[tuple[Path, RunSpec]]:
     """Yield the folders on the command line of the script with this docstring, and their runs as workers read them."""
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN_FOLDER")
     os.environ.update({"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "1"})
     for folder in parser.parse_args().runs:

@@ -35,10 +35,16 @@ class Traffic(TorchDispatchMode):
         super().__init__()
         self.bytes: collections.Counter[str] = collections.Counter()
 
-    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, operator: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         found = operator(*args, **(kwargs or {}))
         name = operator.overloadpacket.__name__
-        if not operator.is_view and "empty" not in name and name not in ("detach", "alias", "_unsafe_view"):
+        if (
+            not operator.is_view
+            and "empty" not in name
+            and name not in ("detach", "alias", "_unsafe_view")
+        ):
             given, made = _sizes((args, kwargs)), _sizes(found)
             if name in TAKES:
                 given = sorted(given)[:1] + made
@@ -73,4 +79,6 @@ class Traffic(TorchDispatchMode):
 def _sizes(values: Any) -> list[int]:
     """Return the bytes of the tensors on the device. An expanded tensor counts the bytes of its storage."""
     tensors = [one for one in tree_leaves(values) if isinstance(one, torch.Tensor) and one.is_cuda]
-    return [min(one.numel() * one.element_size(), one.untyped_storage().nbytes()) for one in tensors]
+    return [
+        min(one.numel() * one.element_size(), one.untyped_storage().nbytes()) for one in tensors
+    ]

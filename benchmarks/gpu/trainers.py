@@ -16,7 +16,14 @@ from suite.catalog.sets import named_sets
 from suite.common.registry import load_trainer
 from workloads.api import Arrays, Batch, Trainer, WorkerContext, Workload
 
-CASES = {"resnet50": "uneven", "ssd": "uneven", "maskrcnn": "demo", "gnmt": "steps", "transformer": "steps", "ncf": ""}
+CASES = {
+    "resnet50": "uneven",
+    "ssd": "uneven",
+    "maskrcnn": "demo",
+    "gnmt": "steps",
+    "transformer": "steps",
+    "ncf": "",
+}
 """Workload to the case of its synthetic module in `testing/`."""
 BATCHES = 10
 
@@ -33,9 +40,13 @@ class Case:
 
     def trainer(self, device: str, precision: str) -> Trainer:
         """Return the trainer after its warm-up on a device."""
-        settings = dataclasses.replace(self.workload.settings, precision=precision, device=device.partition(":")[0])
+        settings = dataclasses.replace(
+            self.workload.settings, precision=precision, device=device.partition(":")[0]
+        )
         made = type(self.workload)(settings, self.workload.dataset_info)
-        trainer = load_trainer(settings.workload, "pytorch")(made, WorkerContext(0, 1, range(1), 1, (device,)))
+        trainer = load_trainer(settings.workload, "pytorch")(
+            made, WorkerContext(0, 1, range(1), 1, (device,))
+        )
         trainer.setup(self.weights_of(made).items(), True)
         return trainer
 
@@ -59,7 +70,9 @@ def _ncf() -> Case:
 
     folder = Path(tempfile.mkdtemp())
     values = {name: one.value for name, one in named_sets(NCF)["demo"].items()}
-    settings = dataclasses.replace(synthetic.settings(folder), model=DEMO_MODEL, devices=1, hyperparameters=values)
+    settings = dataclasses.replace(
+        synthetic.settings(folder), model=DEMO_MODEL, devices=1, hyperparameters=values
+    )
     workload: Any = NCF(settings, synthetic.write(folder))
     data = workload.open_data(synthetic.place(0, range(1), 1), 1)
     batches = [batch for (batch,), _ in zip(data.train(0, BATCHES), range(BATCHES), strict=False)]

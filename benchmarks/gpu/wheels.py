@@ -24,12 +24,19 @@ NEEDED = (
 and NVML."""
 MADE_HERE = ("antlr4-python3-runtime",)
 """Packages without a wheel on the index."""
-PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "manylinux1_x86_64")
+PLATFORMS = (
+    "manylinux_2_28_x86_64",
+    "manylinux_2_17_x86_64",
+    "manylinux2014_x86_64",
+    "manylinux1_x86_64",
+)
 
 
 def main() -> int:
     """Download and build the wheels."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--python", default="3.12", help="of the other machine")
     parser.add_argument("--out", type=Path, default=PROJECT / "build" / "gpu" / "wheels")
     args = parser.parse_args()
@@ -37,9 +44,20 @@ def main() -> int:
     pins: dict[str, str] = {}
     for name in ("controller", "torch"):
         pins |= locks.read(locks.folder() / f"{name}.txt").pins((major, minor))
-    pip, where = [sys.executable, "-m", "pip", "--quiet", "--no-input"], ["--no-deps", "--wheel-dir", str(args.out)]
+    pip, where = (
+        [sys.executable, "-m", "pip", "--quiet", "--no-input"],
+        ["--no-deps", "--wheel-dir", str(args.out)],
+    )
     target = [word for platform in PLATFORMS for word in ("--platform", platform)]
-    chosen = ["--no-deps", "--only-binary=:all:", "--python-version", args.python, *target, "--dest", str(args.out)]
+    chosen = [
+        "--no-deps",
+        "--only-binary=:all:",
+        "--python-version",
+        args.python,
+        *target,
+        "--dest",
+        str(args.out),
+    ]
     for command in (
         [*pip, "download", *chosen, *(f"{name}=={pins[name]}" for name in NEEDED)],
         [*pip, "wheel", *where, *(f"{name}=={pins[name]}" for name in MADE_HERE), str(PROJECT)],

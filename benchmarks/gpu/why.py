@@ -40,9 +40,13 @@ def step_ms(run: RunSpec, profile: bool = False) -> dict[str, Any]:
             "peak_gib": round(torch.cuda.max_memory_allocated() / 2**30, 2),
         }
         if profile:
-            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+            with torch.profiler.profile(
+                activities=[torch.profiler.ProfilerActivity.CUDA]
+            ) as profiler:
                 trainer.train(items[:5], 0)
-            milliseconds = {one.key: one.self_device_time_total / 5e3 for one in profiler.key_averages()}
+            milliseconds = {
+                one.key: one.self_device_time_total / 5e3 for one in profiler.key_averages()
+            }
             slowest = sorted(milliseconds, key=lambda key: -milliseconds[key])[:10]
             found["kernels"] = {key[:120]: round(milliseconds[key], 3) for key in slowest}
             found["device_busy"] = round(sum(milliseconds.values()) / found["step_ms"], 3)
@@ -53,12 +57,16 @@ def variants(run: RunSpec) -> dict[str, Callable[[], dict[str, Any]]]:
     """Map the name of each change to a function that measures it."""
 
     def with_settings(**changes: Any) -> Callable[[], dict[str, Any]]:
-        return lambda: step_ms(dataclasses.replace(run, settings=dataclasses.replace(run.settings, **changes)))
+        return lambda: step_ms(
+            dataclasses.replace(run, settings=dataclasses.replace(run.settings, **changes))
+        )
 
     def with_options(**changes: Any) -> Callable[[], dict[str, Any]]:
         return with_settings(options={**run.settings.options, **changes})
 
-    found: dict[str, Callable[[], dict[str, Any]]] = {"as it is": lambda: step_ms(run, profile=True)}
+    found: dict[str, Callable[[], dict[str, Any]]] = {
+        "as it is": lambda: step_ms(run, profile=True)
+    }
     if run.settings.workload in ("transformer", "gnmt", "maskrcnn"):
         found["without Triton's kernels"] = with_settings(kernels="off")
     if run.settings.workload == "transformer":

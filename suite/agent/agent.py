@@ -108,7 +108,11 @@ class Agent:
         children.adopt_orphans()
         self._send(host_facts())
         try:
-            while not (self._leaving or self.wire.ended.is_set() or self.wire.silent_seconds > self.lease_seconds):
+            while not (
+                self._leaving
+                or self.wire.ended.is_set()
+                or self.wire.silent_seconds > self.lease_seconds
+            ):
                 for message in self.wire.received(TICK_SECONDS):
                     self._handle(message)
                 self.tick()
@@ -131,8 +135,14 @@ class Agent:
         if self._signal:
             self._send(SignalEvent(signal.Signals(self._signal).name))
             self._signal = 0
-        exits = {name: child.poll() for name, child in self.started.items() if name not in self._reported_exits}
-        gone = [pid for pid in self._pids.values() if pid not in self._gone and not processes.alive(pid)]
+        exits = {
+            name: child.poll()
+            for name, child in self.started.items()
+            if name not in self._reported_exits
+        }
+        gone = [
+            pid for pid in self._pids.values() if pid not in self._gone and not processes.alive(pid)
+        ]
         self._ship()
         for name, code in exits.items():
             if code is not None:
@@ -159,7 +169,9 @@ class Agent:
         if kills != self._reported_kills:
             self._reported_kills = kills
             self._send(OomEvent(kills))
-        if not self._reported_exhausted and (why := exhaustion.exhausts(set(self._pids.values()) - self._gone)):
+        if not self._reported_exhausted and (
+            why := exhaustion.exhausts(set(self._pids.values()) - self._gone)
+        ):
             self._reported_exhausted = True
             self._send(MemoryEvent(why))
 
@@ -197,9 +209,15 @@ class Agent:
         self.folder = self._scratch.path
         (self.folder / "tmp").mkdir()
         run["folder"] = str(self.folder)
-        (self.folder / RUN_FILE).write_text(json.dumps(run, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        (self.folder / RUN_FILE).write_text(
+            json.dumps(run, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
         self._new_files, self._watches_pids = FileTailer(self.folder), watches_pids
-        self._oom_kills, self._reported_kills, self._reported_exhausted = cgroups.oom_kills(), 0, False
+        self._oom_kills, self._reported_kills, self._reported_exhausted = (
+            cgroups.oom_kills(),
+            0,
+            False,
+        )
         return RunFolder(str(self.folder))
 
     def _put(self, name: str, at: int, data: str) -> Done:
@@ -216,7 +234,9 @@ class Agent:
             stream.write(unpack(data))
         return Done()
 
-    def _start(self, name: str, arguments: list[str], env: Mapping[str, str], private: bool = False) -> StartedProcess:
+    def _start(
+        self, name: str, arguments: list[str], env: Mapping[str, str], private: bool = False
+    ) -> StartedProcess:
         """Start a process. Its output goes to `name`.log.
 
         Args:
@@ -251,13 +271,17 @@ class Agent:
     def _finish(self, ending: Sequence[str] = ()) -> Done:
         """End all processes of the run, then its containers with the command `ending`, and send the remaining files."""
         processes.end_descendants()
-        children.run_ending(ending)  # only now, because `end_descendants` would end this command too
+        children.run_ending(
+            ending
+        )  # only now, because `end_descendants` would end this command too
         self.tick()
         self._ship(math.inf)
         self._forget_run()
         return Done()
 
-    def _run_command(self, number: int, command: list[str], most_seconds: float, env: Mapping[str, str]) -> None:
+    def _run_command(
+        self, number: int, command: list[str], most_seconds: float, env: Mapping[str, str]
+    ) -> None:
         """Run a command in a thread. Its exit code and output are sent as the answer when it ends."""
 
         def work() -> None:
@@ -274,7 +298,9 @@ class Agent:
                 output = CommandOutput(done.returncode, done.stdout, done.stderr)
                 self.wire.send(answer=number, response=encode(output))
             except subprocess.TimeoutExpired:
-                self.wire.send(answer=number, error=f"{command[0]} does not answer within {most_seconds:g} s")
+                self.wire.send(
+                    answer=number, error=f"{command[0]} does not answer within {most_seconds:g} s"
+                )
             except OSError as error:
                 self.wire.send(answer=number, error=f"{command[0]}: {error.strerror}")
 

@@ -31,7 +31,9 @@ class FileTailer:
         Args:
             most_bytes: Approximate limit of the bytes to send. Heartbeats do not count, and are sent even if it is 0.
         """
-        names = sorted(entry.name for entry in os.scandir(self.folder) if entry.is_file(follow_symlinks=False))
+        names = sorted(
+            entry.name for entry in os.scandir(self.folder) if entry.is_file(follow_symlinks=False)
+        )
         for name in sorted(names, key=is_beat):
             if name in self.known or is_temporary(name):
                 continue
@@ -62,7 +64,9 @@ class FileTailer:
         with open(self.folder / name, "rb") as stream:
             status = os.fstat(stream.fileno())
             inode, sent = self._sent.get(name, (None, 0))
-            whole = inode != status.st_ino or status.st_size < sent  # the file is new, was replaced, or was truncated
+            whole = (
+                inode != status.st_ino or status.st_size < sent
+            )  # the file is new, was replaced, or was truncated
             at = 0 if whole else sent
             while whole or at < status.st_size:
                 stream.seek(at)
@@ -70,5 +74,7 @@ class FileTailer:
                 self._sent[name] = status.st_ino, at + len(data)
                 yield FileEvent(name, at, data)
                 at, whole = at + len(data), False
-                if not data:  # truncated at this moment: the next call sends the file from its start
+                if (
+                    not data
+                ):  # truncated at this moment: the next call sends the file from its start
                     return

@@ -58,8 +58,14 @@ class MessageStream:
         """Yield the messages that have arrived. Waits up to `seconds` for the first message."""
         with contextlib.suppress(queue.Empty):
             while True:
-                message = self._incoming.get(timeout=seconds) if seconds > 0 else self._incoming.get_nowait()
-                if message is None:  # end of the stream: put the mark back, so that later calls do not wait
+                message = (
+                    self._incoming.get(timeout=seconds)
+                    if seconds > 0
+                    else self._incoming.get_nowait()
+                )
+                if (
+                    message is None
+                ):  # end of the stream: put the mark back, so that later calls do not wait
                     self._incoming.put(None)
                     return
                 yield message
@@ -89,7 +95,9 @@ class MessageStream:
             for line in self._reader:
                 message = _message(line)
                 if message is None:
-                    self.strange = [*self.strange, line.decode(errors="replace").strip()][-STRANGE_LINES:]
+                    self.strange = [*self.strange, line.decode(errors="replace").strip()][
+                        -STRANGE_LINES:
+                    ]
                     continue
                 self.heard = time.monotonic()
                 if message:

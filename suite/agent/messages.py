@@ -88,7 +88,16 @@ class SignalEvent:
     """Name of the signal, such as `SIGTERM`."""
 
 
-Event = HostFacts | ExitEvent | GoneEvent | HeartbeatEvent | FileEvent | OomEvent | MemoryEvent | SignalEvent
+Event = (
+    HostFacts
+    | ExitEvent
+    | GoneEvent
+    | HeartbeatEvent
+    | FileEvent
+    | OomEvent
+    | MemoryEvent
+    | SignalEvent
+)
 
 EVENTS: Mapping[str, type[Event]] = {
     "facts": HostFacts,
@@ -220,7 +229,9 @@ def decode_message(message: Mapping[str, Any]) -> Event | Response:
 def encode(message: Any) -> dict[str, Any]:
     """Return the fields of a dataclass as a JSON object."""
     values = {item.name: getattr(message, item.name) for item in fields(message)}
-    return {name: pack(value) if isinstance(value, bytes) else value for name, value in values.items()}
+    return {
+        name: pack(value) if isinstance(value, bytes) else value for name, value in values.items()
+    }
 
 
 def decode(kind: type[T], value: Any, ignores_unknown: bool = False) -> T:
@@ -240,13 +251,19 @@ def decode(kind: type[T], value: Any, ignores_unknown: bool = False) -> T:
     missing, unknown = sorted(required - value.keys()), sorted(value.keys() - hints.keys())
     if missing or (unknown and not ignores_unknown):
         raise MessageError(f"{kind.__name__}: missing keys: {missing}, unknown keys: {unknown}")
-    return kind(**{name: _convert(hints[name], value[name], kind, name) for name in hints if name in value})
+    return kind(
+        **{name: _convert(hints[name], value[name], kind, name) for name in hints if name in value}
+    )
 
 
 def _fields_of(kind: type) -> tuple[frozenset[str], Mapping[str, Any]]:
     """Return the names of the required fields of a dataclass, and the type of each field."""
     hints, all_fields = typing.get_type_hints(kind), fields(kind)
-    required = (item.name for item in all_fields if item.default is MISSING and item.default_factory is MISSING)
+    required = (
+        item.name
+        for item in all_fields
+        if item.default is MISSING and item.default_factory is MISSING
+    )
     return frozenset(required), {item.name: hints[item.name] for item in all_fields}
 
 

@@ -114,7 +114,11 @@ class Deviation:
     def to_json(self) -> dict[str, Json]:
         """Return the object of `deviation_facts`. Fields without a value are left out."""
         texts = {name: getattr(self, name) for name in ("setting", "allowed", "detail", "sentence")}
-        values = {"value": self.value, "allowed_values": self.allowed_values, "parts": list(self.parts) or None}
+        values = {
+            "value": self.value,
+            "allowed_values": self.allowed_values,
+            "parts": list(self.parts) or None,
+        }
         return {
             "code": self.code.value,
             **{name: text for name, text in texts.items() if text},
@@ -133,24 +137,34 @@ def deviation_from_json(value: Json) -> Deviation | None:
     if isinstance(texts["setting"], str):
         texts["setting"] = current_name(texts["setting"])
     parts = value.get("parts", [])
-    if not isinstance(parts, (list, tuple)) or not all(isinstance(item, str) for item in (*texts.values(), *parts)):
+    if not isinstance(parts, (list, tuple)) or not all(
+        isinstance(item, str) for item in (*texts.values(), *parts)
+    ):
         return None
     codes = {code.value: code for code in DeviationCode}
     code = codes.get(value["code"], DeviationCode.UNKNOWN)
     if code is DeviationCode.USER_FILE and texts["setting"] not in _FILE_NAMES:
         return None
     return Deviation(
-        code, value=value.get("value"), allowed_values=value.get("allowed_values"), parts=tuple(parts), **texts
+        code,
+        value=value.get("value"),
+        allowed_values=value.get("allowed_values"),
+        parts=tuple(parts),
+        **texts,
     )
 
 
 def data_deviation(note: str) -> Deviation:
     """Return the deviation for a note of the data set (`DatasetInfo.notes`)."""
     is_unverified = note == fingerprints.NOT_VERIFIED
-    return Deviation(DeviationCode.DATA_NOT_VERIFIED if is_unverified else DeviationCode.DATA, detail=note)
+    return Deviation(
+        DeviationCode.DATA_NOT_VERIFIED if is_unverified else DeviationCode.DATA, detail=note
+    )
 
 
-RESUMED = Deviation(DeviationCode.RESUMED, detail="it was interrupted, and went on from a checkpoint")
+RESUMED = Deviation(
+    DeviationCode.RESUMED, detail="it was interrupted, and went on from a checkpoint"
+)
 
 
 def shown(value: Json) -> str:
@@ -171,13 +185,29 @@ def shown(value: Json) -> str:
 # --- sentences of versions without facts --------------------------------------------------------------------------------
 
 
-_NAME = "|".join([*(re.escape(text) for text in SETTING_NAMES.values()), "samples left out of an epoch", r"[a-z]\w*"])
-_SETTING = re.compile(rf"(?P<name>{_NAME}) (?P<value>.*?)(?:, not (?P<allowed>.+)|, which no rule allows)", re.DOTALL)
-_PARTS = re.compile(r"(?P<name>[a-z]\w*) with other (?P<parts>.+?) than (?P<allowed>the reference's.*)", re.DOTALL)
-_USER_FILE = re.compile(r"(?P<name>round|hyperparameter set) (?P<value>.*), a file of the user's", re.DOTALL)
+_NAME = "|".join(
+    [
+        *(re.escape(text) for text in SETTING_NAMES.values()),
+        "samples left out of an epoch",
+        r"[a-z]\w*",
+    ]
+)
+_SETTING = re.compile(
+    rf"(?P<name>{_NAME}) (?P<value>.*?)(?:, not (?P<allowed>.+)|, which no rule allows)", re.DOTALL
+)
+_PARTS = re.compile(
+    r"(?P<name>[a-z]\w*) with other (?P<parts>.+?) than (?P<allowed>the reference's.*)", re.DOTALL
+)
+_USER_FILE = re.compile(
+    r"(?P<name>round|hyperparameter set) (?P<value>.*), a file of the user's", re.DOTALL
+)
 _NO_RULES = re.compile(r"rules (?P<value>.*), whose round has no (?P<detail>.*)", re.DOTALL)
-_VARIABLE = re.compile(r"environment variable (?P<setting>\w+)=(?P<value>.*), which (?P<detail>.*?)", re.DOTALL)
-_PRELOADED = re.compile(r"(?P<setting>[A-Z][A-Z0-9_]*|sitecustomize|usercustomize), which (?P<detail>.*)", re.DOTALL)
+_VARIABLE = re.compile(
+    r"environment variable (?P<setting>\w+)=(?P<value>.*), which (?P<detail>.*?)", re.DOTALL
+)
+_PRELOADED = re.compile(
+    r"(?P<setting>[A-Z][A-Z0-9_]*|sitecustomize|usercustomize), which (?P<detail>.*)", re.DOTALL
+)
 _SET_BY_USER = re.compile(r"(?P<name>[a-z]\w*) set by the user")
 _WITHOUT_RULE = re.compile(
     r"(?P<name>data set|profile|stop|mode|target|decode) (?P<value>\S+)"
@@ -213,7 +243,9 @@ def deviation_of_text(text: str) -> Deviation:
     targets, which are numbers by metric.
     """
     deviation = _translate(text)
-    return deviation if deviation.text == text else Deviation(**{**vars(deviation), "sentence": text})
+    return (
+        deviation if deviation.text == text else Deviation(**{**vars(deviation), "sentence": text})
+    )
 
 
 def _translate(text: str) -> Deviation:
@@ -229,7 +261,12 @@ def _translate(text: str) -> Deviation:
     if match := _NO_RULES.fullmatch(text):
         return Deviation(DeviationCode.NO_RULES, "rules", match["value"], detail=match["detail"])
     if match := _VARIABLE.fullmatch(text):
-        return Deviation(DeviationCode.ENVIRONMENT_VARIABLE, match["setting"], match["value"], detail=match["detail"])
+        return Deviation(
+            DeviationCode.ENVIRONMENT_VARIABLE,
+            match["setting"],
+            match["value"],
+            detail=match["detail"],
+        )
     if match := _PRELOADED.fullmatch(text):
         return Deviation(DeviationCode.PRELOADED_CODE, match["setting"], detail=match["detail"])
     return _translate_setting(text)
@@ -239,18 +276,31 @@ def _translate_setting(text: str) -> Deviation:
     """Return the deviation for a sentence about a setting, in any form that an earlier version wrote."""
     if match := _PARTS.fullmatch(text):
         parts = tuple(match["parts"].split(", "))
-        return Deviation(DeviationCode.SETTING, _setting_called(match["name"]), allowed=match["allowed"], parts=parts)
+        return Deviation(
+            DeviationCode.SETTING,
+            _setting_called(match["name"]),
+            allowed=match["allowed"],
+            parts=parts,
+        )
     if match := _SETTING.fullmatch(text):
         setting, allowed = _setting_called(match["name"]), match["allowed"] or ""
         if setting == "targets":
             required = _numbers_by_metric(allowed.removesuffix(" or above").replace(" and ", ", "))
-            return Deviation(DeviationCode.SETTING, setting, _numbers_by_metric(match["value"]), allowed, required)
+            return Deviation(
+                DeviationCode.SETTING,
+                setting,
+                _numbers_by_metric(match["value"]),
+                allowed,
+                required,
+            )
         return Deviation(DeviationCode.SETTING, setting, match["value"], allowed)
     if match := _SET_BY_USER.fullmatch(text):
         return Deviation(DeviationCode.SETTING, match["name"])
     if match := _WITHOUT_RULE.fullmatch(text):
         return Deviation(
-            DeviationCode.SETTING, _setting_called(match["name"] or match["rate"]), match["value"] or match["number"]
+            DeviationCode.SETTING,
+            _setting_called(match["name"] or match["rate"]),
+            match["value"] or match["number"],
         )
     return Deviation(DeviationCode.UNKNOWN, detail=text)
 

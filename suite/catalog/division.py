@@ -8,13 +8,23 @@ from suite.catalog import rounds
 from suite.catalog.deviations import Deviation, DeviationCode
 from suite.catalog.rules import deviations
 from suite.catalog.sets import named_sets
-from workloads.api import NOT_OPTIONS, Json, Settings, Workload, build_options, hyperparameter_fields, share_of_samples
+from workloads.api import (
+    NOT_OPTIONS,
+    Json,
+    Settings,
+    Workload,
+    build_options,
+    hyperparameter_fields,
+    share_of_samples,
+)
 
 _SPLIT = ("hyperparameters", "hyperparameter_sources", "options", "round")
 """Settings whose parts are compared individually, or not at all."""
 
 
-def find_deviations(workload: type[Workload], settings: Settings, **rule_inputs: Json) -> list[Deviation]:
+def find_deviations(
+    workload: type[Workload], settings: Settings, **rule_inputs: Json
+) -> list[Deviation]:
     """Return the reasons why these settings are in the open division, according to the rules of their round only.
 
     Args:
@@ -38,7 +48,9 @@ def find_deviations(workload: type[Workload], settings: Settings, **rule_inputs:
     if rounds.is_user_defined(settings.rules):
         reasons.append(Deviation(DeviationCode.USER_FILE, "rules", settings.rules))
     if named_sets(workload).is_user_defined(settings.hyperparameter_set):
-        reasons.append(Deviation(DeviationCode.USER_FILE, "hyperparameter_set", settings.hyperparameter_set))
+        reasons.append(
+            Deviation(DeviationCode.USER_FILE, "hyperparameter_set", settings.hyperparameter_set)
+        )
     if closed.unsupported_reason:
         reasons.append(Deviation(DeviationCode.REFERENCE_DIFFERS, detail=closed.unsupported_reason))
     return [*reasons, *by_rules]
@@ -46,11 +58,22 @@ def find_deviations(workload: type[Workload], settings: Settings, **rule_inputs:
 
 def effective_settings(workload: type[Workload], settings: Settings) -> dict[str, Json]:
     """Return all values that determine the computation of a run, by name: settings, then hyperparameters and options."""
-    of_run = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in _SPLIT}
+    of_run = {
+        item.name: getattr(settings, item.name)
+        for item in fields(settings)
+        if item.name not in _SPLIT
+    }
     acting = vars(build_options(workload.Options, settings))
-    of_set = {**{name: acting[name] for name in hyperparameter_fields(workload.Options)}, **settings.hyperparameters}
+    of_set = {
+        **{name: acting[name] for name in hyperparameter_fields(workload.Options)},
+        **settings.hyperparameters,
+    }
     elsewhere = {*of_run, *of_set, *NOT_OPTIONS}
-    return {**of_run, **of_set, **{name: value for name, value in acting.items() if name not in elsewhere}}
+    return {
+        **of_run,
+        **of_set,
+        **{name: value for name, value in acting.items() if name not in elsewhere},
+    }
 
 
 def schedule_inputs(workload: Workload) -> dict[str, Json]:
@@ -58,7 +81,11 @@ def schedule_inputs(workload: Workload) -> dict[str, Json]:
 
     The last three values count in the batch unit of the workload. They are None if the schedule has no such end.
     """
-    batch, decay, most = workload.settings.global_batch_size, workload.first_decay_step, workload.settings.max_epochs
+    batch, decay, most = (
+        workload.settings.global_batch_size,
+        workload.first_decay_step,
+        workload.settings.max_epochs,
+    )
     of_epoch, train_samples = workload.epoch_samples, workload.dataset_info.train_samples
     return {
         "repeated_share": share_of_samples(of_epoch.repeated, train_samples),

@@ -26,7 +26,11 @@ VALUES: Mapping[tuple[str, Json], Json] = {
 }
 """Maps the current name of a setting and a former value to the current value."""
 _GROUPS = ("hyperparameters", "hyperparameter_sources", "options")
-RUN_FILE: Mapping[str, str] = {"facts": "dataset_info", "typed": "overrides", "continues": "resume_from"}
+RUN_FILE: Mapping[str, str] = {
+    "facts": "dataset_info",
+    "typed": "overrides",
+    "continues": "resume_from",
+}
 """Maps a former key of `run.json` to the current key."""
 
 

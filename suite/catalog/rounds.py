@@ -28,7 +28,12 @@ from suite.catalog.sets import SHIPPED, content_of, folders
 from workloads.api import Json, Settings, Workload, suggestion
 
 Kinds = Mapping[str, type | tuple[type, ...]]
-_FIGURES: Kinds = {"setup_is_timed": bool, "first_epoch": int, "bleu_scale": (int, float), "ruleset": str}
+_FIGURES: Kinds = {
+    "setup_is_timed": bool,
+    "first_epoch": int,
+    "bleu_scale": (int, float),
+    "ruleset": str,
+}
 _OF_FILE: Kinds = {**_FIGURES, "phrases": dict, "rows": list, "workloads": dict}
 _OF_WORKLOAD: Kinds = {
     "rows": list, "sets": dict, "unsupported_reason": str,
@@ -53,7 +58,9 @@ def _files(in_folders: tuple[Path, ...]) -> dict[str, Path]:
     for folder in in_folders:
         for path in sorted((folder / "rounds").glob("*.yaml")):
             if path.stem in paths:
-                raise ValueError(f"{path}: the round {path.stem} exists already ({paths[path.stem]}). Rename the file")
+                raise ValueError(
+                    f"{path}: the round {path.stem} exists already ({paths[path.stem]}). Rename the file"
+                )
             paths[path.stem] = path
     return paths
 
@@ -97,7 +104,11 @@ def find_round(name: str, workload: type[Workload] | None = None) -> ClosedRound
     if workload.name in _content(path)["workloads"]:
         return _of_workload(path, workload)
     shipped = (file for file in files().values() if file.is_relative_to(SHIPPED))
-    return None if any(workload.name in _content(file)["workloads"] for file in shipped) else _round(path)
+    return (
+        None
+        if any(workload.name in _content(file)["workloads"] for file in shipped)
+        else _round(path)
+    )
 
 
 def get_round(name: str, workload: type[Workload]) -> ClosedRound:
@@ -151,14 +162,25 @@ def _of_workload(path: Path, workload: type[Workload]) -> ClosedRound:
     _check_keys(where, entry, _OF_WORKLOAD, required=("rows", "sets"))
     _check_keys(f"{where}: sets", entry["sets"], dict.fromkeys(_PROFILES, str), required=_PROFILES)
     for key in ("listed_optimizers", "evaluations"):
-        _check_keys(f"{where}: {key}", entry.get(key, {}), dict.fromkeys(entry.get(key, {}), list), ())
+        _check_keys(
+            f"{where}: {key}", entry.get(key, {}), dict.fromkeys(entry.get(key, {}), list), ()
+        )
     shared = {name: listed for name, listed in _shared().items() if name != "phrases"}
     phrases = {**_shared()["phrases"], "round": path.stem, **content["phrases"]}
-    every_row = (*_all_rows(f"{path}", content["rows"], shared), *_all_rows(where, entry["rows"], shared))
+    every_row = (
+        *_all_rows(f"{path}", content["rows"], shared),
+        *_all_rows(where, entry["rows"], shared),
+    )
     rows = tuple(rule for where, row in every_row for rule in _rules(where, row, phrases, workload))
-    listed = {name: frozenset(frameworks) for name, frameworks in entry.get("listed_optimizers", {}).items()}
+    listed = {
+        name: frozenset(frameworks)
+        for name, frameworks in entry.get("listed_optimizers", {}).items()
+    }
     closed = replace(_round(path), **{**entry, "rows": rows, "listed_optimizers": listed})
-    dataset, targets = str(closed.listed_values("dataset", [""])[0]), closed.listed_values("targets", {})
+    dataset, targets = (
+        str(closed.listed_values("dataset", [""])[0]),
+        closed.listed_values("targets", {}),
+    )
     return replace(closed, dataset=dataset, targets=targets)
 
 
@@ -168,15 +190,21 @@ def _check_keys(where: str, content: Json, kinds: Kinds, required: tuple[str, ..
         raise ValueError(f"{where}: expected lines of the form KEY: VALUE, got {str(content)[:80]}")
     for name, value in content.items():
         if name not in kinds:
-            raise ValueError(f"{where}: {name}: unknown key. Allowed: {', '.join(kinds)}{suggestion(str(name), kinds)}")
+            raise ValueError(
+                f"{where}: {name}: unknown key. Allowed: {', '.join(kinds)}{suggestion(str(name), kinds)}"
+            )
         if not isinstance(value, kinds[name]):
-            raise ValueError(f"{where}: {name}: {str(value)[:80]} has the wrong type. See docs/dev/add_a_round.md")
+            raise ValueError(
+                f"{where}: {name}: {str(value)[:80]} has the wrong type. See docs/dev/add_a_round.md"
+            )
     missing = [name for name in required if name not in content]
     if missing:
         raise ValueError(f"{where}: {missing[0]}: missing")
 
 
-def _all_rows(where: str, rows: list[Json], shared: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
+def _all_rows(
+    where: str, rows: list[Json], shared: Mapping[str, Json]
+) -> Iterator[tuple[str, Json]]:
     """Yield the location (for messages) and the content of each row. Names of shared lists are replaced by their rows."""
     for number, row in enumerate(rows, 1):
         here = f"{where}: row {number}"
@@ -186,27 +214,51 @@ def _all_rows(where: str, rows: list[Json], shared: Mapping[str, Json]) -> Itera
             remaining = {name: listed for name, listed in shared.items() if name != row}
             yield from _all_rows(f"{here}: {row}", shared[row], remaining)
         else:
-            raise ValueError(f"{here}: {row}: unknown list. Allowed: {', '.join(shared)}{suggestion(row, shared)}")
+            raise ValueError(
+                f"{here}: {row}: unknown list. Allowed: {', '.join(shared)}{suggestion(row, shared)}"
+            )
 
 
-def _rules(where: str, row: Json, phrases: Mapping[str, str], workload: type[Workload]) -> Iterator[Rule]:
+def _rules(
+    where: str, row: Json, phrases: Mapping[str, str], workload: type[Workload]
+) -> Iterator[Rule]:
     """Yield the rules of a row, one for each key. A key is a setting, or several settings separated by spaces."""
-    is_row = isinstance(row, dict) and isinstance(row.get("source"), str) and isinstance(row.get("when", {}), dict)
+    is_row = (
+        isinstance(row, dict)
+        and isinstance(row.get("source"), str)
+        and isinstance(row.get("when", {}), dict)
+    )
     if not is_row or not row["source"]:
-        raise ValueError(f"{where}: expected {{SETTING: ALLOWED, source: TEXT}}, got {str(row)[:80]}")
+        raise ValueError(
+            f"{where}: expected {{SETTING: ALLOWED, source: TEXT}}, got {str(row)[:80]}"
+        )
     try:
         source = row["source"].format(**phrases)
     except (LookupError, ValueError) as error:
-        raise ValueError(f"{where}: source: {{{error}}}: unknown phrase. Allowed: {', '.join(phrases)}") from None
-    names = {*(item.name for kind in (Settings, workload.Options) for item in fields(kind)), *RULE_INPUTS}
+        raise ValueError(
+            f"{where}: source: {{{error}}}: unknown phrase. Allowed: {', '.join(phrases)}"
+        ) from None
+    names = {
+        *(item.name for kind in (Settings, workload.Options) for item in fields(kind)),
+        *RULE_INPUTS,
+    }
     conditions = row.get("when", {})
-    for name in [*conditions, *(name for key in row if key not in ("source", "when") for name in str(key).split())]:
+    for name in [
+        *conditions,
+        *(name for key in row if key not in ("source", "when") for name in str(key).split()),
+    ]:
         if name not in names:
-            raise ValueError(f"{where}: {name}: {workload.name} has no such setting{suggestion(name, names)}")
+            raise ValueError(
+                f"{where}: {name}: {workload.name} has no such setting{suggestion(name, names)}"
+            )
     try:
-        when = {name: allowed(entry, workload.reference_model) for name, entry in conditions.items()}
+        when = {
+            name: allowed(entry, workload.reference_model) for name, entry in conditions.items()
+        }
         for key, entry in row.items():
             if key not in ("source", "when"):
-                yield Rule(tuple(key.split()), allowed(entry, workload.reference_model), source, when)
+                yield Rule(
+                    tuple(key.split()), allowed(entry, workload.reference_model), source, when
+                )
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None

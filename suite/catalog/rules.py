@@ -55,7 +55,9 @@ ANY = Allowed("any", lambda value, values: True)
 def one_of(*chosen: Json) -> Allowed:
     """Allow any of these values. 0 equals 0.0, and a list equals a tuple."""
     plain = [_plain(item) for item in chosen]
-    return Allowed(" or ".join(map(shown, chosen)), lambda value, values: _plain(value) in plain, chosen)
+    return Allowed(
+        " or ".join(map(shown, chosen)), lambda value, values: _plain(value) in plain, chosen
+    )
 
 
 def reference(parts: Mapping[str, Json], free: tuple[str, ...] = ()) -> Allowed:
@@ -66,26 +68,39 @@ def reference(parts: Mapping[str, Json], free: tuple[str, ...] = ()) -> Allowed:
         return [name for name in names if _plain(parts.get(name)) != _plain(value.get(name))]
 
     text = "the reference's" + (f" but for {', '.join(free)}" if free else "")
-    return Allowed(text, lambda value, values: not differing_parts(value), find_differing_parts=differing_parts)
+    return Allowed(
+        text, lambda value, values: not differing_parts(value), find_differing_parts=differing_parts
+    )
 
 
 def at_targets(least: Mapping[str, float]) -> Allowed:
     """Allow targets that are at least the targets of the round. Additional metrics are allowed: they only prolong a run."""
     text = " and ".join(f"{metric} {target:g}" for metric, target in least.items()) + " or above"
     return Allowed(
-        text, lambda value, values: all(value.get(metric, -math.inf) >= least[metric] for metric in least), least
+        text,
+        lambda value, values: all(
+            value.get(metric, -math.inf) >= least[metric] for metric in least
+        ),
+        least,
     )
 
 
 def whole(least: int, most: int | None = None) -> Allowed:
     """Allow an integer from `least` to `most`, both included."""
     text = f"{least} or more, whole" if most is None else f"{least} to {most}, whole"
-    return Allowed(text, lambda value, values: _is_whole(value) and least <= value and (most is None or value <= most))
+    return Allowed(
+        text,
+        lambda value, values: (
+            _is_whole(value) and least <= value and (most is None or value <= most)
+        ),
+    )
 
 
 def at_least(least: float | str) -> Allowed:
     """Allow a number that is at least `least`, which is a number or the name of a setting."""
-    return Allowed(f"{shown(least)} or more", lambda value, values: bool(value >= _bound(least, values)))
+    return Allowed(
+        f"{shown(least)} or more", lambda value, values: bool(value >= _bound(least, values))
+    )
 
 
 def at_most(most: float) -> Allowed:
@@ -105,32 +120,49 @@ def below(*bounds: float | str) -> Allowed:
         limits = [_bound(bound, values) for bound in bounds]
         return all(value < bound for bound in limits if bound is not None)
 
-    return Allowed("below " + " and ".join(SETTING_NAMES.get(str(bound), shown(bound)) for bound in bounds), allows)
+    return Allowed(
+        "below " + " and ".join(SETTING_NAMES.get(str(bound), shown(bound)) for bound in bounds),
+        allows,
+    )
 
 
 def multiple(of: float) -> Allowed:
     """Allow `of` times 1, 2, 3, …"""
-    return Allowed(f"{shown(of)} · k", lambda value, values: float(value) / of > 0.5 and _is_whole(float(value) / of))
+    return Allowed(
+        f"{shown(of)} · k",
+        lambda value, values: float(value) / of > 0.5 and _is_whole(float(value) / of),
+    )
 
 
 def power_of_two(of: float) -> Allowed:
     """Allow `of` times 2^N for any integer N, but not 0."""
-    return Allowed(f"{shown(of)} · 2^N", lambda value, values: value > 0 and _is_whole(math.log2(value / of)))
+    return Allowed(
+        f"{shown(of)} · 2^N", lambda value, values: value > 0 and _is_whole(math.log2(value / of))
+    )
 
 
 def per_batch(rate: float, batch: int) -> Allowed:
     """Allow `rate` per `batch` samples of the global batch, up to rounding, as a reference computes it."""
     text = f"{shown(rate)} · global batch / {batch}"
-    return Allowed(text, lambda value, values: _is_close(value, rate * values["global_batch_size"] / batch))
+    return Allowed(
+        text, lambda value, values: _is_close(value, rate * values["global_batch_size"] / batch)
+    )
 
 
 def per_device(of: float) -> Allowed:
     """Allow `of` per sample of a device's batch, up to rounding."""
     text = f"{shown(of)} · global batch / devices"
-    return Allowed(text, lambda value, values: _is_close(value, of * values["global_batch_size"] / values["devices"]))
+    return Allowed(
+        text,
+        lambda value, values: _is_close(
+            value, of * values["global_batch_size"] / values["devices"]
+        ),
+    )
 
 
-LESS_HALVINGS = Allowed("1 - 2^-k, k ≥ 0", lambda value, values: 0 <= value < 1 and _is_whole(math.log2(1 - value)))
+LESS_HALVINGS = Allowed(
+    "1 - 2^-k, k ≥ 0", lambda value, values: 0 <= value < 1 and _is_whole(math.log2(1 - value))
+)
 """Allows 1 - 2^-k for an integer k of at least 0: 0, 1/2, 3/4, …"""
 
 
@@ -148,15 +180,26 @@ def stretched(boundaries: tuple[float, ...], least: int | None = None) -> Allowe
         equal = all(_is_close(factor, factors[0]) for factor in factors)
         return equal and factors[0] > 0 and _is_whole(k) and (least is None or round(k) >= least)
 
-    return Allowed(f"{shown(boundaries)} · (1 + k/10)" + ("" if least is None else f", k ≥ {least}"), allows)
+    return Allowed(
+        f"{shown(boundaries)} · (1 + k/10)" + ("" if least is None else f", k ≥ {least}"), allows
+    )
 
 
 _ARGUMENTS: Mapping[str, tuple[Callable[[Json], bool], str]] = {
     "list": (lambda value: isinstance(value, list) and bool(value), "a list"),
     "number": (lambda value: _is_number(value), "a number"),
-    "bound": (lambda value: _is_number(value) or isinstance(value, str), "a number or the name of a setting"),
-    "numbers": (lambda value: isinstance(value, list) and all(map(_is_number, value)), "a list of numbers"),
-    "targets": (lambda value: isinstance(value, dict) and all(map(_is_number, value.values())), "{METRIC: NUMBER}"),
+    "bound": (
+        lambda value: _is_number(value) or isinstance(value, str),
+        "a number or the name of a setting",
+    ),
+    "numbers": (
+        lambda value: isinstance(value, list) and all(map(_is_number, value)),
+        "a list of numbers",
+    ),
+    "targets": (
+        lambda value: isinstance(value, dict) and all(map(_is_number, value.values())),
+        "{METRIC: NUMBER}",
+    ),
 }
 _KINDS: Mapping[str, tuple[Callable[..., Allowed], str]] = {
     "one_of": (lambda chosen: one_of(*chosen), "list"),
@@ -204,7 +247,11 @@ def allowed(entry: Json, model: Mapping[str, Json]) -> Allowed:
     if not fits(first) or not all(map(_is_number, further.values())):
         raise ValueError(f"{kind}: expected {description}, got {shown(entry)[:80]}")
     try:
-        return reference(model, tuple(first)) if kind == "reference_model" else function(first, **further)
+        return (
+            reference(model, tuple(first))
+            if kind == "reference_model"
+            else function(first, **further)
+        )
     except TypeError as error:  # a further key is unknown or missing
         raise ValueError(f"{kind}: {error}") from None
 

@@ -41,7 +41,9 @@ _TEXT_KEYS = ("sentence", "source", "based_on", "based_on_source")
 
 def search(folders: Iterable[Path]) -> None:
     """Set the folders of the user that are searched for sets and rounds. Runs with files from them are in the open division."""
-    _user_folders[:] = dict.fromkeys(folder.resolve() for folder in folders if folder.resolve() != SHIPPED)
+    _user_folders[:] = dict.fromkeys(
+        folder.resolve() for folder in folders if folder.resolve() != SHIPPED
+    )
 
 
 def folders() -> tuple[Path, ...]:
@@ -69,7 +71,11 @@ class HyperparameterSet(dict[str, Hyperparameter]):
     @property
     def plain(self) -> dict[str, Json]:
         """Hyperparameters by name, without the settings of the run: `global_batch_size`, `lr_scaling`."""
-        return {name: item.value for name, item in self.items() if name not in hyperparameter_fields(_EverySet)}
+        return {
+            name: item.value
+            for name, item in self.items()
+            if name not in hyperparameter_fields(_EverySet)
+        }
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,9 @@ class _EverySet:
     """Hyperparameters in the sets of every workload."""
 
     global_batch_size: int = hyperparameter("global batch size", minimum=1)
-    lr_scaling: str = hyperparameter("learning rate with another batch", choices=("none", "linear", "sqrt"))
+    lr_scaling: str = hyperparameter(
+        "learning rate with another batch", choices=("none", "linear", "sqrt")
+    )
 
 
 class SetFiles(Mapping[str, HyperparameterSet]):
@@ -86,16 +94,24 @@ class SetFiles(Mapping[str, HyperparameterSet]):
     Access raises ValueError if the file is invalid. The message is a line with the file and the key.
     """
 
-    def __init__(self, workload: str, options: type, code_sets: Mapping[str, Mapping[str, Hyperparameter]]) -> None:
+    def __init__(
+        self, workload: str, options: type, code_sets: Mapping[str, Mapping[str, Hyperparameter]]
+    ) -> None:
         """`code_sets`: sets that are not files."""
-        self._code_sets, self._files, self._reading = code_sets, dict[str, tuple[Path, bool]](), list[str]()
+        self._code_sets, self._files, self._reading = (
+            code_sets,
+            dict[str, tuple[Path, bool]](),
+            list[str](),
+        )
         self._read_before: dict[str, HyperparameterSet] = {}
         self._fields = hyperparameter_fields(_EverySet) | hyperparameter_fields(options)
         for folder in folders():
             for path in sorted((folder / "hyperparameters" / workload).glob("*.yaml")):
                 if path.stem in self:
                     existing = self._files.get(path.stem, ("the workload's code",))[0]
-                    raise ValueError(f"{path}: {workload} has a set {path.stem} already ({existing}). Rename the file")
+                    raise ValueError(
+                        f"{path}: {workload} has a set {path.stem} already ({existing}). Rename the file"
+                    )
                 self._files[path.stem] = path, folder != SHIPPED
 
     def __contains__(self, name: object) -> bool:
@@ -114,7 +130,9 @@ class SetFiles(Mapping[str, HyperparameterSet]):
             return self._read_before[name]
         path, is_user_defined = self._files[name]
         if name in self._reading:
-            raise ValueError(f"{path}: based_on={name}: {' > '.join([*self._reading, name])} is a cycle")
+            raise ValueError(
+                f"{path}: based_on={name}: {' > '.join([*self._reading, name])} is a cycle"
+            )
         self._reading.append(name)
         try:
             return self._read_before.setdefault(name, self._read(path, is_user_defined))
@@ -140,11 +158,18 @@ class SetFiles(Mapping[str, HyperparameterSet]):
                     f"{path}: {name}: unknown key. Allowed: {allowed}{suggestion(str(name), self._fields)}"
                 )
             settings[name] = self._value(path, name, entry, source, settings.get(name))
-        missing = [name for name, item in self._fields.items() if item.default is None and name not in settings]
+        missing = [
+            name
+            for name, item in self._fields.items()
+            if item.default is None and name not in settings
+        ]
         if missing:
-            raise ValueError(f"{path}: {missing[0]}: missing. Add it, or add based_on: NAME of a set that has it")
+            raise ValueError(
+                f"{path}: {missing[0]}: missing. Add it, or add based_on: NAME of a set that has it"
+            )
         return HyperparameterSet(
-            {name: settings[name] for name in self._fields if name in settings}, texts["sentence"] or ""
+            {name: settings[name] for name in self._fields if name in settings},
+            texts["sentence"] or "",
         )
 
     def _base(self, path: Path, name: str | None, source: str | None) -> dict[str, Hyperparameter]:
@@ -155,16 +180,25 @@ class SetFiles(Mapping[str, HyperparameterSet]):
             raise ValueError(
                 f"{path}: based_on: unknown set {name}. Allowed: {', '.join(self)}{suggestion(name, self)}"
             )
-        return {key: replace(item, source=source or item.source) for key, item in self[name].items()}
+        return {
+            key: replace(item, source=source or item.source) for key, item in self[name].items()
+        }
 
     def _value(
-        self, path: Path, name: str, entry: Json, source: str | None, based_on: Hyperparameter | None
+        self,
+        path: Path,
+        name: str,
+        entry: Json,
+        source: str | None,
+        based_on: Hyperparameter | None,
     ) -> Hyperparameter:
         """Return value and source of a key, whose entry is a value or `{value: …, source: …}`."""
         parts = entry if isinstance(entry, dict) else {"value": entry}
         unknown = [part for part in parts if part not in ("value", "source")]
         if unknown or not parts:
-            raise ValueError(f"{path}: {name}: expected a value or {{value: …, source: …}}, got {entry!r}")
+            raise ValueError(
+                f"{path}: {name}: expected a value or {{value: …, source: …}}, got {entry!r}"
+            )
         if "value" not in parts and based_on is None:
             raise ValueError(f"{path}: {name}: the value is missing. Add value: …")
         value = parts["value"] if "value" in parts else getattr(based_on, "value", None)
@@ -202,7 +236,9 @@ def _checked(path: Path, name: str, item: Field[Any], value: Json) -> Json:
     return _checked_item(path, name, kind, item.metadata, value)
 
 
-def _checked_item(path: Path, name: str, kind: str, metadata: Mapping[str, Any], value: Json) -> Json:
+def _checked_item(
+    path: Path, name: str, kind: str, metadata: Mapping[str, Any], value: Json
+) -> Json:
     value = as_number(value) if kind == "float" else value
     if kind == "str" and not isinstance(value, str):
         raise ValueError(f"{path}: {name}={value}: expected a string")

@@ -71,7 +71,11 @@ def parse_yaml(text: str, path: Path, allow_duplicate_keys: bool = False) -> Any
 
 def as_number(value: Any) -> Any:
     """Return `1e-8`, which is a string in YAML 1.1, as a float. Return any other value unchanged."""
-    return float(value) if isinstance(value, str) and re.fullmatch(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+", value) else value
+    return (
+        float(value)
+        if isinstance(value, str) and re.fullmatch(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+", value)
+        else value
+    )
 
 
 @functools.cache
@@ -98,14 +102,20 @@ def _loader(allow_duplicate_keys: bool) -> type[yaml.SafeLoader]:
         def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
             value = super().construct_scalar(node)
             if isinstance(value, str) and (control := _CONTROL_CHARACTER.search(value)):
-                problem = f"the control character U+{ord(control.group()):04X} is not allowed in a string"
+                problem = (
+                    f"the control character U+{ord(control.group()):04X} is not allowed in a string"
+                )
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
             return value
 
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
             keys = set[str]()
             for key, _ in node.value:
-                if isinstance(key, yaml.ScalarNode) and key.value in keys and not allow_duplicate_keys:
+                if (
+                    isinstance(key, yaml.ScalarNode)
+                    and key.value in keys
+                    and not allow_duplicate_keys
+                ):
                     problem = f"the key {key.value[:_MAX_SHOWN]} occurs twice"
                     raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
                 keys.add(str(key.value))
@@ -131,15 +141,23 @@ def _check_aliases(root: yaml.Node) -> None:
         if id(node) in sizes:
             counted_size = sizes[id(node)]
             if counted_size is None:
-                raise yaml.MarkedYAMLError(problem="an alias contains itself", problem_mark=node.start_mark)
+                raise yaml.MarkedYAMLError(
+                    problem="an alias contains itself", problem_mark=node.start_mark
+                )
             return counted_size
         sizes[id(node)] = None
         written += 1
         size = 1
-        for item in node.value if isinstance(node, yaml.SequenceNode) else itertools.chain.from_iterable(node.value):
+        for item in (
+            node.value
+            if isinstance(node, yaml.SequenceNode)
+            else itertools.chain.from_iterable(node.value)
+        ):
             size += expanded_size(item)
             if size - written > MAX_ALIASED:
-                problem = f"aliases (*NAME) repeat more than {MAX_ALIASED:,} values. Write fewer aliases"
+                problem = (
+                    f"aliases (*NAME) repeat more than {MAX_ALIASED:,} values. Write fewer aliases"
+                )
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
         sizes[id(node)] = size
         return size

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import argparse
 
-from suite.commands.arguments import add, add_format, add_measured, add_price, check_logs, prices, resolve_output, write
+from suite.commands.arguments import (
+    add,
+    add_format,
+    add_measured,
+    add_price,
+    check_logs,
+    prices,
+    resolve_output,
+    write,
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _count(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text[:12]) < 10**9:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r}: expected a number of devices of at least 1")
+        raise argparse.ArgumentTypeError(
+            f"{text[:40]!r}: expected a number of devices of at least 1"
+        )
     return int(text)
 
 

@@ -89,7 +89,9 @@ def resolve_output(args: argparse.Namespace) -> None:
     """
     if args.output is not None:
         if args.output.exists():
-            raise ValueError(f"--output {args.output} exists and is not overwritten. Give a new path")
+            raise ValueError(
+                f"--output {args.output} exists and is not overwritten. Give a new path"
+            )
         if args.output.suffix.lower() in _HTML_SUFFIXES:
             _move_output_to_html(args)
         else:
@@ -103,11 +105,17 @@ def _move_output_to_html(args: argparse.Namespace) -> None:
     """Treat `--output FILE.html` as `--html FILE.html`. Raises ValueError if the command cannot do that."""
     if not hasattr(args, "html"):
         allowed = ", ".join(_FORMATS_OF_SUFFIXES)
-        raise ValueError(f"--output {args.output}: suite {args.command} writes no HTML. Allowed suffixes: {allowed}")
+        raise ValueError(
+            f"--output {args.output}: suite {args.command} writes no HTML. Allowed suffixes: {allowed}"
+        )
     if args.format is not None:
-        raise ValueError(f"--output {args.output} is an HTML page: leave out --format {args.format}")
+        raise ValueError(
+            f"--output {args.output} is an HTML page: leave out --format {args.format}"
+        )
     if args.html is not None:
-        raise ValueError(f"--html {args.html} and --output {args.output} are two pages. Omit --html or --output")
+        raise ValueError(
+            f"--html {args.html} and --output {args.output} are two pages. Omit --html or --output"
+        )
     args.html, args.output = args.output, None
 
 
@@ -123,7 +131,9 @@ def _format_of_file(path: Path, chosen: str | None) -> str:
             )
         return format_of_suffix or "markdown"
     if format_of_suffix not in (None, chosen):
-        raise ValueError(f"--output {path} and --format {chosen} do not match: omit --format, or change the suffix")
+        raise ValueError(
+            f"--output {path} and --format {chosen} do not match: omit --format, or change the suffix"
+        )
     return chosen
 
 
@@ -177,7 +187,9 @@ def launch_of(args: argparse.Namespace, env: Mapping[str, str] = os.environ) -> 
     named = bool(args.hosts or args.hostfile)
     by = args.launch or ("ssh" if named else "local")
     if by != "ssh" and named:
-        raise ValueError(f"--launch {by}: --hosts and --hostfile are for --launch ssh. Omit --hosts or --hostfile")
+        raise ValueError(
+            f"--launch {by}: --hosts and --hostfile are for --launch ssh. Omit --hosts or --hostfile"
+        )
     if by == "ssh" and not named:
         raise ValueError("--launch ssh: which machines? type --hosts a,b or --hostfile FILE")
     if by == "local":
@@ -185,7 +197,9 @@ def launch_of(args: argparse.Namespace, env: Mapping[str, str] = os.environ) -> 
     from suite.control.hosts.launchers import in_allocation
 
     if by == "slurm" and not in_allocation(env):
-        raise ValueError("--launch slurm: there is no SLURM allocation here. Run salloc -N2 first, or set --hosts a,b")
+        raise ValueError(
+            "--launch slurm: there is no SLURM allocation here. Run salloc -N2 first, or set --hosts a,b"
+        )
     from suite.common.run_config import LaunchConfig
 
     hosts = [args.hosts] if args.hosts else []
@@ -211,5 +225,7 @@ def counts(text: str) -> tuple[int, ...]:
     """Return numbers of devices in increasing order. Raises ArgumentTypeError for invalid text."""
     argv = text.split(",")
     if not all(word.isdecimal() and 0 < int(word[:12]) <= _MAX_DEVICES for word in argv):
-        raise argparse.ArgumentTypeError(f"{text[:40]!r}: give whole numbers of devices, such as 16,64,512")
+        raise argparse.ArgumentTypeError(
+            f"{text[:40]!r}: give whole numbers of devices, such as 16,64,512"
+        )
     return tuple(sorted({int(word) for word in argv}))

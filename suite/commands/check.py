@@ -16,8 +16,18 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite check`."""
-    add(parser, "files DIR|FILE", "a log, a folder of runs, or a submission tree", nargs="+", type=Path)
-    add(parser, "--werror", "treat warnings as errors; a key that is logged twice with the same value is a warning")
+    add(
+        parser,
+        "files DIR|FILE",
+        "a log, a folder of runs, or a submission tree",
+        nargs="+",
+        type=Path,
+    )
+    add(
+        parser,
+        "--werror",
+        "treat warnings as errors; a key that is logged twice with the same value is a warning",
+    )
     text = (
         "rules to use instead of the rules of the log's round: 0.6.0 to 6.1.0 of the installed checker, ncf_demo, "
         "ncf_reference, or a rule file (not for submission trees)"
@@ -38,7 +48,9 @@ def run(args: argparse.Namespace) -> int:
 
     for path in args.files:
         if not path.is_file() and not path.is_dir():
-            raise ValueError(f"{path}: no such file or folder. Expected a log, a folder of runs, or a submission tree")
+            raise ValueError(
+                f"{path}: no such file or folder. Expected a log, a folder of runs, or a submission tree"
+            )
         if args.rules is not None and path.is_dir() and is_tree(path):
             raise ValueError(
                 f"--rules cannot be used on {path}: a submission tree is checked against the rules of its round. "
@@ -56,7 +68,9 @@ def run(args: argparse.Namespace) -> int:
                 unjudged += 1
     if len(passed) + unjudged > 1:
         not_judged = f", {unjudged} not judged" if unjudged else ""
-        print(f"{sum(passed)} of {len(passed)} pass{not_judged} (not verified by MLCommons Association)")
+        print(
+            f"{sum(passed)} of {len(passed)} pass{not_judged} (not verified by MLCommons Association)"
+        )
     return 0 if all(passed) else 1
 
 
@@ -76,7 +90,13 @@ def _verdicts(path: Path, rules: str | None, werror: bool) -> Iterator[Verdict]:
             if item.running:
                 yield not_ended(item.path)
             elif not item.has_log:
-                yield Verdict(item.path, False, f"the run has no log: {item.status}, {item.reason}", "none", ())
+                yield Verdict(
+                    item.path,
+                    False,
+                    f"the run has no log: {item.status}, {item.reason}",
+                    "none",
+                    (),
+                )
             else:
                 yield check_file(item.path, rules, werror)
 

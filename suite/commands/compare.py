@@ -22,9 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add(parser, "logs LOGS", text, nargs="+", type=Path)
     second = parser.add_mutually_exclusive_group()
-    text = (
-        "compare with published results, such as v0.5/NVIDIA/dgx1 or dgx1-article (suite published list has all names)"
-    )
+    text = "compare with published results, such as v0.5/NVIDIA/dgx1 or dgx1-article (suite published list has all names)"
     add(second, "--to ROUND/SUBMITTER/SYSTEM", text, nargs="?", const="")
     add(second, "--published ROUND/SUBMITTER/SYSTEM", "the same as --to", nargs="?", const="")
     add(second, "--to-logs LOGS", "compare with these runs", nargs="+", type=Path)

@@ -20,23 +20,53 @@ def configure(parser: argparse.ArgumentParser) -> None:
     subcommands = parser.add_subparsers(
         dest="subcommand", metavar="prepare|verify|make-demo|make-vocabulary|list", required=True
     )
-    prepare = subcommands.add_parser("prepare", help="convert a downloaded data set to the files that runs read")
-    verify = subcommands.add_parser("verify", help="compare prepared files with the checksums in their manifest")
+    prepare = subcommands.add_parser(
+        "prepare", help="convert a downloaded data set to the files that runs read"
+    )
+    verify = subcommands.add_parser(
+        "verify", help="compare prepared files with the checksums in their manifest"
+    )
     make_demo = subcommands.add_parser("make-demo", help="generate and prepare a demo data set")
-    make_vocabulary = subcommands.add_parser("make-vocabulary", help="learn a vocabulary from text (open division)")
+    make_vocabulary = subcommands.add_parser(
+        "make-vocabulary", help="learn a vocabulary from text (open division)"
+    )
     add_machines(verify)
     subcommands.add_parser("list", help="list the data sets, and whether they are prepared")
     for subcommand_parser in (prepare, verify, make_demo, make_vocabulary):
         add(subcommand_parser, "name NAME", "name of the data set (see: suite data list)")
     for subcommand_parser in (prepare, verify, make_demo):
-        add(subcommand_parser, "--to DIR", "folder of the prepared files (default: NAME in the data folder)", type=Path)
-    add(prepare, "--from PATH", "downloaded file or folder", dest="source", type=Path, required=True)
-    add(prepare, "--name MINE", "images, coco: name of your data set (open division)", dest="user_name")
-    add(prepare, "--min-ratings N", "MovieLens: drop users with fewer ratings (default: 20)", type=int)
+        add(
+            subcommand_parser,
+            "--to DIR",
+            "folder of the prepared files (default: NAME in the data folder)",
+            type=Path,
+        )
+    add(
+        prepare, "--from PATH", "downloaded file or folder", dest="source", type=Path, required=True
+    )
+    add(
+        prepare,
+        "--name MINE",
+        "images, coco: name of your data set (open division)",
+        dest="user_name",
+    )
+    add(
+        prepare,
+        "--min-ratings N",
+        "MovieLens: drop users with fewer ratings (default: 20)",
+        type=int,
+    )
     add(prepare, "--subset N", "images: keep N training images, spread over the classes", type=int)
     add(prepare, "--skip-bad", "images: skip images that cannot be used", default=None)
-    add(prepare, "--full", "images: decode all images instead of checking their headers", default=None)
-    add(prepare, "--merges N", "text: number of merges of the byte pair encoding to learn", type=int)
+    add(
+        prepare,
+        "--full",
+        "images: decode all images instead of checking their headers",
+        default=None,
+    )
+    add(
+        prepare, "--merges N", "text: number of merges of the byte pair encoding to learn", type=int
+    )
     add(
         prepare,
         "--vocabulary FILE",
@@ -46,7 +76,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     text = "text files with a sentence per line, or the downloaded folder"
     add(make_vocabulary, "--from PATH", text, dest="sources", type=Path, nargs="+", required=True)
     add(make_vocabulary, "--to FILE", "file to write the vocabulary to", type=Path, required=True)
-    add(make_vocabulary, "--size N", "number of subwords to learn (default: as published)", type=int)
+    add(
+        make_vocabulary, "--size N", "number of subwords to learn (default: as published)", type=int
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -59,7 +91,9 @@ def run(args: argparse.Namespace) -> int:
     if user_name is not None:
         _check_user_name(user_name, args.name)
         dataset = dataset.with_name(user_name)
-    destination: Path = data_root() / (user_name or args.name) if args.to is None else in_utf8(args.to, "--to ")
+    destination: Path = (
+        data_root() / (user_name or args.name) if args.to is None else in_utf8(args.to, "--to ")
+    )
     try:
         lines = _run_on(dataset, destination, args)
     except OSError as error:
@@ -72,9 +106,13 @@ def _check_user_name(user_name: str, dataset_name: str) -> None:
     """Raise ValueError if the value of `--name` is reserved."""
     remedy = f"Set a different name, for example --name my-{dataset_name}"
     if user_name in names(DATASETS):
-        raise ValueError(f"--name {user_name}: this name is reserved for a data set of the suite. {remedy}")
+        raise ValueError(
+            f"--name {user_name}: this name is reserved for a data set of the suite. {remedy}"
+        )
     if user_name.endswith(GENERATED):
-        raise ValueError(f"--name {user_name}: names that end in {GENERATED} are reserved for generated data. {remedy}")
+        raise ValueError(
+            f"--name {user_name}: names that end in {GENERATED} are reserved for generated data. {remedy}"
+        )
 
 
 def _run_on(dataset: Dataset, destination: Path, args: argparse.Namespace) -> list[str]:
@@ -97,4 +135,6 @@ def _table() -> str:
         state = "prepared" if load_dataset(name).is_prepared(folder) else "not prepared"
         rows.append((name, state, str(folder)))
     widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
-    return "\n".join(f"{name:<{widths[0]}}  {state:<{widths[1]}}  {folder}" for name, state, folder in rows)
+    return "\n".join(
+        f"{name:<{widths[0]}}  {state:<{widths[1]}}  {folder}" for name, state, folder in rows
+    )

@@ -27,14 +27,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=("auto", "cpu", "cuda"),
         default="auto",
     )
-    add(parser, "--gpus N", "number of devices of a run (default: all GPUs, or a single core)", type=int)
+    add(
+        parser,
+        "--gpus N",
+        "number of devices of a run (default: all GPUs, or a single core)",
+        type=int,
+    )
     text = "framework whose build is compared with the GPUs (default: pytorch)"
     parser.add_argument("--framework", default="pytorch", help=text)
     add(
-        parser, "--environment NAME", "environment to check (default: the environment of the framework)", default="auto"
+        parser,
+        "--environment NAME",
+        "environment to check (default: the environment of the framework)",
+        default="auto",
     )
     add_machines(parser)
-    add(parser, "--output DIR", "folder that logs will be written to (default: the log folder)", type=Path)
+    add(
+        parser,
+        "--output DIR",
+        "folder that logs will be written to (default: the log folder)",
+        type=Path,
+    )
     add(parser, "--json", "print versions and findings as JSON, for a bug report")
 
 
@@ -53,10 +66,19 @@ def run(args: argparse.Namespace) -> int:
     findings = [*problems, *examine(need)]
     if args.json:
         versions = {"suite_version": __version__, "python_version": platform.python_version()}
-        print(json.dumps({**versions, "findings": [dataclasses.asdict(finding) for finding in findings]}, indent=1))
+        print(
+            json.dumps(
+                {**versions, "findings": [dataclasses.asdict(finding) for finding in findings]},
+                indent=1,
+            )
+        )
     else:
         print(
-            *(clean_lines(f"{finding.level:<10}  {localize_commands(finding.line)}") for finding in findings), sep="\n"
+            *(
+                clean_lines(f"{finding.level:<10}  {localize_commands(finding.line)}")
+                for finding in findings
+            ),
+            sep="\n",
         )
     return 1 if any(finding.level == "impossible" for finding in findings) else 0
 
@@ -73,7 +95,11 @@ def _need(args: argparse.Namespace) -> tuple[Resources, list[Finding]]:
     from suite.preflight.check_machine import Resources
     from suite.preflight.findings import impossible, warning
 
-    framework, lacking, env = registry.load_framework(args.framework), list[UnsupportedError](), None
+    framework, lacking, env = (
+        registry.load_framework(args.framework),
+        list[UnsupportedError](),
+        None,
+    )
     problems: list[Finding] = []
     device, gpu_count = args.device, 0
     try:
@@ -91,7 +117,13 @@ def _need(args: argparse.Namespace) -> tuple[Resources, list[Finding]]:
             EnvironmentConfig(name=args.environment), auto_environment(framework, device, (), count)
         )
     except ValueError as error:
-        problems.append(warning("environment", str(error), "runs in this environment are refused until this is fixed"))
+        problems.append(
+            warning(
+                "environment",
+                str(error),
+                "runs in this environment are refused until this is fixed",
+            )
+        )
     allowed = devices.cpu_cores()
     cores = allowed[:count] if device == "cpu" else allowed
     folder = args.output or log_root()

@@ -18,15 +18,31 @@ from suite.environments.locks import Lock
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands and options of `suite env`."""
-    subcommands = parser.add_subparsers(dest="subcommand", metavar="create|list|check|remove", required=True)
-    create = subcommands.add_parser("create", help="create an environment from its lock file, or update it")
-    add(create, "names NAME", "environments to create: torch tensorflow-cpu mxnet-cpu jax", nargs="+")
-    add(create, "--recreate", "delete the environment first")
-    add(create, "--python FILE", "Python interpreter to use (default: a version that the lock supports)")
-    subcommands.add_parser(
-        "list", help="list the environments with state, Python, framework, and whether the lock was tested"
+    subcommands = parser.add_subparsers(
+        dest="subcommand", metavar="create|list|check|remove", required=True
     )
-    check = subcommands.add_parser("check", help="import the framework, compare versions, and find the trainers")
+    create = subcommands.add_parser(
+        "create", help="create an environment from its lock file, or update it"
+    )
+    add(
+        create,
+        "names NAME",
+        "environments to create: torch tensorflow-cpu mxnet-cpu jax",
+        nargs="+",
+    )
+    add(create, "--recreate", "delete the environment first")
+    add(
+        create,
+        "--python FILE",
+        "Python interpreter to use (default: a version that the lock supports)",
+    )
+    subcommands.add_parser(
+        "list",
+        help="list the environments with state, Python, framework, and whether the lock was tested",
+    )
+    check = subcommands.add_parser(
+        "check", help="import the framework, compare versions, and find the trainers"
+    )
     check.add_argument("name", metavar="NAME")
     for subcommand_parser in (create, check):
         add_machines(subcommand_parser)
@@ -57,13 +73,17 @@ def _create(name: str, recreate: bool, python: str | None) -> int:
         ValueError: The environment is damaged, and the user does not agree to recreate it.
     """
     problem = "" if recreate else damage(venvs.status(name))
-    if problem and not _confirm(f"Environment {name} is damaged: {problem}. Delete and recreate it? [y/N] "):
+    if problem and not _confirm(
+        f"Environment {name} is damaged: {problem}. Delete and recreate it? [y/N] "
+    ):
         raise ValueError(
             f"environment {name} is damaged: {problem}. Run: suite env create {name} --recreate, "
             f"or to delete it: suite env remove {name}"
         )
     try:
-        venvs.create(name, recreate=recreate or bool(problem), python=python, print_line=_print_line)
+        venvs.create(
+            name, recreate=recreate or bool(problem), python=python, print_line=_print_line
+        )
     except venvs.CommandFailed as error:
         print(clean_lines(f"{name}: {error}"), file=sys.stderr)
         return 1
@@ -85,7 +105,9 @@ def _require_lock(name: str) -> None:
     """Raise ValueError for an environment without a lock file."""
     names = list(locks.framework_locks())
     if name not in names:
-        raise ValueError(f"environment {name} has no lock file; allowed: {', '.join(names)}{suggestion(name, names)}")
+        raise ValueError(
+            f"environment {name} has no lock file; allowed: {', '.join(names)}{suggestion(name, names)}"
+        )
 
 
 def _check(name: str) -> int:
@@ -102,9 +124,20 @@ def _table() -> str:
     for name in dict.fromkeys([*locked, *venvs.existing(env_root())]):
         status = venvs.status(name)
         mark = status.lock.mark if status.lock else "none"
-        rows.append((name, status.shown, status.python_version or "-", _framework(status.folder, status.lock), mark))
+        rows.append(
+            (
+                name,
+                status.shown,
+                status.python_version or "-",
+                _framework(status.folder, status.lock),
+                mark,
+            )
+        )
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
     return "\n".join([f"environments in {env_root()}", *lines])
 
 

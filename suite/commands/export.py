@@ -50,7 +50,11 @@ _TRACKERS: Mapping[str, _TrackerChoice] = {
         "MLFLOW_TRACKING_URI",
     ),
     "wandb": _TrackerChoice(
-        "WandB", "offline runs for wandb sync, without network access", "folder that contains wandb/", ".", "WANDB_DIR"
+        "WandB",
+        "offline runs for wandb sync, without network access",
+        "folder that contains wandb/",
+        ".",
+        "WANDB_DIR",
     ),
 }
 
@@ -59,12 +63,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the trackers and their options."""
     trackers = parser.add_subparsers(dest="tracker", metavar="|".join(_TRACKERS), required=True)
     for name, choice in _TRACKERS.items():
-        tracker = trackers.add_parser(name, help=choice.summary, description=f"{choice.class_name}: {choice.summary}.")
+        tracker = trackers.add_parser(
+            name, help=choice.summary, description=f"{choice.class_name}: {choice.summary}."
+        )
         add_logs(tracker)
-        default = f"${choice.variable}, else {choice.default}" if choice.variable else choice.default
+        default = (
+            f"${choice.variable}, else {choice.default}" if choice.variable else choice.default
+        )
         add(tracker, "--output WHERE", f"{choice.output} (default: {default})")
         add(
-            tracker, "--follow", f"export again every {FOLLOW_SECONDS:.0f} s until all runs have ended, or until Ctrl-C"
+            tracker,
+            "--follow",
+            f"export again every {FOLLOW_SECONDS:.0f} s until all runs have ended, or until Ctrl-C",
         )
 
 
@@ -87,10 +97,14 @@ def run(args: argparse.Namespace) -> int:
     skipped = new_scalars = 0
     with contextlib.suppress(KeyboardInterrupt) if args.follow else contextlib.nullcontext():
         while True:
-            in_sweep = args.follow and _is_sweep_running(args.paths)  # before reading: the sweep may end meanwhile
+            in_sweep = args.follow and _is_sweep_running(
+                args.paths
+            )  # before reading: the sweep may end meanwhile
             runs, skipped = _read_runs(args.paths, in_sweep)
             new_scalars += sum(_export(tracker, exported_run) for exported_run in runs)
-            is_complete = not args.follow or all(exported_run.end_ms is not None for exported_run in runs)
+            is_complete = not args.follow or all(
+                exported_run.end_ms is not None for exported_run in runs
+            )
             if is_complete and not in_sweep:
                 break
             time.sleep(FOLLOW_SECONDS)

@@ -18,15 +18,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite package`."""
     add_logs(parser, "logs LOGS")
     add(parser, "out OUT", "new folder to write", type=Path)
-    add(parser, "--submitter ORG", "name of the organization (default: submission_org of the logs)", default="")
-    add(parser, "--system NAME", "name of the system, required for logs of other programs", default="")
+    add(
+        parser,
+        "--submitter ORG",
+        "name of the organization (default: submission_org of the logs)",
+        default="",
+    )
+    add(
+        parser,
+        "--system NAME",
+        "name of the system, required for logs of other programs",
+        default="",
+    )
     text = "division of the submission, which must be the division of the logs (default: that division)"
     add(parser, "--division", text, choices=("auto", "closed", "open"), default="auto")
     statuses = ("auto", "cloud", "onprem", "preview", "research")
     text = "availability of the system (default: submission_status of the logs)"
     add(parser, "--status", text, choices=statuses, default="auto")
     add(parser, "--code DIR", "source code of the runs, for logs of other programs", type=Path)
-    add(parser, "--explain TEXT", "reason for missing runs of a job, which the package will contain", default="")
+    add(
+        parser,
+        "--explain TEXT",
+        "reason for missing runs of a job, which the package will contain",
+        default="",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -57,15 +72,24 @@ def lines(packaged: Packaged) -> list[str]:
 
     out = packaged.folder
     texts = [f"wrote {clean(str(out), 500)}"]
-    texts += [f"  results/{system}/{benchmark}: {count} logs" for system, benchmark, count in packaged.sets]
+    texts += [
+        f"  results/{system}/{benchmark}: {count} logs"
+        for system, benchmark, count in packaged.sets
+    ]
     texts += [f"note: {clean(note, 400)}" for note in packaged.notes]
     texts += [f"warning: {clean(warning, 400)}" for warning in packaged.warnings]
     for path, fields in packaged.unknown:
         if fields:
             count = f"{len(fields)} of {len(FIELDS)} fields are empty"
-            texts.append(f"warning: {count}. The logs do not contain these values. Enter them in {clean(path, 500)}:")
+            texts.append(
+                f"warning: {count}. The logs do not contain these values. Enter them in {clean(path, 500)}:"
+            )
             texts += textwrap.wrap(
-                ", ".join(fields), 118, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
+                ", ".join(fields),
+                118,
+                initial_indent="  ",
+                subsequent_indent="  ",
+                break_on_hyphens=False,
             )
     texts.append(f"To check the package again, run: suite check {clean(str(out), 500)}")
     texts.append("Not verified by MLCommons Association")

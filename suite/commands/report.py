@@ -38,8 +38,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(parser, "--html OUT", text, type=Path)
     text = "with --html: compare with published results (suite published list)"
     add(parser, "--to ROUND/SUBMITTER/SYSTEM", text)
-    add(parser, "--figures FOLDER", "with --html: write the figures as SVG and PNG into a new folder", type=Path)
-    add(parser, "--follow", "with --html: update the page every 10 s until Ctrl-C, and let browsers reload it")
+    add(
+        parser,
+        "--figures FOLDER",
+        "with --html: write the figures as SVG and PNG into a new folder",
+        type=Path,
+    )
+    add(
+        parser,
+        "--follow",
+        "with --html: update the page every 10 s until Ctrl-C, and let browsers reload it",
+    )
     text = "with --html: predict the results on these numbers of devices (suite scaling)"
     add(parser, "--predict N,N,…", text, type=counts)
     add_price(parser)
@@ -67,8 +76,12 @@ def run(args: argparse.Namespace) -> int:
 
     against = None if args.baseline is None else parse_baseline(args.baseline)
     if args.format != "markdown" and against is not None:
-        raise ValueError(f"--baseline adds a table to the Markdown report. Leave out --format {args.format}")
-    write(with_single_title(report(read_runs(args.paths), prices(args), against, args.verbose)), args)
+        raise ValueError(
+            f"--baseline adds a table to the Markdown report. Leave out --format {args.format}"
+        )
+    write(
+        with_single_title(report(read_runs(args.paths), prices(args), against, args.verbose)), args
+    )
     return 0
 
 
@@ -77,7 +90,9 @@ def _print_skipped(paths: list[Path]) -> None:
     from suite.results.logs.collect import skipped
 
     if count := skipped(paths):
-        files_text = "1 file that is not a log" if count == 1 else f"{count:,} files that are not logs"
+        files_text = (
+            "1 file that is not a log" if count == 1 else f"{count:,} files that are not logs"
+        )
         print(f"suite report: skipped {files_text}", file=sys.stderr)
 
 
@@ -87,7 +102,9 @@ def _html(args: argparse.Namespace) -> int:
             "--html writes a page only. Leave out --format, --output, and --baseline, or run suite report twice"
         )
     if args.follow and args.figures is not None:
-        raise ValueError("--follow updates the page, and --figures writes figures once. Leave out either option")
+        raise ValueError(
+            "--follow updates the page, and --figures writes figures once. Leave out either option"
+        )
     from suite.results.render.html.page import FOLLOW_SECONDS, write_html  # vl-convert: only here
     from suite.results.scores import find_published, results_of
     from suite.results.table import read_runs
@@ -98,7 +115,9 @@ def _html(args: argparse.Namespace) -> int:
     def write_page(follow: bool | None) -> list[Run]:
         with _replacing_earlier_page(args.html) as out:
             runs, home = read_runs(args.paths), args.html.parent
-            write_html(runs, out, published, args.figures, price_list, args.predict or (), follow, home)
+            write_html(
+                runs, out, published, args.figures, price_list, args.predict or (), follow, home
+            )
         return runs
 
     runs = write_page(args.follow or None)

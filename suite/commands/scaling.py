@@ -26,13 +26,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     batch = parser.add_mutually_exclusive_group()
     text = "samples per device; default: as on the nearest measured device count"
     add(batch, "--batch-per-device B", text, type=_positive)
-    add(batch, "--batch-global B", "samples of all devices, the same on each device count", type=_positive)
-    text = "predict from the parts of a step on dgx1, dgx2, dgxa100, pcie, or a system in a file, not with the scaling model. "
-    text += (
-        "Needs runs with two batch sizes on one device. Measured all-reduces among the runs replace links of the system"
+    add(
+        batch,
+        "--batch-global B",
+        "samples of all devices, the same on each device count",
+        type=_positive,
     )
+    text = "predict from the parts of a step on dgx1, dgx2, dgxa100, pcie, or a system in a file, not with the scaling model. "
+    text += "Needs runs with two batch sizes on one device. Measured all-reduces among the runs replace links of the system"
     add(parser, "--system NAME|FILE", text)
-    add(parser, "--gradient-mb MB", "size of the gradients, for models other than the reference model", type=_positive)
+    add(
+        parser,
+        "--gradient-mb MB",
+        "size of the gradients, for models other than the reference model",
+        type=_positive,
+    )
     add_price(parser)
     add_format(parser)
     text = "time and efficiency over devices as SVG and PNG in a new folder"
@@ -63,7 +71,9 @@ def run(args: argparse.Namespace) -> int:
     resolve_output(args)
     if args.validate:
         if args.paths or args.published or args.devices:
-            raise ValueError("--validate uses the shipped published results. Omit DIR, --published, and --devices")
+            raise ValueError(
+                "--validate uses the shipped published results. Omit DIR, --published, and --devices"
+            )
         return _validate(args)
     if args.devices is None:
         raise ValueError("no device counts to predict. Set --devices 16,64,512, or set --validate")
@@ -93,7 +103,9 @@ def run(args: argparse.Namespace) -> int:
         from suite.results.render.html.scaling_charts import prediction_charts
         from suite.results.render.html.vega import write_figures  # vl-convert: only here
 
-        write_figures([chart for prediction in found for chart in prediction_charts(prediction)], args.figures)
+        write_figures(
+            [chart for prediction in found for chart in prediction_charts(prediction)], args.figures
+        )
     write(replace(scaling_view(found), notes=price_notes), args)
     return 0
 

@@ -55,7 +55,9 @@ def step_of(path: Path) -> int:
 def found(folder: Path) -> list[Path]:
     """Return the checkpoints in a folder, the newest first."""
     with contextlib.suppress(FileNotFoundError):
-        return sorted((path for path in folder.iterdir() if step_of(path) >= 0), key=step_of, reverse=True)
+        return sorted(
+            (path for path in folder.iterdir() if step_of(path) >= 0), key=step_of, reverse=True
+        )
     return []
 
 
@@ -81,7 +83,9 @@ def write(folder: Path, checkpoint: Checkpoint) -> int:
     import numpy as np
 
     parts = (json.dumps(checkpoint.loop.to_json()).encode(), checkpoint.log, checkpoint.metrics)
-    bytes_of = {name: np.frombuffer(part, np.uint8) for name, part in zip(MEMBERS, parts, strict=True)}
+    bytes_of = {
+        name: np.frombuffer(part, np.uint8) for name, part in zip(MEMBERS, parts, strict=True)
+    }
     state = {_STATE + name: array for name, array in checkpoint.state.items()}
     size = write_arrays(folder / f"checkpoint_{checkpoint.step}.npz", {**bytes_of, **state})
     prune(folder)
@@ -122,7 +126,9 @@ def damage(path: Path) -> str:
     """Return why a run cannot resume from a checkpoint. Empty if the file is complete and undamaged."""
     try:
         with files.open_stream(path) as stream, zipfile.ZipFile(stream) as archive:
-            stored = all(member.compress_type == zipfile.ZIP_STORED for member in archive.infolist())
+            stored = all(
+                member.compress_type == zipfile.ZIP_STORED for member in archive.infolist()
+            )
             missing = [name for name in MEMBERS if f"{name}.npy" not in archive.namelist()]
             damaged = archive.testzip() if stored else None
     except (OSError, ValueError, RuntimeError, zipfile.BadZipFile, EOFError) as error:

@@ -45,7 +45,9 @@ def localize_commands(text: str) -> str:
 def suite_command() -> str:
     """Return the command that starts `suite` here."""
     script = Path(sys.executable).parent / "suite"
-    return _shortest(script) if script.is_file() else f"{_shortest(Path(sys.executable))} -m suite.cli"
+    return (
+        _shortest(script) if script.is_file() else f"{_shortest(Path(sys.executable))} -m suite.cli"
+    )
 
 
 def run_command() -> str:

@@ -16,14 +16,20 @@ def search(folders: Sequence[Path]) -> None:
     """Set the user's folders, which `files` then searches too. Raises ValueError if a folder does not exist."""
     for folder in folders:
         if not folder.is_dir():
-            raise ValueError(f"--config-dir {folder}: no such folder. It must contain files such as profile/NAME.yaml")
+            raise ValueError(
+                f"--config-dir {folder}: no such folder. It must contain files such as profile/NAME.yaml"
+            )
     _user_folders[:] = folders
     sets.search(folders)
 
 
 def search_words() -> list[str]:
     """Return the override that passes the user's folders on the command line. Empty without such folders."""
-    return [f"hydra.searchpath={[f'file://{folder}' for folder in _user_folders]}"] if _user_folders else []
+    return (
+        [f"hydra.searchpath={[f'file://{folder}' for folder in _user_folders]}"]
+        if _user_folders
+        else []
+    )
 
 
 def flags() -> list[str]:
@@ -37,5 +43,9 @@ def files(group: str) -> dict[str, Path]:
     If several folders have a file of the same name, the shipped file takes precedence, then the folder that was passed
     first, as in Hydra.
     """
-    paths = [path for folder in (*reversed(_user_folders), CONF) for path in sorted((folder / group).glob("*.yaml"))]
+    paths = [
+        path
+        for folder in (*reversed(_user_folders), CONF)
+        for path in sorted((folder / group).glob("*.yaml"))
+    ]
     return {path.stem: path for path in paths}

@@ -23,7 +23,10 @@ def git_state() -> dict[str, Json]:
 
     `git status` skips files that are marked `assume-unchanged` or `skip-worktree`: `source_code.files_unlike_commit` does not.
     """
-    commit, changed = _text("rev-parse", "HEAD"), _text("status", "--porcelain", "--untracked-files=no")
+    commit, changed = (
+        _text("rev-parse", "HEAD"),
+        _text("status", "--porcelain", "--untracked-files=no"),
+    )
     # The second condition is true for an archive that was unpacked inside an unrelated repository.
     if commit is None or not committed_blobs(commit, ["suite/__init__.py"]):
         return {"commit": None, "dirty": None}
@@ -38,7 +41,9 @@ def run_git(*arguments: str) -> bytes | None:
     env |= {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_OPTIONAL_LOCKS": "0"}
     try:
         command = ["git", "-C", str(PROJECT), *arguments]
-        return subprocess.run(command, capture_output=True, timeout=GIT_SECONDS, check=True, env=env).stdout
+        return subprocess.run(
+            command, capture_output=True, timeout=GIT_SECONDS, check=True, env=env
+        ).stdout
     except (OSError, subprocess.SubprocessError):
         return None
 

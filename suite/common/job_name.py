@@ -20,8 +20,15 @@ OF_THE_COMMAND = (
     "checkpoint.final",
     "framework.allow_open_grpc",
 )
-OF_THE_MACHINE = ("backbone.weights", "system.cache_clear_command", "watchdog_seconds", "setup_watchdog_seconds")
-TOO_LONG = tuple(f"environment.{key}" for key in ("python", "argv_prefix", "path_map", "mounts", "options"))
+OF_THE_MACHINE = (
+    "backbone.weights",
+    "system.cache_clear_command",
+    "watchdog_seconds",
+    "setup_watchdog_seconds",
+)
+TOO_LONG = tuple(
+    f"environment.{key}" for key in ("python", "argv_prefix", "path_map", "mounts", "options")
+)
 NOT_IN_NAME = {*SAID_ANYWAY, *OF_THE_COMMAND, *OF_THE_MACHINE, *TOO_LONG}
 """Settings that are not added to a job's folder name.
 
@@ -38,7 +45,9 @@ def is_in_name(key: str) -> bool:
     return key not in NOT_IN_NAME and not key.startswith("launch.")
 
 
-def named(workload: str, framework: str, profile: str, devices: int, device: str, overrides: Sequence[str]) -> str:
+def named(
+    workload: str, framework: str, profile: str, devices: int, device: str, overrides: Sequence[str]
+) -> str:
     """Return the folder name of a job.
 
     The name ends with a hash if it does not show the settings exactly: a file name cannot hold every character, or the name
@@ -52,7 +61,9 @@ def named(workload: str, framework: str, profile: str, devices: int, device: str
         device: Kind of device. It is left out of the name if it is `auto`.
         words: Overrides `key=value` of the command line.
     """
-    name = f"{workload}-{framework}-{profile}-{devices}dev{'' if device == 'auto' else f'-{device}'}"
+    name = (
+        f"{workload}-{framework}-{profile}-{devices}dev{'' if device == 'auto' else f'-{device}'}"
+    )
     extra = sorted({word for word in overrides if is_in_name(word.partition("=")[0])})
     whole = "-".join([name, *extra]).replace("=True", "=true").replace("=False", "=false")
     safe = safe_name(whole)

@@ -72,7 +72,9 @@ class Label:
 
     def to_json(self) -> dict[str, Json]:
         """Return the object of `label_facts`. Fields without a value are left out."""
-        stated = {name: value for name, value in (("detail", self.detail), ("scope", self.scope)) if value}
+        stated = {
+            name: value for name, value in (("detail", self.detail), ("scope", self.scope)) if value
+        }
         return {"kind": self.kind.value, **stated}
 
 
@@ -102,7 +104,11 @@ def label_from_json(value: Json) -> Label | None:
 
 _STRAGGLER = re.compile(r"straggler (?P<delay>\d+ ms)")
 _BUSY = re.compile(r"busy machine(?: \((?P<scope>[^)]*)\))?(?:: (?P<detail>.*))?", re.DOTALL)
-_PLAIN = {kind.value: kind for kind in LabelKind if kind not in (*_TEXT_IS_DETAIL, LabelKind.STRAGGLER, LabelKind.BUSY)}
+_PLAIN = {
+    kind.value: kind
+    for kind in LabelKind
+    if kind not in (*_TEXT_IS_DETAIL, LabelKind.STRAGGLER, LabelKind.BUSY)
+}
 
 
 @functools.lru_cache(maxsize=4096)

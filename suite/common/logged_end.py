@@ -51,8 +51,14 @@ def _parse(line: bytes) -> RunEnd | None:
         return None
     metadata = event.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
-    status = EndStatus.SUCCESS if metadata.get("status") == EndStatus.SUCCESS.value else EndStatus.ABORTED
+    status = (
+        EndStatus.SUCCESS
+        if metadata.get("status") == EndStatus.SUCCESS.value
+        else EndStatus.ABORTED
+    )
     reason = str(metadata.get("reason") or "")
     return RunEnd(
-        status, parse_code(metadata.get("code"), EndStatus.ABORTED, reason) if reason else EndCode.NONE, reason
+        status,
+        parse_code(metadata.get("code"), EndStatus.ABORTED, reason) if reason else EndCode.NONE,
+        reason,
     )

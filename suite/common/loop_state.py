@@ -66,7 +66,11 @@ class LoopState:
         """
         try:
             values = {item.name: value[item.name] for item in fields(cls) if item.name in value}
-            block = {item.name: value["block"][item.name] for item in fields(Block) if item.name in value["block"]}
+            block = {
+                item.name: value["block"][item.name]
+                for item in fields(Block)
+                if item.name in value["block"]
+            }
             block["counts"] = Counter(block.get("counts", {}))
             contention = tuple(values.pop("contention", ()))
             return cls(**{**values, "block": Block(**block), "contention": contention})

@@ -38,7 +38,9 @@ def output_locked(output: Path) -> Iterator[Callable[[], None]]:
 
     def check() -> None:
         if not _is_at(descriptor, path):
-            raise FileNotFoundError(errno.ENOENT, "deleted while the suite wrote into it", str(output))
+            raise FileNotFoundError(
+                errno.ENOENT, "deleted while the suite wrote into it", str(output)
+            )
 
     try:
         os.ftruncate(descriptor, 0)
@@ -55,9 +57,14 @@ def output_locked(output: Path) -> Iterator[Callable[[], None]]:
 
 def refuse_link_to_nothing(output: Path) -> None:
     """Raise ValueError if an output folder is, or lies below, a link that leads nowhere or back to itself."""
-    link = next((above for above in (output, *output.parents) if above.is_symlink() and not above.exists()), None)
+    link = next(
+        (above for above in (output, *output.parents) if above.is_symlink() and not above.exists()),
+        None,
+    )
     if link is not None:
-        raise ValueError(f"{link} is a broken link. Remove the link, or set a different output=FOLDER")
+        raise ValueError(
+            f"{link} is a broken link. Remove the link, or set a different output=FOLDER"
+        )
 
 
 def holder_was_killed(output: Path) -> bool:
@@ -76,7 +83,9 @@ def is_held(output: Path) -> bool:
 def _is_locked(output: Path) -> bool | None:
     """Return whether a process holds the lock file, or None without a lock file that this machine wrote."""
     try:
-        descriptor = os.open(output / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(
+            output / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        )
     except OSError:
         return None
     try:
@@ -120,7 +129,9 @@ def _lock(path: Path) -> int:
     )
     while True:
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+            descriptor = os.open(
+                path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644
+            )
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EMLINK):
                 raise not_a_lock from None

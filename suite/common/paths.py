@@ -106,7 +106,9 @@ def expand_user(text: str) -> Path:
     try:
         return Path(text).expanduser()
     except RuntimeError:
-        raise ValueError(f"{text}: this user has no home folder. Set an absolute path, or set HOME") from None
+        raise ValueError(
+            f"{text}: this user has no home folder. Set an absolute path, or set HOME"
+        ) from None
 
 
 def _root(variable: str, folder: str) -> Path:

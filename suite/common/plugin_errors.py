@@ -59,14 +59,20 @@ def describe_plugin_error(error: Exception) -> str | None:
     packages = plugin_packages()
     if isinstance(error, SyntaxError) and error.filename:
         location = location_of(error, packages)
-    elif isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in packages:
+    elif (
+        isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in packages
+    ):
         location = "an entry point of the plugin names this module"
     else:
         location = _innermost_line(error, packages)
     if not location:
         return None
-    first_line = str(error.msg if isinstance(error, SyntaxError) else error).strip().partition("\n")[0]
+    first_line = (
+        str(error.msg if isinstance(error, SyntaxError) else error).strip().partition("\n")[0]
+    )
     where = location if location.startswith("an entry point") else f"at {location}"
-    with tempfile.NamedTemporaryFile("w", prefix="suite-traceback-", suffix=".txt", delete=False) as file:
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="suite-traceback-", suffix=".txt", delete=False
+    ) as file:
         traceback.print_exception(error, file=file)
     return f"error in a plugin: {type(error).__name__}: {first_line}, {where}; traceback in {file.name}"

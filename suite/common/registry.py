@@ -113,7 +113,11 @@ def load_dataset(name: str) -> Dataset:
 
 def dataset_names() -> list[str]:
     """Return the sorted names of registered data sets and user-defined data sets (`suite data prepare KIND --name NAME`)."""
-    user_names = (path.parent.name for path in data_root().glob("*/manifest.json") if _user_dataset(path.parent))
+    user_names = (
+        path.parent.name
+        for path in data_root().glob("*/manifest.json")
+        if _user_dataset(path.parent)
+    )
     return sorted({*points(DATASETS), *user_names})
 
 

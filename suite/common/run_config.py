@@ -21,7 +21,10 @@ class CpuConfig:
     """`cpu.*`: the CPU cores and threads of a device under `device=cpu`."""
 
     cores_per_device: Any = option(
-        1, "CPU cores of a device; `all`: divide all cores among the devices", pattern=r"all|[1-9]\d*", example="2"
+        1,
+        "CPU cores of a device; `all`: divide all cores among the devices",
+        pattern=r"all|[1-9]\d*",
+        example="2",
     )
     threads_per_device: Any = option(
         "auto",
@@ -64,7 +67,9 @@ class ProfileConfig:
     name: str = option("???", "reference, demo or synthetic")
     submission_org: str = option("not submitted", "`submission_org` in the log")
     submission_status: str = option(
-        "onprem", "`submission_status` in the log", choices=("cloud", "onprem", "preview", "research")
+        "onprem",
+        "`submission_status` in the log",
+        choices=("cloud", "onprem", "preview", "research"),
     )
 
 
@@ -77,12 +82,22 @@ class EnvironmentConfig:
         "auto: the default environment of the framework; current: this Python; custom; docker, podman, apptainer or enroot; "
         "or a name from `suite env create`",
     )
-    argv_prefix: list[str] = option([], "command before the Python, inside a container if there is one: numactl …")
+    argv_prefix: list[str] = option(
+        [], "command before the Python, inside a container if there is one: numactl …"
+    )
     python: str | None = option(None, "path of the Python, inside the container if there is one")
-    path_map: dict[str, str] = option({}, "folder of this machine to the same folder inside the container")
-    image: str | None = option(None, "image of the container: NAME:TAG, or a file for apptainer and enroot")
-    mounts: list[str] = option([], "further read-only mounts of the container: HOST, HOST:INSIDE, or HOST:INSIDE:rw")
-    options: list[str] = option([], "further options of docker run, podman run, apptainer exec or enroot start")
+    path_map: dict[str, str] = option(
+        {}, "folder of this machine to the same folder inside the container"
+    )
+    image: str | None = option(
+        None, "image of the container: NAME:TAG, or a file for apptainer and enroot"
+    )
+    mounts: list[str] = option(
+        [], "further read-only mounts of the container: HOST, HOST:INSIDE, or HOST:INSIDE:rw"
+    )
+    options: list[str] = option(
+        [], "further options of docker run, podman run, apptainer exec or enroot start"
+    )
 
 
 @dataclass
@@ -90,8 +105,12 @@ class SystemConfig:
     """`system.*`: the description of the machine, such as its name in tables of results."""
 
     name: str = option("local", "short name of the system; tables group by it")
-    submission_platform: str = option("auto", "`submission_platform` in the log; auto: devices x device name")
-    drop_caches: bool = option(False, "write to /proc/sys/vm/drop_caches before each run (needs root)")
+    submission_platform: str = option(
+        "auto", "`submission_platform` in the log; auto: devices x device name"
+    )
+    drop_caches: bool = option(
+        False, "write to /proc/sys/vm/drop_caches before each run (needs root)"
+    )
     cache_clear_command: list[str] = option([], "command that clears the caches before each run")
     price_per_device_hour: float | None = option(
         None, "price of a device for an hour in any currency, for costs in reports", minimum=0.0
@@ -102,7 +121,9 @@ class SystemConfig:
 class TimingConfig:
     """`timing.*`: time measurement in runs of fixed length."""
 
-    warmup_steps: int = option(0, "steps before the measured steps, left out of times and throughput", minimum=0)
+    warmup_steps: int = option(
+        0, "steps before the measured steps, left out of times and throughput", minimum=0
+    )
     each: str = option(
         "interval",
         "steps (short: timing=steps): time each step, with a wait after it; segment: time several steps together",
@@ -126,7 +147,9 @@ class KubernetesConfig:
     data: str | None = option(None, "prepared data: name of a claim, or /folder of every node")
     logs: str | None = option(None, "folder for runs: name of a claim, or /folder of every node")
     node_selector: Any = option([], "labels of allowed nodes: [KEY=VALUE]")
-    jobset: bool = option(False, "write a JobSet, which restarts all pods if one fails, instead of a Job")
+    jobset: bool = option(
+        False, "write a JobSet, which restarts all pods if one fails, instead of a Job"
+    )
 
 
 @dataclass
@@ -138,7 +161,9 @@ class LaunchConfig:
         "short: launch=ssh; auto: ssh with launch.hosts, slurm inside an allocation, else local; packages may add launchers",
         choices=("auto", "local", "slurm", "ssh", "external", "kubernetes"),
     )
-    hosts: Any = option([], "machines for launch=ssh, in the order of their devices: [a,b] or node[1-4]")
+    hosts: Any = option(
+        [], "machines for launch=ssh, in the order of their devices: [a,b] or node[1-4]"
+    )
     hostfile: str | None = option(None, "file with the machines for launch=ssh, one per line")
     interface: str | None = option(
         None,
@@ -154,10 +179,18 @@ class LaunchConfig:
     slurm: SlurmConfig = option(SlurmConfig, "the job of launch=slurm")
     kubernetes: KubernetesConfig = option(KubernetesConfig, "the manifest of launch=kubernetes")
     wait_seconds: float = option(
-        10.0, "time within which a machine must answer at the start", minimum=1.0, maximum=MAX_SECONDS, example="30"
+        10.0,
+        "time within which a machine must answer at the start",
+        minimum=1.0,
+        maximum=MAX_SECONDS,
+        example="30",
     )
     lease_seconds: float = option(
-        5.0, "time without a message after which a machine is lost", minimum=2.0, maximum=MAX_SECONDS, example="10"
+        5.0,
+        "time without a message after which a machine is lost",
+        minimum=2.0,
+        maximum=MAX_SECONDS,
+        example="10",
     )
 
 
@@ -193,7 +226,9 @@ class SweepConfig:
     """`sweep.*`: the jobs of `-m` and of a study."""
 
     limit: int = option(
-        1000, "largest number of jobs of a command; on the command line only, since files are read later", minimum=1
+        1000,
+        "largest number of jobs of a command; on the command line only, since files are read later",
+        minimum=1,
     )
 
 
@@ -210,7 +245,9 @@ class RunConfig:
     data: Any = option(dict, "input pipeline: keys of the workloads that have them")
     backbone: Any = option(dict, "pretrained weights: keys of the workloads that have them")
     timing: TimingConfig = option(TimingConfig, "time measurement in runs of fixed length")
-    launch: LaunchConfig = option(LaunchConfig, "the machines of a run, and how processes are started on them")
+    launch: LaunchConfig = option(
+        LaunchConfig, "the machines of a run, and how processes are started on them"
+    )
     sweep: SweepConfig = option(SweepConfig, "the jobs of a command")
     update: UpdateConfig = option(UpdateConfig, "synchronous or asynchronous updates")
     rules: str = option(
@@ -219,7 +256,9 @@ class RunConfig:
         choices=("auto",),
     )
     gpus: int = option(1, "number of devices over all nodes", minimum=1, example="8")
-    nodes: int = option(1, "number of machines, each with the same number of devices", minimum=1, example="2")
+    nodes: int = option(
+        1, "number of machines, each with the same number of devices", minimum=1, example="2"
+    )
     device: str = option(
         "auto",
         "kind of device; auto never falls back to the CPU under profile=reference",
@@ -231,7 +270,9 @@ class RunConfig:
         "within a machine",
         choices=("auto", "no_p2p", "network"),
     )
-    oversubscribe: bool = option(False, "allow more devices than the machine has; labels the result")
+    oversubscribe: bool = option(
+        False, "allow more devices than the machine has; labels the result"
+    )
     precision: str = option(
         "auto",
         "precision of the model; auto: fp32 on CPU cores, on GPUs the first of bf16, fp16, tf32 that workload and device have",
@@ -255,7 +296,10 @@ class RunConfig:
         example="5",
     )
     seed: int | None = option(
-        None, "seed of the first run (the next has seed + 1); unset: a new seed for each run", minimum=0, example="1"
+        None,
+        "seed of the first run (the next has seed + 1); unset: a new seed for each run",
+        minimum=0,
+        example="1",
     )
     stop: str = option(
         "auto",
@@ -269,24 +313,31 @@ class RunConfig:
         choices=("train", "forward_backward", "forward", "inference"),
     )
     watchdog_seconds: float = option(
-        300.0, "time without progress after which a process counts as hung", minimum=1.0, example="300"
+        300.0,
+        "time without progress after which a process counts as hung",
+        minimum=1.0,
+        example="300",
     )
     setup_watchdog_seconds: float = option(
         1200.0, "the same while the model is built and compiled", minimum=1.0, example="1200"
     )
     checkpoint: CheckpointConfig = option(CheckpointConfig, "checkpoints and final weights")
     resume: bool = option(
-        False, "with output=FOLDER: run only the missing runs of the folder, from their checkpoints if there are any"
+        False,
+        "with output=FOLDER: run only the missing runs of the folder, from their checkpoints if there are any",
     )
     plugins: Any = option(
-        [], "packages with plugins: folders, wheels or installed distributions, [PATH,NAME]; one list for a whole sweep"
+        [],
+        "packages with plugins: folders, wheels or installed distributions, [PATH,NAME]; one list for a whole sweep",
     )
     dry_run: Any = option(
         False,
         "print the plan and everything that prevents it, and start nothing (also --dry-run); full: all details of each job",
         choices=("false", "true", "full"),
     )
-    output: str | None = option(None, "folder for this command's runs; unset: a time stamp below the log folder")
+    output: str | None = option(
+        None, "folder for this command's runs; unset: a time stamp below the log folder"
+    )
 
     @property
     def workload_name(self) -> str:
@@ -314,7 +365,9 @@ def _build(kind: type[_Config], values: Mapping[str, Any]) -> _Config:
     for item in fields(kind):  # type: ignore[arg-type]
         if item.name in values:
             group = subgroup(item)
-            built[item.name] = values[item.name] if group is None else _build(group, values[item.name])  # type: ignore[arg-type]
+            built[item.name] = (
+                values[item.name] if group is None else _build(group, values[item.name])
+            )  # type: ignore[arg-type]
     return kind(**built)
 
 

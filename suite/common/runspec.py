@@ -127,10 +127,14 @@ class RunSpec:
         """Return the run with the paths that its workers see, which may differ in a container."""
         path_map = self.environment.get("path_map") or {}
         options = {
-            name: mapped(value, path_map) if isinstance(value, str) and value.startswith("/") else value
+            name: mapped(value, path_map)
+            if isinstance(value, str) and value.startswith("/")
+            else value
             for name, value in self.settings.options.items()
         }
-        settings = replace(self.settings, data_dir=mapped(self.settings.data_dir, path_map), options=options)
+        settings = replace(
+            self.settings, data_dir=mapped(self.settings.data_dir, path_map), options=options
+        )
         return replace(self, folder=mapped(self.folder, path_map), settings=settings)
 
 
@@ -162,8 +166,12 @@ def _build(kind: Any, value: Mapping[str, Json], path: Path) -> Any:
     names = {field.name for field in fields(kind)}
     missing, unknown = names - set(value), set(value) - names
     if missing or unknown:
-        raise ValueError(f"{path}: {kind.__name__}: missing keys: {sorted(missing)}, unknown keys: {sorted(unknown)}")
-    return kind(**{name: tuple(item) if isinstance(item, list) else item for name, item in value.items()})
+        raise ValueError(
+            f"{path}: {kind.__name__}: missing keys: {sorted(missing)}, unknown keys: {sorted(unknown)}"
+        )
+    return kind(
+        **{name: tuple(item) if isinstance(item, list) else item for name, item in value.items()}
+    )
 
 
 def read_run(path: Path) -> RunSpec:
@@ -178,9 +186,13 @@ def read_run(path: Path) -> RunSpec:
     """
     value = files.read_json(path)
     if not isinstance(value, dict):
-        raise ValueError(f"{path} does not describe a run. Move the file away, or set a different output=FOLDER")
+        raise ValueError(
+            f"{path} does not describe a run. Move the file away, or set a different output=FOLDER"
+        )
     if value.get("schema") != SCHEMA:
-        raise ValueError(f"{path}: expected schema {SCHEMA}, got schema {str(value.get('schema'))[:40]}")
+        raise ValueError(
+            f"{path}: expected schema {SCHEMA}, got schema {str(value.get('schema'))[:40]}"
+        )
     try:
         return _run_of(value, path)
     except (KeyError, TypeError, AttributeError) as error:
@@ -197,7 +209,12 @@ def dataset_info_from_json(value: Mapping[str, Any], path: Path) -> DatasetInfo:
 
 
 def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
-    new: dict[str, Any] = {"hosts": [], "study": "", "study_cell": [], "overrides": []}  # newer than the schema
+    new: dict[str, Any] = {
+        "hosts": [],
+        "study": "",
+        "study_cell": [],
+        "overrides": [],
+    }  # newer than the schema
     new |= {"label_facts": [], "deviation_facts": []}
     new |= {
         "checkpoint": "off",
@@ -208,7 +225,11 @@ def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
         "code_digest": "",
     }
     value = {**new, **current_run_file(value)}
-    settings = {"threads_per_device": "auto", "round": {}, **value["settings"]}  # older files lack these keys
+    settings = {
+        "threads_per_device": "auto",
+        "round": {},
+        **value["settings"],
+    }  # older files lack these keys
     settings.pop("clock", None)  # older files have the clock in addition to the round
     value["settings"] = _build(Settings, settings, path)
     value["dataset_info"] = dataset_info_from_json(value["dataset_info"], path)

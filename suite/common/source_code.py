@@ -72,7 +72,9 @@ def loaded_code(workload: str, framework: str) -> LoadedCode:
     packages = {*_PACKAGES, *_plugin_packages(workload, framework)}
     listed = set(files.values())
     for name, module in list(sys.modules.items()):
-        origin = getattr(getattr(module, "__spec__", None), "origin", None) or getattr(module, "__file__", None)
+        origin = getattr(getattr(module, "__spec__", None), "origin", None) or getattr(
+            module, "__file__", None
+        )
         if name.partition(".")[0] in packages and isinstance(origin, str) and origin not in listed:
             files[origin] = origin
     return LoadedCode(_digest(_blobs(files)), root)
@@ -96,8 +98,14 @@ def files_unlike_commit(workload: str, framework: str) -> list[str]:
     committed = {path: blob for path, blob in committed.items() if _is_code(path, folders)}
     algorithm = "sha256" if any(len(blob) == 64 for blob in committed.values()) else "sha1"
     files = _listed_files(str(PROJECT), workload, framework)
-    present = {name: blob for name, blob in _blobs(files, algorithm).items() if not name.startswith(_PLUGIN)}
-    return sorted(name for name in {*committed, *present} if committed.get(name) != present.get(name))
+    present = {
+        name: blob
+        for name, blob in _blobs(files, algorithm).items()
+        if not name.startswith(_PLUGIN)
+    }
+    return sorted(
+        name for name in {*committed, *present} if committed.get(name) != present.get(name)
+    )
 
 
 def code_deviations(workload: str, framework: str) -> tuple[Deviation, ...]:
@@ -106,12 +114,16 @@ def code_deviations(workload: str, framework: str) -> tuple[Deviation, ...]:
     if not changed:
         return ()
     more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-    return (Deviation(DeviationCode.CHANGED_CODE, detail=f"code unlike its commit: {changed[0]}{more}"),)
+    return (
+        Deviation(DeviationCode.CHANGED_CODE, detail=f"code unlike its commit: {changed[0]}{more}"),
+    )
 
 
 def blob_id(content: bytes, algorithm: str = "sha1") -> str:
     """Return git's id of a file with this content."""
-    return hashlib.new(algorithm, b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+    return hashlib.new(
+        algorithm, b"blob %d\0" % len(content) + content, usedforsecurity=False
+    ).hexdigest()
 
 
 def uses_plugin(workload: str, framework: str) -> bool:
@@ -132,7 +144,9 @@ def _modules(workload: str, framework: str) -> list[str]:
 def _workload_folders(workload: str, framework: str) -> set[str]:
     """Return the folders of `workloads` that define the workload and its trainer."""
     parts = [module.split(".") for module in _modules(workload, framework)]
-    return {f"workloads/{names[1]}" for names in parts if names[0] == "workloads" and len(names) > 1}
+    return {
+        f"workloads/{names[1]}" for names in parts if names[0] == "workloads" and len(names) > 1
+    }
 
 
 def _plugin_packages(workload: str, framework: str) -> set[str]:
@@ -148,7 +162,9 @@ def _listed_files(root: str, workload: str, framework: str) -> dict[str, str]:
     for package in sorted(_plugin_packages(workload, framework)):
         spec = importlib.util.find_spec(package)
         for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
-            found |= {f"{_PLUGIN}{package}{path[len(folder) :]}": path for path in _python_files(folder)}
+            found |= {
+                f"{_PLUGIN}{package}{path[len(folder) :]}": path for path in _python_files(folder)
+            }
         if spec is not None and spec.submodule_search_locations is None and spec.origin:
             found[f"{_PLUGIN}{package}"] = spec.origin  # the package is a single module
     return found

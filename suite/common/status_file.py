@@ -58,7 +58,9 @@ class StatusFile:
         if self.started is None or self.ended is None:
             raise ValueError("the run has no start or no end")
         try:
-            return (datetime.fromisoformat(self.ended) - datetime.fromisoformat(self.started)).total_seconds()
+            return (
+                datetime.fromisoformat(self.ended) - datetime.fromisoformat(self.started)
+            ).total_seconds()
         except TypeError as error:  # a time with and a time without a time zone
             raise ValueError(str(error)) from None
 
@@ -103,7 +105,11 @@ class StatusFile:
         """Write the file atomically. Raises OSError."""
         from suite.common.runspec import write_atomically  # readers do not need its imports
 
-        value: dict[str, Json] = {"status": self.status, "reason": self.reason, "process": self.process}
+        value: dict[str, Json] = {
+            "status": self.status,
+            "reason": self.reason,
+            "process": self.process,
+        }
         if self.node:
             value["node"] = self.node
         value |= {

@@ -101,10 +101,15 @@ def read_study(name: str, size: str, described: Mapping[str, Any]) -> Study:
     """
     unknown = set(described) - set(_KEYS)
     if unknown or not isinstance(described.get("sentence"), str):
-        problem = f"has unknown keys: {', '.join(sorted(unknown))}" if unknown else "has no sentence"
+        problem = (
+            f"has unknown keys: {', '.join(sorted(unknown))}" if unknown else "has no sentence"
+        )
         raise ValueError(f"study={name}: its description {problem}. {_FORM}")
     small = _mapping(name, "ci", described.get("ci")) if size == "ci" else {}
-    settings = {**_mapping(name, "set", described.get("set")), **_mapping(name, "set", small.get("set"))}
+    settings = {
+        **_mapping(name, "set", described.get("set")),
+        **_mapping(name, "set", small.get("set")),
+    }
     if "axes" in small or "points" in small:
         axes, points = small.get("axes"), small.get("points")
     else:
@@ -114,9 +119,15 @@ def read_study(name: str, size: str, described: Mapping[str, Any]) -> Study:
         described["sentence"],
         size,
         {str(key): to_override_text(value) for key, value in settings.items()},
-        {str(key): _values(name, key, value) for key, value in _mapping(name, "axes", axes).items()},
+        {
+            str(key): _values(name, key, value)
+            for key, value in _mapping(name, "axes", axes).items()
+        },
         tuple(
-            {str(key): to_override_text(value) for key, value in _mapping(name, "points", point).items()}
+            {
+                str(key): to_override_text(value)
+                for key, value in _mapping(name, "points", point).items()
+            }
             for point in _list(name, "points", points)
         ),
         _mapping(name, "table", described.get("table")),

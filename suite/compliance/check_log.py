@@ -59,10 +59,14 @@ class Verdict:
     """True if the log fails, and only because its run missed the target and did not claim success."""
 
     @classmethod
-    def of(cls, path: Path, rules: str, good: str, complaints: Sequence[Complaint], werror: bool) -> Verdict:
+    def of(
+        cls, path: Path, rules: str, good: str, complaints: Sequence[Complaint], werror: bool
+    ) -> Verdict:
         """The verdict that follows from complaints; `good` is its text if there are none."""
         passed = not any(werror or not complaint.warning for complaint in complaints)
-        return cls(path, passed, counted(complaints) if complaints else good, rules, tuple(complaints))
+        return cls(
+            path, passed, counted(complaints) if complaints else good, rules, tuple(complaints)
+        )
 
 
 def counted(complaints: Sequence[Complaint]) -> str:
@@ -114,12 +118,21 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
         complaints = kept + [asked] * (profile == "reference" and len(kept) < len(complaints))
     elif chosen.replaces_ruleset or profile == "reference":  # other demos have targets of their own
         changed = changed_target(record)
-        complaints = [replace(item, do=changed) if changed and _of_target(item) else item for item in complaints]
-    if record.status == "success" and profile not in ("", "reference") and not chosen.replaces_ruleset:
+        complaints = [
+            replace(item, do=changed) if changed and _of_target(item) else item
+            for item in complaints
+        ]
+    if (
+        record.status == "success"
+        and profile not in ("", "reference")
+        and not chosen.replaces_ruleset
+    ):
         missed = [item for item in complaints if _of_target(item)]
         complaints = [item for item in complaints if item not in missed]
         needed = (item.needed.removeprefix("one evaluation with ") for item in missed)
-        remarks += tuple(f"a {clean(profile, 20)} run need not reach MLPerf's target: {text}" for text in needed)
+        remarks += tuple(
+            f"a {clean(profile, 20)} run need not reach MLPerf's target: {text}" for text in needed
+        )
     complaints += _new_complaints(findings.complaints, complaints)
     if unsuccessful := _unsuccessful_run(record, complaints):
         complaints.append(unsuccessful)
@@ -127,10 +140,18 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     passed = not any(werror or not complaint.warning for complaint in complaints)
     if profile == "reference" and record.division == "closed":
         remarks += tuple(equivalences(record))
-    text = f"log format valid; {asked.do}" if passed and asked else _verdict_text(passed, record, complaints)
+    text = (
+        f"log format valid; {asked.do}"
+        if passed and asked
+        else _verdict_text(passed, record, complaints)
+    )
     failing = [item for item in complaints if werror or not item.warning]
-    missed_target = bool(failing) and all(item.kind is ComplaintKind.TARGET_MISSED for item in failing)
-    claims_success = any(event.key == "run_stop" and event.metadata.get("status") == "success" for event in events)
+    missed_target = bool(failing) and all(
+        item.kind is ComplaintKind.TARGET_MISSED for item in failing
+    )
+    claims_success = any(
+        event.key == "run_stop" and event.metadata.get("status") == "success" for event in events
+    )
     missed_target = missed_target and record.status != "success" and not claims_success
     return Verdict(
         path,
@@ -145,7 +166,11 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
 
 
 def _complaints(
-    events: Sequence[Event], problems: Sequence[Problem], record: RunRecord, rules: Ruleset, werror: bool
+    events: Sequence[Event],
+    problems: Sequence[Problem],
+    record: RunRecord,
+    rules: Ruleset,
+    werror: bool,
 ) -> list[Complaint]:
     """Return the complaints about lines that the checker cannot read, and those of the rules."""
     complaints = [_unreadable_line(problem) for problem in problems if not problem.checker_reads]
@@ -158,7 +183,9 @@ def _complaints(
         last_of_each_line = [_counted_from_0(event) for event in last_of_each_line]
     complaints += run_checker(last_of_each_line, rules, werror)
     if record.status == "truncated":  # what else is missing follows from the cut
-        complaints = [item for item in complaints if item.found != MISSING or item.key == "run_stop"]
+        complaints = [
+            item for item in complaints if item.found != MISSING or item.key == "run_stop"
+        ]
     return complaints
 
 
@@ -194,7 +221,14 @@ def _of_target(complaint: Complaint) -> bool:
 
 def not_ended(path: Path) -> Verdict:
     """The verdict on a run that goes on, or whose controller was killed: none."""
-    return Verdict(path, False, f"{NOT_ENDED.detail}; check it again when it has ended", "none", (), judged=False)
+    return Verdict(
+        path,
+        False,
+        f"{NOT_ENDED.detail}; check it again when it has ended",
+        "none",
+        (),
+        judged=False,
+    )
 
 
 def _not_judged(path: Path, record: RunRecord, rules: Ruleset | None) -> Verdict:
@@ -202,7 +236,11 @@ def _not_judged(path: Path, record: RunRecord, rules: Ruleset | None) -> Verdict
     name, why = "none", "of round v0.5, for which mlperf-logging has no rules"
     if record.settings.profile and rulesets.ruleset_of(record) is None:
         named = clean(record.settings.ruleset, 20)
-        lacks = f"mlperf-logging has no ruleset {named} with {clean(record.benchmark, 20)}" if named else ""
+        lacks = (
+            f"mlperf-logging has no ruleset {named} with {clean(record.benchmark, 20)}"
+            if named
+            else ""
+        )
         why = f"of rules={clean(record.settings.rules, 40)}, a round that the suite lacks: "
         why += lacks or "what it followed is not known"
     elif rules is not None:
@@ -238,20 +276,36 @@ def _counts_from_1(events: Sequence[Event], record: RunRecord) -> Complaint | No
     """The complaint on a log of this suite under round v0.5 whose first epoch is 1, as before the suite followed that round."""
     first = next((event for event in events if event.key == "epoch_start"), None)
     of_round = find_round(record.settings.rules) if record.settings.profile else None
-    if of_round is None or of_round.first_epoch != 0 or first is None or first.metadata.get("epoch_num") != 1:
+    if (
+        of_round is None
+        or of_round.first_epoch != 0
+        or first is None
+        or first.metadata.get("epoch_num") != 1
+    ):
         return None
     if any(
-        isinstance(event.value, dict) and "first_epoch" in event.value for event in events if event.key == "suite_run"
+        isinstance(event.value, dict) and "first_epoch" in event.value
+        for event in events
+        if event.key == "suite_run"
     ):
         return None  # a later version wrote it: warm-up steps took in the start of the first epoch
     do = "an older version of the suite wrote it: nothing but the numbers differs, which were read as one less"
     return Complaint(
-        "epoch_start", first.line, "epochs from 1", f"epochs from 0 (rules={of_round.name})", do, warning=True
+        "epoch_start",
+        first.line,
+        "epochs from 1",
+        f"epochs from 0 (rules={of_round.name})",
+        do,
+        warning=True,
     )
 
 
 def _counted_from_0(event: Event) -> Event:
-    less = {name: event.metadata[name] for name in ("epoch_num", "first_epoch_num") if name in event.metadata}
+    less = {
+        name: event.metadata[name]
+        for name in ("epoch_num", "first_epoch_num")
+        if name in event.metadata
+    }
     numbers = {name: value - 1 for name, value in less.items() if type(value) is int}
     return event._replace(metadata={**event.metadata, **numbers}) if numbers else event
 
@@ -286,7 +340,10 @@ def run_checker(events: Sequence[Event], rules: Ruleset, werror: bool) -> list[C
     # Where there are no rules for a value (a benchmark, an optimizer), the value itself has been complained about.
     messages = [text for text in messages if text not in checker.missing_rules_messages] or messages
     complaints = [explain(message, events, rule_hints) for message in messages]
-    complaints += [replace(explain(message, events, rule_hints), warning=True) for message in checker.warnings.values()]
+    complaints += [
+        replace(explain(message, events, rule_hints), warning=True)
+        for message in checker.warnings.values()
+    ]
     return complaints + stopped
 
 

@@ -45,12 +45,16 @@ MISSING = "not in the log"
 """`found` of a key that is required and absent."""
 _JOINED = "aggregated_"
 """How rule files (Stable Diffusion's) begin the name of a key that they make of several lines of another."""
-_CHECK = re.compile(r"CHECK for '(.*?)' failed in line (\d+):\n.*?\nfailed test: (.*?)\ncurrent context", re.DOTALL)
+_CHECK = re.compile(
+    r"CHECK for '(.*?)' failed in line (\d+):\n.*?\nfailed test: (.*?)\ncurrent context", re.DOTALL
+)
 _CRASH = re.compile(r"Failed executing CHECK code:\n(.*?)\ntriggered by line:", re.DOTALL)
 _COUNT = re.compile(r"Required (\S+) occurrence of (.*?)(?: but found (\d+).*)?$", re.DOTALL)
 _NEVER = re.compile(r"Failed checks for (\S+) : (.*)$", re.DOTALL)
 
-END_REMEDY = "the run was cut off or ended without success: see status.json beside the log, and run again"
+END_REMEDY = (
+    "the run was cut off or ended without success: see status.json beside the log, and run again"
+)
 _WHAT_TO_DO: Mapping[str, str] = {
     "eval_accuracy": "train longer or choose other hyperparameters until the target is reached",
     "run_stop": END_REMEDY,
@@ -87,23 +91,34 @@ _PATTERNS: Sequence[tuple[re.Pattern[str], str]] = (
     (re.compile(r"'(\w+)' in v\['metadata'\]"), r"\1 in the metadata"),
     (re.compile(r"'(\w+)' in v\['value'\]"), r"\1 in the value"),
     (re.compile(r"is_integer\(v\['value'\] / ([\d.]+)\)"), r"a multiple of \1"),
-    (re.compile(r"is_integer\(math\.log2\(v\['value'\] / ([\d.]+)\)\)"), r"\1 times a power of two"),
+    (
+        re.compile(r"is_integer\(math\.log2\(v\['value'\] / ([\d.]+)\)\)"),
+        r"\1 times a power of two",
+    ),
     (re.compile(r"len\(v\['value'\]\) == (\d+)"), r"\1 values"),
 )
 
 
-def explain(message: str, events: Sequence[Event], hints: Mapping[str, Mapping[str, Any]]) -> Complaint:
+def explain(
+    message: str, events: Sequence[Event], hints: Mapping[str, Mapping[str, Any]]
+) -> Complaint:
     """A message of the checker as a complaint. `hints`: key to its rule, which may say NEEDS and DO."""
     if match := _CHECK.match(message):
         key, line = match[1].removeprefix(_JOINED), max(int(match[2]), 0)
         event = next((event for event in events if event.line == line and event.key == key), None)
         needed = hints.get(key, {}).get("NEEDS") or condition_text(match[3])
         found = _event_text(event) if event else _metrics_text(key, events)
-        kind = ComplaintKind.TARGET_MISSED if event and _is_unsuccessful_stop(event) else ComplaintKind.RULE
+        kind = (
+            ComplaintKind.TARGET_MISSED
+            if event and _is_unsuccessful_stop(event)
+            else ComplaintKind.RULE
+        )
         return Complaint(key, line, found, needed, _what_to_do(key, hints), kind=kind)
     if match := _NEVER.match(message):
         key = match[1].removeprefix(_JOINED)
-        needed = hints.get(key, {}).get("NEEDS") or f"one evaluation with {condition_text(match[2])}"
+        needed = (
+            hints.get(key, {}).get("NEEDS") or f"one evaluation with {condition_text(match[2])}"
+        )
         found = _best_value_text(key, events) if key == match[1] else _metrics_text(key, events)
         evaluated = key == "eval_accuracy" and any(event.key == key for event in events)
         kind = ComplaintKind.TARGET_MISSED if evaluated else ComplaintKind.RULE
@@ -127,7 +142,11 @@ def asked_otherwise(record: RunRecord) -> Complaint | None:
     settings = record.settings
     if not settings.profile or settings.to_target or not record.finished:
         return None
-    asked = f"stop={clean(settings.stop, 40)}" if settings.stop != "target" else f"mode={clean(settings.mode, 40)}"
+    asked = (
+        f"stop={clean(settings.stop, 40)}"
+        if settings.stop != "target"
+        else f"mode={clean(settings.mode, 40)}"
+    )
     kind, _, count = settings.stop.partition(":")
     what = f"{count} {kind}" if count else "other work"
     what = f"one {kind[:-1]}" if count == "1" else clean(what, 40)
@@ -138,7 +157,11 @@ def asked_otherwise(record: RunRecord) -> Complaint | None:
 
 def changed_target(record: RunRecord) -> str:
     """Return the remedy for a run with other targets than the rules; empty if the targets are those of the rules."""
-    about_targets = [deviation for deviation in record.settings.parsed_deviations if deviation.setting == "targets"]
+    about_targets = [
+        deviation
+        for deviation in record.settings.parsed_deviations
+        if deviation.setting == "targets"
+    ]
     if not about_targets:
         return ""
     targets, required = about_targets[0].value, about_targets[0].allowed_values
@@ -147,7 +170,10 @@ def changed_target(record: RunRecord) -> str:
     if len(targets) == len(required) == 1:  # the name of the only metric adds nothing
         given, rules = (shown(next(iter(values.values()))) for values in (targets, required))
     else:
-        given, rules = shown(targets), " and ".join(f"{metric} {shown(target)}" for metric, target in required.items())
+        given, rules = (
+            shown(targets),
+            " and ".join(f"{metric} {shown(target)}" for metric, target in required.items()),
+        )
     return f"target {clean(given, 60)} was typed, the rules ask {clean(rules, 60)}: leave workload.target out"
 
 
@@ -158,14 +184,22 @@ def _count_complaint(match: re.Match[str], events: Sequence[Event]) -> Complaint
     lines = [event for event in events if event.key in keys]
     several = re.fullmatch(r"AT_LEAST\((\d+)\)", match[1])
     needed = (
-        "exactly once" if match[1] == "EXACTLY_ONE" else f"at least {several[1]} times" if several else "at least once"
+        "exactly once"
+        if match[1] == "EXACTLY_ONE"
+        else f"at least {several[1]} times"
+        if several
+        else "at least once"
     )
     if not lines:
         do = _WHAT_TO_DO[key] if key in _KEYS_OF_EVENTS else f"log {key} with mllog"
         return Complaint(key, 0, MISSING, needed, do)
     values = sorted({clean(json.dumps(event.value), 40) for event in lines[:1000]})
-    times = f"{len(lines)} times" + (f", with the values {', '.join(values[:5])}" if len(values) > 1 else "")
-    return Complaint(key, lines[1].line if len(lines) > 1 else 0, times, needed, "log it once, from one process")
+    times = f"{len(lines)} times" + (
+        f", with the values {', '.join(values[:5])}" if len(values) > 1 else ""
+    )
+    return Complaint(
+        key, lines[1].line if len(lines) > 1 else 0, times, needed, "log it once, from one process"
+    )
 
 
 def _what_to_do(key: str, hints: Mapping[str, Mapping[str, Any]]) -> str:
@@ -173,13 +207,19 @@ def _what_to_do(key: str, hints: Mapping[str, Mapping[str, Any]]) -> str:
         return str(advice)
     if key.startswith("opt_"):
         return "take a published hyperparameter set; other values are for division open"
-    return _WHAT_TO_DO.get(key, "log a value that the rules allow, or change the setting that it comes from")
+    return _WHAT_TO_DO.get(
+        key, "log a value that the rules allow, or change the setting that it comes from"
+    )
 
 
 def _event_text(event: Event) -> str:
     """Value and metadata of an event on one line, without the source location that logged it."""
     texts = [] if event.value is None else [_json_text(event.value)]
-    texts += [f"{name} {_json_text(value)}" for name, value in event.metadata.items() if name not in ("file", "lineno")]
+    texts += [
+        f"{name} {_json_text(value)}"
+        for name, value in event.metadata.items()
+        if name not in ("file", "lineno")
+    ]
     return clean(", ".join(texts), 160) or "no value"
 
 
@@ -195,7 +235,9 @@ def _best_value_text(key: str, events: Sequence[Event]) -> str:
     same_key = [event for event in events if event.key == key]
     numbers = [(value, event) for event in same_key if (value := number(event.value)) is not None]
     if not numbers:
-        return f"{len(same_key)} values, the last {_event_text(same_key[-1])}" if same_key else MISSING
+        return (
+            f"{len(same_key)} values, the last {_event_text(same_key[-1])}" if same_key else MISSING
+        )
     benchmark = next((event.value for event in events if event.key == "submission_benchmark"), "")
     falls = isinstance(benchmark, str) and improves_as_it_falls(key, benchmark)
     best, event = (min if falls else max)(numbers, key=lambda pair: pair[0])
@@ -205,19 +247,34 @@ def _best_value_text(key: str, events: Sequence[Event]) -> str:
 
 def _metrics_text(key: str, events: Sequence[Event]) -> str:
     """The last value of each metric of a key that logs them one by one: `FID 95.2, CLIP 0.14`."""
-    last = {str(event.metadata.get("metric", "")): event.value for event in events if event.key == key}
-    return clean(", ".join(f"{metric} {_json_text(value)}".strip() for metric, value in last.items()), 160) or MISSING
+    last = {
+        str(event.metadata.get("metric", "")): event.value for event in events if event.key == key
+    }
+    return (
+        clean(
+            ", ".join(f"{metric} {_json_text(value)}".strip() for metric, value in last.items()),
+            160,
+        )
+        or MISSING
+    )
 
 
 def condition_text(test: str) -> str:
     """A condition of a rule file in words; an unknown one is quoted."""
-    return " and ".join(_single_condition_text(part.strip()) for part in test.strip().split(" and "))
+    return " and ".join(
+        _single_condition_text(part.strip()) for part in test.strip().split(" and ")
+    )
 
 
 def _single_condition_text(part: str) -> str:
     if part in _TESTS_IN_WORDS:
         return _TESTS_IN_WORDS[part]
-    if part.startswith("(") and part.endswith(")") and "(" not in part[1:-1] and ")" not in part[1:-1]:
+    if (
+        part.startswith("(")
+        and part.endswith(")")
+        and "(" not in part[1:-1]
+        and ")" not in part[1:-1]
+    ):
         return _single_condition_text(part[1:-1].strip())
     if match := _COMPARE.fullmatch(part):
         name = f"{match[1]} " if match[1] else ""

@@ -19,11 +19,17 @@ RANDOM_NUMBERS = (
 
 def equivalences(record: RunRecord) -> list[str]:
     """Notes on the random numbers, the workload and the optimizer of our runs."""
-    settings, optimizer = record.settings, clean(str(record.hyperparameters.get("opt_name", "")), 20)
+    settings, optimizer = (
+        record.settings,
+        clean(str(record.hyperparameters.get("opt_name", "")), 20),
+    )
     optimizer = optimizer.removesuffix("_with_momentum")  # Mask R-CNN's logs
     try:
         workload = registry.load_workload(settings.workload)
-        stated, listed = workload.known_deviations, get_round(settings.rules, workload).listed_optimizers
+        stated, listed = (
+            workload.known_deviations,
+            get_round(settings.rules, workload).listed_optimizers,
+        )
     except ValueError:  # not installed here, or of a round that it does not have
         stated, listed = (), {}
     notes = [RANDOM_NUMBERS, *stated]
@@ -32,7 +38,11 @@ def equivalences(record: RunRecord) -> list[str]:
     framework = clean(settings.framework, 20)
     known_here = known().get(framework)
     measured = known_here.max_error_vs_float64.get(optimizer) if known_here else None
-    figure = f"ten steps stay within {measured:.1e} of float64" if measured else "it was not measured here"
+    figure = (
+        f"ten steps stay within {measured:.1e} of float64"
+        if measured
+        else "it was not measured here"
+    )
     note = (
         f"optimizer {optimizer} is the suite's own in {framework}; its equation: workloads/common/optimizers.py; "
         f"{figure} (docs/packaging.md)"

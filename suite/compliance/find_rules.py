@@ -30,7 +30,9 @@ def find_rules(name: str) -> Ruleset:
     path = real_path(expand_user(name))
     if not path.is_file():
         names = ", ".join([*generated_rules.NAMES, *rulesets.installed()])
-        raise ValueError(f"--rules {name}: no such rules; choose one of {names} or give the path of a rule file")
+        raise ValueError(
+            f"--rules {name}: no such rules; choose one of {names} or give the path of a rule file"
+        )
     rule_entries(path)
     return Ruleset(RULESET, path)
 
@@ -65,12 +67,20 @@ def rule_entries(path: Path) -> list[Mapping[str, Any]]:
         text = read_text(path)
         parse_yaml(text, path, allow_duplicate_keys=True)  # published rule files repeat keys
         entries = rule_files.parse_rules(text)
-        listed = isinstance(entries, list) and all(isinstance(entry, dict) and len(entry) == 1 for entry in entries)
+        listed = isinstance(entries, list) and all(
+            isinstance(entry, dict) and len(entry) == 1 for entry in entries
+        )
         keys = [entry["KEY"] for entry in entries if "KEY" in entry] if listed else []
-        if not listed or not entries or not all(isinstance(key, dict) and "NAME" in key for key in keys):
+        if (
+            not listed
+            or not entries
+            or not all(isinstance(key, dict) and "NAME" in key for key in keys)
+        ):
             raise ValueError("a list of BEGIN, KEY and END")
     except (OSError, ValueError) as error:
         first = str(error).removeprefix(f"{path}: ")
         command = "python -m suite.compliance.generated_rules ncf_reference"
-        raise ValueError(f"{path} is no rule file: {first}; start from the output of: {command}") from error
+        raise ValueError(
+            f"{path} is no rule file: {first}; start from the output of: {command}"
+        ) from error
     return list(entries)

@@ -41,7 +41,9 @@ _POSITIVE = ("v['value'] > 0", "above 0")
 _SHARE = ("0 <= v['value'] < 1", "from 0 to below 1")
 _IN_ORDER = "log each epoch once and in order"
 _LOG_WHAT_WAS_USED = "log what the run used"
-_TRAIN_LONGER = "train longer, or choose other hyperparameters (some runs miss the target even with good ones)"
+_TRAIN_LONGER = (
+    "train longer, or choose other hyperparameters (some runs miss the target even with good ones)"
+)
 _AS_THE_RULES = "sample as the rules say (no overrides of the sampling)"
 _FULL_MODEL = "train the full model (profile=reference without overrides of the model)"
 _COUNTS: Mapping[str, str] = {
@@ -78,7 +80,9 @@ def rule_entries(name: str) -> Sequence[Entry]:
 def rule_text(name: str) -> str:
     """Return the text of a rule file, one of `NAMES`."""
     head = f"# Rules {name} of the suite, generated from the round tables. Use with --ruleset 0.7.0 --config."
-    entries = yaml.safe_dump(list(rule_entries(name)), sort_keys=False, width=100, allow_unicode=True)
+    entries = yaml.safe_dump(
+        list(rule_entries(name)), sort_keys=False, width=100, allow_unicode=True
+    )
     return f"{head}\n{entries}"
 
 
@@ -162,7 +166,13 @@ def _begin(state: str, epoch: int) -> Entry:
 
 
 def _key(
-    name: str, req: str = "", check: str = "", post: str = "", reach: str = "", needs: str = "", do: str = ""
+    name: str,
+    req: str = "",
+    check: str = "",
+    post: str = "",
+    reach: str = "",
+    needs: str = "",
+    do: str = "",
 ) -> Entry:
     """Return the rule for a log key, without the parts that are empty."""
     parts = {
@@ -281,7 +291,9 @@ def _ncf_settings(kind: type[Workload], found: Round, is_reference: bool) -> lis
     prepare = f"suite data prepare {found.dataset} --from {found.dataset}.zip"
     of_data = f"prepare all of MovieLens-20M ({prepare}) and run profile=reference"
     counts = (
-        _of_reference(name, logged[name], do or of_data) if is_reference else _free(name, logged[name])
+        _of_reference(name, logged[name], do or of_data)
+        if is_reference
+        else _free(name, logged[name])
         for name, do in _COUNTS.items()
     )
     names = _OPTIMIZER_NAMES.get(optimizer, (optimizer,))

@@ -77,7 +77,9 @@ def _order(events: Sequence[Event], start: int, stop: int) -> Iterator[Complaint
 
 def _is_within_run(event: Event) -> bool:
     part, _, edge = event.key.partition("_")
-    return event.key in ("tracked_stats", "eval_accuracy") or (part in _WITHIN_RUN and edge in ("start", "stop"))
+    return event.key in ("tracked_stats", "eval_accuracy") or (
+        part in _WITHIN_RUN and edge in ("start", "stop")
+    )
 
 
 def _start_delay(events: Sequence[Event], start: Event) -> Iterator[Complaint]:
@@ -101,18 +103,24 @@ def _block_seconds(events: Sequence[Event]) -> Iterator[Complaint]:
             begun = event
         if event.key != "tracked_stats" or begun is None or not isinstance(event.value, dict):
             continue
-        seconds = _sum_seconds(event.value.get(name) for name in ("train_seconds", "evaluation_seconds"))
+        seconds = _sum_seconds(
+            event.value.get(name) for name in ("train_seconds", "evaluation_seconds")
+        )
         lasted_ms = event.time_ms - begun.time_ms
         if seconds is not None and seconds * 1e3 > lasted_ms + STAMP_MS:
             found = f"{seconds:.3f} s of training and evaluation"
-            needed = f"at most {lasted_ms / 1e3:.3f} s, the time since block_start (line {begun.line})"
+            needed = (
+                f"at most {lasted_ms / 1e3:.3f} s, the time since block_start (line {begun.line})"
+            )
             yield Complaint("tracked_stats", event.line, found, needed, NEVER_EDIT)
             return
 
 
 def _total_seconds(record: RunRecord, start: Event, stop: Event) -> Iterator[Complaint]:
     blocks = record.throughput
-    seconds = math.fsum((block.train_seconds or 0.0) + (block.evaluation_seconds or 0.0) for block in blocks)
+    seconds = math.fsum(
+        (block.train_seconds or 0.0) + (block.evaluation_seconds or 0.0) for block in blocks
+    )
     lasted_ms = stop.time_ms - start.time_ms
     if seconds * 1e3 > lasted_ms + STAMP_MS * (len(blocks) + 1):
         found = f"{lasted_ms / 1e3:.3f} s after run_start"
@@ -120,10 +128,14 @@ def _total_seconds(record: RunRecord, start: Event, stop: Event) -> Iterator[Com
         yield Complaint("run_stop", stop.line, found, needed, NEVER_EDIT)
 
 
-def _counted_seconds(record: RunRecord, events: Sequence[Event], start: Event, stop: Event) -> Iterator[Complaint]:
+def _counted_seconds(
+    record: RunRecord, events: Sequence[Event], start: Event, stop: Event
+) -> Iterator[Complaint]:
     """Compare `run_stop` - `run_start` with `suite_condition.seconds`. The latter leaves out a resumed run's interruptions."""
     lasted = (stop.time_ms - start.time_ms) / 1e3
-    counts_one_process = record.settings.devices == 1 or bool(suite_run_value(events).get("code_digest"))
+    counts_one_process = record.settings.devices == 1 or bool(
+        suite_run_value(events).get("code_digest")
+    )
     tolerance = START_SECONDS if counts_one_process else START_SECONDS_OF_MANY
     for event in events:
         if event.key != "suite_condition" or not isinstance(event.value, dict):

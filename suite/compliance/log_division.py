@@ -57,12 +57,16 @@ def find_division_complaints(
     line = next((event.line for event in events if event.key == "submission_division"), 0)
     if parts is None:
         do = "an older version of the suite wrote it: check it next to its run.json, or run again"
-        yield Complaint("suite_run", line, "no hyperparameters", "those of the run, for division closed", do)
+        yield Complaint(
+            "suite_run", line, "no hyperparameters", "those of the run, for division closed", do
+        )
         return
     settings = json.dumps(logged_settings(record), default=str)
     expected = _expected_log(settings, json.dumps(parts, sort_keys=True))
     cleared = all(event.value is True for event in events if event.key == "cache_clear")
-    is_verified = fingerprints.is_verified(record.settings.dataset, record.settings.data_fingerprint)
+    is_verified = fingerprints.is_verified(
+        record.settings.dataset, record.settings.data_fingerprint
+    )
     resumed = record.resumptions > 0 or record.settings.has_label(LabelKind.RESUMED)
     found = [*expected.deviations, *environment_deviations(record.settings.environment_variables)]
     if not is_verified:
@@ -72,7 +76,9 @@ def find_division_complaints(
     if resumed:
         found.append(RESUMED)
     reasons = (*record.settings.deviations, *(deviation.text for deviation in found))
-    needed = f"what rules={clean(record.settings.rules, 20)} allows in division closed (docs/rules.md)"
+    needed = (
+        f"what rules={clean(record.settings.rules, 20)} allows in division closed (docs/rules.md)"
+    )
     for reason in dict.fromkeys(reasons):
         do = "only an open run may have that: run again without it"
         yield Complaint("submission_division", line, clean(reason, 200), needed, do)
@@ -86,13 +92,18 @@ def _key_complaints(expected: ExpectedLog, events: Sequence[Event]) -> Iterator[
         if not of_key:
             yield Complaint(key, 0, MISSING, needed, NEVER_EDIT)
         wrong = (event for event in of_key if event.value != value)
-        yield from (Complaint(key, event.line, _value_text(event.value), needed, NEVER_EDIT) for event in wrong)
+        yield from (
+            Complaint(key, event.line, _value_text(event.value), needed, NEVER_EDIT)
+            for event in wrong
+        )
     about = expected.about_train_samples
     for event in events:
         count = number(event.value) if event.key == "train_samples" and about else None
         if count is not None and not about / 2 <= count <= about * 2:
             needed = f"about {about}, the published data without samples that are too long"
-            yield Complaint("train_samples", event.line, _value_text(event.value), needed, NEVER_EDIT)
+            yield Complaint(
+                "train_samples", event.line, _value_text(event.value), needed, NEVER_EDIT
+            )
 
 
 @functools.lru_cache(maxsize=256)
@@ -103,19 +114,37 @@ def _expected_log(settings_json: str, parts_json: str) -> ExpectedLog:
     settings = Settings(**logged, **{name: parts[name] for name in PARTS})
     if (closed := find_round(settings.rules, kind)) is not None:
         settings = replace(settings, round=closed.figures)
-    dataset_info = kind.load_dataset_info(settings)  # without a folder of data: the published counts
+    dataset_info = kind.load_dataset_info(
+        settings
+    )  # without a folder of data: the published counts
     workload = kind(settings, dataset_info)
     shares = {name: parts[name] for name in SHARES if name in parts}
-    rule_inputs = {name: value for name, value in schedule_inputs(workload).items() if name not in SHARES}
+    rule_inputs = {
+        name: value for name, value in schedule_inputs(workload).items() if name not in SHARES
+    }
     set_name = settings.hyperparameter_set
     found = []
     if set_name not in named_sets(kind):
-        found.append(Deviation(DeviationCode.USER_FILE, "hyperparameter_set", sentence=_unknown_set(set_name)))
-    found += [*find_deviations(kind, settings), *find_deviations(kind, settings, **rule_inputs, **shares)]
+        found.append(
+            Deviation(
+                DeviationCode.USER_FILE, "hyperparameter_set", sentence=_unknown_set(set_name)
+            )
+        )
+    found += [
+        *find_deviations(kind, settings),
+        *find_deviations(kind, settings, **rule_inputs, **shares),
+    ]
     found += map(data_deviation, dataset_info.notes)
-    counts = {"train_samples": dataset_info.train_samples, "eval_samples": dataset_info.evaluation_samples}
+    counts = {
+        "train_samples": dataset_info.train_samples,
+        "eval_samples": dataset_info.evaluation_samples,
+    }
     not_compared = {*_FILE_OPTIONS, *kind.length_dependent_log_keys}
-    keys = {key: value for key, value in {**workload.log_keys(), **counts}.items() if key not in not_compared}
+    keys = {
+        key: value
+        for key, value in {**workload.log_keys(), **counts}.items()
+        if key not in not_compared
+    }
     about = dataset_info.train_samples if "train_samples" in not_compared else 0
     return ExpectedLog(tuple(found), json.loads(json.dumps(keys)), about)
 

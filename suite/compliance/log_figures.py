@@ -25,12 +25,22 @@ def find_figure_complaints(record: RunRecord, events: Sequence[Event]) -> Iterat
         steps_done = number(event.metadata.get("step"))
         if steps_done is None or steps_done <= step:
             found = MISSING if steps_done is None else f"step {steps_done:.0f}"
-            yield Complaint("tracked_stats", event.line, found, f"step above {step:.0f}", NEVER_EDIT)
+            yield Complaint(
+                "tracked_stats", event.line, found, f"step above {step:.0f}", NEVER_EDIT
+            )
             return
         step = int(steps_done)
-        samples, seconds, rate = (number(stats.get(name)) for name in ("samples", "train_seconds", "throughput"))
+        samples, seconds, rate = (
+            number(stats.get(name)) for name in ("samples", "train_seconds", "throughput")
+        )
         if samples is None or samples <= 0 or seconds is None or seconds < 0 or rate is None:
-            yield Complaint("tracked_stats", event.line, MISSING, "samples, train_seconds and throughput", NEVER_EDIT)
+            yield Complaint(
+                "tracked_stats",
+                event.line,
+                MISSING,
+                "samples, train_seconds and throughput",
+                NEVER_EDIT,
+            )
             return
         tolerance = samples * RATE_TOLERANCE + rate * SECONDS_ROUNDING
         if abs(rate * seconds - samples) > tolerance:
@@ -41,6 +51,10 @@ def find_figure_complaints(record: RunRecord, events: Sequence[Event]) -> Iterat
         if record.settings.mode == "train" and number(stats.get("loss")) is None:
             needed = "a finite loss: a run whose loss is NaN or infinite has diverged"
             yield Complaint(
-                "tracked_stats", event.line, f"loss {stats.get('loss')}", needed, "see the text log of the workers"
+                "tracked_stats",
+                event.line,
+                f"loss {stats.get('loss')}",
+                needed,
+                "see the text log of the workers",
             )
             return

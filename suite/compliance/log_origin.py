@@ -32,7 +32,15 @@ _OVERLAP_BYTES = 1 << 10
 _MAX_FILE_BYTES = 16 << 20
 _KEYS_OF_FILES = {
     "run.json": frozenset(
-        {"settings", "dataset_info", "facts", "run_index", "cache_cleared", "code_digest", "resume_from"}
+        {
+            "settings",
+            "dataset_info",
+            "facts",
+            "run_index",
+            "cache_cleared",
+            "code_digest",
+            "resume_from",
+        }
     ),
     "status.json": frozenset({"run_index", "controller"}),
     "topology.json": frozenset({"gpu_nvlink", "gpu_pcie", "numa_nodes"}),
@@ -47,7 +55,10 @@ _KEYS_OF_ROWS = {
 
 def signs_of_suite(record: RunRecord, events: Sequence[Event]) -> list[str]:
     """Return what shows that this suite wrote a log, apart from `suite_run`. Empty for the logs of other programs."""
-    keys = sorted({event.key for event in events if event.key.strip().lower().startswith(_KEY_PREFIX)} - {"suite_run"})
+    keys = sorted(
+        {event.key for event in events if event.key.strip().lower().startswith(_KEY_PREFIX)}
+        - {"suite_run"}
+    )
     signs = [f"key {clean(key, 40)}" for key in keys]
     if source_file := _find_source_file(record.path):
         signs.append(f"file {source_file} in the metadata")
@@ -59,7 +70,9 @@ def _files_of_suite(log: Path) -> Iterator[str]:
     """Yield the names of the files next to a log that this suite wrote."""
     for name, keys in _KEYS_OF_FILES.items():
         content = json_object(log.with_name(name), _MAX_FILE_BYTES)
-        if not keys.isdisjoint(content) or (name == "status.json" and isinstance(content.get("status"), str)):
+        if not keys.isdisjoint(content) or (
+            name == "status.json" and isinstance(content.get("status"), str)
+        ):
             yield name
     for name, keys in _KEYS_OF_ROWS.items():
         if any(not keys.isdisjoint(row) for row in json_lines(log.with_name(name))):
@@ -76,10 +89,18 @@ def find_origin_complaints(record: RunRecord, events: Sequence[Event]) -> Iterat
             yield Complaint("suite_run", 0, MISSING, needed, NEVER_EDIT)
         return
     if len(lines) > 1:
-        yield Complaint("suite_run", lines[1].line, f"{len(lines)} times", "exactly once", NEVER_EDIT)
+        yield Complaint(
+            "suite_run", lines[1].line, f"{len(lines)} times", "exactly once", NEVER_EDIT
+        )
     first = lines[0]
     if not isinstance(first.value, dict):
-        yield Complaint("suite_run", first.line, clean(str(first.value), 40), "an object with the settings", NEVER_EDIT)
+        yield Complaint(
+            "suite_run",
+            first.line,
+            clean(str(first.value), 40),
+            "an object with the settings",
+            NEVER_EDIT,
+        )
         return
     profile, workload = record.settings.profile, record.settings.workload
     if profile not in PROFILES:

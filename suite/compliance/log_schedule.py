@@ -96,7 +96,9 @@ def build_schedule(record: RunRecord, events: Sequence[Event], logged: LoggedWor
     if type(workload).epochs is not Workload.epochs:
         raise NotVerifiableError(f"epochs of {workload.name} have different numbers of steps")
     _check_repeated_samples(events, logged)
-    depends_on_lengths = bool(workload.length_dependent_log_keys) and record.settings.profile != "synthetic"
+    depends_on_lengths = (
+        bool(workload.length_dependent_log_keys) and record.settings.profile != "synthetic"
+    )
     if depends_on_lengths and not logged.has_recorded_facts:
         return _schedule_from_log(record, events, workload)
     batch, of_epoch = workload.settings.global_batch_size, workload.epoch_samples
@@ -105,10 +107,14 @@ def build_schedule(record: RunRecord, events: Sequence[Event], logged: LoggedWor
         steps = workload.steps_per_epoch
         return Schedule(steps, samples, _largest_step(workload), False, workload.evaluation_steps)
     repeated = of_epoch.repeated
-    if not logged.has_recorded_facts:  # it may follow from the shapes of the images, and the log has it
+    if (
+        not logged.has_recorded_facts
+    ):  # it may follow from the shapes of the images, and the log has it
         repeated = whole_number(suite_run_value(events).get("repeated_samples_per_epoch")) or 0
     samples = of_epoch.trained + repeated
-    has_full_steps = workload.steps_per_epoch == num_steps(of_epoch.trained + of_epoch.repeated, batch)
+    has_full_steps = workload.steps_per_epoch == num_steps(
+        of_epoch.trained + of_epoch.repeated, batch
+    )
     steps = math.ceil(samples / batch) if has_full_steps else workload.steps_per_epoch
     return Schedule(steps, samples, batch, has_full_steps, lambda: _scaled_steps(workload, steps))
 
@@ -128,13 +134,21 @@ def _check_repeated_samples(events: Sequence[Event], logged: LoggedWorkload) -> 
     is_exact = logged.has_recorded_facts or (not depends_on_lengths and len(workload.shapes()) == 1)
     needed = f"{least}" if is_exact else f"at least {least}"
     fits_share = (
-        share is None or repeated is None or share_of_samples(repeated, workload.dataset_info.train_samples) == share
+        share is None
+        or repeated is None
+        or share_of_samples(repeated, workload.dataset_info.train_samples) == share
     )
-    if fits_share and repeated is not None and (repeated == least if is_exact else repeated >= least):
+    if (
+        fits_share
+        and repeated is not None
+        and (repeated == least if is_exact else repeated >= least)
+    ):
         return
     line = next((event.line for event in events if event.key == "suite_run"), 0)
     found = f"repeated_samples_per_epoch {clean(str(stated), 40)}, repeated_share {clean(str(share), 40)}"
-    complaint = Complaint("suite_run", line, found, f"{needed}, and its share of train_samples", NEVER_EDIT)
+    complaint = Complaint(
+        "suite_run", line, found, f"{needed}, and its share of train_samples", NEVER_EDIT
+    )
     raise ContradictoryCountsError(complaint)
 
 
@@ -146,8 +160,12 @@ def _schedule_from_log(record: RunRecord, events: Sequence[Event], workload: Wor
     """
     first = next(iter(record.throughput), None)
     begun = next((event for event in events if event.key == "block_start"), None)
-    ended = [event for event in events if event.key == "epoch_stop" and first and event.line < first.line]
-    not_verifiable = NotVerifiableError("run.json with the lengths of the sentences is not next to the log")
+    ended = [
+        event for event in events if event.key == "epoch_stop" and first and event.line < first.line
+    ]
+    not_verifiable = NotVerifiableError(
+        "run.json with the lengths of the sentences is not next to the log"
+    )
     if first is None or begun is None or first.step is None or not first.samples:
         raise not_verifiable
     epochs = _epochs_of_first_block(record, events, workload)
@@ -157,15 +175,22 @@ def _schedule_from_log(record: RunRecord, events: Sequence[Event], workload: Wor
     if not len(ended) == counted == epochs or first.step % epochs or first.samples % epochs:
         found = f"{len(ended)} epochs, {first.step} steps and {first.samples:.0f} samples in the first block"
         needed = f"{epochs} whole epochs, by the schedule of the run's settings"
-        raise ContradictoryCountsError(Complaint("block_start", begun.line, found, needed, NEVER_EDIT))
+        raise ContradictoryCountsError(
+            Complaint("block_start", begun.line, found, needed, NEVER_EDIT)
+        )
     steps, samples = first.step // epochs, int(first.samples) // epochs
     suite_run = suite_run_value(events)
     repeated = whole_number(suite_run.get("repeated_samples_per_epoch")) or 0
-    share, train_samples = number(suite_run.get("left_out_share")) or 0.0, workload.dataset_info.train_samples
+    share, train_samples = (
+        number(suite_run.get("left_out_share")) or 0.0,
+        workload.dataset_info.train_samples,
+    )
     least = train_samples + repeated - math.ceil(share * train_samples)
     most = train_samples + repeated - max(0, math.floor((share - SHARE_ROUNDING) * train_samples))
     largest, smallest = _largest_step(workload), _smallest_step(workload)
-    fits_samples = least <= samples <= most and (workload.batch_unit == "tokens" or samples == steps * largest)
+    fits_samples = least <= samples <= most and (
+        workload.batch_unit == "tokens" or samples == steps * largest
+    )
     if not fits_samples or not least / largest <= steps <= most / smallest + len(workload.shapes()):
         raise ContradictoryCountsError(
             Complaint(
@@ -186,7 +211,9 @@ def _epochs_of_first_block(record: RunRecord, events: Sequence[Event], workload:
     The published counts decide: whether a block ends with an epoch does not depend on the number of steps of an epoch.
     """
     per_epoch = workload.steps_per_epoch
-    schedule = Schedule(per_epoch, workload.epoch_samples.trained, 1, False, workload.evaluation_steps)
+    schedule = Schedule(
+        per_epoch, workload.epoch_samples.trained, 1, False, workload.evaluation_steps
+    )
     block = next(find_blocks(schedule, record.settings, _max_epochs(record.settings, events)), None)
     if block is None or block.first_step or block.stop_step % per_epoch:
         return 0
@@ -215,11 +242,15 @@ def _scaled_steps(workload: Workload, steps_per_epoch: int) -> Iterator[int]:
             continue
         epoch, rest = divmod(step, workload.steps_per_epoch)
         if rest:
-            raise NotVerifiableError("run.json with the shapes of the images is not next to the log")
+            raise NotVerifiableError(
+                "run.json with the shapes of the images is not next to the log"
+            )
         yield epoch * steps_per_epoch
 
 
-def find_blocks(schedule: Schedule, settings: RunSettings, max_epochs: int | None) -> Iterator[Block]:
+def find_blocks(
+    schedule: Schedule, settings: RunSettings, max_epochs: int | None
+) -> Iterator[Block]:
     """Yield the blocks of a run up to its limit. A run to a target ends earlier, after the block that reaches the target."""
     first = settings.timing_warmup_steps
     kind, _, count = settings.stop.partition(":")
@@ -228,7 +259,11 @@ def find_blocks(schedule: Schedule, settings: RunSettings, max_epochs: int | Non
     elif kind == "epochs":
         limit = int(count) * schedule.steps_per_epoch
     else:
-        limit = int(count) if kind == "steps" else math.ceil(int(count) / (settings.global_batch_size or 1))
+        limit = (
+            int(count)
+            if kind == "steps"
+            else math.ceil(int(count) / (settings.global_batch_size or 1))
+        )
     limit += first
     measures = bool(settings.targets) or kind == "target"
     if settings.mode == "train" and settings.profile != "synthetic" and measures:
@@ -242,7 +277,9 @@ def find_blocks(schedule: Schedule, settings: RunSettings, max_epochs: int | Non
         yield Block(first, limit, False)
 
 
-def block_lines(block: Block, schedule: Schedule, first_epoch: int) -> Iterator[tuple[str, Mapping[str, int]]]:
+def block_lines(
+    block: Block, schedule: Schedule, first_epoch: int
+) -> Iterator[tuple[str, Mapping[str, int]]]:
     """Yield key and metadata of each line of a block, in order. `first_epoch`: number of the run's first epoch."""
     steps = schedule.steps_per_epoch
     begin, end = block.first_step // steps, (block.stop_step - 1) // steps
@@ -280,9 +317,15 @@ def _order_complaints(
             if event is None:
                 yield Complaint(key, 0, MISSING, needed, NEVER_EDIT)
                 return
-            if event.key != key or any(event.metadata.get(name) != value for name, value in metadata.items()):
-                found = {name: event.metadata.get(name) for name in metadata if name in event.metadata}
-                yield Complaint(event.key, event.line, f"{event.key}{_metadata_text(found)}", needed, NEVER_EDIT)
+            if event.key != key or any(
+                event.metadata.get(name) != value for name, value in metadata.items()
+            ):
+                found = {
+                    name: event.metadata.get(name) for name in metadata if name in event.metadata
+                }
+                yield Complaint(
+                    event.key, event.line, f"{event.key}{_metadata_text(found)}", needed, NEVER_EDIT
+                )
                 return
             is_reached = is_reached or (key == "eval_accuracy" and event.line in reached)
             place += 1
@@ -290,7 +333,9 @@ def _order_complaints(
             break
     if place < len(lines):
         event = lines[place]
-        why = "the target was reached" if is_reached and settings.to_target else "the run's last step"
+        why = (
+            "the target was reached" if is_reached and settings.to_target else "the run's last step"
+        )
         yield Complaint(event.key, event.line, event.key, f"run_stop: {why} before", NEVER_EDIT)
 
 
@@ -319,12 +364,24 @@ def _sample_complaints(record: RunRecord, schedule: Schedule) -> Iterator[Compla
     for block in record.throughput:
         step = block.step or 0
         least, most = _samples_between(schedule, before, step)
-        if settings.asynchronous:  # other workers may be at updates of the step that follows, or of a smaller batch
+        if (
+            settings.asynchronous
+        ):  # other workers may be at updates of the step that follows, or of a smaller batch
             least, most = least - schedule.step_samples, most + schedule.step_samples
         if block.samples is None or not least <= block.samples <= most:
-            found = MISSING if block.samples is None else f"{block.samples:.0f} samples in {step - before} steps"
+            found = (
+                MISSING
+                if block.samples is None
+                else f"{block.samples:.0f} samples in {step - before} steps"
+            )
             needed = f"{least} samples" if least == most else f"{least} to {most} samples"
-            yield Complaint("tracked_stats", block.line, found, f"{needed}, by train_samples and batch", NEVER_EDIT)
+            yield Complaint(
+                "tracked_stats",
+                block.line,
+                found,
+                f"{needed}, by train_samples and batch",
+                NEVER_EDIT,
+            )
             return
         before = step
 
@@ -335,4 +392,6 @@ def _samples_between(schedule: Schedule, first_step: int, stop_step: int) -> tup
     if before[0] == before[1] and after[0] == after[1]:
         return after[0] - before[0], after[1] - before[1]
     steps = stop_step - first_step
-    return max(steps, after[0] - before[1]), min(steps * schedule.step_samples, after[1] - before[0])
+    return max(steps, after[0] - before[1]), min(
+        steps * schedule.step_samples, after[1] - before[0]
+    )

@@ -69,7 +69,10 @@ def suite_run_value(events: Sequence[Event]) -> Mapping[str, Json]:
 
 
 def build_workload(
-    record: RunRecord, events: Sequence[Event], run_file: Mapping[str, Json], parts: Mapping[str, Json]
+    record: RunRecord,
+    events: Sequence[Event],
+    run_file: Mapping[str, Json],
+    parts: Mapping[str, Json],
 ) -> LoggedWorkload:
     """Build the workload of a run from its log.
 
@@ -93,7 +96,9 @@ def build_workload(
         train_samples=_logged_count(events, "train_samples"),
         evaluation_samples=_logged_count(events, "eval_samples"),
     )
-    return LoggedWorkload(kind(settings, dataset_info), has_recorded_facts=recorded_facts is not None)
+    return LoggedWorkload(
+        kind(settings, dataset_info), has_recorded_facts=recorded_facts is not None
+    )
 
 
 def _logged_count(events: Sequence[Event], key: str) -> int:
@@ -110,7 +115,11 @@ def _recorded_facts(record: RunRecord, run_file: Mapping[str, Json]) -> DatasetI
         return None
     arrays = value.get("arrays")
     names = arrays.values() if isinstance(arrays, dict) else ()
-    if not all(isinstance(name, str) and Path(name).name == name for name in names):  # a path leads out of the folder
+    if not all(
+        isinstance(name, str) and Path(name).name == name for name in names
+    ):  # a path leads out of the folder
         return None
     dataset_info = dataset_info_from_json(value, record.path.with_name("run.json"))
-    return dataset_info if all(Path(path).is_file() for path in dataset_info.arrays.values()) else None
+    return (
+        dataset_info if all(Path(path).is_file() for path in dataset_info.arrays.values()) else None
+    )

@@ -44,7 +44,15 @@ _TAKEN_AS_SET = frozenset(
 """Settings that planning takes as they are set on the command line, unless they are set to `auto` or `all`."""
 _OF_FIRST_ATTEMPT = frozenset(
     {
-        *("system", "machines", "suite_version", "git_commit", "study", "study_cell", "runs_required"),
+        *(
+            "system",
+            "machines",
+            "suite_version",
+            "git_commit",
+            "study",
+            "study_cell",
+            "runs_required",
+        ),
         *("submission_org", "submission_status", "submission_platform"),
     }
 )
@@ -77,7 +85,9 @@ def find_run_file_complaints(
         if not _is_equal(fact.logged, fact.recorded):
             line = next((event.line for event in events if event.key == fact.key), 0)
             found = f"{fact.name} {_text(fact.logged)}"
-            yield Complaint(fact.key, line, found, f"{_text(fact.recorded)}, as in run.json", _RESTORE)
+            yield Complaint(
+                fact.key, line, found, f"{_text(fact.recorded)}, as in run.json", _RESTORE
+            )
     yield from _resumptions(record, events, run_file)
 
 
@@ -111,7 +121,8 @@ def _facts(events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Di
     for event in events:
         first.setdefault(event.key, event.value)
     settings, identity, data, versions, git = (
-        _object(run_file.get(name)) for name in ("settings", "identity", "dataset_info", "versions", "git")
+        _object(run_file.get(name))
+        for name in ("settings", "identity", "dataset_info", "versions", "git")
     )
     for name in field_names(Settings, logged=True):
         if name in settings and name in logged:
@@ -121,7 +132,9 @@ def _facts(events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Di
             yield Difference("suite_run", name, logged[name], settings[name])
     for name, value in _object(settings.get("options")).items():
         options = logged.get("options")
-        is_path = isinstance(value, str) and value.startswith("/")  # in a container, folders have other paths
+        is_path = isinstance(value, str) and value.startswith(
+            "/"
+        )  # in a container, folders have other paths
         if isinstance(options, dict) and name not in _FILE_OPTIONS and not is_path:
             yield Difference("suite_run", f"options.{name}", options.get(name), value)
     for name in _IDENTITY:
@@ -140,7 +153,9 @@ def _facts(events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Di
         ("suite_version", versions, "suite"),
         ("git_commit", git, "commit"),
     ]
-    if is_logged_closed(events):  # a run whose workers imported other code than the controller expected is open
+    if is_logged_closed(
+        events
+    ):  # a run whose workers imported other code than the controller expected is open
         pairs.append(("code_digest", run_file, "code_digest"))
     for name, source, source_name in pairs:
         recorded = source.get(source_name)
@@ -150,7 +165,12 @@ def _facts(events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Di
     hosts = run_file.get("hosts")
     if isinstance(hosts, list) and hosts and logged.get("code_digest"):
         names = [str(_object(host).get("name")) for host in hosts]
-        yield Difference("suite_run", "machines", logged.get("machines"), [machine_digest(name) for name in names])
+        yield Difference(
+            "suite_run",
+            "machines",
+            logged.get("machines"),
+            [machine_digest(name) for name in names],
+        )
     keys: list[tuple[str, Mapping[str, Json], str]] = [
         ("submission_division", run_file, "division"),
         ("cache_clear", run_file, "cache_cleared"),
@@ -164,11 +184,18 @@ def _facts(events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Di
             yield Difference(key, key, first[key], source[source_name])
 
 
-def _overrides(record: RunRecord, events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Difference]:
+def _overrides(
+    record: RunRecord, events: Sequence[Event], run_file: Mapping[str, Json]
+) -> Iterator[Difference]:
     """Yield the settings that run.json says were set on the command line, and the seed."""
     overrides = run_file.get("overrides")
-    texts = [text for text in overrides if isinstance(text, str)] if isinstance(overrides, list) else []
-    by_key = {key.lstrip("+"): value.strip("'\"") for key, _, value in (text.partition("=") for text in texts)}
+    texts = (
+        [text for text in overrides if isinstance(text, str)] if isinstance(overrides, list) else []
+    )
+    by_key = {
+        key.lstrip("+"): value.strip("'\"")
+        for key, _, value in (text.partition("=") for text in texts)
+    }
     for item in fields(Settings):
         value = by_key.get(item.metadata.get("cli_key", ""))
         if item.name in _TAKEN_AS_SET and value is not None and value not in _RESOLVED:
@@ -185,7 +212,9 @@ def _overrides(record: RunRecord, events: Sequence[Event], run_file: Mapping[str
         yield Difference("submission_division", "division", "closed", f"open: seed={seed} was set")
 
 
-def _workload_override(record: RunRecord, events: Sequence[Event], key: str, value: str) -> Iterator[Difference]:
+def _workload_override(
+    record: RunRecord, events: Sequence[Event], key: str, value: str
+) -> Iterator[Difference]:
     """Yield what an override of the target, the end, the batch size, or a hyperparameter says, next to the log.
 
     Scaling by the batch size changes rates, so they are compared in runs without scaling alone.
@@ -201,11 +230,18 @@ def _workload_override(record: RunRecord, events: Sequence[Event], key: str, val
     hyperparameters = _object(suite_run_value(events).get("hyperparameters"))
     logged = hyperparameters.get(name)
     is_scaled = "rate" in name and settings.lr_scaling != "none"
-    if group == "workload" and override is not None and type(logged) in (int, float) and not is_scaled:
+    if (
+        group == "workload"
+        and override is not None
+        and type(logged) in (int, float)
+        and not is_scaled
+    ):
         yield Difference("suite_run", name, logged, override)
 
 
-def _resumptions(record: RunRecord, events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Complaint]:
+def _resumptions(
+    record: RunRecord, events: Sequence[Event], run_file: Mapping[str, Json]
+) -> Iterator[Complaint]:
     if "resume_from" not in run_file:
         return
     resumed = _object(run_file["resume_from"])
@@ -225,11 +261,17 @@ def find_status_complaints(record: RunRecord) -> Iterator[Complaint]:
     """
     yield from _open_reason_complaints(record)
     filed = end_next_to(record.path)
-    if record.end.status is not EndStatus.SUCCESS or filed is None or filed.code is EndCode.CONTROLLER_KILLED:
+    if (
+        record.end.status is not EndStatus.SUCCESS
+        or filed is None
+        or filed.code is EndCode.CONTROLLER_KILLED
+    ):
         return
     if filed.status not in (EndStatus.SUCCESS, EndStatus.RUNNING):
         found = f"success, but status.json beside it says {clean(f'{filed.status.value} {filed.detail}', 120)}"
-        yield Complaint("run_stop", 0, found, "one end of a run", "see why in status.json; run again")
+        yield Complaint(
+            "run_stop", 0, found, "one end of a run", "see why in status.json; run again"
+        )
 
 
 def _open_reason_complaints(record: RunRecord) -> Iterator[Complaint]:
@@ -252,7 +294,9 @@ def find_metrics_complaints(record: RunRecord, events: Sequence[Event]) -> Itera
     if len(rows) != len(blocks):
         line = blocks[-1].line if blocks else 0
         found = f"{len(blocks)} blocks"
-        yield Complaint("tracked_stats", line, found, f"{len(rows)}, as in {METRICS_FILE}", _RESTORE)
+        yield Complaint(
+            "tracked_stats", line, found, f"{len(rows)}, as in {METRICS_FILE}", _RESTORE
+        )
         return
     evaluations = {item.line: item for item in record.evaluations}
     previous_line = 0
@@ -264,14 +308,20 @@ def find_metrics_complaints(record: RunRecord, events: Sequence[Event]) -> Itera
         quality = _object(row.get("quality"))
         for line, evaluation in evaluations.items():
             if previous_line < line < block.line:
-                pairs += [(name, value, quality.get(name)) for name, value in evaluation.quality.items()]
+                pairs += [
+                    (name, value, quality.get(name)) for name, value in evaluation.quality.items()
+                ]
         previous_line = block.line
         yield from _elapsed_complaints(record, events, block, row)
         for name, logged, recorded in pairs:
             if not _is_equal(logged, recorded):
                 found = f"{name} {_text(logged)}"
                 yield Complaint(
-                    "tracked_stats", block.line, found, f"{_text(recorded)}, as in {METRICS_FILE}", _RESTORE
+                    "tracked_stats",
+                    block.line,
+                    found,
+                    f"{_text(recorded)}, as in {METRICS_FILE}",
+                    _RESTORE,
                 )
                 return
 
@@ -300,7 +350,9 @@ def _is_equal(logged: Json, recorded: Json) -> bool:
     if type(logged) in (int, float) and type(recorded) in (int, float):
         return bool(logged == recorded)
     if isinstance(logged, dict) and isinstance(recorded, dict):
-        return logged.keys() == recorded.keys() and all(_is_equal(logged[name], recorded[name]) for name in logged)
+        return logged.keys() == recorded.keys() and all(
+            _is_equal(logged[name], recorded[name]) for name in logged
+        )
     if isinstance(logged, (list, tuple)) and isinstance(recorded, (list, tuple)):
         pairs = zip(logged, recorded, strict=False)
         return len(logged) == len(recorded) and all(_is_equal(*pair) for pair in pairs)

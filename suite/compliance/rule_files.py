@@ -33,11 +33,15 @@ def parse_rules(text: str) -> Any:
     return yaml.load(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
 
 
-_CACHED_YAML = SimpleNamespace(BaseLoader=yaml.BaseLoader, load=lambda stream, Loader: parse_rules(stream.read()))
+_CACHED_YAML = SimpleNamespace(
+    BaseLoader=yaml.BaseLoader, load=lambda stream, Loader: parse_rules(stream.read())
+)
 """Replaces the module `yaml` in the checker, which would parse each rule file again for every log."""
 
 
-def restricted_checker(ruleset: str, folders: Sequence[Path] = (), quiet: bool = False, werror: bool = False) -> Any:
+def restricted_checker(
+    ruleset: str, folders: Sequence[Path] = (), quiet: bool = False, werror: bool = False
+) -> Any:
     """Return a compliance checker that opens only the rule files of mlperf-logging and those in `folders`.
 
     A rule file of one ruleset may continue with a rule file of another: `training_4.0.0/closed_resnet.yaml` names files of

@@ -70,7 +70,9 @@ def rules_of(record: RunRecord) -> Ruleset | None:
     having = [name for name in installed() if name >= DEFAULT and _has(name, record.benchmark)]
     ruleset = DEFAULT if DEFAULT in having or not having else having[0]
     return Ruleset(
-        ruleset, None, f"the log does not name its round; type --rules {installed()[-1]} or another for its own"
+        ruleset,
+        None,
+        f"the log does not name its round; type --rules {installed()[-1]} or another for its own",
     )
 
 
@@ -86,7 +88,10 @@ def ruleset_of(record: RunRecord) -> str | None:
 
 def _has(ruleset: str, benchmark: str) -> bool:
     folder = _checker_folder() / f"training_{ruleset}"
-    return re.fullmatch(r"\w+", benchmark) is not None and (folder / f"closed_{benchmark}.yaml").is_file()
+    return (
+        re.fullmatch(r"\w+", benchmark) is not None
+        and (folder / f"closed_{benchmark}.yaml").is_file()
+    )
 
 
 def _checker_folder() -> Path:

@@ -9,17 +9,35 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from suite.compliance import log_clock, log_division, log_figures, log_origin, log_schedule, recorded_run
+from suite.compliance import (
+    log_clock,
+    log_division,
+    log_figures,
+    log_origin,
+    log_schedule,
+    recorded_run,
+)
 from suite.compliance.complaints import Complaint
 from suite.compliance.log_origin import NEVER_EDIT
-from suite.compliance.logged_workload import NotVerifiableError, build_workload, read_run_file, recorded_parts
+from suite.compliance.logged_workload import (
+    NotVerifiableError,
+    build_workload,
+    read_run_file,
+    recorded_parts,
+)
 from suite.results.logs.events import Event, Problem, ProblemKind
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
 
 _LOGGED_ONCE = frozenset(
     {
-        *("submission_benchmark", "submission_org", "submission_division", "submission_status", "submission_platform"),
+        *(
+            "submission_benchmark",
+            "submission_org",
+            "submission_division",
+            "submission_status",
+            "submission_platform",
+        ),
         *("cache_clear", "seed", "global_batch_size", "train_samples", "eval_samples"),
     }
 )
@@ -56,12 +74,18 @@ def find_complaints(
         return findings
     findings.complaints += _reader_complaints(problems)
     try:
-        for complaint in _complaints_about_run(record, events, is_early_version, findings.unverified):
+        for complaint in _complaints_about_run(
+            record, events, is_early_version, findings.unverified
+        ):
             findings.complaints.append(complaint)
     except Exception as error:  # settings that no run has, in whatever way
-        problem = f"settings that no run can have ({type(error).__name__}: {clean(str(error), 120)})"
+        problem = (
+            f"settings that no run can have ({type(error).__name__}: {clean(str(error), 120)})"
+        )
         line = next((event.line for event in events if event.key == "suite_run"), 0)
-        findings.complaints.append(Complaint("suite_run", line, problem, "those of a run", NEVER_EDIT))
+        findings.complaints.append(
+            Complaint("suite_run", line, problem, "those of a run", NEVER_EDIT)
+        )
     return findings
 
 
@@ -84,7 +108,9 @@ def _complaints_about_run(
         return
     yield from log_figures.find_figure_complaints(record, events)
     if parts is None:
-        unverified.append("suite_run has no hyperparameters, so steps and evaluations have no schedule to compare with")
+        unverified.append(
+            "suite_run has no hyperparameters, so steps and evaluations have no schedule to compare with"
+        )
         return
     try:
         logged = build_workload(record, events, run_file, parts)
@@ -97,7 +123,9 @@ def _complaints_about_run(
 def _reader_complaints(problems: Iterable[Problem]) -> Iterator[Complaint]:
     for problem in problems:
         if problem.code.kind is ProblemKind.DEFECT:
-            yield Complaint("", problem.line, problem.text, "a log as the suite writes it", NEVER_EDIT)
+            yield Complaint(
+                "", problem.line, problem.text, "a log as the suite writes it", NEVER_EDIT
+            )
 
 
 def _batch_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
@@ -106,7 +134,9 @@ def _batch_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Co
     for event in events:
         if event.key == "global_batch_size" and event.value != size:
             found = clean(str(event.value), 40)
-            yield Complaint("global_batch_size", event.line, found, f"{size}, as in suite_run", NEVER_EDIT)
+            yield Complaint(
+                "global_batch_size", event.line, found, f"{size}, as in suite_run", NEVER_EDIT
+            )
 
 
 def _repeated_key_complaints(events: Sequence[Event]) -> Iterator[Complaint]:

@@ -35,7 +35,10 @@ class Flags:
 
 INSTEAD_OF_FLAGS = {
     "--experimental-rerun": "set the overrides of the run again, which suite report prints below a row",
-    **dict.fromkeys(("--config-path", "-cp", "--config-name", "-cn"), "add --config-dir FOLDER for user-defined files"),
+    **dict.fromkeys(
+        ("--config-path", "-cp", "--config-name", "-cn"),
+        "add --config-dir FOLDER for user-defined files",
+    ),
 }
 """Flags of Hydra that the suite does not have, and the replacement of each."""
 
@@ -51,7 +54,13 @@ def parse_flags(argv: Sequence[str]) -> Flags:
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("overrides", nargs="*")
-    for names in (("-h", "--help"), ("-V", "--version"), ("-m", "--multirun"), ("--dry-run",), ("--hydra-help",)):
+    for names in (
+        ("-h", "--help"),
+        ("-V", "--version"),
+        ("-m", "--multirun"),
+        ("--dry-run",),
+        ("--hydra-help",),
+    ):
         parser.add_argument(*names, action="store_true")
     parser.add_argument("--resolve", action="store_true")
     parser.add_argument("-i", "--info", nargs="?", const="all", choices=_INFO)
@@ -72,7 +81,11 @@ def parse_flags(argv: Sequence[str]) -> Flags:
     by_hydra: list[str] = ["--hydra-help"] if parsed.hydra_help else []
     by_hydra += ["--info", parsed.info] if parsed.info else []
     if parsed.cfg in ("hydra", "all"):
-        by_hydra += ["--cfg", parsed.cfg, *(["--package", parsed.package] if parsed.package else [])]
+        by_hydra += [
+            "--cfg",
+            parsed.cfg,
+            *(["--package", parsed.package] if parsed.package else []),
+        ]
         by_hydra += ["--resolve"] if parsed.resolve else []
     elif parsed.resolve and not parsed.cfg:
         raise ValueError("--resolve: only --cfg prints resolved values. Add --cfg job")
@@ -117,7 +130,9 @@ def search_folders(override_list: list[str], config_dir: str | None) -> list[str
                 else expand_user(text.removeprefix("file://"))
             )
         except ModuleNotFoundError:
-            raise ValueError(f"hydra.searchpath={text}: the package {package} is not installed") from None
+            raise ValueError(
+                f"hydra.searchpath={text}: the package {package} is not installed"
+            ) from None
         folders.append(path.absolute())
     conf.search(folders)
     return [*(text for text in override_list if text not in search_paths), *conf.search_words()]

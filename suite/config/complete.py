@@ -51,7 +51,9 @@ def completions(env: Mapping[str, str] = os.environ) -> list[str]:
     arguments = env.get("COMP_LINE", "").split(" ")
     if len(arguments) == 2 and Path(arguments[0]).name == "suite":
         return [name for name in COMMANDS.split("|") if name.startswith(arguments[1])]
-    folder = next((Path(after) for word, after in pairwise(arguments) if word == "--config-dir"), None)
+    folder = next(
+        (Path(after) for word, after in pairwise(arguments) if word == "--config-dir"), None
+    )
     if folder is not None and folder.is_dir():
         conf.search([folder])
     chosen = dict(word.partition("=")[::2] for word in arguments if "=" in word)
@@ -67,7 +69,10 @@ def completions(env: Mapping[str, str] = os.environ) -> list[str]:
     names = [*key_suggestions.GROUPS, "study", "study.size", *available_keys]
     key, equals, _ = arguments[-1].partition("=")
     offered = (
-        [f"{key}={value}" for value in key_suggestions.choices(key, available_keys.get(key), workload)]
+        [
+            f"{key}={value}"
+            for value in key_suggestions.choices(key, available_keys.get(key), workload)
+        ]
         if equals
         else []
     )

@@ -89,9 +89,13 @@ def _compose(arguments: Sequence[str]) -> Request:
     overrides.check_form(arguments)
     assignments = [text for text in arguments if "=" in text and not text.startswith("-")]
     flags = parse_flags([text for text in arguments if text not in assignments])
-    expanded = itertools.chain.from_iterable(map(overrides.sweeper_params, [*assignments, *flags.overrides]))
+    expanded = itertools.chain.from_iterable(
+        map(overrides.sweeper_params, [*assignments, *flags.overrides])
+    )
     override_list = [overrides.in_full(text) for text in expanded]
-    override_list = search_folders(override_list, flags.config_dir) + (["dry_run=true"] if flags.dry_run else [])
+    override_list = search_folders(override_list, flags.config_dir) + (
+        ["dry_run=true"] if flags.dry_run else []
+    )
     override_list = [overrides.experiment_or_study(text) for text in override_list]
     if flags.version:
         print(f"suite {__version__} (Hydra {hydra.__version__})")
@@ -105,11 +109,15 @@ def _compose(arguments: Sequence[str]) -> Request:
         return Request(())
     composer, added, notes = Composer(), list[str](), list[str]()
     if flags.by_hydra:
-        print_by_hydra(flags.by_hydra, override_list, _workloads_to_print(override_list, flags, composer))
+        print_by_hydra(
+            flags.by_hydra, override_list, _workloads_to_print(override_list, flags, composer)
+        )
         return Request(())
     if studies.named(override_list):
         jobs = [
-            dataclasses.replace(_job(list(study_cell.overrides), plugin_names, composer), cell=study_cell.cell)
+            dataclasses.replace(
+                _job(list(study_cell.overrides), plugin_names, composer), cell=study_cell.cell
+            )
             for study_cell in studies.cells(override_list)
         ]
     elif flags.multirun:
@@ -131,15 +139,25 @@ def _activate(plugin_names: Sequence[str], override_list: Sequence[str]) -> tupl
 
 def _is_dry(override_list: Sequence[str]) -> bool:
     """Check whether the last `dry_run=` enables a dry run."""
-    values = [text.partition("=")[2].lower() for text in override_list if text.startswith("dry_run=")]
+    values = [
+        text.partition("=")[2].lower() for text in override_list if text.startswith("dry_run=")
+    ]
     return bool(values) and values[-1] != "false"
 
 
-def _workloads_to_print(override_list: Sequence[str], flags: Flags, composer: Composer) -> list[str]:
+def _workloads_to_print(
+    override_list: Sequence[str], flags: Flags, composer: Composer
+) -> list[str]:
     """Return the workloads whose schema Hydra needs to print. For the help of Hydra, the list is empty."""
-    needed = [text for text in flags.by_hydra if text not in ("--hydra-help", "--info", "plugins", "searchpath")]
+    needed = [
+        text
+        for text in flags.by_hydra
+        if text not in ("--hydra-help", "--info", "plugins", "searchpath")
+    ]
     return (
-        _prepare(override_list, flags.multirun, composer) if needed or "workload" in dict(_swept(override_list)) else []
+        _prepare(override_list, flags.multirun, composer)
+        if needed or "workload" in dict(_swept(override_list))
+        else []
     )
 
 
@@ -159,7 +177,9 @@ def _sweep(
     config = composer.compose([f"{key}={values[0]}" for key, values in swept], workloads)
     added, note = default_gpus(dict(swept), RunConfig.from_mapping(config))
     swept = _gpus_first([*_swept(added), *swept])
-    grid = map(list, itertools.product(*([f"{key}={value}" for value in values] for key, values in swept)))
+    grid = map(
+        list, itertools.product(*([f"{key}={value}" for value in values] for key, values in swept))
+    )
     jobs = [_job(combination, plugin_names, composer, workloads) for combination in grid]
     notes = [note, left_out([job.config for job in jobs])]
     return added, [job for job in jobs if divides(job.config)], [line for line in notes if line]
@@ -195,7 +215,9 @@ def _prepare(override_list: Sequence[str], multirun: bool, composer: Composer) -
         ValueError: An override has a mistake, or there is no workload. The message is a single line.
     """
     chosen = [
-        text for text in override_list if text.partition("=")[0] in ("workload", "experiment", "hydra.searchpath")
+        text
+        for text in override_list
+        if text.partition("=")[0] in ("workload", "experiment", "hydra.searchpath")
     ]
     values_by_key = dict(_swept(chosen))
     workloads = values_by_key.get("workload", [])
@@ -208,16 +230,26 @@ def _prepare(override_list: Sequence[str], multirun: bool, composer: Composer) -
         )
     overrides.check(chosen, (), multirun)
     available = registry.names(registry.WORKLOADS)
-    if not workloads or not set(workloads) <= set(available):  # a file of the user sets the workload
-        grid = itertools.product(*([f"{key}={value}" for value in values] for key, values in _swept(chosen)))
-        names = [str(composer.compose(combination, available)["workload"]["name"]) for combination in grid]
+    if not workloads or not set(workloads) <= set(
+        available
+    ):  # a file of the user sets the workload
+        grid = itertools.product(
+            *([f"{key}={value}" for value in values] for key, values in _swept(chosen))
+        )
+        names = [
+            str(composer.compose(combination, available)["workload"]["name"])
+            for combination in grid
+        ]
         workloads = list(dict.fromkeys(names))
     overrides.check(override_list, workloads, multirun)
     return workloads
 
 
 def _job(
-    override_list: list[str], plugin_names: list[str], composer: Composer, workloads: Sequence[str] = ()
+    override_list: list[str],
+    plugin_names: list[str],
+    composer: Composer,
+    workloads: Sequence[str] = (),
 ) -> Composed:
     """Compose a job.
 

@@ -59,12 +59,16 @@ class Composer:
             override = overrides.parse(text)
             key = override.key_or_group
             if not _chooses_file(text) and key.partition(".")[0] != "hydra":
-                OmegaConf.update(config, key, override.value(), force_add=key.startswith("workload.target."))
+                OmegaConf.update(
+                    config, key, override.value(), force_add=key.startswith("workload.target.")
+                )
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
         assert isinstance(plain, dict)
         return {str(key): value for key, value in plain.items()}
 
-    def sweep_params(self, override_list: Sequence[str], workloads: Sequence[str]) -> dict[str, str]:
+    def sweep_params(
+        self, override_list: Sequence[str], workloads: Sequence[str]
+    ) -> dict[str, str]:
         """Return `hydra.sweeper.params` of the chosen files: key to the values of a sweep, such as `{"seed": "1,2"}`."""
         params = self._composed_files(override_list, workloads).hydra.sweeper.params
         return {str(key): str(value) for key, value in (params or {}).items()}
@@ -77,14 +81,18 @@ class Composer:
 
     def _composed_files(self, override_list: Sequence[str], workloads: Sequence[str]) -> _Files:
         """Return the configuration of the chosen files, before `${…}` is replaced."""
-        choices = [text for text in override_list if _chooses_file(text) or text.startswith("hydra.")]
+        choices = [
+            text for text in override_list if _chooses_file(text) or text.startswith("hydra.")
+        ]
         key = (*workloads, "", *choices)
         if key not in self._composed:
             self._composed[key] = _compose(choices, workloads)
         return self._composed[key]
 
 
-def print_by_hydra(argv: Sequence[str], override_list: Sequence[str], workloads: Sequence[str]) -> None:
+def print_by_hydra(
+    argv: Sequence[str], override_list: Sequence[str], workloads: Sequence[str]
+) -> None:
     """Run Hydra with a flag for which it prints and exits, such as `--info`, `--hydra-help`, or `--cfg hydra`.
 
     Args:
@@ -93,7 +101,9 @@ def print_by_hydra(argv: Sequence[str], override_list: Sequence[str], workloads:
         workloads: Workloads of the command.
     """
     store_schema(workloads)
-    main = hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(_never_called)
+    main = hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(
+        _never_called
+    )
     needs_files = "--hydra-help" not in argv
     earlier = sys.argv
     sys.argv = [earlier[0], *argv, *(_for_hydra(text) for text in override_list if needs_files)]
@@ -110,7 +120,10 @@ def store_schema(workloads: Sequence[str]) -> None:
         for group, points in (("workload", registry.WORKLOADS), ("framework", registry.FRAMEWORKS))
         for name in sorted({*registry.names(points)} - {*conf.files(group)})
     ]
-    nodes = tuple((group, name, _options(name) if group == "workload" else None) for group, name in without_file)
+    nodes = tuple(
+        (group, name, _options(name) if group == "workload" else None)
+        for group, name in without_file
+    )
     _store(tuple(_options(name) for name in workloads), nodes)
 
 
@@ -120,7 +133,9 @@ def _compose(override_list: Sequence[str], workloads: Sequence[str]) -> _Files:
     chosen = dict(text.lstrip("+").partition("=")[::2] for text in override_list)
     check_files({**_default_choices(), **chosen})
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-        config = hydra.compose("config", [_for_hydra(text) for text in override_list], return_hydra_config=True)
+        config = hydra.compose(
+            "config", [_for_hydra(text) for text in override_list], return_hydra_config=True
+        )
     OmegaConf.set_struct(config, False)
     hydra_settings = config.pop("hydra")
     return _Files(config, hydra_settings)
@@ -129,7 +144,12 @@ def _compose(override_list: Sequence[str], workloads: Sequence[str]) -> _Files:
 def _default_choices() -> dict[str, str]:
     """Return the default choice of each group in conf/config.yaml."""
     entries = read_yaml(CONF / "config.yaml")["defaults"]
-    return {group: choice for entry in entries if isinstance(entry, dict) for group, choice in entry.items()}
+    return {
+        group: choice
+        for entry in entries
+        if isinstance(entry, dict)
+        for group, choice in entry.items()
+    }
 
 
 def _chooses_file(text: str) -> bool:
@@ -180,4 +200,8 @@ def _defaults(options: type | None) -> dict[str, Any]:
     if options is None:
         return {}
     values = default_values(options)
-    return {item.name: values[item.name] for key, item in option_keys(options).items() if key.startswith("workload.")}
+    return {
+        item.name: values[item.name]
+        for key, item in option_keys(options).items()
+        if key.startswith("workload.")
+    }

@@ -12,7 +12,14 @@ from suite.catalog.sets import named_sets
 from suite.common import registry
 from suite.common.paths import data_root, env_root, log_root
 from suite.common.study_file import load_study, study_names
-from suite.config.key_suggestions import GROUPS, GROWING, choices, group_choices, suite_keys, workload_keys
+from suite.config.key_suggestions import (
+    GROUPS,
+    GROWING,
+    choices,
+    group_choices,
+    suite_keys,
+    workload_keys,
+)
 from suite.launch.registered_frameworks import known
 from workloads.api import OPTION_GROUPS, find_trainer, invalid_choice
 
@@ -43,16 +50,23 @@ def help_text(overrides: Mapping[str, Sequence[str]]) -> str:
     for group in GROUPS:
         default = f" [{defaults[group]}]" if group in defaults else ""
         lines.append(f"  {group}=".ljust(28) + ", ".join(group_choices(group)) + default)
-    lines += ["", "Studies (study=NAME, small version: study.size=ci, table and figure: suite report FOLDER):"]
+    lines += [
+        "",
+        "Studies (study=NAME, small version: study.size=ci, table and figure: suite report FOLDER):",
+    ]
     lines += [f"  {name}".ljust(28) + load_study(name).sentence for name in study_names()]
     of_suite = [_line(key, item) for key, item in suite_keys().items() if not key.endswith(".name")]
     lines += ["", "Set (default in brackets):", *of_suite]
     for name in overrides.get("workload", ()):
         if name in registry.names(registry.WORKLOADS):
-            profile, framework = (overrides.get(key, (defaults[key],))[0] for key in ("profile", "framework"))
+            profile, framework = (
+                overrides.get(key, (defaults[key],))[0] for key in ("profile", "framework")
+            )
             lines += [
                 "",
-                *_workload_keys(name, profile, framework, overrides.get("workload.hyperparameter_set", ("",))[0]),
+                *_workload_keys(
+                    name, profile, framework, overrides.get("workload.hyperparameter_set", ("",))[0]
+                ),
             ]
     if "workload" not in overrides:
         groups = ", ".join(f"{group}.*" for group in ("workload", *OPTION_GROUPS))
@@ -89,13 +103,23 @@ def _workload_keys(name: str, profile: str, framework: str, typed_set: str) -> l
         if key != "workload.name":
             lines.append(_line(key, item, values.get(item.name)))
     batch, unit = values.get("global_batch_size"), kind.batch_unit
-    lines += ["  batch=".ljust(36) + f"global batch size in {unit} [{batch}]"] if batch is not None else []
+    lines += (
+        ["  batch=".ljust(36) + f"global batch size in {unit} [{batch}]"]
+        if batch is not None
+        else []
+    )
     trainers = {framework: find_trainer(kind, framework) for framework in known()}
-    offered = [f"{framework} ({', '.join(trainer.precisions)})" for framework, trainer in trainers.items() if trainer]
+    offered = [
+        f"{framework} ({', '.join(trainer.precisions)})"
+        for framework, trainer in trainers.items()
+        if trainer
+    ]
     lines += ["  framework=".ljust(36) + f"{', '.join(offered)} (precisions in brackets)"]
     if chosen is not None:
         lines += ["", f"Hyperparameter set {chosen_name}, with sources:"]
-        lines += [f"  {key} {shown(item.value)}".ljust(36) + item.source for key, item in chosen.items()]
+        lines += [
+            f"  {key} {shown(item.value)}".ljust(36) + item.source for key, item in chosen.items()
+        ]
         lines += [
             "",
             f"Sets of workload={name} (workload.hyperparameter_set=NAME, to add a set: docs/hyperparameters.md):",
@@ -113,7 +137,10 @@ def _variables() -> list[str]:
         "SUITE_MINIMUM_DISK_MB": "free disk space in MB that a run needs to start [200]",
         "CUDA_VISIBLE_DEVICES": "GPUs that a run may use [all]",
     }
-    return ["Environment variables (current value in brackets):", *(f"  {k}".ljust(36) + v for k, v in rows.items())]
+    return [
+        "Environment variables (current value in brackets):",
+        *(f"  {k}".ljust(36) + v for k, v in rows.items()),
+    ]
 
 
 def _line(key: str, item: Field[Any], default: object = None) -> str:
@@ -122,4 +149,7 @@ def _line(key: str, item: Field[Any], default: object = None) -> str:
     field_default = "" if callable(item.default_factory) else item.default
     value = field_default if default in (None, "") else default
     shown = "" if value == "" else f" [{value}]"
-    return f"  {key}=".ljust(36) + f"{item.metadata.get('help', '')}{f' ({allowed})' if allowed else ''}{shown}"
+    return (
+        f"  {key}=".ljust(36)
+        + f"{item.metadata.get('help', '')}{f' ({allowed})' if allowed else ''}{shown}"
+    )

@@ -12,7 +12,16 @@ from suite.config.key_suggestions import ELSEWHERE, GROUPS, SHORT, choices, suit
 from suite.machine import devices
 from workloads.api import kind_of
 
-FLAGS = ("--help", "--version", "--multirun", "--dry-run", "--cfg", "--package", "--config-dir", "--shell-completion")
+FLAGS = (
+    "--help",
+    "--version",
+    "--multirun",
+    "--dry-run",
+    "--cfg",
+    "--package",
+    "--config-dir",
+    "--shell-completion",
+)
 """Flags that `run_suite.py` takes."""
 FLAGS_WITH_VALUE = ("-c", "--cfg", "-p", "--package", "-cd", "--config-dir")
 _TRUE, _FALSE = ("true", "1", "yes", "on", "y"), ("false", "0", "no", "off", "n", "none", "null")
@@ -21,7 +30,9 @@ _LONGEST_LIST = 8
 """Largest number of values of a range that a message lists. A longer range is written as range(…)."""
 _OUTPUT = "set output={}"
 _RESUME = "set output=FOLDER resume=true, with the folder of the runs to resume"
-_DATA = "set SUITE_DATA_DIR in the shell to the folder of prepared data sets, or workload.dataset=NAME"
+_DATA = (
+    "set SUITE_DATA_DIR in the shell to the folder of prepared data sets, or workload.dataset=NAME"
+)
 _PRECISIONS = {
     **dict.fromkeys(("fp16", "16", "half", "float16", "16-mixed", "fp16-mixed"), "fp16"),
     **dict.fromkeys(("bf16", "bfloat16", "bf16-mixed"), "bf16"),
@@ -45,21 +56,45 @@ KEYS: Mapping[str, str] = {
                 "output_dir",
                 "outputs",
             ),
-            *("output_folder", "save_dir", "save_path", "save_to", "results", "results_dir", "result_dir", "run_dir"),
+            *(
+                "output_folder",
+                "save_dir",
+                "save_path",
+                "save_to",
+                "results",
+                "results_dir",
+                "result_dir",
+                "run_dir",
+            ),
             *("work_dir", "workdir", "default_root_dir", "exp_dir"),
         ),
         _OUTPUT,
     ),
-    **dict.fromkeys(("checkpoint_dir", "ckpt_dir"), "checkpoints are stored in the folder of their run: set output={}"),
+    **dict.fromkeys(
+        ("checkpoint_dir", "ckpt_dir"),
+        "checkpoints are stored in the folder of their run: set output={}",
+    ),
     **dict.fromkeys(("datadir", "data_path", "data_root", "dataset_dir", "dataset_path"), _DATA),
     **dict.fromkeys(("random_seed", "manual_seed", "rng_seed"), "set seed={}"),
-    **dict.fromkeys(("num_runs", "n_runs", "nruns", "repeat", "repeats", "repetitions", "trials"), "set runs={}"),
     **dict.fromkeys(
-        ("continue", "restart", "resume_from", "resume_from_checkpoint", "continue_from", "ckpt_path"), _RESUME
+        ("num_runs", "n_runs", "nruns", "repeat", "repeats", "repetitions", "trials"), "set runs={}"
+    ),
+    **dict.fromkeys(
+        (
+            "continue",
+            "restart",
+            "resume_from",
+            "resume_from_checkpoint",
+            "continue_from",
+            "ckpt_path",
+        ),
+        _RESUME,
     ),
     **dict.fromkeys(("model", "task", "benchmark", "network"), "set workload={}"),
     **dict.fromkeys(("env", "venv"), "set environment={}"),
-    **dict.fromkeys(("division", "closed"), "the settings determine the division. Set dry_run=true to print it"),
+    **dict.fromkeys(
+        ("division", "closed"), "the settings determine the division. Set dry_run=true to print it"
+    ),
     "launcher": "set launch={}",
     "cores": "set cpu.cores_per_device={}",
     "price": "set system.price_per_device_hour={}",
@@ -117,7 +152,9 @@ def next_step_for_value(argument: str) -> str:
 def _allowed_text(key: str) -> str:
     """Return the allowed values of a key for a message, or an empty string if they are not a list."""
     item = suite_keys().get(key)
-    return FORMS.get(key) or ", ".join(choices(key, item) if item is not None or key in GROUPS else ())
+    return FORMS.get(key) or ", ".join(
+        choices(key, item) if item is not None or key in GROUPS else ()
+    )
 
 
 def _step_for_flag(flag: str, following: str) -> str:
@@ -125,7 +162,11 @@ def _step_for_flag(flag: str, following: str) -> str:
     if not flag.startswith("--") or f"--{name}" in FLAGS:
         return ""
     if not equals:
-        value = following if following and "=" not in following and not following.startswith("-") else "true"
+        value = (
+            following
+            if following and "=" not in following and not following.startswith("-")
+            else "true"
+        )
     key = _normalized(name)
     if key in suite_keys():
         return f"settings have no dashes. Set {key}={value}"
@@ -168,7 +209,11 @@ def _step_for_other_key(name: str, value: str) -> str:
         return "set precision=fp32" if lower in _FALSE else "set precision=fp16 or precision=bf16"
     if name in _PRECISIONS:
         precision = _PRECISIONS[name]
-        return "set precision=fp32, or leave it out" if lower in _FALSE else f"set precision={precision}"
+        return (
+            "set precision=fp32, or leave it out"
+            if lower in _FALSE
+            else f"set precision={precision}"
+        )
     if name in ("seeds", "num_seeds"):
         return _step_for_seeds(value)
     if name in (
@@ -239,13 +284,26 @@ def _checkpoint(text: str) -> str:
     """Return the value of `checkpoint.when` for a different spelling, or an empty string if the meaning is not clear."""
     if text in _FALSE:
         return "off"
-    match = re.fullmatch(r"(?:every[:_ ]?)?(\d{1,6}) ?(e|ep|epochs?|m|min|mins|minutes?|h|hours?)?", text)
+    match = re.fullmatch(
+        r"(?:every[:_ ]?)?(\d{1,6}) ?(e|ep|epochs?|m|min|mins|minutes?|h|hours?)?", text
+    )
     if match and int(match[1]):
         number, unit = int(match[1]), match[2] or "e"
         if unit.startswith("h"):
             return f"every:{60 * number}min"
         return f"every:{number}min" if unit.startswith("m") else f"every:{number}"
-    synonyms = (*_TRUE, "epoch", "epochs", "every", "every_epoch", "every:epoch", "each", "always", "all", "auto")
+    synonyms = (
+        *_TRUE,
+        "epoch",
+        "epochs",
+        "every",
+        "every_epoch",
+        "every:epoch",
+        "each",
+        "always",
+        "all",
+        "auto",
+    )
     return "every:1" if text in synonyms else ""
 
 
@@ -261,7 +319,9 @@ def _step_for_precision(value: str) -> str:
         return "set precision=fp16 or precision=bf16"
     meant = _PRECISIONS.get(value.lower(), value)
     return (
-        f"set precision={meant}" if meant != value and value not in ("half", "float16", "bfloat16", "float32") else ""
+        f"set precision={meant}"
+        if meant != value and value not in ("half", "float16", "bfloat16", "float32")
+        else ""
     )
 
 
@@ -279,7 +339,11 @@ def _step_for_gpus(value: str) -> str:
         return "expected at least 1. To train on CPU cores, set device=cpu gpus=1"
     numbers = value.strip("[]").split(",")
     is_device_list = value.startswith("[") or numbers[0] == "0"
-    if is_device_list and len(numbers) > 1 and all(number.strip().isdecimal() for number in numbers):
+    if (
+        is_device_list
+        and len(numbers) > 1
+        and all(number.strip().isdecimal() for number in numbers)
+    ):
         visible = ",".join(number.strip() for number in numbers)
         return (
             f"expected the number of devices. To choose devices, set CUDA_VISIBLE_DEVICES={visible} in the shell "
@@ -327,7 +391,9 @@ def _step_for_device(value: str) -> str:
     if value.isdecimal() and int(value):
         return f"set gpus={int(value)}"
     numbered = re.fullmatch(r"(?:cuda|gpu):(\d+)", value.lower())
-    return f"set device=cuda, and CUDA_VISIBLE_DEVICES={numbered[1]} in the shell" if numbered else ""
+    return (
+        f"set device=cuda, and CUDA_VISIBLE_DEVICES={numbered[1]} in the shell" if numbered else ""
+    )
 
 
 def _step_for_runs(value: str) -> str:
@@ -339,14 +405,20 @@ def _step_for_runs(value: str) -> str:
 
 def _step_for_mode(value: str) -> str:
     return (
-        "set mode=inference" if value.lower() in ("eval", "evaluate", "evaluation", "test", "infer", "predict") else ""
+        "set mode=inference"
+        if value.lower() in ("eval", "evaluate", "evaluation", "test", "infer", "predict")
+        else ""
     )
 
 
 def _step_for_profile(value: str) -> str:
     if value.lower() in ("test", "smoke", "small", "tiny", "quick", "example"):
         return "set profile=demo"
-    return "set profile=reference" if value.lower() in ("full", "mlperf", "real", "benchmark", "default") else ""
+    return (
+        "set profile=reference"
+        if value.lower() in ("full", "mlperf", "real", "benchmark", "default")
+        else ""
+    )
 
 
 def _step_for_seed(value: str) -> str:

@@ -23,7 +23,12 @@ GROWING: Mapping[str, Callable[[], Iterable[str]]] = {
     "rules": lambda: sorted(rounds.files()),
 }
 """Key to a function that returns additional choices, which packages and files provide."""
-SHORT = {"timing": "timing.each", "launch": "launch.by", "update": "update.kind", "checkpoint": "checkpoint.when"}
+SHORT = {
+    "timing": "timing.each",
+    "launch": "launch.by",
+    "update": "update.kind",
+    "checkpoint": "checkpoint.when",
+}
 """Group that may be set directly, to the key that is then set: `timing=steps` sets `timing.each=steps`."""
 ELSEWHERE = {
     **dict.fromkeys(("lr", "rate", "base_lr"), "workload.learning_rate={}"),
@@ -32,11 +37,24 @@ ELSEWHERE = {
         ("batch_size", "batchsize", "bs", "global_batch_size", "global_batch_size"),
         "batch=global:{} batch=per_device:{}",
     ),
-    **dict.fromkeys(("steps", "max_steps", "num_steps", "iterations", "iters", "max_iters"), "stop=steps:{}"),
     **dict.fromkeys(
-        ("devices", "n_gpus", "num_gpus", "num_devices", "n_devices", "world_size", "nproc_per_node"), "gpus={}"
+        ("steps", "max_steps", "num_steps", "iterations", "iters", "max_iters"), "stop=steps:{}"
     ),
-    **dict.fromkeys(("num_workers", "workers", "threads"), "data.threads={} cpu.threads_per_device={}"),
+    **dict.fromkeys(
+        (
+            "devices",
+            "n_gpus",
+            "num_gpus",
+            "num_devices",
+            "n_devices",
+            "world_size",
+            "nproc_per_node",
+        ),
+        "gpus={}",
+    ),
+    **dict.fromkeys(
+        ("num_workers", "workers", "threads"), "data.threads={} cpu.threads_per_device={}"
+    ),
     "dtype": "precision={}",
 }
 """Name of a setting in other programs, to overrides of the suite with the value in place of `{}`."""
@@ -58,7 +76,12 @@ def group_choices(group: str) -> list[str]:
     if group == "study":
         return study_names()
     entry_points = {"workload": registry.WORKLOADS, "framework": registry.FRAMEWORKS}
-    return sorted({*conf.files(group), *(registry.names(entry_points[group]) if group in entry_points else ())})
+    return sorted(
+        {
+            *conf.files(group),
+            *(registry.names(entry_points[group]) if group in entry_points else ()),
+        }
+    )
 
 
 def suite_keys(kind: Any = RunConfig, prefix: str = "") -> dict[str, Field[Any]]:
@@ -103,7 +126,9 @@ def choices(key: str, item: Field[Any] | None, workload: str = "") -> list[str]:
         return sorted(named_sets(registry.load_workload(workload)))
     if item is None:
         return []
-    found = list(item.metadata.get("choices") or (["true", "false"] if kind_of(item) == "bool" else []))
+    found = list(
+        item.metadata.get("choices") or (["true", "false"] if kind_of(item) == "bool" else [])
+    )
     return [*found, *(GROWING[key]() if key in GROWING else ())]
 
 
@@ -112,7 +137,9 @@ def metrics(workload: str) -> list[str]:
     kind, names = registry.load_workload(workload), dict[str, None]()
     for profile in ("reference", "demo", "synthetic"):
         try:
-            names |= dict.fromkeys(kind.defaults(profile, rounds.get_round(kind.default_rules, kind), {}).targets)
+            names |= dict.fromkeys(
+                kind.defaults(profile, rounds.get_round(kind.default_rules, kind), {}).targets
+            )
         except ValueError:  # not a profile of this workload
             continue
     return list(names)
@@ -129,18 +156,23 @@ def meant(key: str, value: object, available: Iterable[str]) -> str:
     available = [name for name in available if not name.endswith(".name")]
     last = key.rpartition(".")[2].lower().replace("-", "_")
     suggestions = [
-        word.format(value or "N") for word in ELSEWHERE.get(last, "").split() if word.partition("=")[0] in available
+        word.format(value or "N")
+        for word in ELSEWHERE.get(last, "").split()
+        if word.partition("=")[0] in available
     ]
     if not suggestions:
         group = f"{key.rpartition('.')[0]}."
         in_group = {
-            name.rpartition(".")[2]: name for name in reversed(available) if name.startswith(group) and group != "."
+            name.rpartition(".")[2]: name
+            for name in reversed(available)
+            if name.startswith(group) and group != "."
         }
         all_names = {name.rpartition(".")[2]: name for name in reversed(available)}
         same = [name for name in available if name.rpartition(".")[2] == last]
         close = difflib.get_close_matches(last, in_group, n=1, cutoff=0.6)
         far = difflib.get_close_matches(last, all_names, n=1, cutoff=0.7) if "." not in key else []
         suggestions = [
-            f"{name}={value}" for name in same[:2] or [*(in_group[n] for n in close), *(all_names[n] for n in far)]
+            f"{name}={value}"
+            for name in same[:2] or [*(in_group[n] for n in close), *(all_names[n] for n in far)]
         ]
     return f" (did you mean {' or '.join(suggestions)}?)" if suggestions else ""

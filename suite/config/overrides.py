@@ -23,9 +23,7 @@ from workloads.api import OPTION_GROUPS, check_value, hyperparameter_fields, kin
 
 _SWEEPS = "the suite starts the jobs of a sweep in sequence. Add -m and set lists of values (docs/hydra.md)"
 _FOLDER = "Hydra's folders are not used. Set output=FOLDER for the runs of this command, or set SUITE_LOG_DIR"
-_TRACKERS = (
-    "runs write log files only. Leave this key out, and send the logs to a tracker with suite export (docs/trackers.md)"
-)
+_TRACKERS = "runs write log files only. Leave this key out, and send the logs to a tracker with suite export (docs/trackers.md)"
 NOT_OFFERED = {
     "framework.kvstore": "MXNet's processes always exchange gradients through a dist_sync store (Horovod would be faster on "
     "real networks: docs/several_machines.md). Leave this key out",
@@ -35,11 +33,14 @@ NOT_OFFERED = {
         "set SUITE_DATA_DIR to the folder of prepared data sets (docs/getting_started.md)",
     ),
     "log_dir": "set output=FOLDER for the runs of this command, or set SUITE_LOG_DIR",
-    **dict.fromkeys(("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir"), _FOLDER),
+    **dict.fromkeys(
+        ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir"), _FOLDER
+    ),
     "hydra.job.chdir": _FOLDER,
     **dict.fromkeys(("hydra/sweeper", "hydra.sweeper"), _SWEEPS),
     **dict.fromkeys(
-        ("hydra/launcher", "hydra.launcher"), "set launch=slurm or launch=ssh to run on different machines"
+        ("hydra/launcher", "hydra.launcher"),
+        "set launch=slurm or launch=ssh to run on different machines",
     ),
     "hydra.mode": "add -m for a sweep",
 }
@@ -50,7 +51,13 @@ _OPTIMIZER = dict.fromkeys(("optimizer", "optim", "opt"), "optimizer")
 """Names of the optimizer in common frameworks and here, to its name in hyperparameter sets."""
 _MAX_SUGGESTED = 10**9
 """Highest value of `sweep.limit` that a message suggests."""
-_PATHS = ("output", "backbone.weights", "launch.hostfile", "launch.kubernetes.data", "launch.kubernetes.logs")
+_PATHS = (
+    "output",
+    "backbone.weights",
+    "launch.hostfile",
+    "launch.kubernetes.data",
+    "launch.kubernetes.logs",
+)
 _LISTS = ("launch.hosts", "launch.slurm.sbatch", "launch.kubernetes.node_selector")
 
 
@@ -100,7 +107,9 @@ def sweeper_params(argument: str) -> list[str]:
         return [f"{axis}={value[1:-1] if quoted else value}"]
     parsed = parse(f"{key}={value}").value()
     if not isinstance(parsed, dict):
-        raise ValueError(f'{argument}: expected a mapping, for example {_SWEEPER_PARAMS}={{seed: "1,2"}}')
+        raise ValueError(
+            f'{argument}: expected a mapping, for example {_SWEEPER_PARAMS}={{seed: "1,2"}}'
+        )
     return [f"{axis}={values}" for axis, values in parsed.items()]
 
 
@@ -120,8 +129,12 @@ def check_form(arguments: Sequence[str]) -> None:
         ValueError: A setting has leading dashes (`--gpus 2`), contains a line end, or belongs to a different program
             (`amp=true`). The message contains the next step.
     """
-    for before, argument, following in zip(["", *arguments], arguments, [*arguments[1:], ""], strict=False):
-        if any((character < " " and character != "\t") or character == "\x7f" for character in argument):
+    for before, argument, following in zip(
+        ["", *arguments], arguments, [*arguments[1:], ""], strict=False
+    ):
+        if any(
+            (character < " " and character != "\t") or character == "\x7f" for character in argument
+        ):
             raise ValueError(
                 f"{ascii(argument)[1:-1][:80]}: line ends and control characters are not allowed. Leave them out"
             )
@@ -129,7 +142,9 @@ def check_form(arguments: Sequence[str]) -> None:
         fields = known_fields(RunConfig)
         if argument.startswith("-") and key.partition(".")[0] in fields:
             default = "true" if key in fields and kind_of(fields[key]) == "bool" else "VALUE"
-            setting = value if equals else following if following and "=" not in following else default
+            setting = (
+                value if equals else following if following and "=" not in following else default
+            )
             raise ValueError(f"{argument}: settings have no dashes. Set {key}={setting}")
         step = "" if before in hints.FLAGS_WITH_VALUE else hints.next_step(argument, following)
         if step:
@@ -161,14 +176,18 @@ def parse(argument: str) -> Override:
         key, _, value = argument.partition("=")
         items = [item for item in value.split(",") if item.strip()]
         if re.fullmatch(r"[\w.-]+", argument):
-            meant = next((f"{group}={argument}" for group in GROUPS if argument in group_choices(group)), "")
+            meant = next(
+                (f"{group}={argument}" for group in GROUPS if argument in group_choices(group)), ""
+            )
             remedy = f"Set {meant}" if meant else "Run with --help for the available settings"
             raise ValueError(f"{argument}: expected key=value. {remedy}") from None
         if items and len(items) < len(value.split(",")):
             raise ValueError(
                 f"{argument}: there is an empty value next to a comma. Set {key}={','.join(items)}"
             ) from None
-        raise ValueError(f"{argument}: expected key=value. Quote text with special characters: key=\"'…'\"") from None
+        raise ValueError(
+            f"{argument}: expected key=value. Quote text with special characters: key=\"'…'\""
+        ) from None
 
 
 def texts(argument: str) -> list[str]:
@@ -182,7 +201,9 @@ def texts(argument: str) -> list[str]:
         return [argument.partition("=")[2]]
     swept: Any = override.value()
     if isinstance(swept, IntervalSweep):
-        raise ValueError(f"{argument}: an interval has infinitely many values. Set a list or range(1,5)")
+        raise ValueError(
+            f"{argument}: an interval has infinitely many values. Set a list or range(1,5)"
+        )
     if isinstance(swept, Glob):
         key = override.key_or_group
         values = swept.filter(key_suggestions.choices(key, key_suggestions.suite_keys().get(key)))
@@ -191,7 +212,9 @@ def texts(argument: str) -> list[str]:
                 f"{argument}: the pattern matches no value. Allowed: {', '.join(key_suggestions.choices(key, None)) or 'none'}"
             )
         return list(values)
-    return [text.replace("\\:", ":") for text in override.sweep_string_iterator()]  # Hydra returns per_device\:8
+    return [
+        text.replace("\\:", ":") for text in override.sweep_string_iterator()
+    ]  # Hydra returns per_device\:8
 
 
 def count(argument: str) -> int:
@@ -205,12 +228,18 @@ def count(argument: str) -> int:
     found = len(swept.list) if isinstance(swept, ChoiceSweep) else 1
     if isinstance(swept, RangeSweep):
         try:
-            start, stop, step = (Fraction(number or 0) for number in (swept.start, swept.stop, swept.step))
+            start, stop, step = (
+                Fraction(number or 0) for number in (swept.start, swept.stop, swept.step)
+            )
             found = max(0, math.ceil((stop - start) / step))
         except (ValueError, ArithmeticError):  # nan, inf, or a step of 0
-            raise ValueError(f"{argument}: the range never ends. Set a list or range(1,5)") from None
+            raise ValueError(
+                f"{argument}: the range never ends. Set a list or range(1,5)"
+            ) from None
     if not found:
-        raise ValueError(f"{argument}: the sweep has no values. Set a list or a range with values, such as range(1,4)")
+        raise ValueError(
+            f"{argument}: the sweep has no values. Set a list or a range with values, such as range(1,4)"
+        )
     return found
 
 
@@ -225,10 +254,14 @@ def limit(arguments: Sequence[str]) -> int:
     Raises:
         ValueError: `sweep.limit` is not a positive integer.
     """
-    limits = [argument.partition("=")[2] for argument in arguments if argument.startswith("sweep.limit=")]
+    limits = [
+        argument.partition("=")[2] for argument in arguments if argument.startswith("sweep.limit=")
+    ]
     for text in limits:
         if not re.fullmatch(r"[1-9]\d{0,9}", text, re.ASCII):
-            raise ValueError(f"sweep.limit={text[:80]}: expected a single positive integer, for example 5000")
+            raise ValueError(
+                f"sweep.limit={text[:80]}: expected a single positive integer, for example 5000"
+            )
     return int(limits[-1]) if limits else SweepConfig().limit
 
 
@@ -244,9 +277,17 @@ def check_count(found: Mapping[str, int], arguments: Sequence[str]) -> None:
     """
     most, jobs = limit(arguments), math.prod(found.values())
     if jobs > most:
-        several = " x ".join(f"{key}: {_shown(number)}" for key, number in found.items() if number > 1)
-        remedy = f"Set sweep.limit={jobs} to allow them" if jobs <= _MAX_SUGGESTED else "Set fewer values"
-        raise ValueError(f"{_shown(jobs)} jobs ({several}), but at most {most:,} are allowed. {remedy}")
+        several = " x ".join(
+            f"{key}: {_shown(number)}" for key, number in found.items() if number > 1
+        )
+        remedy = (
+            f"Set sweep.limit={jobs} to allow them"
+            if jobs <= _MAX_SUGGESTED
+            else "Set fewer values"
+        )
+        raise ValueError(
+            f"{_shown(jobs)} jobs ({several}), but at most {most:,} are allowed. {remedy}"
+        )
 
 
 def _shown(number: int) -> str:
@@ -298,7 +339,9 @@ def check(arguments: Sequence[str], workloads: Sequence[str], multirun: bool) ->
 
 def _check_offered(argument: str, key: str) -> None:
     """Raise ValueError, with the replacement, for a key of `NOT_OFFERED` or a key below it."""
-    instead = next((NOT_OFFERED[name] for name in NOT_OFFERED if f"{key}.".startswith(f"{name}.")), "")
+    instead = next(
+        (NOT_OFFERED[name] for name in NOT_OFFERED if f"{key}.".startswith(f"{name}.")), ""
+    )
     if instead:
         raise ValueError(f"{argument}: {instead}")
 
@@ -347,13 +390,21 @@ def check_key(key: str, value: Any, workloads: Sequence[str]) -> None:
             _check_value(key, available_keys[key], value)
         else:
             _check_set_alone(key, value, workload)
-            parts = [name for name in available_keys if name.startswith(f"{group}.") and name != "workload.name"]
+            parts = [
+                name
+                for name in available_keys
+                if name.startswith(f"{group}.") and name != "workload.name"
+            ]
             if not parts and below and group in available_keys:
                 raise ValueError(f"{key}: unknown key, {group} has no subkeys. Set {group}=VALUE")
             meant = key_suggestions.meant(key, value, available_keys)
             owner = f" of workload={workload}" if group in ("workload", *OPTION_GROUPS) else ""
             allowed = f". Allowed: {', '.join(parts)}" if parts and not meant else ""
-            hint = "" if meant or allowed else f". Run with workload={workload} --help for the available keys"
+            hint = (
+                ""
+                if meant or allowed
+                else f". Run with workload={workload} --help for the available keys"
+            )
             raise ValueError(f"{key}={value}: unknown key{owner}{meant}{allowed}{hint}")
 
 
@@ -362,7 +413,9 @@ def _check_set_alone(key: str, value: Any, workload: str) -> None:
     name = _OPTIMIZER.get(key.removeprefix("workload."), key.removeprefix("workload."))
     item = hyperparameter_fields(registry.load_workload(workload).Options).get(name)
     if item is not None and item.metadata.get("internal"):
-        allowed = f" (allowed: {', '.join(choices)})" if (choices := item.metadata["choices"]) else ""
+        allowed = (
+            f" (allowed: {', '.join(choices)})" if (choices := item.metadata["choices"]) else ""
+        )
         raise ValueError(
             f"{key}={value}: a file in conf/hyperparameters/{workload} sets {name}{allowed}. Write "
             f"hyperparameters/{workload}/NAME.yaml in a folder and add --config-dir FOLDER "
@@ -387,7 +440,9 @@ def _check_value(key: str, item: Any, value: Any) -> None:
 def _check_synonym(key: str, value: Any, allowed: Sequence[str]) -> None:
     """Raise ValueError for a synonym of an allowed value, such as `bfloat16` for `bf16`."""
     if str(value) not in allowed and SYNONYMS.get(str(value)) in allowed:
-        raise ValueError(f"{key}={value}: did you mean {key}={SYNONYMS[str(value)]}? allowed: {', '.join(allowed)}")
+        raise ValueError(
+            f"{key}={value}: did you mean {key}={SYNONYMS[str(value)]}? allowed: {', '.join(allowed)}"
+        )
 
 
 def _check_target(key: str, value: Any, metrics: Sequence[str]) -> None:
@@ -402,6 +457,8 @@ def _check_target(key: str, value: Any, metrics: Sequence[str]) -> None:
         raise ValueError(f"{key}={value}: the workload has several targets. Set one of {settings}")
     if metric and metric not in metrics:
         similar = [name for name in metrics if name.lower() == metric.lower()] or metrics
-        settings = " or ".join(f"workload.target{f'.{name}' if len(metrics) > 1 else ''}={value}" for name in similar)
+        settings = " or ".join(
+            f"workload.target{f'.{name}' if len(metrics) > 1 else ''}={value}" for name in similar
+        )
         raise ValueError(f"{key}={value}: unknown target. Set {settings}")
     check_value(key, "float | None", {"minimum": 0.0}, value)

@@ -53,20 +53,34 @@ def cells(arguments: Sequence[str]) -> list[CellOverrides]:
     Raises:
         ValueError: The study does not exist, or an override does not fit it. The message is a single line.
     """
-    study_words = {key: text.partition("=")[2] for text in arguments if (key := text.partition("=")[0]) in KEYS}
+    study_words = {
+        key: text.partition("=")[2] for text in arguments if (key := text.partition("=")[0]) in KEYS
+    }
     study = load_study(study_words["study"], study_words.get("study.size", "full"))
     values_by_key = {
-        text.partition("=")[0]: overrides.texts(text) for text in arguments if text.partition("=")[0] not in KEYS
+        text.partition("=")[0]: overrides.texts(text)
+        for text in arguments
+        if text.partition("=")[0] not in KEYS
     }
     study = _shortened(_fitting(study, values_by_key), values_by_key)
     fixed = {key: values[0] for key, values in values_by_key.items() if key not in study.keys}
-    settings = {key: value for key, value in study.settings.items() if key not in study.keys} | fixed
-    counts = {name: len(values) for name, values in study.axes.items()} | {"points": max(1, len(study.points))}
-    overrides.check_count(counts, [*(f"{key}={value}" for key, value in settings.items()), *arguments])
+    settings = {
+        key: value for key, value in study.settings.items() if key not in study.keys
+    } | fixed
+    counts = {name: len(values) for name, values in study.axes.items()} | {
+        "points": max(1, len(study.points))
+    }
+    overrides.check_count(
+        counts, [*(f"{key}={value}" for key, value in settings.items()), *arguments]
+    )
     result = []
     for values in _crossed(study):
-        override_list = tuple(overrides.in_full(f"{key}={value}") for key, value in {**settings, **values}.items())
-        result.append(CellOverrides(StudyCell(study, values) if study.table else None, override_list))
+        override_list = tuple(
+            overrides.in_full(f"{key}={value}") for key, value in {**settings, **values}.items()
+        )
+        result.append(
+            CellOverrides(StudyCell(study, values) if study.table else None, override_list)
+        )
     return result
 
 
@@ -105,7 +119,9 @@ def _shortened(study: Study, values_by_key: Mapping[str, Sequence[str]]) -> Stud
             points = kept
         elif len(values) > 1 and key not in axes:
             if key in _WHOLE:
-                raise ValueError(f"{key}={','.join(values)}: expected a single value for the whole study")
+                raise ValueError(
+                    f"{key}={','.join(values)}: expected a single value for the whole study"
+                )
             axes[key] = tuple(values)
     return replace(study, axes=axes, points=points)
 
@@ -120,7 +136,11 @@ def _fitting(study: Study, values_by_key: Mapping[str, Sequence[str]]) -> Study:
     Raises:
         ValueError: An axis or a point of the study has a key that a workload does not have.
     """
-    workloads = [name for name in values_by_key.get("workload", ()) if name in registry.names(registry.WORKLOADS)]
+    workloads = [
+        name
+        for name in values_by_key.get("workload", ())
+        if name in registry.names(registry.WORKLOADS)
+    ]
     if not workloads or list(workloads) == [study.settings.get("workload")]:
         return study
     available_keys = [workload_keys(name) for name in workloads]
@@ -128,7 +148,9 @@ def _fitting(study: Study, values_by_key: Mapping[str, Sequence[str]]) -> Study:
     def fits(key: str) -> bool:
         group = key.partition(".")[0]
         return (
-            "." not in key or group not in ("workload", *OPTION_GROUPS) or all(key in keys for keys in available_keys)
+            "." not in key
+            or group not in ("workload", *OPTION_GROUPS)
+            or all(key in keys for keys in available_keys)
         )
 
     missing_keys = [key for key in study.keys if not fits(key)]
@@ -136,4 +158,6 @@ def _fitting(study: Study, values_by_key: Mapping[str, Sequence[str]]) -> Study:
         raise ValueError(
             f"workload={','.join(workloads)}: study={study.name} varies {missing_keys[0]}, which this workload does not have"
         )
-    return replace(study, settings={key: value for key, value in study.settings.items() if fits(key)})
+    return replace(
+        study, settings={key: value for key, value in study.settings.items() if fits(key)}
+    )

@@ -16,7 +16,9 @@ MAX_DEMO_DEVICES = 8
 """Largest device count of a demo sweep. The batch size of the smallest demo is divisible by it."""
 
 
-def default_gpus(overrides: Mapping[str, Sequence[str]], config: RunConfig) -> tuple[list[str], str]:
+def default_gpus(
+    overrides: Mapping[str, Sequence[str]], config: RunConfig
+) -> tuple[list[str], str]:
     """Return the default sweep over device counts.
 
     Args:
@@ -30,7 +32,11 @@ def default_gpus(overrides: Mapping[str, Sequence[str]], config: RunConfig) -> t
         ValueError: A sweep is resumed without its device counts. The default depends on the machine, and resuming a sweep
             must not add runs.
     """
-    if "gpus" in overrides or config.gpus != 1 or any(len(values) > 1 for values in overrides.values()):
+    if (
+        "gpus" in overrides
+        or config.gpus != 1
+        or any(len(values) > 1 for values in overrides.values())
+    ):
         return [], ""
     demo = config.profile.name == "demo" and not config.oversubscribe
     counts = ",".join(map(str, counts_up_to(_most(config)) if demo else REFERENCE))
@@ -60,9 +66,13 @@ def left_out(configs: Sequence[RunConfig]) -> str:
     Raises:
         ValueError: No job has a number of devices that is divisible by the number of machines.
     """
-    pairs = dict.fromkeys(f"gpus={config.gpus} nodes={config.nodes}" for config in configs if not divides(config))
+    pairs = dict.fromkeys(
+        f"gpus={config.gpus} nodes={config.nodes}" for config in configs if not divides(config)
+    )
     if pairs and not any(divides(config) for config in configs):
-        raise ValueError(f"-m: gpus must be divisible by nodes, unlike {', '.join(pairs)}. Set different values")
+        raise ValueError(
+            f"-m: gpus must be divisible by nodes, unlike {', '.join(pairs)}. Set different values"
+        )
     return f"skipped because gpus must be divisible by nodes: {', '.join(pairs)}" if pairs else ""
 
 

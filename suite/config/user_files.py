@@ -66,9 +66,13 @@ def _check_file(name: str, path: Path, chain: tuple[str, ...]) -> None:
             continue
         if below in chain:
             cycle = " > ".join([*chain, below])
-            raise ValueError(f"{found}: the defaults list includes this file again: {cycle}. Remove one of the entries")
+            raise ValueError(
+                f"{found}: the defaults list includes this file again: {cycle}. Remove one of the entries"
+            )
         if len(chain) == MAX_DEPTH:
-            raise ValueError(f"{found}: a chain of defaults lists has more than {MAX_DEPTH} files. Remove some of them")
+            raise ValueError(
+                f"{found}: a chain of defaults lists has more than {MAX_DEPTH} files. Remove some of them"
+            )
         _check_file(below, found, chain)
 
 
@@ -99,12 +103,16 @@ def _defaults(name: str, path: Path, content: Mapping[str, object]) -> Iterator[
         pairs = list(entry.items()) if isinstance(entry, dict) else [(None, entry)]
         key, chosen = pairs[0] if len(pairs) == 1 else (0, None)
         choices = chosen if isinstance(chosen, list) and key is not None else [chosen]
-        if not isinstance(key, str | None) or not all(isinstance(choice, str | None) for choice in choices):
+        if not isinstance(key, str | None) or not all(
+            isinstance(choice, str | None) for choice in choices
+        ):
             raise ValueError(f"{path}: defaults must be a list of NAME or GROUP: NAME")
         for choice in choices:
             if choice is None or choice == "_self_":
                 continue
-            form = _GROUP.fullmatch(choice if key is None else f"{key}/{choice}" if "@" not in key else key)
+            form = _GROUP.fullmatch(
+                choice if key is None else f"{key}/{choice}" if "@" not in key else key
+            )
             if form is None:
                 continue
             text = form[3] if key is None or "@" not in key else f"{form[3]}/{choice}"

@@ -150,7 +150,11 @@ def clear_and_watch(system: SystemConfig, dataset: str, folder: str) -> Cleared:
         )
     if not kept:
         states.drop_manifests()
-    return Cleared(bool(folder) and not kept, f"cache_clear is false in the log: {kept}" if kept else "", states)
+    return Cleared(
+        bool(folder) and not kept,
+        f"cache_clear is false in the log: {kept}" if kept else "",
+        states,
+    )
 
 
 def _command(command: list[str]) -> None:
@@ -164,7 +168,9 @@ def _drop_everything() -> None:
     try:
         Path("/proc/sys/vm/drop_caches").write_text("3\n", encoding="ascii")
     except OSError as error:
-        raise ValueError(f"system.drop_caches=true: {error}. Run as root, or set system.drop_caches=false") from None
+        raise ValueError(
+            f"system.drop_caches=true: {error}. Run as root, or set system.drop_caches=false"
+        ) from None
 
 
 @dataclass
@@ -212,7 +218,9 @@ class Files:
                 for done in [pool.submit(self._drop_some) for _ in range(THREADS)]:
                     done.result()
             finally:
-                self._paths = iter(())  # after an interrupt, each thread ends after the files that it has taken
+                self._paths = iter(
+                    ()
+                )  # after an interrupt, each thread ends after the files that it has taken
 
     def _drop_some(self) -> None:
         while paths := self._next():
@@ -282,7 +290,10 @@ def resident_pages(path: str | os.PathLike[str]) -> tuple[int, int]:
         residency = np.empty(count, np.uint8)
         offset = first * mmap.PAGESIZE
         _call_mincore(
-            start.ctypes.data + offset, min(size - offset, count * mmap.PAGESIZE), residency.ctypes.data, path
+            start.ctypes.data + offset,
+            min(size - offset, count * mmap.PAGESIZE),
+            residency.ctypes.data,
+            path,
         )
         resident += int(np.count_nonzero(residency & 1))  # bits 1 to 7 are reserved
     return resident, pages
@@ -303,7 +314,9 @@ def _libc() -> ctypes.CDLL:
 
 def _file_system(path: str) -> str:
     """Return the type of the file system that holds a file, such as `ext4` or `tmpfs`."""
-    folders = {os.path.join(part.mountpoint, ""): part.fstype for part in psutil.disk_partitions(all=True)}
+    folders = {
+        os.path.join(part.mountpoint, ""): part.fstype for part in psutil.disk_partitions(all=True)
+    }
     around = [folder for folder in folders if os.path.realpath(path).startswith(folder)]
     return folders[max(around, key=len)] if around else "an unknown file system"
 

@@ -44,5 +44,8 @@ def write_study(output: Path, cells: Sequence[PlannedCell]) -> None:
     study = cells[0].cell.study
     layout = {"table": dict(study.table), "figure": dict(study.figure), "cells": cell_objects}
     header = {"schema": SCHEMA, "study": study.name, "sentence": study.sentence, "size": study.size}
-    text = json.dumps({**header, "keys": list(study.keys), **layout}, indent=1, ensure_ascii=False) + "\n"
+    text = (
+        json.dumps({**header, "keys": list(study.keys), **layout}, indent=1, ensure_ascii=False)
+        + "\n"
+    )
     write_atomically(output / STUDY_FILES.replace("*", safe_name(study.name)), text)

@@ -9,7 +9,9 @@ from suite.control.hosts.agents import Agents
 from suite.plan.job import Job
 
 
-def clear_caches(job: Job, command: Command, agents: Agents | None) -> tuple[bool, caches.DataStates | None]:
+def clear_caches(
+    job: Job, command: Command, agents: Agents | None
+) -> tuple[bool, caches.DataStates | None]:
     """Clear the caches before a run that starts from the beginning.
 
     Returns:
@@ -21,7 +23,9 @@ def clear_caches(job: Job, command: Command, agents: Agents | None) -> tuple[boo
     if agents is not None:
         cleared, lines = agents.clear(job)
     else:
-        cleared, line, states = caches.clear_and_watch(job.system, settings.dataset, settings.data_dir)
+        cleared, line, states = caches.clear_and_watch(
+            job.system, settings.dataset, settings.data_dir
+        )
         lines = [line] if line else []
     for line in lines:
         command.warn(line)

@@ -69,18 +69,32 @@ def figures(
         return {}
     # Process 0 logs run_start and run_stop, so `suite check` can compare its measurement with them.
     values_by_name: dict[str, Json] = {"seconds": reported[0][1]["seconds"]}
-    run, wait = (_total(contention.get(name) for _, contention in reported) for name in ("run_seconds", "wait_seconds"))
+    run, wait = (
+        _total(contention.get(name) for _, contention in reported)
+        for name in ("run_seconds", "wait_seconds")
+    )
     if run is not None and wait is not None and run + wait > 0:
         values_by_name["cpu_share"] = run / (run + wait)
     values_by_name |= _core_shares(reported)
     for name in ("quota_share", "memory_stall_share", "hot_share", "load_average"):
-        values = [contention[name] for _, contention in reported if contention.get(name) is not None]
+        values = [
+            contention[name] for _, contention in reported if contention.get(name) is not None
+        ]
         values_by_name |= {name: max(values)} if values else {}
-    threads = [contention["threads_per_device"] for _, contention in reported if "threads_per_device" in contention]
+    threads = [
+        contention["threads_per_device"]
+        for _, contention in reported
+        if "threads_per_device" in contention
+    ]
     values_by_name |= {"threads_per_device": min(threads)} if threads else {}
-    if any(host in serving and "server_cpu_seconds" not in contention for host, contention in reported):
+    if any(
+        host in serving and "server_cpu_seconds" not in contention for host, contention in reported
+    ):
         values_by_name["servers"] = 1
-    return {name: _rounded(value) for name, value in {**values_by_name, **dict(_device_figures(device_rows))}.items()}
+    return {
+        name: _rounded(value)
+        for name, value in {**values_by_name, **dict(_device_figures(device_rows))}.items()
+    }
 
 
 def _total(values: Iterator[Json]) -> float | None:
@@ -91,7 +105,11 @@ def _total(values: Iterator[Json]) -> float | None:
 
 def _core_shares(reported: Sequence[tuple[str, Mapping[str, Json]]]) -> dict[str, Json]:
     """Return the number of cores, and the shares of their time. A core that several workers share counts once."""
-    cores = {(host, core): seconds for host, contention in reported for core, seconds in contention["cores"].items()}
+    cores = {
+        (host, core): seconds
+        for host, contention in reported
+        for core, seconds in contention["cores"].items()
+    }
     total = math.fsum(seconds[2] for seconds in cores.values())
     if total <= 0:
         return {}
@@ -102,20 +120,41 @@ def _core_shares(reported: Sequence[tuple[str, Mapping[str, Json]]]) -> dict[str
         if "server_cpu_seconds" in contention:  # each worker of a host sees the same servers
             servers[host] = max(servers.get(host, 0.0), contention["server_cpu_seconds"])
     server_seconds = math.fsum(servers.values())
-    outside = math.fsum(seconds[0] for seconds in cores.values()) - stolen - worker_seconds - server_seconds
-    shares = {"cores": len(cores), "others_share": max(0.0, outside) / total, "stolen_share": stolen / total}
+    outside = (
+        math.fsum(seconds[0] for seconds in cores.values())
+        - stolen
+        - worker_seconds
+        - server_seconds
+    )
+    shares = {
+        "cores": len(cores),
+        "others_share": max(0.0, outside) / total,
+        "stolen_share": stolen / total,
+    }
     return {**shares, "server_share": server_seconds / total} if servers else shares
 
 
 def _device_figures(device_rows: Sequence[Mapping[str, Json]]) -> Iterator[tuple[str, Json]]:
     """Yield the mean of each clock and slowdown, and the largest number of processes outside the run on a GPU."""
-    means = {"gpu_clock_mhz": "gpu_clock_mhz", "gpu_slow": "gpu_slow_share", "cpu_clock_mhz": "cpu_clock_mhz"}
+    means = {
+        "gpu_clock_mhz": "gpu_clock_mhz",
+        "gpu_slow": "gpu_slow_share",
+        "cpu_clock_mhz": "cpu_clock_mhz",
+    }
     for sensor in (*means, "gpu_other_processes"):
         readings = [row.get(sensor) for row in device_rows]
-        per_device = [value for reading in readings for value in (reading if isinstance(reading, list) else [reading])]
+        per_device = [
+            value
+            for reading in readings
+            for value in (reading if isinstance(reading, list) else [reading])
+        ]
         values = [value for value in per_device if value is not None]
         if values:
-            yield (means[sensor], math.fsum(values) / len(values)) if sensor in means else (sensor, max(values))
+            yield (
+                (means[sensor], math.fsum(values) / len(values))
+                if sensor in means
+                else (sensor, max(values))
+            )
 
 
 def _rounded(value: Json) -> Json:
@@ -145,7 +184,9 @@ def busy(condition: Mapping[str, Json]) -> list[str]:
         reasons.append(
             f"its threads were limited to {condition['threads_per_device']} per device, because cores were in use"
         )
-    return reasons + (["other processes were on its GPUs"] if condition.get("gpu_other_processes") else [])
+    return reasons + (
+        ["other processes were on its GPUs"] if condition.get("gpu_other_processes") else []
+    )
 
 
 def device_rows(path: Path, devices: Sequence[int]) -> list[dict[str, Json]]:
@@ -158,7 +199,9 @@ def device_rows(path: Path, devices: Sequence[int]) -> list[dict[str, Json]]:
                 for name, value in row.items()
                 if isinstance(value, list) and len(value) > max(devices)
             }
-            machine_values = {name: value for name, value in row.items() if not isinstance(value, list)}
+            machine_values = {
+                name: value for name, value in row.items() if not isinstance(value, list)
+            }
             samples.append({**machine_values, **device_values})
     return samples
 

@@ -36,7 +36,9 @@ class Earlier(NamedTuple):
     seconds: float
 
 
-def lines(plans: Sequence[tuple[str, Plan]], output: Path, submits: bool, full: bool = False) -> Iterator[str]:
+def lines(
+    plans: Sequence[tuple[str, Plan]], output: Path, submits: bool, full: bool = False
+) -> Iterator[str]:
     """Yield the details of a job and the folders of its runs, or a table if the command has several jobs.
 
     Args:
@@ -64,23 +66,33 @@ def lines(plans: Sequence[tuple[str, Plan]], output: Path, submits: bool, full: 
             ]
             yield from (f"  {topic:<12} {text}" for topic, text in facts if text)
         indices = range(plan.draft.run_count if plan.draft is not None else 1)
-        runs = _runs(plan.job) if plan.job is not None else [f"{output / name / f'run_{index}'}" for index in indices]
+        runs = (
+            _runs(plan.job)
+            if plan.job is not None
+            else [f"{output / name / f'run_{index}'}" for index in indices]
+        )
         yield from (f"  {'run':<12} {line}" for line in runs)
         yield from (f"  {'problem':<12} {error}" for error in plan.findings)
 
 
-def _table(plans: Sequence[tuple[str, Plan]], earlier: Sequence[Earlier], submits: bool) -> Iterator[str]:
+def _table(
+    plans: Sequence[tuple[str, Plan]], earlier: Sequence[Earlier], submits: bool
+) -> Iterator[str]:
     """Yield the lines of the table, one row per job. The problems are in the last column because they are long."""
     rows = [["job", "runs", "devices", "batch", "stop", "division", "time per run", "problems"]]
     for name, plan in plans:
-        cells = _cells(plan.draft, plan.job, earlier, submits) if plan.draft is not None else ["–"] * 6
+        cells = (
+            _cells(plan.draft, plan.job, earlier, submits) if plan.draft is not None else ["–"] * 6
+        )
         rows.append([name, *cells, "; ".join(map(str, plan.findings))])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _cells(draft: PartialJob, job: Job | None, earlier: Sequence[Earlier], submits: bool) -> list[str]:
+def _cells(
+    draft: PartialJob, job: Job | None, earlier: Sequence[Earlier], submits: bool
+) -> list[str]:
     """Return the runs, devices, batch, stop, division, and time of a row."""
     settings, seconds = draft.settings, _seconds(job, earlier) if job is not None else []
     devices = f"{draft.devices} {'GPU' if settings.device == 'cuda' else 'CPU'}"
@@ -100,25 +112,47 @@ def _runs(job: Job) -> Iterator[str]:
 def _facts(draft: PartialJob, submits: bool) -> Iterator[tuple[str, str]]:
     """Yield the topics and texts of a job's details. A topic without text is not printed."""
     settings = draft.settings
-    kind = "GPU(s)" if settings.device == "cuda" else f"CPU device(s) with {settings.cores_per_device} core(s) each"
+    kind = (
+        "GPU(s)"
+        if settings.device == "cuda"
+        else f"CPU device(s) with {settings.cores_per_device} core(s) each"
+    )
     machines = _unallocated(draft.hosts, submits, settings.nodes)
     machines = machines or ", ".join(host.name for host in draft.hosts) or "this machine"
     count = settings.devices
-    available = f", which has {count}. The lines below apply to {count} device(s)" if count < draft.devices else ""
+    available = (
+        f", which has {count}. The lines below apply to {count} device(s)"
+        if count < draft.devices
+        else ""
+    )
     yield "devices", f"{draft.devices} {kind} on {machines}{available}"
-    yield "environment", f"{draft.environment.name}: {draft.environment.python}" if draft.environment else "missing"
+    yield (
+        "environment",
+        f"{draft.environment.name}: {draft.environment.python}" if draft.environment else "missing",
+    )
     generated = f"{draft.generates} is generated when the command starts"
     yield (
         "data",
-        generated if draft.generates else f"{settings.dataset} in {settings.data_dir}" if settings.data_dir else "none",
+        generated
+        if draft.generates
+        else f"{settings.dataset} in {settings.data_dir}"
+        if settings.data_dir
+        else "none",
     )
-    needed = draft.workload.activation_bytes(settings) * -(-settings.global_batch_size // settings.devices)
+    needed = draft.workload.activation_bytes(settings) * -(
+        -settings.global_batch_size // settings.devices
+    )
     activations = f"at least {_size(needed)} for activations per device" if needed else ""
     memory = (
-        f"{available_bytes(limits()) / 2**30:.1f} GiB available on this machine" if settings.device == "cpu" else ""
+        f"{available_bytes(limits()) / 2**30:.1f} GiB available on this machine"
+        if settings.device == "cpu"
+        else ""
     )
     yield "memory", "" if submits else ", ".join(filter(None, (activations, memory)))
-    yield "batch", f"{settings.global_batch_size} {draft.workload.batch_unit} in total, precision {settings.precision}"
+    yield (
+        "batch",
+        f"{settings.global_batch_size} {draft.workload.batch_unit} in total, precision {settings.precision}",
+    )
     targets = " and ".join(f"{name} {value:g}" for name, value in settings.targets.items())
     yield "stop", f"{settings.stop}{f': {targets}' if settings.stop == 'target' else ''}"
     yield "set", settings.hyperparameter_set
@@ -128,12 +162,20 @@ def _facts(draft: PartialJob, submits: bool) -> Iterator[tuple[str, str]]:
 
 def _size(size_bytes: float) -> str:
     """Return a size in the unit in which it is not displayed as zero."""
-    return f"{size_bytes / 2**30:.1f} GiB" if size_bytes >= 2**30 / 10 else f"{max(size_bytes / 2**20, 0.1):.1f} MiB"
+    return (
+        f"{size_bytes / 2**30:.1f} GiB"
+        if size_bytes >= 2**30 / 10
+        else f"{max(size_bytes / 2**20, 0.1):.1f} MiB"
+    )
 
 
 def _unallocated(hosts: Sequence[AvailableHost], submits: bool, count: int) -> str:
     """Return the text on machines that SLURM has not allocated yet. Empty: the machines are known."""
-    return f"{count} machine(s), which SLURM allocates and the job checks" if submits and not hosts else ""
+    return (
+        f"{count} machine(s), which SLURM allocates and the job checks"
+        if submits and not hosts
+        else ""
+    )
 
 
 def _division(draft: PartialJob, job: Job | None, submits: bool) -> tuple[str, str]:
@@ -141,7 +183,10 @@ def _division(draft: PartialJob, job: Job | None, submits: bool) -> tuple[str, s
 
     Only a complete job can be closed. A draft is open if one of its known facts is a deviation.
     """
-    fewer = draft.settings.batch_rule.startswith("per_device") and draft.settings.devices < draft.devices
+    fewer = (
+        draft.settings.batch_rule.startswith("per_device")
+        and draft.settings.devices < draft.devices
+    )
     # With fewer devices than requested, the batch of the draft is too small, and its deviations do not apply.
     draft_deviations = () if fewer else draft.deviations()
     reasons = job.template.deviations if job is not None else draft_deviations

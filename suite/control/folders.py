@@ -32,14 +32,18 @@ def refuse_equal(jobs: Sequence[Job], output: Path) -> None:
         overrides = sorted(set(first.template.overrides) ^ set(job.template.overrides))
         keys = list(dict.fromkeys(override.partition("=")[0] for override in overrides))
         if not keys:
-            raise ValueError(f"{job.name}: two jobs of this sweep have the same settings. Remove a duplicate")
+            raise ValueError(
+                f"{job.name}: two jobs of this sweep have the same settings. Remove a duplicate"
+            )
         raise ValueError(
             f"{', '.join(overrides)}: two jobs of this sweep differ only in {' and '.join(keys)}, which is not part of a job's "
             f"folder name ({job.name}). Set a single value, or run separate commands with a different output=FOLDER each"
         )
 
 
-def check_folders(jobs: Sequence[Job], resume: bool, output: Path, arguments: Sequence[str]) -> None:
+def check_folders(
+    jobs: Sequence[Job], resume: bool, output: Path, arguments: Sequence[str]
+) -> None:
     """Raise ValueError if the folder of a job holds results, or, with `resume`, results of different settings.
 
     The caller holds the lock of `output`. A resumed command that is not recorded in `output` must match the unfinished runs in

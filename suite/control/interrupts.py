@@ -43,7 +43,9 @@ class _Held:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     """Ignore further signals, and raise KeyboardInterrupt, or note the signal inside `signals_held`."""
-    for following in SIGNALS:  # the processes are ended and the status is written once, which takes seconds
+    for (
+        following
+    ) in SIGNALS:  # the processes are ended and the status is written once, which takes seconds
         signal.signal(following, signal.SIG_IGN)
     if number == signal.SIGHUP:
         _leave_terminal()

@@ -43,7 +43,9 @@ class MachineRecords:
                 folder.mkdir(exist_ok=True)
                 topology.write(folder)
                 is_gpu = self._run.settings.device == "cuda"
-                self._telemetry.append(TelemetryRecorder(folder / "telemetry.jsonl", self._log, is_gpu))
+                self._telemetry.append(
+                    TelemetryRecorder(folder / "telemetry.jsonl", self._log, is_gpu)
+                )
 
     def start(self) -> None:
         """Start sampling this machine."""
@@ -51,7 +53,10 @@ class MachineRecords:
             telemetry.start()
 
     def finish(
-        self, heartbeats: list[WorkerStatus | None], process_hosts: Sequence[Host], server_hosts: Collection[str]
+        self,
+        heartbeats: list[WorkerStatus | None],
+        process_hosts: Sequence[Host],
+        server_hosts: Collection[str],
     ) -> None:
         """Stop sampling, and append the share of the machines that the run got to the log.
 
@@ -64,7 +69,9 @@ class MachineRecords:
             telemetry.stop()
         paths = [(host, self.folder_of(host) / "telemetry.jsonl") for host in self._run.hosts]
         for _, path in paths if self._has_agents else ():
-            with contextlib.suppress(OSError, ValueError, TypeError):  # the file did not arrive, or is incomplete
+            with contextlib.suppress(
+                OSError, ValueError, TypeError
+            ):  # the file did not arrive, or is incomplete
                 cut(path, self._log)
         samples = [row for host, path in paths for row in condition.device_rows(path, host.devices)]
         names = [host.name for host in process_hosts]

@@ -24,7 +24,9 @@ def append_open_reasons(log: Path, reasons: Sequence[Deviation]) -> None:
         stream.event(KEY, {"reasons": texts, "deviation_facts": facts})
 
 
-def code_deviation(run: RunSpec, heartbeats: Sequence[WorkerStatus | None], environment: str) -> Deviation | None:
+def code_deviation(
+    run: RunSpec, heartbeats: Sequence[WorkerStatus | None], environment: str
+) -> Deviation | None:
     """Return the deviation of a run whose workers imported different code than the controller's checkout has.
 
     Args:
@@ -33,11 +35,17 @@ def code_deviation(run: RunSpec, heartbeats: Sequence[WorkerStatus | None], envi
         environment: Name of the environment, for the remedy.
     """
     expected = run.code_digest
-    different = [heartbeat for heartbeat in heartbeats if heartbeat is not None and heartbeat.code_digest != expected]
+    different = [
+        heartbeat
+        for heartbeat in heartbeats
+        if heartbeat is not None and heartbeat.code_digest != expected
+    ]
     if not expected or not different:
         return None
     root = clean(different[0].code_root, 200)
-    source = f"its code is in {root}" if root else "its version does not report the path of the code"
+    source = (
+        f"its code is in {root}" if root else "its version does not report the path of the code"
+    )
     sentence = (
         f"worker {different[0].process} imported other code than the controller's checkout {PROJECT} has ({source}). Create "
         f"the environment from this checkout: suite env create {environment}"

@@ -29,7 +29,10 @@ class CheckedJobs(NamedTuple):
 
 
 def plan_all(
-    request: Request, output: Path, hosts: Sequence[AvailableHost] = (), earlier: Sequence[Plan] = ()
+    request: Request,
+    output: Path,
+    hosts: Sequence[AvailableHost] = (),
+    earlier: Sequence[Plan] = (),
 ) -> list[Plan]:
     """Return a plan for each job of a command, and print the notes of the plans.
 
@@ -62,7 +65,9 @@ def plan_all(
         for composed, earlier_plan in itertools.zip_longest(request.jobs, earlier)
     ]
     printed = {note for earlier_plan in earlier for note in earlier_plan.notes}
-    for note in dict.fromkeys(note for new_plan in plans for note in new_plan.notes if note not in printed):
+    for note in dict.fromkeys(
+        note for new_plan in plans for note in new_plan.notes if note not in printed
+    ):
         print(clean_lines(note), file=sys.stderr)
     return plans
 
@@ -76,12 +81,16 @@ def refusal(request: Request, plans: Sequence[Plan], here: bool) -> ValueError |
         here: Whether the command runs on this machine. If so, the error names a demo that this machine can run.
     """
     pairs = list(zip(request.jobs, plans, strict=True))
-    refused = [pair for pair in pairs if pair[1].findings and impossible(pair[1], pair[0].cell) is None]
+    refused = [
+        pair for pair in pairs if pair[1].findings and impossible(pair[1], pair[0].cell) is None
+    ]
     if not refused and all(job_plan.findings for job_plan in plans):
         return plans[0].findings[0]
     if not refused:
         return None
-    return combine_errors([composed for composed, _ in refused], [job_plan for _, job_plan in refused], here)
+    return combine_errors(
+        [composed for composed, _ in refused], [job_plan for _, job_plan in refused], here
+    )
 
 
 def check_jobs(
@@ -94,7 +103,9 @@ def check_jobs(
         OSError: A data set cannot be written.
     """
     request = command.request
-    drafts = [job_plan.draft for job_plan in plans if job_plan.draft is not None and not job_plan.findings]
+    drafts = [
+        job_plan.draft for job_plan in plans if job_plan.draft is not None and not job_plan.findings
+    ]
     check_trainers(drafts, request.plugins)
     # The plans are repeated even if no data set is generated here, because a different command may have generated it.
     waiting = any(job_plan.job is None and not job_plan.findings for job_plan in plans)
@@ -108,7 +119,11 @@ def check_jobs(
         for composed, job_plan in zip(request.jobs, plans, strict=True)
         if composed.cell is not None
     ]
-    command.show(f"{cell.job}: {cell.reason.shown}: {cell.reason}" for cell in cells if cell.reason is not None)
+    command.show(
+        f"{cell.job}: {cell.reason.shown}: {cell.reason}"
+        for cell in cells
+        if cell.reason is not None
+    )
     jobs = [job_plan.job for job_plan in plans if job_plan.job is not None]
     refuse_equal(jobs, command.output)
     return CheckedJobs(jobs, cells)

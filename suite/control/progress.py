@@ -53,7 +53,12 @@ class Progress:
             self._spinner.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         self._print_new_blocks()
         if self._spinner is not None:
             self._spinner.__exit__(kind, error, at)
@@ -128,8 +133,13 @@ class Progress:
             cells = {"epoch": f"{block['first_epoch'] + block['epochs'] - 1:,}"}
         quality = dict.fromkeys(settings.targets) if self._is_evaluated else {}
         for metric, value in {**quality, **block["quality"]}.items():
-            cells[metric_abbreviation(clean(metric, 30))] = _quality_text(metric, value, settings.targets.get(metric))
-        for unit, rate in {self._sample_unit: block["samples_per_second"], **block.get("rates", {})}.items():
+            cells[metric_abbreviation(clean(metric, 30))] = _quality_text(
+                metric, value, settings.targets.get(metric)
+            )
+        for unit, rate in {
+            self._sample_unit: block["samples_per_second"],
+            **block.get("rates", {}),
+        }.items():
             cells[f"{clean(unit, 30)}/s"] = f"{rate:,.0f}"
         train_seconds, elapsed_seconds = block["train_seconds"], block.get("elapsed_seconds")
         wait_share = block["data_wait_seconds"] / train_seconds if train_seconds > 0 else 0.0

@@ -43,7 +43,9 @@ class RunMonitor:
     events.
     """
 
-    def __init__(self, run: RunSpec, hosts: Sequence[Host], process_hosts: Sequence[Host], has_agents: bool) -> None:
+    def __init__(
+        self, run: RunSpec, hosts: Sequence[Host], process_hosts: Sequence[Host], has_agents: bool
+    ) -> None:
         """Prepare the monitoring of a run.
 
         Args:
@@ -76,9 +78,7 @@ class RunMonitor:
         Returns:
             How the run ended, or None while it continues.
         """
-        exits = (
-            self._exits()
-        )  # read before the heartbeats, so that the last heartbeat of a worker that exited is included
+        exits = self._exits()  # read before the heartbeats, so that the last heartbeat of a worker that exited is included
         heartbeats = self.heartbeats()
         show(heartbeats)
         all_done = all(heartbeat is not None and heartbeat.status for heartbeat in heartbeats)
@@ -100,7 +100,9 @@ class RunMonitor:
             assert first is not None
             return RunStatus(first.status, first.reason)
         left = None if all_done else self._left(heartbeats, exits)
-        if left is not None and self._has_agents:  # the process may exit before its reason arrives here
+        if (
+            left is not None and self._has_agents
+        ):  # the process may exit before its reason arrives here
             return self._first_of_all(self._failed(self.heartbeats()) or left)
         return None if all_done else left or self._hung(heartbeats)
 
@@ -121,19 +123,26 @@ class RunMonitor:
         """Return the status if a machine is lost."""
         losses = [(loss, control.host) for control in self.controls if (loss := control.failure())]
         for loss, host in sorted(losses, key=lambda item: item[0].status != "interrupted"):
-            return RunStatus(loss.status, loss.reason, self.process_hosts.index(host), self._node(host))
+            return RunStatus(
+                loss.status, loss.reason, self.process_hosts.index(host), self._node(host)
+            )
         return None
 
     def _exits(self) -> dict[str, int | None]:
         """Return the exit code of each command, or None for a command that is running."""
         return {name: child.poll() for name, child in self.children.items()}
 
-    def _server_died(self, heartbeats: list[WorkerStatus | None], exits: dict[str, int | None]) -> RunStatus | None:
+    def _server_died(
+        self, heartbeats: list[WorkerStatus | None], exits: dict[str, int | None]
+    ) -> RunStatus | None:
         """Return the status if a server failed while a worker still needed it.
 
         A server exits with code 0 after its workers have ended.
         """
-        if all(heartbeat is not None and heartbeat.status in ("success", "target_missed") for heartbeat in heartbeats):
+        if all(
+            heartbeat is not None and heartbeat.status in ("success", "target_missed")
+            for heartbeat in heartbeats
+        ):
             return None
         for name in sorted(self.servers):
             if code := exits[name]:
@@ -173,7 +182,11 @@ class RunMonitor:
     def died(self, heartbeats: list[WorkerStatus | None]) -> RunStatus | None:
         """Return the status if a worker has exited before it finished."""
         for heartbeat in heartbeats:
-            if heartbeat is None or heartbeat.status or self._control_of(heartbeat.process).alive(heartbeat.pid):
+            if (
+                heartbeat is None
+                or heartbeat.status
+                or self._control_of(heartbeat.process).alive(heartbeat.pid)
+            ):
                 continue
             # A worker that failed writes its reason last, so read its heartbeat again.
             last_heartbeat = read_heartbeat(self.folder, heartbeat.process)
@@ -182,8 +195,12 @@ class RunMonitor:
                 position = f"in phase '{heartbeat.phase}' at step {heartbeat.step}: {self._last_line(name)}"
                 exit_code = self._exit_text(name)
                 if self._control_of(heartbeat.process).oom_killed():
-                    return self._worker_status(heartbeat.process, "oom", f" was killed by the kernel {position}")
-                return self._worker_status(heartbeat.process, "rank_died", f" died{exit_code} {position}")
+                    return self._worker_status(
+                        heartbeat.process, "oom", f" was killed by the kernel {position}"
+                    )
+                return self._worker_status(
+                    heartbeat.process, "rank_died", f" died{exit_code} {position}"
+                )
         return None
 
     def _worker_status(self, process: int, status: str, predicate: str) -> RunStatus:
@@ -195,7 +212,9 @@ class RunMonitor:
             predicate: Rest of the sentence that begins with the worker and its machine.
         """
         node = self._node(self.process_hosts[process])
-        return RunStatus(status, f"process {process}{f' on {node}' if node else ''}{predicate}", process, node)
+        return RunStatus(
+            status, f"process {process}{f' on {node}' if node else ''}{predicate}", process, node
+        )
 
     def _failed(self, heartbeats: list[WorkerStatus | None]) -> RunStatus | None:
         """Return the status of the run if a worker reported a failure, else None."""
@@ -205,7 +224,9 @@ class RunMonitor:
                 see = {"oom": "see", "failed": "traceback in"}.get(heartbeat.status, "")
                 see = f"; {see} {memory.log_to_read(self.folder, log)}" if see else ""
                 return replace(
-                    self._worker_status(heartbeat.process, heartbeat.status, f": {heartbeat.reason}{see}"),
+                    self._worker_status(
+                        heartbeat.process, heartbeat.status, f": {heartbeat.reason}{see}"
+                    ),
                     code=heartbeat.code,
                 )
         return None
@@ -219,11 +240,17 @@ class RunMonitor:
         for rank in range(len(self.process_hosts)):
             heartbeat_path(self.folder, rank).unlink(missing_ok=True)
 
-    def _left(self, heartbeats: list[WorkerStatus | None], exits: dict[str, int | None]) -> RunStatus | None:
+    def _left(
+        self, heartbeats: list[WorkerStatus | None], exits: dict[str, int | None]
+    ) -> RunStatus | None:
         """Return the status if a command ended before its workers finished, or failed before all workers finished."""
         if all(heartbeat is not None and heartbeat.status for heartbeat in heartbeats):
             return None
-        done = {heartbeat.process for heartbeat in heartbeats if heartbeat is not None and heartbeat.status}
+        done = {
+            heartbeat.process
+            for heartbeat in heartbeats
+            if heartbeat is not None and heartbeat.status
+        }
         for name, code in exits.items():
             if code is not None and not (code == 0 and done.issuperset(self._processes_of(name))):
                 number = int(name.rpartition("-")[2]) if name.startswith("worker-") else None
@@ -236,7 +263,11 @@ class RunMonitor:
         """Return the ranks of a command's workers: a single rank, or all ranks of the machine."""
         if name.startswith("worker-"):
             return [int(name.rpartition("-")[2])]
-        return [number for number, host in enumerate(self.process_hosts) if host is self.command_hosts[name]]
+        return [
+            number
+            for number, host in enumerate(self.process_hosts)
+            if host is self.command_hosts[name]
+        ]
 
     def _exit_text(self, name: str) -> str:
         """Return the exit code of a command as text. Empty: it is unknown."""
@@ -264,13 +295,13 @@ class RunMonitor:
                 self._last_count[process], self._last_change[process] = count, now
             phase = "start" if heartbeat is None else heartbeat.phase
             in_setup = phase in ("start", "setup", "open data")
-            allowed = self.run_spec.setup_watchdog_seconds if in_setup else self.run_spec.watchdog_seconds
+            allowed = (
+                self.run_spec.setup_watchdog_seconds if in_setup else self.run_spec.watchdog_seconds
+            )
             silent = now - self._last_change[process]
             if silent > allowed:
                 since = datetime.datetime.now() - datetime.timedelta(seconds=silent)
-                silence = (
-                    f"no progress since {since:%H:%M:%S} ({silent:.0f} s, allowed {allowed:.0f} s) in phase '{phase}'"
-                )
+                silence = f"no progress since {since:%H:%M:%S} ({silent:.0f} s, allowed {allowed:.0f} s) in phase '{phase}'"
                 # A process waits for its peers. Therefore a stopped process is the cause, even if a peer is silent first.
                 for peer, peer_heartbeat in enumerate(heartbeats):
                     pid = self._pid_if_stopped(peer, peer_heartbeat)
@@ -282,9 +313,19 @@ class RunMonitor:
     def _pid_if_stopped(self, process: int, heartbeat: WorkerStatus | None) -> int | None:
         """Return the process id of a worker if a signal or a debugger has stopped it, else None."""
         child = self.children.get(f"worker-{process}")
-        pid = heartbeat.pid if heartbeat is not None else child.pid if isinstance(child, subprocess.Popen) else None
+        pid = (
+            heartbeat.pid
+            if heartbeat is not None
+            else child.pid
+            if isinstance(child, subprocess.Popen)
+            else None
+        )
         is_done = heartbeat is not None and bool(heartbeat.status)
-        return pid if pid is not None and not is_done and self._control_of(process).is_stopped(pid) else None
+        return (
+            pid
+            if pid is not None and not is_done and self._control_of(process).is_stopped(pid)
+            else None
+        )
 
     def _stack(self, heartbeat: WorkerStatus | None) -> str:
         """Return the innermost Python line of a hung worker. All stacks are written to its text log."""
@@ -295,7 +336,9 @@ class RunMonitor:
         if not self._control_of(heartbeat.process).stack(heartbeat.pid):
             return ""
         frame, size, deadline = "", before, time.monotonic() + STACK_SECONDS
-        while time.monotonic() < deadline and not (frame and log.stat().st_size == size):  # until the log stops growing
+        while time.monotonic() < deadline and not (
+            frame and log.stat().st_size == size
+        ):  # until the log stops growing
             size = log.stat().st_size
             time.sleep(POLL_SECONDS)
             self._control_of(heartbeat.process).failure()  # receives the output that has arrived
@@ -321,5 +364,8 @@ def _text_from(log: Path, start: int) -> str:
 
 def _innermost(lines: list[str]) -> str:
     """Return the innermost line of the main thread, whose stack faulthandler writes last. Empty: there is no such line."""
-    start = max((number for number, line in enumerate(lines) if line.endswith("(most recent call first):")), default=-1)
+    start = max(
+        (number for number, line in enumerate(lines) if line.endswith("(most recent call first):")),
+        default=-1,
+    )
     return lines[start + 1].strip() if 0 <= start < len(lines) - 1 else ""

@@ -61,7 +61,9 @@ class StatusWriter:
             framework=settings.framework,
             profile=settings.profile,
             devices=settings.devices,
-            open_reasons=tuple(reason.text for reason in open_reasons),  # these are also in the last line of the log
+            open_reasons=tuple(
+                reason.text for reason in open_reasons
+            ),  # these are also in the last line of the log
         )
         filed.write(Path(self._run.folder) / STATUS_FILE)
 

@@ -35,6 +35,9 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     except ModuleNotFoundError as error:
         remedy = "Run `make demo` once, then .venv/bin/python run_suite.py …"
-        print(f"{program()}: {error.name} is not installed for {sys.executable}. {remedy}", file=sys.stderr)
+        print(
+            f"{program()}: {error.name} is not installed for {sys.executable}. {remedy}",
+            file=sys.stderr,
+        )
         return 1
     return run(arguments)

@@ -34,7 +34,9 @@ def print_summary(ended: Sequence[EndedRun], console: Console, code: int) -> int
     try:
         _summarize(ended, console)
     except KeyboardInterrupt:
-        text = localize_commands(f"interrupted after the runs, which are kept. For their report, run: {command}")
+        text = localize_commands(
+            f"interrupted after the runs, which are kept. For their report, run: {command}"
+        )
         console.print(escape(text), soft_wrap=True)
         return 130
     except (ValueError, OSError) as error:
@@ -72,9 +74,15 @@ def _summarize(ended: Sequence[EndedRun], console: Console) -> None:
             for run in ended:
                 if run.is_lost:
                     name = f"{run.job.name}/run_{run.index}"
-                    console.print(f"{name}: its log was deleted during the command", soft_wrap=True, markup=False)
+                    console.print(
+                        f"{name}: its log was deleted during the command",
+                        soft_wrap=True,
+                        markup=False,
+                    )
             folder = relative_path(ended[0].job.folder.parent)
             console.print(f"Logs  {folder}", soft_wrap=True, markup=False)
             if any(run.status.status == "success" for run in ended):
-                next_command = localize_commands(f"suite report {shlex.quote(folder)} --html report.html")
+                next_command = localize_commands(
+                    f"suite report {shlex.quote(folder)} --html report.html"
+                )
                 console.print(f"Next  {next_command}", soft_wrap=True, markup=False)

@@ -53,12 +53,18 @@ class Supervisor:
             find_open_reasons: Function that returns further reasons for division open, after the workers have ended.
         """
         self.hosts = hosts_of(run)
-        self.run_spec = replace(run, hosts=self.hosts)  # a worker in a container sees a different host name
+        self.run_spec = replace(
+            run, hosts=self.hosts
+        )  # a worker in a container sees a different host name
         self.folder = Path(run.folder)
         self.framework, self.environment = framework, environment
         self.progress = progress
-        self.process_hosts = framework.hosts_of_processes(self.hosts, run.settings.device, run.settings.update)
-        self.monitor = RunMonitor(self.run_spec, self.hosts, self.process_hosts, has_agents=bool(links))
+        self.process_hosts = framework.hosts_of_processes(
+            self.hosts, run.settings.device, run.settings.update
+        )
+        self.monitor = RunMonitor(
+            self.run_spec, self.hosts, self.process_hosts, has_agents=bool(links)
+        )
         self._links = links
         self._checkpoint = checkpoint
         self._find_open_reasons = find_open_reasons
@@ -82,14 +88,18 @@ class Supervisor:
         """
         self.folder.mkdir(parents=True, exist_ok=False)
         self.run_spec.write(self.folder / RUN_FILE)
-        if self._checkpoint is not None:  # after run.json, because a checkpoint cannot be used without it
+        if (
+            self._checkpoint is not None
+        ):  # after run.json, because a checkpoint cannot be used without it
             self._checkpoint.replace(self.folder / self._checkpoint.name)
         status = RunStatus("failed", "the controller stopped because of an unexpected error")
         try:
             self._status_writer.write(RunStatus("running"))
             self._records.prepare()
             for host in self.hosts if self._links else ():
-                control = remote_control(self._links, host, self.folder, self.environment, self._records)
+                control = remote_control(
+                    self._links, host, self.folder, self.environment, self._records
+                )
                 self.monitor.controls.append(control)
             self._start()
             self._records.start()
@@ -111,7 +121,9 @@ class Supervisor:
     def _start(self) -> None:
         """Start the workers and servers on all machines."""
         monitor = self.monitor
-        rendezvous = create_rendezvous(self.hosts, lambda host: monitor.controls[self.hosts.index(host)].ports())
+        rendezvous = create_rendezvous(
+            self.hosts, lambda host: monitor.controls[self.hosts.index(host)].ports()
+        )
         private = needs_private_network(self.framework, self.run_spec)
         for host, control in zip(self.hosts, monitor.controls, strict=True):
             run_file = self.environment.map_path(control.folder / RUN_FILE)
@@ -141,7 +153,9 @@ class Supervisor:
         """End the commands of the run on all machines at the same time, and wait for them."""
         heartbeats = self.monitor.heartbeats()
         for control in self.monitor.controls:
-            names = [name for name, host in self.monitor.command_hosts.items() if host is control.host]
+            names = [
+                name for name, host in self.monitor.command_hosts.items() if host is control.host
+            ]
             ending = self.environment.ending(control.folder, names)
             control.terminate(self.monitor.pids(control, heartbeats), ending)
         for control in self.monitor.controls:
@@ -155,11 +169,14 @@ class Supervisor:
         if not self.open_reasons:
             return status
         try:
-            append_open_reasons(self.folder / f"result_{self.run_spec.run_index}.txt", self.open_reasons)
+            append_open_reasons(
+                self.folder / f"result_{self.run_spec.run_index}.txt", self.open_reasons
+            )
         except OSError as error:
             sentences = "; ".join(map(str, self.open_reasons))
             status = RunStatus(
-                "failed", f"cannot append reasons for division open to the log: {error} (reasons: {sentences})"
+                "failed",
+                f"cannot append reasons for division open to the log: {error} (reasons: {sentences})",
             )
         self._status_writer.write(status, self.open_reasons)
         return status

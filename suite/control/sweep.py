@@ -45,7 +45,9 @@ class EndedRun:
     def is_expected(self) -> bool:
         """Whether the run succeeded, or is a cell of a study that did not fit into memory, which the study's table shows."""
         status = self.status.status
-        return (status == "success" and not self.is_lost) or (status == "oom" and bool(self.job.template.study))
+        return (status == "success" and not self.is_lost) or (
+            status == "oom" and bool(self.job.template.study)
+        )
 
     def text(self) -> str:
         """Return the result of the run with rich markup. Unless the run succeeded, add the reason and the file to read."""
@@ -114,7 +116,9 @@ def run_jobs(
     return all(run.is_expected for run in ended)
 
 
-def _run(job: Job, index: int, command: Command, agents: Agents | None) -> tuple[EndedRun, list[str]]:
+def _run(
+    job: Job, index: int, command: Command, agents: Agents | None
+) -> tuple[EndedRun, list[str]]:
     """Execute a run, unless it finished in an earlier command. Return the run with warnings about its result."""
     folder = job.folder / f"run_{index}"
     if folder.exists():
@@ -139,7 +143,9 @@ def _run(job: Job, index: int, command: Command, agents: Agents | None) -> tuple
     with Progress(run, f"{job.name}/run_{index}", command.console) as progress:
         links = agents.links if agents is not None else {}
         reasons = functools.partial(open_reasons, states)
-        supervisor = Supervisor(run, job.framework, job.environment, progress, links, checkpoint, reasons)
+        supervisor = Supervisor(
+            run, job.framework, job.environment, progress, links, checkpoint, reasons
+        )
         status = supervisor.run()
     warnings = [f"division open: {reason}" for reason in supervisor.open_reasons]
     if supervisor.busy:

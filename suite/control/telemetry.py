@@ -76,7 +76,9 @@ class ProcessTree:
                 times = process.cpu_times()
                 memory_bytes += process.memory_info().rss
                 self._cpu_seconds[pid] = times.user + times.system
-                busy_seconds += max(0.0, self._cpu_seconds[pid] - before.get(pid, self._cpu_seconds[pid]))
+                busy_seconds += max(
+                    0.0, self._cpu_seconds[pid] - before.get(pid, self._cpu_seconds[pid])
+                )
         self._processes = {pid: self._processes[pid] for pid in self._cpu_seconds}
         elapsed, self._sampled = now - self._sampled, now
         percent = 100 * busy_seconds / max(elapsed, 1e-3) / (psutil.cpu_count() or 1)
@@ -90,7 +92,10 @@ class ProcessTree:
         begin = time.thread_time()
         descendants = psutil.Process(self._root).children(recursive=True)
         children = {process.pid: process for process in descendants if process.pid != os.getpid()}
-        self._processes = {**children, **{pid: old for pid, old in self._processes.items() if children.get(pid) == old}}
+        self._processes = {
+            **children,
+            **{pid: old for pid, old in self._processes.items() if children.get(pid) == old},
+        }
         self._search_at = now + (time.thread_time() - begin) / SEARCH_SHARE
 
 
@@ -113,7 +118,10 @@ class Sensors:
         self._with_gpus = with_gpus
         self._handles: Sequence[Any] = ()
         base = Path("/sys/devices/system/cpu")
-        files = (base / f"cpu{core}/cpufreq/scaling_cur_freq" for core in devices.cpu_cores()[:CLOCK_CORES])
+        files = (
+            base / f"cpu{core}/cpufreq/scaling_cur_freq"
+            for core in devices.cpu_cores()[:CLOCK_CORES]
+        )
         self._clock_files = [file for file in files if file.exists()]
         """Files with the clocks of cores. Most virtual machines have no such file."""
         if nvml is not None:
@@ -126,7 +134,9 @@ class Sensors:
         """
         row: dict[str, Json] = {
             "cpu_percent": self._try("cpu_percent", psutil.cpu_percent),
-            "memory_available_bytes": self._try("memory_available_bytes", lambda: psutil.virtual_memory().available),
+            "memory_available_bytes": self._try(
+                "memory_available_bytes", lambda: psutil.virtual_memory().available
+            ),
         }
         if self._clock_files:
             row["cpu_clock_mhz"] = self._try("cpu_clock_mhz", self._cpu_clock_mhz)
@@ -135,10 +145,14 @@ class Sensors:
         if self._with_gpus:
             if self._nvml is None:
                 self.reasons.setdefault(
-                    "gpus", "NVML does not respond: the driver or the package nvidia-ml-py is missing"
+                    "gpus",
+                    "NVML does not respond: the driver or the package nvidia-ml-py is missing",
                 )
             for name, read in GPU_SENSORS.items():
-                row[name] = [self._try(name, read, self._nvml, handle, self._root) for handle in self._handles]
+                row[name] = [
+                    self._try(name, read, self._nvml, handle, self._root)
+                    for handle in self._handles
+                ]
         return row
 
     def _cpu_clock_mhz(self) -> float | None:
@@ -175,7 +189,9 @@ GPU_SENSORS: Mapping[str, Callable[[Any, Any, int], Json]] = {
     "gpu_percent": lambda nvml, device, root: nvml.nvmlDeviceGetUtilizationRates(device).gpu,
     "gpu_memory_bytes": lambda nvml, device, root: int(nvml.nvmlDeviceGetMemoryInfo(device).used),
     "gpu_power_watts": lambda nvml, device, root: nvml.nvmlDeviceGetPowerUsage(device) / 1000,
-    "gpu_clock_mhz": lambda nvml, device, root: nvml.nvmlDeviceGetClockInfo(device, nvml.NVML_CLOCK_SM),
+    "gpu_clock_mhz": lambda nvml, device, root: nvml.nvmlDeviceGetClockInfo(
+        device, nvml.NVML_CLOCK_SM
+    ),
     "gpu_temperature_celsius": lambda nvml, device, root: nvml.nvmlDeviceGetTemperature(
         device, nvml.NVML_TEMPERATURE_GPU
     ),
@@ -251,7 +267,9 @@ class TelemetryRecorder:
         try:
             with devices.nvml() if self._with_gpus else contextlib.nullcontext() as nvml:
                 self._sample(Sensors(nvml, self._with_gpus, self._root))
-        except Exception as error:  # if the disk is full or the driver fails, the run continues without telemetry
+        except (
+            Exception
+        ) as error:  # if the disk is full or the driver fails, the run continues without telemetry
             self._reasons = {**self._reasons, "telemetry": f"{type(error).__name__}: {error}"}
 
     def _sample(self, sensors: Sensors) -> None:
@@ -264,7 +282,9 @@ class TelemetryRecorder:
                 # After a late sample, samples are left out rather than shifted. The next sample is at least half an interval
                 # away, because CPU shares of a shorter time are meaningless.
                 tick = int((time.monotonic() - begin) / self.interval_seconds + 0.5) + 1
-                if self._ended.wait(max(0.0, begin + tick * self.interval_seconds - time.monotonic())):
+                if self._ended.wait(
+                    max(0.0, begin + tick * self.interval_seconds - time.monotonic())
+                ):
                     return
                 seconds = time.monotonic() - begin
                 row = {"time_ms": round(begin_ms + seconds * 1e3), "seconds": round(seconds, 3)}
@@ -294,7 +314,9 @@ def cut(path: Path, log: Path, header: Mapping[str, Json] | None = None) -> None
     window = f"{'start' if start_ms is None else 'run_start'} to {'end' if stop_ms is None else 'run_stop'}"
     lines = [json.dumps({**header, "window": window}, ensure_ascii=False)]
     for row in rows(path):
-        if (start_ms is None or row["time_ms"] >= start_ms) and (stop_ms is None or row["time_ms"] <= stop_ms):
+        if (start_ms is None or row["time_ms"] >= start_ms) and (
+            stop_ms is None or row["time_ms"] <= stop_ms
+        ):
             if start_ms is not None:
                 row["seconds"] = round((row["time_ms"] - start_ms) / 1e3, 3)
             lines.append(json.dumps(row))
@@ -327,7 +349,9 @@ def main() -> int:
     """Write the topology of this machine, and sample it until a signal ends this process. The agent sends both files."""
     folder, device = Path(sys.argv[1]), sys.argv[2]
     topology.write(folder)
-    TelemetryRecorder(folder / "telemetry.jsonl", folder / "none", device == "cuda", root=os.getppid()).start()
+    TelemetryRecorder(
+        folder / "telemetry.jsonl", folder / "none", device == "cuda", root=os.getppid()
+    ).start()
     while True:
         signal.pause()
 

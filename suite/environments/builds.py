@@ -24,7 +24,9 @@ class Build:
         Args:
             driver_cuda: Newest CUDA version that the driver supports, such as `13.0`. None if unknown.
         """
-        return driver_cuda is not None and int(driver_cuda.partition(".")[0]) < int(self.cuda.partition(".")[0])
+        return driver_cuda is not None and int(driver_cuda.partition(".")[0]) < int(
+            self.cuda.partition(".")[0]
+        )
 
     def why_not(self, capabilities: Sequence[str], driver_cuda: str | None) -> str:
         """Return why this build cannot run on a machine, or an empty string if it can.
@@ -34,8 +36,12 @@ class Build:
             driver_cuda: Newest CUDA version that the driver supports. None if unknown.
         """
         if self.needs_newer_driver(driver_cuda):
-            return f"is built for CUDA {self.cuda}, but the driver supports CUDA up to {driver_cuda}"
-        missing = [capability for capability in capabilities if not carries(self.architectures, capability)]
+            return (
+                f"is built for CUDA {self.cuda}, but the driver supports CUDA up to {driver_cuda}"
+            )
+        missing = [
+            capability for capability in capabilities if not carries(self.architectures, capability)
+        ]
         if missing:
             return f"has no code for compute capability {', '.join(missing)} (it has {' '.join(self.architectures)})"
         return ""

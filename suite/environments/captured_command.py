@@ -41,17 +41,26 @@ def captured(
         also: Environment variables to set for the command.
     """
     inherited = inherited_variables(os.environ)
-    env = {name: value for name, value in inherited.items() if name not in without} | dict(also or {})
+    env = {name: value for name, value in inherited.items() if name not in without} | dict(
+        also or {}
+    )
     try:
         completed = subprocess.run(
-            command, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
+            command,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=seconds,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return CommandResult(None, "", f"no answer within {seconds:g} s")
     except OSError as error:
         return CommandResult(None, "", f"{command[0]}: {error.strerror}")
     streams = (completed.stdout, completed.stderr)
-    return CommandResult(completed.returncode, *(stream.decode(errors="replace").strip() for stream in streams))
+    return CommandResult(
+        completed.returncode, *(stream.decode(errors="replace").strip() for stream in streams)
+    )
 
 
 def last_line(text: str) -> str:
@@ -59,5 +68,9 @@ def last_line(text: str) -> str:
 
     Blank lines are skipped, and so are the lines at the end of docker's error messages that refer to its help.
     """
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("See '", "Run '"))]
+    lines = [
+        line.strip()
+        for line in text.splitlines()
+        if line.strip() and not line.startswith(("See '", "Run '"))
+    ]
     return lines[-1] if lines else ""

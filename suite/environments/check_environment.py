@@ -38,7 +38,10 @@ def check_environment(name: str, project: Path = PROJECT) -> list[CheckResult]:
         reason = f" ({status.reason})" if status.reason else ""
         return [CheckResult(False, f"{status.state}{reason}. Run: {create}")]
     results = [
-        CheckResult(True, f"created from the current lock, Python {status.python_version}, {status.lock.mark}")
+        CheckResult(
+            True,
+            f"created from the current lock, Python {status.python_version}, {status.lock.mark}",
+        )
         if status.state == "ready"
         else CheckResult(False, f"{status.state} ({status.reason}). To update it, run: {create}")
     ]
@@ -52,7 +55,10 @@ def check_environment(name: str, project: Path = PROJECT) -> list[CheckResult]:
 def installed(folder: Path) -> dict[str, metadata.Distribution]:
     """Return the distributions in an environment's site-packages by canonical name, without starting its Python."""
     site_packages = [str(path) for path in folder.glob("lib/python3.*/site-packages")]
-    return {str(canonicalize_name(item.metadata["Name"])): item for item in metadata.distributions(path=site_packages)}
+    return {
+        str(canonicalize_name(item.metadata["Name"])): item
+        for item in metadata.distributions(path=site_packages)
+    }
 
 
 def damage(status: venvs.EnvironmentStatus) -> str:
@@ -68,7 +74,9 @@ def damage(status: venvs.EnvironmentStatus) -> str:
         return mismatches[0]
     for name, distribution in distributions.items():
         missing = [
-            file for file in distribution.files or () if file.suffix != ".pyc" and not Path(str(file.locate())).exists()
+            file
+            for file in distribution.files or ()
+            if file.suffix != ".pyc" and not Path(str(file.locate())).exists()
         ]
         if missing:
             return f"{len(missing)} file(s) of {name} are missing, such as {missing[0]}"
@@ -80,15 +88,23 @@ def _version_mismatches(
 ) -> list[str]:
     """Return a text for each package that is missing, or whose version is not the version in the lock."""
     pins = status.lock.pins(venvs.parsed_version(status.python_version)) if status.lock else {}
-    versions = {name: distributions[name].version if name in distributions else "missing" for name in pins}
-    return [f"{name} {version} instead of {pins[name]}" for name, version in versions.items() if version != pins[name]]
+    versions = {
+        name: distributions[name].version if name in distributions else "missing" for name in pins
+    }
+    return [
+        f"{name} {version} instead of {pins[name]}"
+        for name, version in versions.items()
+        if version != pins[name]
+    ]
 
 
 def _check_versions(status: venvs.EnvironmentStatus, lock: Lock) -> CheckResult:
     """Compare the installed versions with the lock."""
     if mismatches := _version_mismatches(status, installed(status.folder)):
         repair = f"suite env create {lock.name} --recreate"
-        return CheckResult(False, f"versions: {', '.join(mismatches)}. To repair them, run: {repair}")
+        return CheckResult(
+            False, f"versions: {', '.join(mismatches)}. To repair them, run: {repair}"
+        )
     count = len(lock.pins(venvs.parsed_version(status.python_version)))
     return CheckResult(True, f"versions: all {count} as in {lock.path.name}")
 
@@ -98,14 +114,20 @@ def _check_import(environment: Environment, module: str) -> CheckResult:
     started = time.monotonic()
     code = f"import {module}; print(getattr({module}, '__version__', ''))"
     outcome = captured(environment.command("-c", code), IMPORT_SECONDS)
-    text = f"{last_line(outcome.out)} in {time.monotonic() - started:.1f} s" if outcome.code == 0 else outcome.why
+    text = (
+        f"{last_line(outcome.out)} in {time.monotonic() - started:.1f} s"
+        if outcome.code == 0
+        else outcome.why
+    )
     return CheckResult(outcome.code == 0, f"import {module}: {text}")
 
 
 def _check_entry_points(folder: Path, project: Path) -> CheckResult:
     """Check that the workloads and trainers that the package declares are visible in the environment."""
     declared = own_package.entry_points(project)
-    points = (point for distribution in installed(folder).values() for point in distribution.entry_points)
+    points = (
+        point for distribution in installed(folder).values() for point in distribution.entry_points
+    )
     missing = sorted(declared - {f"{point.group} {point.name}" for point in points})
     if missing:
         return CheckResult(False, f"entry points: not visible: {', '.join(missing)}")

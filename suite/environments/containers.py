@@ -34,7 +34,13 @@ ANSWER_SECONDS = 8.0
 RUN_LABEL, OWNER_LABEL = "suite.run", "suite.owner"
 PASSED_VARIABLES = ("CUDA_", "NVIDIA_")
 """Prefixes of the environment variables that are passed into a container: they tune devices, collectives, and threads."""
-OWN_VARIABLES = {"HOME": "/tmp", "USER": "suite", "LOGNAME": "suite", "PYTHONNOUSERSITE": "1", "PYTHONSAFEPATH": "1"}
+OWN_VARIABLES = {
+    "HOME": "/tmp",
+    "USER": "suite",
+    "LOGNAME": "suite",
+    "PYTHONNOUSERSITE": "1",
+    "PYTHONSAFEPATH": "1",
+}
 """Environment variables that replace the name and the home folder of the user, which may not exist in the container. Libraries
 read both."""
 
@@ -51,7 +57,12 @@ class Mount:
     def read(cls, text: str) -> Mount:
         """Parse `HOST`, `HOST:INSIDE`, or `HOST:INSIDE:rw`. Raises ValueError if the text has a different form."""
         source, target, mode, *rest = [*text.split(":"), "", ""]
-        if not source.startswith("/") or target[:1] not in ("", "/") or mode not in ("", "ro", "rw") or any(rest):
+        if (
+            not source.startswith("/")
+            or target[:1] not in ("", "/")
+            or mode not in ("", "ro", "rw")
+            or any(rest)
+        ):
             raise ValueError(
                 f"environment.mounts={text}: expected absolute paths in the form HOST, HOST:INSIDE, or HOST:INSIDE:rw"
             )
@@ -89,7 +100,11 @@ class Container:
         """
         all_mounts = [*mounts, *map(Mount.read, self.mounts)]
         env = {**OWN_VARIABLES, **passed_variables(), **self.env}
-        return [*_BUILDERS[self.program](self, all_mounts), "env", *(f"{name}={value}" for name, value in env.items())]
+        return [
+            *_BUILDERS[self.program](self, all_mounts),
+            "env",
+            *(f"{name}={value}" for name, value in env.items()),
+        ]
 
     def ending(self, processes: Sequence[str]) -> list[str]:
         """Return the command line that ends the containers of these processes of the run.
@@ -99,13 +114,22 @@ class Container:
         """
         if self.program not in WITH_DAEMON:
             return []
-        return [self.program, "rm", "--force", *(container_name(self.run, name) for name in processes)]
+        return [
+            self.program,
+            "rm",
+            "--force",
+            *(container_name(self.run, name) for name in processes),
+        ]
 
 
 def passed_variables() -> dict[str, str]:
     """Return the environment variables of this process that are passed to workers in a container."""
     prefixes = (*PASSED_VARIABLES, *tuning_variables())
-    return {name: value for name, value in inherited_variables(os.environ).items() if name.startswith(prefixes)}
+    return {
+        name: value
+        for name, value in inherited_variables(os.environ).items()
+        if name.startswith(prefixes)
+    }
 
 
 def container_name(run: str, process: str) -> str:
@@ -129,14 +153,18 @@ def from_config(config: EnvironmentConfig, gpus: bool, log: Callable[[str], obje
     """
     program, image = config.name, config.image or ""
     if not image:
-        example = {"apptainer": "/path/of/image.sif", "enroot": "/path/of/image.sqsh"}.get(program, "NAME:TAG")
+        example = {"apptainer": "/path/of/image.sif", "enroot": "/path/of/image.sqsh"}.get(
+            program, "NAME:TAG"
+        )
         raise ValueError(f"environment={program} needs an image. Set environment.image={example}")
     mounts, options = (tuple(map(str, values)) for values in (config.mounts, config.options))
     for mount in map(Mount.read, mounts):
         if not Path(mount.source).exists():
             raise ValueError(f"environment.mounts: {mount.source} does not exist on this machine")
     if shutil.which(program) is None:
-        raise ValueError(f"environment={program}: {program} is not installed on this machine (not found in PATH)")
+        raise ValueError(
+            f"environment={program}: {program} is not installed on this machine (not found in PATH)"
+        )
     if program in WITH_DAEMON:
         image_id = _image_id(program, image)
         end_leftovers(program, log)
@@ -148,12 +176,20 @@ def from_config(config: EnvironmentConfig, gpus: bool, log: Callable[[str], obje
 def _image_id(program: str, image: str) -> str:
     """Return the digest of an image. Raises ValueError if the daemon does not respond, or does not have the image."""
     result = _query(
-        program, "version", "--format={{.Client.Version}}" if program == "podman" else "--format={{.Server.Version}}"
+        program,
+        "version",
+        "--format={{.Client.Version}}" if program == "podman" else "--format={{.Server.Version}}",
     )
     if result.code != 0:
-        problem = "its daemon does not respond" if program == "docker" else "it does not work on this machine"
+        problem = (
+            "its daemon does not respond"
+            if program == "docker"
+            else "it does not work on this machine"
+        )
         reason = last_line(result.errors) or "no reason was printed"
-        raise ValueError(f"environment={program}: {problem}: {reason}. `{program} version` must work first")
+        raise ValueError(
+            f"environment={program}: {problem}: {reason}. `{program} version` must work first"
+        )
     result = _query(program, "image", "inspect", "--format={{.Id}}", image)
     if result.code != 0:
         raise ValueError(
@@ -174,13 +210,19 @@ def _image_file(program: str, image: str) -> str:
             if program == "apptainer"
             else f"enroot import --output image.sqsh {image}"
         )
-        raise ValueError(f"environment.image={image}: a run does not download images. Run: {command}")
+        raise ValueError(
+            f"environment.image={image}: a run does not download images. Run: {command}"
+        )
     path = expand_user(image).absolute()
     if path.exists():
         return str(path)
     if program == "enroot" and image in _query(program, "list").out.split():
         return image
-    unlisted = ", and `enroot list` does not list a container with this name" if program == "enroot" else ""
+    unlisted = (
+        ", and `enroot list` does not list a container with this name"
+        if program == "enroot"
+        else ""
+    )
     raise ValueError(f"environment.image={image}: no such file{unlisted}")
 
 
@@ -188,7 +230,9 @@ def _query(*argv: str) -> CommandResult:
     """Run a command of a container program. Raises ValueError if it does not respond in time or cannot be started."""
     outcome = captured(argv, ANSWER_SECONDS)
     if outcome.code is None:
-        raise ValueError(f"environment={argv[0]}: {outcome.errors}. `{' '.join(argv[:2])}` must work first")
+        raise ValueError(
+            f"environment={argv[0]}: {outcome.errors}. `{' '.join(argv[:2])}` must work first"
+        )
     return outcome
 
 
@@ -200,7 +244,9 @@ def end_leftovers(program: str, log: Callable[[str], object]) -> None:
         log: Receives a line for each container that is ended.
     """
     columns = f'--format={{{{.ID}}}}\t{{{{.Label "{OWNER_LABEL}"}}}}\t{{{{.Label "{RUN_LABEL}"}}}}'
-    for line in _query(program, "ps", "--all", f"--filter=label={OWNER_LABEL}", columns).out.splitlines():
+    for line in _query(
+        program, "ps", "--all", f"--filter=label={OWNER_LABEL}", columns
+    ).out.splitlines():
         container_id, owner, run = line.split("\t")
         if _is_gone(owner):
             log(f"ended a container that a killed command left behind{f': {run}' if run else ''}")
@@ -225,7 +271,15 @@ def _is_gone(owner: str) -> bool:
 
 def _with_daemon(container: Container, mounts: Sequence[Mount]) -> list[str]:
     """Return the options that docker and podman have in common, without the image."""
-    argv = [container.program, "run", "--rm", "--pull=never", "--network=host", "--ipc=host", "--pid=host"]
+    argv = [
+        container.program,
+        "run",
+        "--rm",
+        "--pull=never",
+        "--network=host",
+        "--ipc=host",
+        "--pid=host",
+    ]
     argv += [f"--user={os.getuid()}:{os.getgid()}", f"--label={OWNER_LABEL}={_owner()}"]
     argv += [f"--mount={_csv(_fields(mount, 'target', 'readonly'))}" for mount in mounts]
     if container.run:
@@ -284,7 +338,12 @@ _BUILDERS: dict[str, Callable[[Container, Sequence[Mount]], list[str]]] = {
 
 def _fields(mount: Mount, target: str, read_only: str) -> list[str]:
     """Return the fields of `--mount`. The programs use different names for the target and for read-only."""
-    return ["type=bind", f"source={mount.source}", f"{target}={mount.target}", *([] if mount.writable else [read_only])]
+    return [
+        "type=bind",
+        f"source={mount.source}",
+        f"{target}={mount.target}",
+        *([] if mount.writable else [read_only]),
+    ]
 
 
 def _csv(fields: Sequence[str]) -> str:

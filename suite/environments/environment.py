@@ -77,7 +77,9 @@ class Environment:
             # The path is set inside the environment, because environment variables of the host do not reach a container.
             path = ":".join(map(self.map_path, folders))
             python = ["sh", "-c", PYTHONPATH_WRAPPER, path, *python]
-        container_argv = self.container.run_argv(self._mounts(self.container)) if self.container else []
+        container_argv = (
+            self.container.run_argv(self._mounts(self.container)) if self.container else []
+        )
         return [*container_argv, *self.argv_prefix, *python]
 
     def of_process(self, folder: Path, name: str, env: Mapping[str, str]) -> "Environment":
@@ -90,7 +92,9 @@ class Environment:
         """
         if self.container is None:
             return self
-        return replace(self, container=replace(self.container, run=str(folder), process=name, env=env))
+        return replace(
+            self, container=replace(self.container, run=str(folder), process=name, env=env)
+        )
 
     def ending(self, folder: Path, names: Sequence[str]) -> list[str]:
         """Return the command line that ends the containers of a run. It is empty if no container outlives its client.
@@ -99,7 +103,11 @@ class Environment:
             folder: Folder of the run.
             names: Names of the processes.
         """
-        return replace(self.container, run=str(folder)).ending(names) if self.container and names else []
+        return (
+            replace(self.container, run=str(folder)).ending(names)
+            if self.container and names
+            else []
+        )
 
     def map_path(self, path: str | os.PathLike[str]) -> str:
         """Return a path inside the environment: the longest mapped folder that contains the path is replaced."""
@@ -115,7 +123,9 @@ class Environment:
         ]
         mounts = [containers.Mount(path, self.map_path(path)) for path in read_only]
         if container.run:
-            mounts.append(containers.Mount(container.run, self.map_path(container.run), writable=True))
+            mounts.append(
+                containers.Mount(container.run, self.map_path(container.run), writable=True)
+            )
         return mounts
 
 
@@ -167,7 +177,9 @@ def resolve(
     if name == "current":
         return Environment(name, prefix, sys.executable, path_map)
     venv_python = _venv_python(name, tell)
-    return Environment(name, (*prefix, *libraries_of(name, venv_python)), str(venv_python), path_map)
+    return Environment(
+        name, (*prefix, *libraries_of(name, venv_python)), str(venv_python), path_map
+    )
 
 
 def libraries_of(name: str, python: Path) -> tuple[str, ...]:
@@ -182,7 +194,9 @@ def libraries_of(name: str, python: Path) -> tuple[str, ...]:
     lock = locks.framework_locks().get(name)
     if lock is None or not lock.libraries:
         return ()
-    library_folders = sorted(python.parent.parent.glob(f"lib/python3*/site-packages/{lock.libraries}"))
+    library_folders = sorted(
+        python.parent.parent.glob(f"lib/python3*/site-packages/{lock.libraries}")
+    )
     folders = [*map(str, library_folders), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     return ("env", f"LD_LIBRARY_PATH={':'.join(folders)}") if library_folders else ()
 
@@ -220,12 +234,20 @@ def description_from(text: str, environment: Environment) -> Description:
 
 def _other_folders(python_path: str, environment: Environment) -> str:
     """Return the folders of a PYTHONPATH inside an environment that belong neither to the suite nor to a plugin."""
-    excluded = [Path(environment.map_path(folder)) for folder in (str(PROJECT), *environment.python_path)]
+    excluded = [
+        Path(environment.map_path(folder)) for folder in (str(PROJECT), *environment.python_path)
+    ]
     folders = [folder for folder in python_path.split(":") if folder]
-    return ":".join(folder for folder in folders if not any(Path(folder).is_relative_to(path) for path in excluded))
+    return ":".join(
+        folder
+        for folder in folders
+        if not any(Path(folder).is_relative_to(path) for path in excluded)
+    )
 
 
-def describe(environment: Environment, packages: Sequence[str], timeout_seconds: float = 60.0) -> Description:
+def describe(
+    environment: Environment, packages: Sequence[str], timeout_seconds: float = 60.0
+) -> Description:
     """Return the installed versions and the environment variables in an environment.
 
     Args:
@@ -247,7 +269,9 @@ def describe(environment: Environment, packages: Sequence[str], timeout_seconds:
         raise ValueError(f"environment {environment.name}: {environment.python} {error}") from None
 
 
-def installed_versions(environment: Environment, packages: Sequence[str]) -> Mapping[str, str | None]:
+def installed_versions(
+    environment: Environment, packages: Sequence[str]
+) -> Mapping[str, str | None]:
     """Return the installed version (None if not installed) by distribution name. Raises ValueError like `describe`."""
     return describe(environment, packages).versions
 
@@ -288,5 +312,7 @@ def _venv_python(name: str, warn: Callable[[str], object]) -> Path:
             f"environment {name} is unfinished or damaged ({status.reason}). To recreate it, run: {create}"
         )
     if status.state == "outdated":
-        warn(f"environment {name} is outdated ({status.reason}). To update it, run: {localize_commands(create)}")
+        warn(
+            f"environment {name} is outdated ({status.reason}). To update it, run: {localize_commands(create)}"
+        )
     return status.python

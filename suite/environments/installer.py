@@ -39,9 +39,13 @@ def install(python: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
     settings = _settings()
     no_index = settings.get("no-index", "").lower() in ("1", "true", "yes", "on")
     variable_names = VARIABLES if no_index else {**VARIABLES, **INDEXES}
-    env = {"UV_INDEX_STRATEGY": "unsafe-best-match"}  # the best version in all indexes, which is what pip chooses
+    env = {
+        "UV_INDEX_STRATEGY": "unsafe-best-match"
+    }  # the best version in all indexes, which is what pip chooses
     for name in variable_names.keys() & settings.keys():
-        env[variable_names[name]] = ("," if name == "find-links" else " ").join(settings[name].split())
+        env[variable_names[name]] = ("," if name == "find-links" else " ").join(
+            settings[name].split()
+        )
     options = ["--quiet", "--no-deps", *(["--no-index"] if no_index else [])]
     command = [uv.find_uv_bin(), "pip", "install", "--python", python, *options, *arguments]
     return command, {name: value for name, value in env.items() if name not in os.environ}

@@ -79,7 +79,9 @@ def folder(project: Path = PROJECT) -> Path:
 
 def framework_locks(project: Path = PROJECT) -> dict[str, Lock]:
     """Return the lock of every framework environment that can be created, by name, sorted."""
-    locks = (read(path) for path in sorted(folder(project).glob("*.txt"), key=lambda path: path.stem))
+    locks = (
+        read(path) for path in sorted(folder(project).glob("*.txt"), key=lambda path: path.stem)
+    )
     return {lock.name: lock for lock in locks if lock.framework}
 
 
@@ -95,17 +97,25 @@ def read(path: Path) -> Lock:
 @functools.lru_cache(maxsize=64)  # a sweep reads the lock for each of its jobs
 def _parsed(path: Path, text: str) -> Lock:
     head = dict(
-        re.findall(r"^# (tried|not tried|python|framework|imports|cuda|libraries): (.+?)\s*$", text, re.MULTILINE)
+        re.findall(
+            r"^# (tried|not tried|python|framework|imports|cuda|libraries): (.+?)\s*$",
+            text,
+            re.MULTILINE,
+        )
     )
     versions = re.fullmatch(r"(\d+)\.(\d+)-(\d+)\.(\d+)", head.get("python", ""))
     if versions is None:
-        raise ValueError(f"{path} does not specify its Python versions. Add a line such as '# python: 3.10-3.13'")
+        raise ValueError(
+            f"{path} does not specify its Python versions. Add a line such as '# python: 3.10-3.13'"
+        )
     first_major, first_minor, last_major, last_minor = map(int, versions.groups())
     cuda, *architectures = head.get("cuda", "").split(" ")
     return Lock(
         name=path.stem,
         path=path,
-        mark=f"not tried: {head['not tried']}" if "not tried" in head else f"tried: {head.get('tried', '')}",
+        mark=f"not tried: {head['not tried']}"
+        if "not tried" in head
+        else f"tried: {head.get('tried', '')}",
         python_first=(first_major, first_minor),
         python_last=(last_major, last_minor),
         framework=head.get("framework", ""),
@@ -128,7 +138,11 @@ def _requirements(path: Path, text: str) -> list[Requirement]:
         except InvalidRequirement as error:
             raise ValueError(f"{path}:{number}: expected a pinned package, got: {line}") from error
         specifiers = list(requirement.specifier)
-        exact = len(specifiers) == 1 and specifiers[0].operator == "==" and not specifiers[0].version.endswith("*")
+        exact = (
+            len(specifiers) == 1
+            and specifiers[0].operator == "=="
+            and not specifiers[0].version.endswith("*")
+        )
         if not exact or requirement.url or requirement.extras:
             raise ValueError(f"{path}:{number}: expected name==version, got: {line}")
         requirements.append(requirement)
@@ -147,8 +161,14 @@ def suiting(names: Sequence[str], capabilities: Sequence[str], driver_cuda: str 
         Name of the environment. If no build fits, the first name: `Build.why_not` then has the reason for the user.
     """
     framework_environments = framework_locks()
-    builds = {name: framework_environments[name].build for name in names if name in framework_environments}
-    fits = [name for name, build in builds.items() if build and not build.why_not(capabilities, driver_cuda)]
+    builds = {
+        name: framework_environments[name].build for name in names if name in framework_environments
+    }
+    fits = [
+        name
+        for name, build in builds.items()
+        if build and not build.why_not(capabilities, driver_cuda)
+    ]
     return next(iter(fits), names[0])
 
 

@@ -51,9 +51,18 @@ def entry_points(project: Path) -> set[str]:
     if is_checkout(project):
         declared = configparser.ConfigParser(delimiters=("=",))
         declared.read(project / "setup.cfg", encoding="utf-8")
-        groups = declared["options.entry_points"] if declared.has_section("options.entry_points") else {}
-        lines = ((group, line) for group, text in groups.items() for line in text.splitlines() if "=" in line)
+        groups = (
+            declared["options.entry_points"] if declared.has_section("options.entry_points") else {}
+        )
+        lines = (
+            (group, line)
+            for group, text in groups.items()
+            for line in text.splitlines()
+            if "=" in line
+        )
         points = [(group, line.partition("=")[0].strip()) for group, line in lines]
     else:
-        points = [(point.group, point.name) for point in metadata.distribution(DISTRIBUTION).entry_points]
+        points = [
+            (point.group, point.name) for point in metadata.distribution(DISTRIBUTION).entry_points
+        ]
     return {f"{group} {name}" for group, name in points if group.startswith("suite.")}

@@ -40,11 +40,17 @@ def plugin_source(text: str) -> Path:
             f"Set plugins to the path of the plugin's folder: plugins=[/path/of/plugin]"
         )
     if path.is_file() and path.suffix != ".whl":
-        raise ValueError(f"plugins={text}: expected a folder or a wheel (.whl), but {path} is a different kind of file")
+        raise ValueError(
+            f"plugins={text}: expected a folder or a wheel (.whl), but {path} is a different kind of file"
+        )
     if path.is_dir() and not any((path / name).is_file() for name in PACKAGE_FILES):
-        raise ValueError(f"plugins={text}: {path} is not a package: it needs a pyproject.toml with a [project] table")
+        raise ValueError(
+            f"plugins={text}: {path} is not a package: it needs a pyproject.toml with a [project] table"
+        )
     if path.resolve() == PROJECT:
-        raise ValueError(f"plugins={text}: {path} is the suite itself. Set plugins to the path of a plugin")
+        raise ValueError(
+            f"plugins={text}: {path} is the suite itself. Set plugins to the path of a plugin"
+        )
     return path
 
 
@@ -131,14 +137,28 @@ def _pip_install(source: Path, scratch: Path, text: str) -> None:
             destination.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, destination)
         source = copy
-    command = [sys.executable, *PIP, "--no-index", "--no-build-isolation", "--target", str(target), str(source)]
+    command = [
+        sys.executable,
+        *PIP,
+        "--no-index",
+        "--no-build-isolation",
+        "--target",
+        str(target),
+        str(source),
+    ]
     outcome = captured(command, INSTALL_SECONDS, without=("PYTHONHOME",))
     if outcome.code != 0:
-        raise ValueError(f"plugins={text}: pip cannot install it: {_error_line(outcome.errors)}. {REPAIR_HINT}")
+        raise ValueError(
+            f"plugins={text}: pip cannot install it: {_error_line(outcome.errors)}. {REPAIR_HINT}"
+        )
     hidden = [name for name in ("suite", "workloads", "run_suite.py") if (target / name).exists()]
     if hidden:
-        raise ValueError(f"plugins={text}: it would hide {hidden[0]} of the suite. Rename the package of the plugin")
-    if any("Root-Is-Purelib: false" in path.read_text() for path in target.glob("*.dist-info/WHEEL")):
+        raise ValueError(
+            f"plugins={text}: it would hide {hidden[0]} of the suite. Rename the package of the plugin"
+        )
+    if any(
+        "Root-Is-Purelib: false" in path.read_text() for path in target.glob("*.dist-info/WHEEL")
+    ):
         raise ValueError(
             f"plugins={text}: it has compiled parts, which fit only a single Python version. Install it yourself into the "
             f"environments of the controller and of the framework, and set plugins=[NAME]"

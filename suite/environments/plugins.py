@@ -88,7 +88,9 @@ def activate(arguments: Sequence[str], installs: bool = True) -> tuple[Plugin, .
         plugin = _activate_plugin(text, installs)
         first = plugins.setdefault(canonicalize_name(plugin.name), plugin)
         if first.folder != plugin.folder:
-            raise ValueError(f"plugins: {first.argument} and {text} are both named {plugin.name}. Remove one of them")
+            raise ValueError(
+                f"plugins: {first.argument} and {text} are both named {plugin.name}. Remove one of them"
+            )
     if plugins:
         registry.refresh()
         for group in _LOADERS:
@@ -109,7 +111,9 @@ def with_plugins(environment: Environment, plugins: Sequence[Plugin]) -> Environ
         ValueError: A plugin from the controller's environment has a different version in this environment, or is missing.
     """
     installed = [plugin for plugin in plugins if plugin.folder is None]
-    versions = installed_versions(environment, [plugin.name for plugin in installed]) if installed else {}
+    versions = (
+        installed_versions(environment, [plugin.name for plugin in installed]) if installed else {}
+    )
     for plugin in installed:
         if versions[plugin.name] != plugin.version:
             raise ValueError(
@@ -117,10 +121,14 @@ def with_plugins(environment: Environment, plugins: Sequence[Plugin]) -> Environ
                 f"but the controller has {plugin.version}. Set plugins to the path of its folder or wheel, which works in all "
                 f"environments"
             )
-    return replace(environment, python_path=tuple(str(plugin.folder) for plugin in plugins if plugin.folder))
+    return replace(
+        environment, python_path=tuple(str(plugin.folder) for plugin in plugins if plugin.folder)
+    )
 
 
-def check_trainer(environment: Environment, workload: str, framework: str, plugins: Sequence[Plugin]) -> None:
+def check_trainer(
+    environment: Environment, workload: str, framework: str, plugins: Sequence[Plugin]
+) -> None:
     """Import the trainer of a plugin in the environment in which it will run. Built-in trainers are not checked.
 
     Args:
@@ -157,7 +165,9 @@ def _activate_plugin(text: str, installs: bool) -> Plugin:
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))
         dist = next(iter(distributions(path=[str(folder)])))
-    entry_points = tuple((point.group, point.name) for point in dist.entry_points if point.group in _LOADERS)
+    entry_points = tuple(
+        (point.group, point.name) for point in dist.entry_points if point.group in _LOADERS
+    )
     if not entry_points:
         raise ValueError(
             f"plugins={text}: {dist.metadata['Name']} is not a plugin of the suite: it has no entry point in "
@@ -207,11 +217,16 @@ def _check_loadable(plugin: Plugin) -> None:
         if group == registry.TRAINERS:
             continue
         is_class = isinstance(loaded, type) and group in (registry.WORKLOADS, registry.DATASETS)
-        if not issubclass(loaded if is_class else type(loaded), expected_type) or getattr(loaded, "name", "") != name:
+        if (
+            not issubclass(loaded if is_class else type(loaded), expected_type)
+            or getattr(loaded, "name", "") != name
+        ):
             raise ValueError(
                 f"{subject} is {loaded!r}: expected the type {expected_type.__name__} and the name '{name}'. "
                 f"See docs/adding_a_workload.md"
             )
         if missing := sorted(getattr(loaded, "__abstractmethods__", ())):
             methods = " and ".join(f"{method}()" for method in missing)
-            raise ValueError(f"{subject} is incomplete. Define {methods} in {loaded.__name__}. See docs/api.md")
+            raise ValueError(
+                f"{subject} is incomplete. Define {methods} in {loaded.__name__}. See docs/api.md"
+            )

@@ -103,11 +103,17 @@ def status(name: str, project: Path = PROJECT) -> EnvironmentStatus:
         reason, is_of_another_checkout = "created by a different checkout", True
     else:
         reason = "its lock or setup.cfg has changed"
-    return EnvironmentStatus(name, folder, lock, "outdated", reason, version, is_of_another_checkout)
+    return EnvironmentStatus(
+        name, folder, lock, "outdated", reason, version, is_of_another_checkout
+    )
 
 
 def create(
-    name: str, recreate: bool = False, python: str | None = None, print_line: PrintLine = print, project: Path = PROJECT
+    name: str,
+    recreate: bool = False,
+    python: str | None = None,
+    print_line: PrintLine = print,
+    project: Path = PROJECT,
 ) -> None:
     """Create an environment from its lock, or update it. A ready environment is not changed.
 
@@ -123,7 +129,9 @@ def create(
         CommandFailed: venv or uv failed.
     """
     if name not in locks.framework_locks(project):
-        raise ValueError(f"environment {name} has no lock; allowed: {', '.join(locks.framework_locks(project))}")
+        raise ValueError(
+            f"environment {name} has no lock; allowed: {', '.join(locks.framework_locks(project))}"
+        )
     env_root().mkdir(parents=True, exist_ok=True)
     with _exclusive_lock(name, print_line):
         current = status(name, project)
@@ -143,7 +151,9 @@ def create(
         print_line(f"{name}: ready after {time.monotonic() - started:.0f} s in {current.folder}")
 
 
-def _make(current: EnvironmentStatus, keep: bool, python: str | None, log: PrintLine, project: Path) -> None:
+def _make(
+    current: EnvironmentStatus, keep: bool, python: str | None, log: PrintLine, project: Path
+) -> None:
     """Install all packages of the lock, and write the marker.
 
     Args:
@@ -171,7 +181,9 @@ def _make(current: EnvironmentStatus, keep: bool, python: str | None, log: Print
     def install(*arguments: str) -> None:
         _run([*command, *arguments], env)
 
-    log(f"{name}: installing {len(lock.pins(parsed_version(version)))} packages. A framework takes a minute or more")
+    log(
+        f"{name}: installing {len(lock.pins(parsed_version(version)))} packages. A framework takes a minute or more"
+    )
     install("--requirement", str(lock.path))
     # Two concurrent builds of the same checkout would write the same metadata folder.
     with _exclusive_lock("install", lambda line: None):
@@ -221,7 +233,9 @@ def find_python(lock: Lock, requested: str | None = None) -> str:
             return candidate
         if requested:
             problem = f"{requested} is Python {version}" if version else f"{requested} does not run"
-            raise ValueError(f"environment {lock.name} needs Python {lock.python_range}, but {problem}")
+            raise ValueError(
+                f"environment {lock.name} needs Python {lock.python_range}, but {problem}"
+            )
     this_version, supported = "{}.{}".format(*sys.version_info), " or ".join(names)
     raise ValueError(
         f"environment {lock.name} needs Python {lock.python_range}, but this is {this_version} and PATH has no {supported}. "
@@ -260,7 +274,9 @@ def _delete_folder(folder: Path) -> None:
     if folder.is_symlink():
         raise ValueError(f"{folder} is a link. Remove it yourself")
     marks = (MARKER, f"{MARKER}.new", "pyvenv.cfg")
-    if not any((folder / name).is_file() for name in marks) and any(files for _, _, files in os.walk(folder)):
+    if not any((folder / name).is_file() for name in marks) and any(
+        files for _, _, files in os.walk(folder)
+    ):
         raise ValueError(
             f"{folder} is not an environment. Remove it yourself, or set SUITE_ENV_DIR to a different folder"
         )
@@ -277,7 +293,9 @@ def _run(command: list[str], env: Mapping[str, str] | None = None) -> None:
     outcome = captured(command, without=("PYTHONPATH", "PYTHONHOME"), also=env)
     if outcome.code != 0:
         lines = f"{outcome.out}\n{outcome.errors}".strip().splitlines()[-ERROR_LINES:]
-        raise CommandFailed("\n".join([f"failed with exit code {outcome.code}: {' '.join(command)}", *lines]))
+        raise CommandFailed(
+            "\n".join([f"failed with exit code {outcome.code}: {' '.join(command)}", *lines])
+        )
 
 
 @contextlib.contextmanager

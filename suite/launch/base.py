@@ -94,7 +94,9 @@ class Framework:
         """
         return devices if update == "async" else self.processes(devices, device)
 
-    def hosts_of_processes(self, hosts: Sequence[Host], device: str, update: str = "sync") -> tuple[Host, ...]:
+    def hosts_of_processes(
+        self, hosts: Sequence[Host], device: str, update: str = "sync"
+    ) -> tuple[Host, ...]:
         """Return the host of every worker process of a run, ordered by rank.
 
         Args:
@@ -102,7 +104,11 @@ class Framework:
             device: `cpu` or `cuda`.
             update: `sync` or `async`.
         """
-        return tuple(host for host in hosts for _ in range(self.process_count(len(host.replicas), device, update)))
+        return tuple(
+            host
+            for host in hosts
+            for _ in range(self.process_count(len(host.replicas), device, update))
+        )
 
 
 def ports_here(host: Host) -> list[int]:
@@ -120,7 +126,9 @@ def ports_here(host: Host) -> list[int]:
         ) from None
 
 
-def create_rendezvous(hosts: Sequence[Host], ports_of: Callable[[Host], Sequence[int]] = ports_here) -> Rendezvous:
+def create_rendezvous(
+    hosts: Sequence[Host], ports_of: Callable[[Host], Sequence[int]] = ports_here
+) -> Rendezvous:
     """Return the rendezvous of a run: its hosts, a port for each replica, and a port on the first host for a server.
 
     Args:
@@ -128,7 +136,11 @@ def create_rendezvous(hosts: Sequence[Host], ports_of: Callable[[Host], Sequence
         ports_of: Returns a free port of a host for each of its replicas, and a free port for a server.
     """
     ports_by_host = [list(ports_of(host)) for host in hosts]
-    return Rendezvous(tuple(hosts), tuple(port for ports in ports_by_host for port in ports[:-1]), ports_by_host[0][-1])
+    return Rendezvous(
+        tuple(hosts),
+        tuple(port for ports in ports_by_host for port in ports[:-1]),
+        ports_by_host[0][-1],
+    )
 
 
 def thread_variables(cores: int) -> dict[str, str]:
@@ -185,7 +197,11 @@ def omp_spin_env(run: RunSpec) -> dict[str, str]:
     that the user set takes precedence. Use this function only for frameworks whose operators run on libgomp: PyTorch and
     MXNet. TensorFlow has a different thread pool.
     """
-    if run.settings.device != "cpu" or run.settings.profile != "demo" or omp_spin_settings(os.environ):
+    if (
+        run.settings.device != "cpu"
+        or run.settings.profile != "demo"
+        or omp_spin_settings(os.environ)
+    ):
         return {}
     return {"GOMP_SPINCOUNT": str(DEMO_SPIN_COUNT)}
 
@@ -234,7 +250,11 @@ def arithmetic_variables(run: RunSpec) -> dict[str, str]:
     The variable overrides the value in the shell.
     """
     settings = run.settings
-    return {"NVIDIA_TF32_OVERRIDE": "0"} if settings.device == "cuda" and settings.precision == "fp32" else {}
+    return (
+        {"NVIDIA_TF32_OVERRIDE": "0"}
+        if settings.device == "cuda" and settings.precision == "fp32"
+        else {}
+    )
 
 
 def worker(process: int, processes: int, run_file: str, env: Mapping[str, str]) -> Command:
@@ -250,7 +270,9 @@ def worker(process: int, processes: int, run_file: str, env: Mapping[str, str]) 
     return Command(f"worker-{process}", (*WORKER, run_file), {**env, **rank_env})
 
 
-def single_process(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
+def single_process(
+    run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host
+) -> list[Command]:
     """Return the command of the only worker of a host, which holds all replicas of the host.
 
     Args:
@@ -269,7 +291,11 @@ def server_variables(run: RunSpec, rendezvous: Rendezvous) -> dict[str, str]:
 
 
 def server_commands(
-    run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host, env: Mapping[str, str] | None = None
+    run: RunSpec,
+    run_file: str,
+    rendezvous: Rendezvous,
+    host: Host,
+    env: Mapping[str, str] | None = None,
 ) -> list[Command]:
     """Return the command of the parameter server of `update=async` on the first host.
 
@@ -298,7 +324,9 @@ def command_variables(run: RunSpec, host: Host, command: Command) -> dict[str, s
 def variables_set_by_run(framework: Framework, run: RunSpec) -> frozenset[str]:
     """Return the names of all variables that the run sets for its processes."""
     hosts = hosts_of(run)
-    ports = tuple(range(1, sum(len(host.replicas) for host in hosts) + 1))  # arbitrary numbers: the values are not used
+    ports = tuple(
+        range(1, sum(len(host.replicas) for host in hosts) + 1)
+    )  # arbitrary numbers: the values are not used
     rendezvous = Rendezvous(hosts, ports, len(ports) + 1)
     return frozenset(
         name
@@ -314,7 +342,11 @@ def needs_private_network(framework: Framework, run: RunSpec) -> bool:
     This is the case for a run on a single machine whose framework listens on all interfaces, unless
     `framework.allow_open_grpc` is set.
     """
-    return framework.listens_everywhere(run.settings) and run.settings.nodes == 1 and not run.open_network
+    return (
+        framework.listens_everywhere(run.settings)
+        and run.settings.nodes == 1
+        and not run.open_network
+    )
 
 
 def worker_context_for(run: RunSpec, rank: int, world_size: int) -> WorkerContext:

@@ -95,7 +95,13 @@ def run_ending(command: Sequence[str]) -> None:
     """
     if command:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=ENDING_SECONDS, check=False)
+            subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=ENDING_SECONDS,
+                check=False,
+            )
 
 
 def exit_text(returncode: int) -> str:

@@ -94,7 +94,14 @@ def assign_devices(nodes: Sequence[AvailableHost], devices: int, on_cpu: bool) -
     if len(nodes) == 1:
         nodes = [replace(nodes[0], address=LOOPBACK, interface="")]
     return tuple(
-        Host(node.name, node.address, number * len(local), local, node.cores if on_cpu else (), node.interface)
+        Host(
+            node.name,
+            node.address,
+            number * len(local),
+            local,
+            node.cores if on_cpu else (),
+            node.interface,
+        )
         for number, node in enumerate(nodes)
     )
 
@@ -110,7 +117,9 @@ def _check(hosts: Sequence[Host], devices: int) -> None:
         )
     if len({len(host.replicas) for host in hosts}) > 1:
         counts = ", ".join(f"{host.name} {len(host.replicas)}" for host in hosts)
-        raise ValueError(f"hosts: {counts} devices: the number of devices must be the same on every host")
+        raise ValueError(
+            f"hosts: {counts} devices: the number of devices must be the same on every host"
+        )
     for host in hosts:
         if len(hosts) > 1 and is_loopback(host.address):
             raise ValueError(

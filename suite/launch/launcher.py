@@ -27,7 +27,9 @@ class Launcher:
 
     The arguments are the name of the machine, `launch.*`, and the agent's command.
     """
-    build_kill_argv: Callable[[str, LaunchConfig, HostFacts], list[str]] = lambda name, launch, facts: []
+    build_kill_argv: Callable[[str, LaunchConfig, HostFacts], list[str]] = (
+        lambda name, launch, facts: []
+    )
     """Returns the argv that ends an agent without its cooperation. Empty: there is no such command.
 
     The arguments are the name of the machine, `launch.*`, and the description of the machine.

@@ -49,7 +49,9 @@ def device_variables(run: RunSpec) -> dict[str, str]:
     return env if settings.link == "auto" else {**env, "MXNET_ENABLE_GPU_P2P": "0"}
 
 
-def store_variables(rendezvous: Rendezvous, host: Host, role: str, workers: int, servers: int = 1) -> dict[str, str]:
+def store_variables(
+    rendezvous: Rendezvous, host: Host, role: str, workers: int, servers: int = 1
+) -> dict[str, str]:
     """Return the variables of a process of a distributed KVStore (ps-lite).
 
     The scheduler listens on `rendezvous.server_port`. A single server runs on the first host. If DMLC_ROLE is `server`
@@ -78,7 +80,10 @@ def store_variables(rendezvous: Rendezvous, host: Host, role: str, workers: int,
 def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
     """Return the commands of a host: its workers, and its servers and scheduler if the run has several workers."""
     settings = run.settings
-    counts = [MXNET.process_count(len(node.replicas), settings.device, settings.update) for node in rendezvous.hosts]
+    counts = [
+        MXNET.process_count(len(node.replicas), settings.device, settings.update)
+        for node in rendezvous.hosts
+    ]
     number, workers = rendezvous.hosts.index(host), sum(counts)
     servers = len(rendezvous.hosts) if workers > 1 else 0
     if settings.asynchronous:
@@ -90,11 +95,16 @@ def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -
         **(store_variables(rendezvous, host, "worker", workers, servers) if servers else {}),
     }
     first = sum(counts[:number])
-    worker_commands = [worker(process, workers, run_file, common) for process in range(first, first + counts[number])]
+    worker_commands = [
+        worker(process, workers, run_file, common)
+        for process in range(first, first + counts[number])
+    ]
     return [*_store_commands(run_file, rendezvous, host, workers, servers), *worker_commands]
 
 
-def _store_commands(run_file: str, rendezvous: Rendezvous, host: Host, workers: int, servers: int) -> list[Command]:
+def _store_commands(
+    run_file: str, rendezvous: Rendezvous, host: Host, workers: int, servers: int
+) -> list[Command]:
     """Return the commands of the KVStore on a host.
 
     Each of the first `servers` hosts has a server. The first host also has the scheduler.

@@ -65,7 +65,10 @@ class PrivateNetwork:
         try:
             if helper.stdout.readline() == "ready\n":
                 self._network = os.open(f"/proc/{helper.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-                if os.stat(f"/proc/{helper.pid}/ns/user").st_ino != os.stat("/proc/self/ns/user").st_ino:
+                if (
+                    os.stat(f"/proc/{helper.pid}/ns/user").st_ino
+                    != os.stat("/proc/self/ns/user").st_ino
+                ):
                     self._user = os.open(f"/proc/{helper.pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
         finally:
             try:

@@ -42,7 +42,11 @@ def _status(pid: int) -> str | None:
 def descendants(pid: int) -> list[psutil.Process]:
     """Return all descendants of a process, without zombies."""
     with contextlib.suppress(psutil.NoSuchProcess):
-        return [process for process in psutil.Process(pid).children(recursive=True) if _is_alive(process)]
+        return [
+            process
+            for process in psutil.Process(pid).children(recursive=True)
+            if _is_alive(process)
+        ]
     return []
 
 

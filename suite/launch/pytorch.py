@@ -20,7 +20,9 @@ from suite.launch.base import (
 )
 from suite.launch.hosts import Rendezvous
 
-MALLOC_TUNABLES = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184"
+MALLOC_TUNABLES = (
+    "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184"
+)
 """Tunables with which malloc keeps freed memory.
 
 PyTorch's CPU allocator is malloc. By default, malloc returns the memory of large activations to the system after every use
@@ -45,7 +47,9 @@ def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -
         "MASTER_ADDR": rendezvous.master_address,
         "MASTER_PORT": str(rendezvous.master_port),
     }
-    worker_commands = [worker(process, run.settings.devices, run_file, env) for process in host.replicas]
+    worker_commands = [
+        worker(process, run.settings.devices, run_file, env) for process in host.replicas
+    ]
     return [*server_commands(run, run_file, rendezvous, host), *worker_commands]
 
 

@@ -37,7 +37,12 @@ PRELOADING = {
     "usercustomize": "runs other code in the workers",
 }
 """Effects of variables, and of modules that Python imports at its start, that make the workers run different code."""
-OF_LIBRARIES = ("BLIS_ARCH_TYPE", "DISABLE_ADDMM_CUDA_LT", "NPY_DISABLE_CPU_FEATURES", "NPY_ENABLE_CPU_FEATURES")
+OF_LIBRARIES = (
+    "BLIS_ARCH_TYPE",
+    "DISABLE_ADDMM_CUDA_LT",
+    "NPY_DISABLE_CPU_FEATURES",
+    "NPY_ENABLE_CPU_FEATURES",
+)
 """Recorded variables of libraries that no prefix of a framework covers."""
 _PYTHON_PATHS = ("PYTHONPATH", "PYTHONUSERBASE", "sitecustomize", "usercustomize")
 """Recorded names that do not distinguish experiments: their paths differ between machines."""
@@ -120,14 +125,28 @@ _PYTORCH = "PyTorch, docs/source/cuda_environment_variables.rst"
 _JAX = "JAX, docs/config_options.rst"
 NUMERIC_VARIABLES = (
     NumericVariable(
-        "NVIDIA_TF32_OVERRIDE", "forbids or allows TF32 in cuBLAS and cuDNN", "NVIDIA, cuDNN: environment variables"
+        "NVIDIA_TF32_OVERRIDE",
+        "forbids or allows TF32 in cuBLAS and cuDNN",
+        "NVIDIA, cuDNN: environment variables",
     ),
     NumericVariable(
-        "CUBLAS_WORKSPACE_CONFIG", "chooses among algorithms of matrix products", f"{_CUBLAS}: Results Reproducibility"
+        "CUBLAS_WORKSPACE_CONFIG",
+        "chooses among algorithms of matrix products",
+        f"{_CUBLAS}: Results Reproducibility",
     ),
-    NumericVariable("CUBLASLT_WORKSPACE_SIZE", "chooses among algorithms of matrix products", _PYTORCH),
-    NumericVariable("DISABLE_ADDMM_CUDA_LT", "chooses the library of matrix products", "PyTorch, aten/src/ATen/native"),
-    NumericVariable("BLIS_ARCH_TYPE", "chooses the kernels by processor type", "BLIS, docs/ConfigurationHowTo.md"),
+    NumericVariable(
+        "CUBLASLT_WORKSPACE_SIZE", "chooses among algorithms of matrix products", _PYTORCH
+    ),
+    NumericVariable(
+        "DISABLE_ADDMM_CUDA_LT",
+        "chooses the library of matrix products",
+        "PyTorch, aten/src/ATen/native",
+    ),
+    NumericVariable(
+        "BLIS_ARCH_TYPE",
+        "chooses the kernels by processor type",
+        "BLIS, docs/ConfigurationHowTo.md",
+    ),
     NumericVariable(
         "NPY_(DISABLE|ENABLE)_CPU_FEATURES",
         "chooses NumPy's kernels by instruction set",
@@ -164,8 +183,12 @@ NUMERIC_VARIABLES = (
         "chooses PyTorch's kernels by instruction set",
         "PyTorch, aten/src/ATen/native/DispatchStub.cpp",
     ),
-    NumericVariable("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "computes fp32 matrix products in TF32", _PYTORCH),
-    NumericVariable(r"TORCH_(BLAS|LINALG)_PREFER_\w+", "chooses the library of matrix products", _PYTORCH),
+    NumericVariable(
+        "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "computes fp32 matrix products in TF32", _PYTORCH
+    ),
+    NumericVariable(
+        r"TORCH_(BLAS|LINALG)_PREFER_\w+", "chooses the library of matrix products", _PYTORCH
+    ),
     NumericVariable(
         "TORCH_(MKLDNN_MATMUL_MIN_DIM|CUDNN_V8_API_DISABLED)",
         "chooses the library of an operator",
@@ -187,7 +210,9 @@ NUMERIC_VARIABLES = (
         "TensorFlow, guide: CPU optimizations",
     ),
     NumericVariable(
-        "TF_SET_ONEDNN_FPMATH_MODE", "computes fp32 in bf16", "TensorFlow, tensorflow/core/util/mkl_util.h"
+        "TF_SET_ONEDNN_FPMATH_MODE",
+        "computes fp32 in bf16",
+        "TensorFlow, tensorflow/core/util/mkl_util.h",
     ),
     NumericVariable(
         "TF_XLA_FLAGS|XLA_FLAGS",
@@ -195,7 +220,9 @@ NUMERIC_VARIABLES = (
         "OpenXLA, docs/flags_guidance.md",
     ),
     NumericVariable(
-        r"TF_ENABLE_(CUBLAS|CUDNN|CUDNN_RNN)_TENSOR_OP_MATH\w*", "computes fp32 on tensor cores", _TF_SOURCE
+        r"TF_ENABLE_(CUBLAS|CUDNN|CUDNN_RNN)_TENSOR_OP_MATH\w*",
+        "computes fp32 on tensor cores",
+        _TF_SOURCE,
     ),
     NumericVariable(
         r"TF_ENABLE_AUTO_MIXED_PRECISION\w*|TF_AUTO_MIXED_PRECISION_\w+",
@@ -212,19 +239,27 @@ NUMERIC_VARIABLES = (
         "chooses among algorithms of an operator",
         _TF_SOURCE,
     ),
-    NumericVariable("MXNET_(SAFE_ACCUMULATION|FC_TRUE_FP16)", "changes the accumulator of an operator", _MXNET),
     NumericVariable(
-        "MXNET_CUDA_(ALLOW_TENSOR_CORE|TENSOR_OP_MATH_ALLOW_CONVERSION)", "computes on tensor cores", _MXNET
+        "MXNET_(SAFE_ACCUMULATION|FC_TRUE_FP16)", "changes the accumulator of an operator", _MXNET
     ),
     NumericVariable(
-        "MXNET_(CUDNN_AUTOTUNE_DEFAULT|ENFORCE_DETERMINISM)", "chooses among algorithms of an operator", _MXNET
+        "MXNET_CUDA_(ALLOW_TENSOR_CORE|TENSOR_OP_MATH_ALLOW_CONVERSION)",
+        "computes on tensor cores",
+        _MXNET,
+    ),
+    NumericVariable(
+        "MXNET_(CUDNN_AUTOTUNE_DEFAULT|ENFORCE_DETERMINISM)",
+        "chooses among algorithms of an operator",
+        _MXNET,
     ),
     NumericVariable(
         r"MXNET_(MKLDNN_ENABLED|ONEDNN_ENABLED|USE_MKLDNN_RNN|USE_ONEDNN_RNN|SUBGRAPH_BACKEND|USE_FUSION)",
         "chooses the library of operators, or fuses them",
         _MXNET,
     ),
-    NumericVariable("JAX_DEFAULT_MATMUL_PRECISION", "changes the precision of matrix products", _JAX),
+    NumericVariable(
+        "JAX_DEFAULT_MATMUL_PRECISION", "changes the precision of matrix products", _JAX
+    ),
     NumericVariable(
         "JAX_(ENABLE_X64|DEFAULT_DTYPE_BITS|NUMPY_DTYPE_PROMOTION|EXPLICIT_X64_DTYPES)",
         "changes the types of arrays",
@@ -256,9 +291,13 @@ def environment_deviations(recorded: Mapping[str, str]) -> list[Deviation]:
         entry = _numeric_variable(name)
         if name in PRELOADING:
             # The value is left out: it is a list of paths, which differ between machines.
-            deviations.append(Deviation(DeviationCode.PRELOADED_CODE, name, detail=PRELOADING[name]))
+            deviations.append(
+                Deviation(DeviationCode.PRELOADED_CODE, name, detail=PRELOADING[name])
+            )
         elif entry is not None:
-            deviations.append(Deviation(DeviationCode.ENVIRONMENT_VARIABLE, name, value, detail=entry.effect))
+            deviations.append(
+                Deviation(DeviationCode.ENVIRONMENT_VARIABLE, name, value, detail=entry.effect)
+            )
     return deviations
 
 

@@ -18,7 +18,9 @@ def known() -> dict[str, Framework]:
     for name in registry.names(registry.FRAMEWORKS):
         with contextlib.suppress(ImportError, AttributeError):
             loaded[name] = registry.load_framework(name)
-    return {name: framework for name, framework in loaded.items() if isinstance(framework, Framework)}
+    return {
+        name: framework for name, framework in loaded.items() if isinstance(framework, Framework)
+    }
 
 
 def title_of(name: str) -> str:
@@ -29,4 +31,7 @@ def title_of(name: str) -> str:
 
 def tuning_variables() -> tuple[str, ...]:
     """Return the prefixes of environment variables with which users tune workers of all registered frameworks."""
-    return (*TUNING_VARIABLES, *(prefix for framework in known().values() for prefix in framework.tuning_variables))
+    return (
+        *TUNING_VARIABLES,
+        *(prefix for framework in known().values() for prefix in framework.tuning_variables),
+    )

@@ -49,7 +49,9 @@ TENSORFLOW = Framework(
     packages=("tensorflow", "tensorflow-cpu"),
     processes=lambda devices, device: devices,
     commands=_commands,
-    listens_everywhere=lambda settings: settings.devices > 1 or settings.asynchronous,  # gRPC servers
+    listens_everywhere=lambda settings: (
+        settings.devices > 1 or settings.asynchronous
+    ),  # gRPC servers
     title="TensorFlow",
     colour=2,
     tuning_variables=("TF_",),

@@ -87,7 +87,9 @@ def inherited_variables(env: Mapping[str, str]) -> dict[str, str]:
     inherited = {
         name: value
         for name, value in env.items()
-        if name not in NOT_INHERITED and name not in PYTHON_SWITCHES and not name.startswith(_PREFIXES)
+        if name not in NOT_INHERITED
+        and name not in PYTHON_SWITCHES
+        and not name.startswith(_PREFIXES)
     }
     if not any(inherited.get(name) for name in USER_VARIABLES) and not _has_passwd_entry():
         name = f"uid-{os.getuid()}"

@@ -90,7 +90,9 @@ def _folders(root: Path) -> tuple[int | None, list[Path], list[Path]]:
         return 2, folders, folders
     if not {"cpu", "memory"} & groups.keys():
         return None, [], []
-    cpu, memory = (list(_upwards(mount / name, groups.get(name, "/"))) for name in ("cpu", "memory"))
+    cpu, memory = (
+        list(_upwards(mount / name, groups.get(name, "/"))) for name in ("cpu", "memory")
+    )
     return 1, cpu, memory
 
 
@@ -116,7 +118,9 @@ def _quota_v1(folder: Path) -> float | None:
     return quota / period if quota is not None and quota > 0 and period else None
 
 
-def _memory(folder: Path, limit_name: str, used_name: str, cache_name: str) -> tuple[int | None, int | None]:
+def _memory(
+    folder: Path, limit_name: str, used_name: str, cache_name: str
+) -> tuple[int | None, int | None]:
     """Return the limit and the free memory of a group in bytes."""
     limit, used = number(folder / limit_name), number(folder / used_name)
     if limit is None or limit >= UNLIMITED_BYTES:
@@ -140,7 +144,10 @@ def oom_kills(root: Path = Path("/")) -> int:
     if "" in groups:
         files.append(next(_upwards(root / "sys/fs/cgroup", groups[""]), root) / "memory.events")
     if "memory" in groups:
-        files.append(next(_upwards(root / "sys/fs/cgroup/memory", groups["memory"]), root) / "memory.oom_control")
+        files.append(
+            next(_upwards(root / "sys/fs/cgroup/memory", groups["memory"]), root)
+            / "memory.oom_control"
+        )
     kills = (counts(file).get("oom_kill") for file in (*files, root / "proc/vmstat"))
     return next((count for count in kills if count is not None), 0)
 
@@ -154,5 +161,9 @@ def quota_periods(root: Path = Path("/")) -> tuple[int, int] | None:
         root: Folder that contains /proc and /sys.
     """
     stats = (counts(folder / "cpu.stat") for folder in _folders(root)[1])
-    periods = [(stat["nr_periods"], stat.get("nr_throttled", 0)) for stat in stats if stat.get("nr_periods")]
+    periods = [
+        (stat["nr_periods"], stat.get("nr_throttled", 0))
+        for stat in stats
+        if stat.get("nr_periods")
+    ]
     return max(periods, key=lambda pair: pair[1], default=None)

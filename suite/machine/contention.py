@@ -50,7 +50,10 @@ class Contention:
     """Measures this process and its cores between `begin` and `end`."""
 
     def __init__(
-        self, cores: Sequence[int] = (), root: Path = ROOT, servers: Callable[[], Sequence[psutil.Process]] = tuple
+        self,
+        cores: Sequence[int] = (),
+        root: Path = ROOT,
+        servers: Callable[[], Sequence[psutil.Process]] = tuple,
     ) -> None:
         """Store what to measure.
 
@@ -100,14 +103,17 @@ class Contention:
             "seconds": after.seconds - before.seconds,
             "cpu_seconds": after.cpu_seconds - before.cpu_seconds,
             "cores": {
-                str(core): [last - first for first, last in zip(before.cores[core], spent, strict=True)]
+                str(core): [
+                    last - first for first, last in zip(before.cores[core], spent, strict=True)
+                ]
                 for core, spent in after.cores.items()
                 if core in before.cores
             },
         }
         if self._servers and len(after.server_seconds) == len(self._servers):
             figures["server_cpu_seconds"] = sum(
-                spent - before.server_seconds.get(server, 0.0) for server, spent in after.server_seconds.items()
+                spent - before.server_seconds.get(server, 0.0)
+                for server, spent in after.server_seconds.items()
             )
         with contextlib.suppress(OSError):
             figures["load_average"] = os.getloadavg()[0]
@@ -121,7 +127,9 @@ class Contention:
             return None  # an unexpected format of the kernel's files must not end a run
 
 
-def counters(cores: Sequence[int], root: Path = ROOT, servers: Sequence[psutil.Process] = ()) -> Counters:
+def counters(
+    cores: Sequence[int], root: Path = ROOT, servers: Sequence[psutil.Process] = ()
+) -> Counters:
     """Return the current values of all counters.
 
     Args:
@@ -152,8 +160,12 @@ def _combine(earlier: Mapping[str, Json], later: Mapping[str, Json]) -> dict[str
         first, second = earlier[name], later[name]
         if name == "cores":
             zeros = [0.0, 0.0, 0.0]
-            pairs = {core: (first.get(core, zeros), second.get(core, zeros)) for core in first | second}
-            figures[name] = {core: [a + b for a, b in zip(*pair, strict=True)] for core, pair in pairs.items()}
+            pairs = {
+                core: (first.get(core, zeros), second.get(core, zeros)) for core in first | second
+            }
+            figures[name] = {
+                core: [a + b for a, b in zip(*pair, strict=True)] for core, pair in pairs.items()
+            }
         elif name.endswith("_share"):
             seconds = earlier["seconds"], later["seconds"]
             figures[name] = (first * seconds[0] + second * seconds[1]) / sum(seconds)
@@ -172,18 +184,27 @@ def _thread_seconds(before: Counters, after: Counters) -> Iterator[tuple[str, Js
             zeros = (0.0, 0.0)
             yield (
                 name,
-                sum(now[index] - before.threads.get(thread, zeros)[index] for thread, now in after.threads.items()),
+                sum(
+                    now[index] - before.threads.get(thread, zeros)[index]
+                    for thread, now in after.threads.items()
+                ),
             )
 
 
 def _shares(before: Counters, after: Counters) -> Iterator[tuple[str, Json]]:
     seconds = after.seconds - before.seconds
     if before.quota_periods and after.quota_periods:
-        total, stopped = (last - first for first, last in zip(before.quota_periods, after.quota_periods, strict=True))
+        total, stopped = (
+            last - first
+            for first, last in zip(before.quota_periods, after.quota_periods, strict=True)
+        )
         if total > 0:
             yield "quota_share", stopped / total
     if before.memory_stall_seconds is not None and after.memory_stall_seconds is not None:
-        yield "memory_stall_share", (after.memory_stall_seconds - before.memory_stall_seconds) / seconds
+        yield (
+            "memory_stall_share",
+            (after.memory_stall_seconds - before.memory_stall_seconds) / seconds,
+        )
     if before.hot_seconds is not None and after.hot_seconds is not None:
         yield "hot_share", (after.hot_seconds - before.hot_seconds) / seconds
 
@@ -235,5 +256,7 @@ def _hot_seconds(cores: Sequence[int], root: Path) -> float | None:
     Only Intel processors count it, in milliseconds per core.
     """
     base = root / "sys/devices/system/cpu"
-    counts = [number(base / f"cpu{core}/thermal_throttle/core_throttle_total_time_ms") for core in cores]
+    counts = [
+        number(base / f"cpu{core}/thermal_throttle/core_throttle_total_time_ms") for core in cores
+    ]
     return max((count / 1e3 for count in counts if count is not None), default=None)

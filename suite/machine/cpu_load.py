@@ -53,7 +53,8 @@ def cores_taken(cores: Sequence[int], looks: int = TAKEN_LOOKS, root: Path = ROO
         Number of cores, 0 if the kernel does not report the load.
     """
     return min(
-        round(sum(busy / total for busy, total in _used(cores, root).values() if total > 0)) for _ in range(looks)
+        round(sum(busy / total for busy, total in _used(cores, root).values() if total > 0))
+        for _ in range(looks)
     )
 
 
@@ -66,7 +67,11 @@ def free(cores: Sequence[int], most_percent: float, root: Path = ROOT) -> list[i
         root: Folder that contains /sys.
     """
     used = _used(cores, root).items()
-    return [core for core, (busy, seconds) in used if seconds > 0 and 100 * busy / seconds <= most_percent]
+    return [
+        core
+        for core, (busy, seconds) in used
+        if seconds > 0 and 100 * busy / seconds <= most_percent
+    ]
 
 
 def _used(cores: Sequence[int], root: Path) -> dict[int, tuple[float, float]]:
@@ -78,7 +83,10 @@ def _used(cores: Sequence[int], root: Path) -> dict[int, tuple[float, float]]:
     time.sleep(LOOK_SECONDS)
     after = core_seconds(root)
     reported = [core for core in cores if core in before and core in after]
-    return {core: (after[core][0] - before[core][0], after[core][2] - before[core][2]) for core in reported}
+    return {
+        core: (after[core][0] - before[core][0], after[core][2] - before[core][2])
+        for core in reported
+    }
 
 
 def busiest(cores: Sequence[int]) -> list[str]:
@@ -94,7 +102,11 @@ def busiest(cores: Sequence[int]) -> list[str]:
         if pid in before and core in cores and pid != os.getpid()
     ]
     top = sorted(used, reverse=True)[:NAMED_PROCESSES]
-    return [f"{name} (pid {pid}) {100 * seconds / LOOK_SECONDS:.0f} %" for seconds, pid, name in top if seconds > 0]
+    return [
+        f"{name} (pid {pid}) {100 * seconds / LOOK_SECONDS:.0f} %"
+        for seconds, pid, name in top
+        if seconds > 0
+    ]
 
 
 def core_seconds(root: Path = ROOT) -> CoreSeconds:
@@ -130,5 +142,9 @@ def _process_seconds() -> dict[int, tuple[float, int, str]]:
     for process in psutil.process_iter(["cpu_times", "cpu_num", "name"]):
         if process.info["cpu_times"] is not None:
             spent = process.info["cpu_times"]
-            seconds[process.pid] = (spent.user + spent.system, process.info["cpu_num"], process.info["name"])
+            seconds[process.pid] = (
+                spent.user + spent.system,
+                process.info["cpu_num"],
+                process.info["name"],
+            )
     return seconds

@@ -87,7 +87,9 @@ def _query_each(library: Any, query: Callable[[Any], T]) -> list[T]:
             results.append(query(handle))
         except library.NVMLError as error:
             raise visible.no_answer(number, numbers, str(error)) from None
-        with contextlib.suppress(library.NVMLError):  # a device without MIG does not support this call
+        with contextlib.suppress(
+            library.NVMLError
+        ):  # a device without MIG does not support this call
             if library.nvmlDeviceGetMigMode(handle)[0]:
                 raise visible.unusable(number, numbers, visible.IN_PARTS)
     return results
@@ -137,7 +139,8 @@ def hardware(visible_gpus: Sequence[Gpu] | None = None) -> dict[str, Any]:
         "cpu_cores": len(cpu_cores()),
         "memory_bytes": psutil.virtual_memory().total,
         "gpus": [
-            {"name": gpu.name, "memory_bytes": gpu.memory_bytes, "capability": gpu.capability} for gpu in visible_gpus
+            {"name": gpu.name, "memory_bytes": gpu.memory_bytes, "capability": gpu.capability}
+            for gpu in visible_gpus
         ],
         "os": platform.platform(),
     }

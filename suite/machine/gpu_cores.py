@@ -34,7 +34,9 @@ def cores_near_gpus(numbers: Iterable[int], root: Path = Path("/")) -> set[int]:
         entry = visible[number].strip() if number < len(visible) else ""
         if not entry.isdecimal() or int(entry) >= len(addresses):  # a UUID, or not a device
             return set()
-        cores |= _parse_ranges(text(root / "sys/bus/pci/devices" / addresses[int(entry)] / "local_cpulist") or "")
+        cores |= _parse_ranges(
+            text(root / "sys/bus/pci/devices" / addresses[int(entry)] / "local_cpulist") or ""
+        )
     return cores & os.sched_getaffinity(0)
 
 
@@ -44,5 +46,7 @@ def _parse_ranges(ranges: str) -> set[int]:
         return set()
     ends = (part.split("-") for part in ranges.split(","))
     return {
-        core for first, *_, last in ((*part, part[-1]) for part in ends) for core in range(int(first), int(last) + 1)
+        core
+        for first, *_, last in ((*part, part[-1]) for part in ends)
+        for core in range(int(first), int(last) + 1)
     }

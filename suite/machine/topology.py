@@ -28,7 +28,10 @@ The levels after `internal` are: one switch, several switches, host bridge, NUMA
 def write(folder: Path) -> None:
     """Write `topology.json` to a run's folder. Errors are ignored, because they must not end a run."""
     with contextlib.suppress(OSError):
-        write_atomically(folder / "topology.json", json.dumps(_cached_topology(), indent=1, ensure_ascii=False) + "\n")
+        write_atomically(
+            folder / "topology.json",
+            json.dumps(_cached_topology(), indent=1, ensure_ascii=False) + "\n",
+        )
 
 
 @functools.cache
@@ -36,7 +39,9 @@ def _cached_topology() -> Json:
     """Return the topology, or the error. The result is cached, because the machine does not change while this process runs."""
     try:
         return topology()
-    except Exception as error:  # an unexpected answer of the kernel or the driver must not end a run
+    except (
+        Exception
+    ) as error:  # an unexpected answer of the kernel or the driver must not end a run
         return {"schema": SCHEMA, "error": f"{type(error).__name__}: {error}"}
 
 
@@ -109,7 +114,8 @@ def _cpu(root: Path) -> dict[str, Json]:
     folders = [folder for _, folder in sorted(online_cpus(root).items())]
     packages = {text(folder / "topology/physical_package_id") for folder in folders} - {None}
     cores = {
-        text(folder / "topology/core_cpus_list") or text(folder / "topology/thread_siblings_list") for folder in folders
+        text(folder / "topology/core_cpus_list") or text(folder / "topology/thread_siblings_list")
+        for folder in folders
     } - {None}
     frequency_khz = number(base / "cpu0/cpufreq/cpuinfo_max_freq")
     return {
@@ -133,14 +139,23 @@ def _caches(folders: list[Path]) -> list[Json]:
             if key in seen:
                 continue
             seen.add(key)
-            kind = (number(path / "level"), (text(path / "type") or "").lower(), _size(text(path / "size")))
+            kind = (
+                number(path / "level"),
+                (text(path / "type") or "").lower(),
+                _size(text(path / "size")),
+            )
             counts[kind] = counts.get(kind, 0) + 1
     rows = sorted(counts.items(), key=lambda item: (item[0][0] or 0, item[0][1], item[0][2] or 0))
-    return [{"level": level, "kind": kind, "size_bytes": size, "count": count} for (level, kind, size), count in rows]
+    return [
+        {"level": level, "kind": kind, "size_bytes": size, "count": count}
+        for (level, kind, size), count in rows
+    ]
 
 
 def _numa_nodes(root: Path) -> list[Json]:
-    nodes = {int(path.name[4:]): path for path in (root / "sys/devices/system/node").glob("node[0-9]*")}
+    nodes = {
+        int(path.name[4:]): path for path in (root / "sys/devices/system/node").glob("node[0-9]*")
+    }
     return [
         {
             "node": node,
@@ -179,8 +194,12 @@ def _gpu(nvml: Any, handle: Any, index: int, root: Path) -> dict[str, Json]:
         "pci_bus_id": pci,
         "numa_node": _gpu_numa_node(pci, root),
         "memory_bytes": _ask(lambda: int(nvml.nvmlDeviceGetMemoryInfo(handle).total)),
-        "clock_max_mhz": _ask(lambda: int(nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM))),
-        "memory_clock_max_mhz": _ask(lambda: int(nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM))),
+        "clock_max_mhz": _ask(
+            lambda: int(nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM))
+        ),
+        "memory_clock_max_mhz": _ask(
+            lambda: int(nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM))
+        ),
         "power_limit_watts": None if power is None else power / 1000,
         "nvlinks_active": _active_nvlinks(nvml, handle),
     }
@@ -211,7 +230,8 @@ def _active_nvlinks(nvml: Any, handle: Any) -> int:
 def _matrix(handles: list[Any], between: Callable[[Any, Any], Json]) -> list[list[Json]]:
     """Return the matrix of `between` for each pair of devices. The diagonal is null."""
     return [
-        [None if row == column else between(a, b) for column, b in enumerate(handles)] for row, a in enumerate(handles)
+        [None if row == column else between(a, b) for column, b in enumerate(handles)]
+        for row, a in enumerate(handles)
     ]
 
 

@@ -48,7 +48,11 @@ def chosen(uuids: Mapping[int, str]) -> list[int]:
         if entry.isdecimal():
             matching = [int(entry)] if int(entry) in uuids else []
         else:
-            matching = [number for number, uuid in uuids.items() if entry.startswith("GPU-") and uuid.startswith(entry)]
+            matching = [
+                number
+                for number, uuid in uuids.items()
+                if entry.startswith("GPU-") and uuid.startswith(entry)
+            ]
         if len(matching) != 1:  # CUDA stops at the first entry that is not a device
             break
         numbers += matching

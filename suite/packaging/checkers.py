@@ -22,7 +22,9 @@ SEED_RULESET = "1.0.0"
 """The first ruleset with rules for seeds; 0.7.0 has none."""
 
 
-def check_seeds(place: Path, logs: Sequence[Path], records: Sequence[RunRecord], werror: bool = False) -> Verdict:
+def check_seeds(
+    place: Path, logs: Sequence[Path], records: Sequence[RunRecord], werror: bool = False
+) -> Verdict:
     """Check that each run logs a seed, and no two the same one. In division open a violation is a warning."""
     from mlperf_logging.package_checker.seed_checker import SeedChecker
 
@@ -36,7 +38,9 @@ def check_seeds(place: Path, logs: Sequence[Path], records: Sequence[RunRecord],
 
     for log in logs:
         try:
-            seeds = SeedChecker(SEED_RULESET)._get_seed_records(str(log))  # the public method puts them into sentences
+            seeds = SeedChecker(SEED_RULESET)._get_seed_records(
+                str(log)
+            )  # the public method puts them into sentences
         except Exception as error:  # a line that it did not expect
             found = f"unreadable in {log.name} ({type(error).__name__})"
             complain(found, "a whole number in every run", "log seeds as whole numbers, with mllog")
@@ -56,7 +60,9 @@ def check_seeds(place: Path, logs: Sequence[Path], records: Sequence[RunRecord],
     return Verdict.of(place, f"seed_checker {SEED_RULESET}", good, complaints[:20], werror)
 
 
-def _complain_of_equal_seeds(records: Sequence[RunRecord], complain: Callable[[str, str, str], None]) -> None:
+def _complain_of_equal_seeds(
+    records: Sequence[RunRecord], complain: Callable[[str, str, str], None]
+) -> None:
     """Complain about two runs of this suite with one seed.
 
     The seed checker compares seeds that were logged by the same line of code, which is an entry of the log that can be edited.
@@ -67,7 +73,11 @@ def _complain_of_equal_seeds(records: Sequence[RunRecord], complain: Callable[[s
             continue
         if (other := first.setdefault(record.seed, record)) is not record:
             found = f"seed {record.seed} in {other.path.name} and {record.path.name}"
-            complain(found, "another seed in every run", "run again without seed=N: each run then draws its own")
+            complain(
+                found,
+                "another seed in every run",
+                "run again without seed=N: each run then draws its own",
+            )
 
 
 def check_package(folder: Path, werror: bool = False) -> Verdict:
@@ -101,6 +111,10 @@ def _unknown(record: logging.LogRecord) -> Complaint | None:
         " Skipping benchmark", "Detected %d total files", "Unknown files", "Incorrect number of files",
         " 1 file does not comply", " %s", " Found parsing errors", "  %s", "   ^^  %s",
     )  # fmt: skip
-    if str(record.msg).startswith(known) or "do not comply, directory cannot be accepted" in str(record.msg):
+    if str(record.msg).startswith(known) or "do not comply, directory cannot be accepted" in str(
+        record.msg
+    ):
         return None
-    return Complaint("", 0, clean(record.getMessage()), "no such message", "see docs/packaging.md", warning=True)
+    return Complaint(
+        "", 0, clean(record.getMessage()), "no such message", "see docs/packaging.md", warning=True
+    )

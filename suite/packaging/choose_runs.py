@@ -53,9 +53,13 @@ def choose_runs(runs: Sequence[RunRecord], explanation: str = "") -> list[Chosen
         benchmarks.setdefault(validated_benchmark(record.benchmark), []).append(record)
     for name, found in benchmarks.items():
         rounds = {
-            record.settings.rules: find_round(record.settings.rules) for record in found if record.settings.profile
+            record.settings.rules: find_round(record.settings.rules)
+            for record in found
+            if record.settings.profile
         }
-        others = sorted(name for name, one in rounds.items() if one is None or one.ruleset != DEFAULT)
+        others = sorted(
+            name for name, one in rounds.items() if one is None or one.ruleset != DEFAULT
+        )
         if name != "ncf" and others:
             raise ValueError(
                 f"{name}: runs of rules={clean(others[0], 40)} cannot be packaged: the package checker of ruleset 0.7.0 has "
@@ -71,7 +75,9 @@ def choose_runs(runs: Sequence[RunRecord], explanation: str = "") -> list[Chosen
         )
     for item in chosen:
         if names := find_foreign_overlap(item.records):
-            notes.append(f"{item.benchmark}: {names} overlap in time; such runs need different machines")
+            notes.append(
+                f"{item.benchmark}: {names} overlap in time; such runs need different machines"
+            )
     return [ChosenRuns(item.benchmark, item.records, (*notes, *item.notes)) for item in chosen]
 
 
@@ -89,7 +95,13 @@ def _missing(runs: Sequence[RunRecord]) -> dict[str, list[int]]:
         folder = run.path if not run.has_log and run.path.is_dir() else run.path.parent
         settings = run.settings if run.has_log else None
         named = re.fullmatch(r"run_(\d{1,6})", folder.name)
-        index = settings.run_index if settings is not None and settings.profile else int(named[1]) if named else None
+        index = (
+            settings.run_index
+            if settings is not None and settings.profile
+            else int(named[1])
+            if named
+            else None
+        )
         if index is not None:
             indices.setdefault(real_path(folder).parent, set()).add(index)
     jobs = {job.name: sorted(set(range(max(there))) - there) for job, there in indices.items()}
@@ -99,7 +111,9 @@ def _missing(runs: Sequence[RunRecord]) -> dict[str, list[int]]:
 def _explained(missing: Mapping[str, Sequence[int]], explanation: str) -> list[str]:
     """Notes on the missing runs of jobs. Raises ValueError where they are not explained, or none is missing."""
     if explanation and not missing:
-        raise ValueError("--explain: no run is missing between the first and the last one; leave it out")
+        raise ValueError(
+            "--explain: no run is missing between the first and the last one; leave it out"
+        )
     texts = [
         f"{clean(job, 120)}: {'runs' if len(indices) > 1 else 'run'} {clean(', '.join(map(str, indices)), 120)} missing"
         for job, indices in missing.items()
@@ -121,17 +135,23 @@ def _submittable_record(run: RunRecord) -> RunRecord:
         raise ValueError(f"{name}: {clean(run.reason)}; give logs that can be read")
     record, problems, settings = run, run.problems, run.settings
     if settings.has_label(LabelKind.NULL_DEVICE):
-        raise ValueError(f"{name} is of the {LabelKind.NULL_DEVICE.value}, which does not compute. Run it on GPUs")
+        raise ValueError(
+            f"{name} is of the {LabelKind.NULL_DEVICE.value}, which does not compute. Run it on GPUs"
+        )
     if settings.profile not in ("", "reference"):
         raise ValueError(
             f"{name} is of profile {clean(settings.profile, 40)}: only reference runs can be submitted; type "
             "profile=reference and run again"
         )
     if "not an MLPerf result" in record.org:  # conf/profile/demo.yaml and synthetic.yaml
-        raise ValueError(f"{name} says {clean(record.org, 60)}: such runs cannot be submitted; run profile=reference")
+        raise ValueError(
+            f"{name} says {clean(record.org, 60)}: such runs cannot be submitted; run profile=reference"
+        )
     if record.format != "MLLOG":
         what = (
-            f"holds :::{record.format} lines" if record.format else f"is no log ({clean(run.reason or record.reason)})"
+            f"holds :::{record.format} lines"
+            if record.format
+            else f"is no log ({clean(run.reason or record.reason)})"
         )
         raise ValueError(f"{name} {what}; a package is made of :::MLLOG logs (round v0.7)")
     if record.status == "truncated":
@@ -168,7 +188,11 @@ def _choose_runs(benchmark: str, records: list[RunRecord]) -> ChosenRuns:
         )
     ordered = sorted(records, key=lambda record: record.start_ms or 0.0)
     taken, rest = ordered[:required], ordered[required:]
-    notes = [f"{benchmark}: {required} of {len(records)} runs taken, in order of start, never by speed"] if rest else []
+    notes = (
+        [f"{benchmark}: {required} of {len(records)} runs taken, in order of start, never by speed"]
+        if rest
+        else []
+    )
     if rest:
         named = ", ".join(clean("/".join(record.path.parts[-2:]), 120) for record in rest[:10])
         notes.append(f"left out: {named}{f' and {len(rest) - 10} more' if len(rest) > 10 else ''}")
@@ -186,7 +210,12 @@ def _command_for_missing_runs(record: RunRecord) -> str:
         return "give all logs of the result"
     job = record.path.parent.parent
     overrides = recorded_overrides(settings, recorded_machine(record))
-    kinds = (workload_name(settings.workload), settings.framework, settings.profile, settings.devices or 1)
+    kinds = (
+        workload_name(settings.workload),
+        settings.framework,
+        settings.profile,
+        settings.devices or 1,
+    )
     in_the_name = {
         key: word
         for key, word in overrides.items()
@@ -194,7 +223,11 @@ def _command_for_missing_runs(record: RunRecord) -> str:
     }
     for device in ("auto", settings.device):
         if named(*kinds, device, list(in_the_name.values())) == job.name:
-            overrides = {key: word for key, word in in_the_name.items() if key != "device" or device != "auto"}
+            overrides = {
+                key: word
+                for key, word in in_the_name.items()
+                if key != "device" or device != "auto"
+            }
     arguments = shlex.join([*overrides.values(), clean(f"output={job.parent}", 300), "resume=true"])
     return f"type python run_suite.py {arguments}"
 
@@ -210,8 +243,14 @@ def _check_logs(benchmark: str, records: Sequence[RunRecord]) -> None:
             wrong = [item for item in verdict.complaints if not item.warning]
             first = next((item for item in wrong if item.kind is ComplaintKind.RULE), None)
             first = first or (wrong[0] if wrong else None)
-            what = f"{first.key}: {first.found}, needed: {first.needed}; {first.do}" if first else verdict.text
-            raise ValueError(f"{clean(str(record.path), 300)} fails the rules ({verdict.text}); {clean(what, 500)}")
+            what = (
+                f"{first.key}: {first.found}, needed: {first.needed}; {first.do}"
+                if first
+                else verdict.text
+            )
+            raise ValueError(
+                f"{clean(str(record.path), 300)} fails the rules ({verdict.text}); {clean(what, 500)}"
+            )
     allowed = failed_allowed(benchmark)
     if len(missed) > allowed:
         raise ValueError(

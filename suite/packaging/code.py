@@ -54,7 +54,9 @@ def write_code(folder: Path, runs: ChosenRuns, own_code: Path | None) -> list[st
             readme + "scripts for setup and runs, and which commit it is.\n", encoding="utf-8"
         )
         place = "/".join(folder.parts[-4:])
-        return [f"{benchmark}: the code that ran is not known: put it into {place}, or give --code DIR"]
+        return [
+            f"{benchmark}: the code that ran is not known: put it into {place}, or give --code DIR"
+        ]
     paths, notes = _paths(settings)
     if own_code is not None:
         notes.append("--code was not used: the runs say which code it was")
@@ -62,7 +64,9 @@ def write_code(folder: Path, runs: ChosenRuns, own_code: Path | None) -> list[st
     notes += equivalences(records[0])
     recorded = recorded_machine(records[0])
     (folder / "settings.json").write_text(_settings(records), encoding="utf-8")
-    (folder / "README.md").write_text(_readme(benchmark, records, [*runs.notes, *notes]), encoding="utf-8")
+    (folder / "README.md").write_text(
+        _readme(benchmark, records, [*runs.notes, *notes]), encoding="utf-8"
+    )
     write_scripts(folder, settings, recorded)
     return [f"{benchmark}: {note}" for note in notes]
 
@@ -75,13 +79,17 @@ def _paths(settings: RunSettings) -> tuple[tuple[str, ...], list[str]]:
         return (*_COMMON, place.relative_to(PROJECT.resolve()).as_posix()), []
     except ValueError:  # not installed here, or a plugin's
         name = clean(settings.workload, 60)
-        return _COMMON, [f"the code of workload {name} is not part of this repository: add it to source/"]
+        return _COMMON, [
+            f"the code of workload {name} is not part of this repository: add it to source/"
+        ]
 
 
 def _source(folder: Path, paths: Sequence[str], records: Sequence[RunRecord]) -> list[str]:
     """The files of the commit that ran, or of this checkout where that is not known; returns notes."""
     commits = sorted({record.settings.git_commit for record in records})
-    known = [commit for commit in commits if _COMMIT.fullmatch(commit) and _list_files(commit, paths)]
+    known = [
+        commit for commit in commits if _COMMIT.fullmatch(commit) and _list_files(commit, paths)
+    ]
     if commits != known:
         _copy_paths(folder, paths)
         if _holds_code_of(folder, records):
@@ -93,11 +101,17 @@ def _source(folder: Path, paths: Sequence[str], records: Sequence[RunRecord]) ->
         ]
     if len({_list_files(commit, paths) for commit in known}) > 1:
         shown = ", ".join(commit[:12] for commit in known[:5])
-        raise ValueError(f"the runs are of commits whose code differs ({shown}); package each of them separately")
+        raise ValueError(
+            f"the runs are of commits whose code differs ({shown}); package each of them separately"
+        )
     _extract(folder, known[0], paths)
     _holds_code_of(folder, records)
     dirty = any(recorded_machine(record)["git"].get("dirty") is True for record in records)
-    return [f"files differed from commit {known[0][:12]} when the runs were made: add the difference"] if dirty else []
+    return (
+        [f"files differed from commit {known[0][:12]} when the runs were made: add the difference"]
+        if dirty
+        else []
+    )
 
 
 def _holds_code_of(folder: Path, records: Sequence[RunRecord]) -> bool:
@@ -148,7 +162,11 @@ def _extract(folder: Path, commit: str, paths: Sequence[str]) -> None:
 
 
 def _outside(name: str) -> bool:
-    return name.startswith("/") or ".." in Path(name).parts or any(part.startswith(".") for part in Path(name).parts)
+    return (
+        name.startswith("/")
+        or ".." in Path(name).parts
+        or any(part.startswith(".") for part in Path(name).parts)
+    )
 
 
 def _copy_paths(folder: Path, paths: Sequence[str]) -> None:
@@ -174,16 +192,25 @@ def _copy_folder(source: Path, folder: Path) -> None:
                 f"{_BYTES_LIMIT >> 20} MiB in all; leave it out of --code"
             )
         _write_file(
-            folder / path.relative_to(source), files.read_bytes(path, FILE_BYTES_LIMIT), os.access(path, os.X_OK)
+            folder / path.relative_to(source),
+            files.read_bytes(path, FILE_BYTES_LIMIT),
+            os.access(path, os.X_OK),
         )
 
 
 def _files(source: Path) -> Iterator[Path]:
     for place, folders, found in os.walk(source):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
+        folders[:] = sorted(
+            name for name in folders if not name.startswith(".") and name != "__pycache__"
+        )
         for name in sorted(found):
             path = Path(place, name)
-            if not name.startswith(".") and not name.endswith(".pyc") and not path.is_symlink() and path.is_file():
+            if (
+                not name.startswith(".")
+                and not name.endswith(".pyc")
+                and not path.is_symlink()
+                and path.is_file()
+            ):
                 yield path
 
 
@@ -195,7 +222,9 @@ def _write_file(path: Path, content: bytes, executable: bool) -> None:
 
 def _settings(records: Sequence[RunRecord]) -> str:
     """The settings of the runs as logged, the seed of each, and where every hyperparameter came from."""
-    logged = {name: value for name, value in asdict(records[0].settings).items() if name != "run_index"}
+    logged = {
+        name: value for name, value in asdict(records[0].settings).items() if name != "run_index"
+    }
     recorded = recorded_machine(records[0])
     content: dict[str, Json] = {
         "suite_run": logged,
@@ -208,7 +237,9 @@ def _settings(records: Sequence[RunRecord]) -> str:
 
 def _readme(benchmark: str, records: Sequence[RunRecord], notes: Sequence[str]) -> str:
     settings = records[0].settings
-    commits = ", ".join(sorted({clean(record.settings.git_commit, 40) or "unknown" for record in records}))
+    commits = ", ".join(
+        sorted({clean(record.settings.git_commit, 40) or "unknown" for record in records})
+    )
     rows = {
         "framework": f"{settings.framework} {settings.framework_version}",
         "commit": commits,

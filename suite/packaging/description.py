@@ -36,7 +36,11 @@ _START_FROM = "start from a description that `suite package` wrote"
 def fields_to_fill_in(fields: Mapping[str, Json]) -> list[str]:
     """The empty fields, for the user to fill in."""
     none = fields.get("accelerators_per_node") == "0"
-    wanted = (name for name in FIELDS if not name.endswith("_notes") and not (none and "accelerator" in name))
+    wanted = (
+        name
+        for name in FIELDS
+        if not name.endswith("_notes") and not (none and "accelerator" in name)
+    )
     return [name for name in wanted if not fields.get(name)]
 
 
@@ -45,7 +49,11 @@ def check_description(folder: Path, system: str, werror: bool = False) -> Verdic
     path = folder / SYSTEMS / f"{system}.json"
     complaints = list(_complaints(folder, path))
     verdict = Verdict.of(
-        path, f"system_desc_checker {RULESET}", f"all {len(FIELDS)} fields are there", complaints, werror
+        path,
+        f"system_desc_checker {RULESET}",
+        f"all {len(FIELDS)} fields are there",
+        complaints,
+        werror,
     )
     if complaints or not (empty := fields_to_fill_in(files.read_json(path))):
         return verdict
@@ -59,7 +67,9 @@ def _complaints(folder: Path, path: Path) -> Iterator[Complaint]:
         others = sorted(other.stem for other in path.parent.glob("*.json"))
         problem = "no such file" + (f"; there are {clean(', '.join(others[:5]))}" if others else "")
         needed = f"a description named like {RESULTS}/{clean(path.stem)}"
-        yield Complaint(name, 0, problem, needed, f"rename it{suggestion(path.stem, others)}, or {_START_FROM}")
+        yield Complaint(
+            name, 0, problem, needed, f"rename it{suggestion(path.stem, others)}, or {_START_FROM}"
+        )
         return
     try:
         value = files.read_json(path, _BYTES_LIMIT)
@@ -67,7 +77,13 @@ def _complaints(folder: Path, path: Path) -> Iterator[Complaint]:
             raise ValueError("JSON, but no object")
     except json.JSONDecodeError as error:
         problem = f"not JSON: {error.msg}, column {error.colno}"
-        yield Complaint(name, error.lineno, problem, "one JSON object", "repair that line: quotes, commas, no comments")
+        yield Complaint(
+            name,
+            error.lineno,
+            problem,
+            "one JSON object",
+            "repair that line: quotes, commas, no comments",
+        )
     except (OSError, ValueError) as error:
         problem = clean(getattr(error, "strerror", None) or str(error))
         yield Complaint(name, 0, problem, "one JSON object in UTF-8", _START_FROM)
@@ -83,10 +99,14 @@ def _field_complaints(value: Mapping[str, Json]) -> Iterator[Complaint]:
             yield Complaint(field, 0, "not in the file", "all 33 fields", do)
         elif not isinstance(value[field], str) and field != "other_software_stack":
             shown = clean(json.dumps(value[field]), 60)
-            yield Complaint(field, 0, shown, "a text, numbers too", f'write it in quotes: "{field}": "…"')
+            yield Complaint(
+                field, 0, shown, "a text, numbers too", f'write it in quotes: "{field}": "…"'
+            )
 
 
-def _disagreements_with_logs(folder: Path, system: str, value: Mapping[str, Json]) -> Iterator[Complaint]:
+def _disagreements_with_logs(
+    folder: Path, system: str, value: Mapping[str, Json]
+) -> Iterator[Complaint]:
     """Complaints if the name or division differs from that of the results."""
     if isinstance(value.get("system_name"), str) and value["system_name"] != system:
         described = clean(str(value["system_name"]), 100) or "empty"
@@ -95,11 +115,15 @@ def _disagreements_with_logs(folder: Path, system: str, value: Mapping[str, Json
     place = folder / RESULTS / system
     if not place.is_dir():
         needed = f"a folder {RESULTS}/{clean(system)}"
-        yield Complaint("", 0, "no results of this system", needed, "remove the description", warning=True)
+        yield Complaint(
+            "", 0, "no results of this system", needed, "remove the description", warning=True
+        )
         return
     logs = sorted(path for path in place.glob("*/result_*.txt") if path.is_file())
     logged_divisions = {read(path).division for path in logs} - {""}
     division = value.get("division")
     if isinstance(division, str) and logged_divisions and logged_divisions != {division}:
         needed = f"as the logs say: {clean(', '.join(sorted(logged_divisions)), 80)}"
-        yield Complaint("division", 0, clean(division, 40) or "empty", needed, "write what the logs say")
+        yield Complaint(
+            "division", 0, clean(division, 40) or "empty", needed, "write what the logs say"
+        )

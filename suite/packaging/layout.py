@@ -25,7 +25,9 @@ def failed_allowed(benchmark: str) -> int:
 
 def is_tree(folder: Path) -> bool:
     """True for a folder with `results` and one of `systems` and `benchmarks` in it."""
-    return (folder / RESULTS).is_dir() and any((folder / name).is_dir() for name in (SYSTEMS, BENCHMARKS))
+    return (folder / RESULTS).is_dir() and any(
+        (folder / name).is_dir() for name in (SYSTEMS, BENCHMARKS)
+    )
 
 
 def is_valid_name(name: str) -> bool:
@@ -45,7 +47,9 @@ def validated_name(what: str, name: str) -> str:
 
 def sanitized_name(text: str) -> str:
     """An allowed name made from text in a log: no separator, ASCII only, never empty."""
-    name = safe_name(text[:1000].encode("ascii", "replace").decode().replace("?", "_")).strip("._-=+")[:80]
+    name = safe_name(text[:1000].encode("ascii", "replace").decode().replace("?", "_")).strip(
+        "._-=+"
+    )[:80]
     return name if is_valid_name(name) else "unnamed"
 
 

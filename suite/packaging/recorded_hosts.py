@@ -55,10 +55,18 @@ def hosts_note(nodes: Sequence[RecordedHost], device: str) -> str:
 def networking(node: RecordedHost) -> str:
     """The interface that leads to the other nodes, `eth0, 25000 Mbit/s, driver mlx5_core`, and InfiniBand's ports."""
     network = node.topology.part("network")
-    named = (item for item in network.parts("interfaces") if node.interface and item.text("name") == node.interface)
+    named = (
+        item
+        for item in network.parts("interfaces")
+        if node.interface and item.text("name") == node.interface
+    )
     chosen = next(named, Recorded({}))
     speed, driver = chosen.count("megabits_per_second"), chosen.text("driver")
-    parts = [node.interface, f"{speed} Mbit/s" if speed else "", f"driver {driver}" if driver else ""]
+    parts = [
+        node.interface,
+        f"{speed} Mbit/s" if speed else "",
+        f"driver {driver}" if driver else "",
+    ]
     for port in network.parts("infiniband", 100):
         parts.append(" ".join(filter(None, map(port.text, ("device", "link_layer", "rate")))))
     return ", ".join(filter(None, parts))

@@ -35,7 +35,10 @@ def description_fields(records: Sequence[RunRecord]) -> dict[str, Json]:
 
 def _shared(each: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
     """What is equal in all of these descriptions; the other fields are empty."""
-    return {name: each[0][name] if all(other[name] == each[0][name] for other in each) else "" for name in FIELDS}
+    return {
+        name: each[0][name] if all(other[name] == each[0][name] for other in each) else ""
+        for name in FIELDS
+    }
 
 
 _EQUAL_IN_ALL_RUNS = (
@@ -55,7 +58,9 @@ def _fields_of_run(record: RunRecord) -> dict[str, Json]:
     return fields
 
 
-def _fields_of_node(settings: RunSettings, versions: Recorded, node: RecordedHost) -> dict[str, Json]:
+def _fields_of_node(
+    settings: RunSettings, versions: Recorded, node: RecordedHost
+) -> dict[str, Json]:
     """All 33 fields; counts are texts. Processor and thread counts are those of one processor, as in published files."""
     topology, hardware = node.topology, node.hardware
     cpu = topology.part("cpu")
@@ -94,12 +99,15 @@ def _accelerators(settings: RunSettings, topology: Recorded, hardware: Recorded)
     if not gpus:
         return {"accelerators_per_node": _known(used)}
     links, paths = (
-        [as_list(row)[:used] for row in topology.listed(f"gpu_{kind}")[:used]] for kind in ("nvlink", "pcie")
+        [as_list(row)[:used] for row in topology.listed(f"gpu_{kind}")[:used]]
+        for kind in ("nvlink", "pcie")
     )
     return {
         "accelerators_per_node": _known(used),
         "accelerator_model_name": _common_text(gpu.text("name") for gpu in gpus),
-        "accelerator_frequency": _common_text(gpu.count_text("clock_max_mhz", "MHz") for gpu in gpus),
+        "accelerator_frequency": _common_text(
+            gpu.count_text("clock_max_mhz", "MHz") for gpu in gpus
+        ),
         "accelerator_memory_capacity": _common_text(gpu.gib("memory_bytes") for gpu in gpus),
         "accelerator_interconnect": _interconnect(links, gpus),
         "accelerator_interconnect_topology": _interconnect_topology(links, paths),
@@ -140,7 +148,10 @@ def _caches(cpu: Recorded) -> str:
 def _software_stack(topology: Recorded, versions: Recorded) -> dict[str, Json]:
     """Versions of all recorded software except the framework."""
     software = {clean(str(name), 60): versions.text(name) for name in list(versions.values)[:50]}
-    software |= {name: topology.text(name) for name in ("driver_version", "cuda_driver_version", "kernel", "container")}
+    software |= {
+        name: topology.text(name)
+        for name in ("driver_version", "cuda_driver_version", "kernel", "container")
+    }
     return {name: value for name, value in software.items() if value}
 
 
@@ -148,14 +159,19 @@ def _hardware_notes(settings: RunSettings, topology: Recorded) -> str:
     notes = []
     over = f" on {settings.nodes} nodes" if (settings.nodes or 1) > 1 else ""
     if settings.device == "cpu":
-        notes.append(f"{settings.devices} device(s){over} of {settings.cores_per_device} CPU core(s)")
+        notes.append(
+            f"{settings.devices} device(s){over} of {settings.cores_per_device} CPU core(s)"
+        )
     if nodes := topology.listed("numa_nodes"):
         notes.append(f"{len(nodes)} NUMA node(s)")
     if (quota := number(topology.values.get("cpu_quota_cores"))) is not None:
         notes.append(f"CPU quota {quota:g} cores")
     if limit := topology.gib("memory_limit_bytes"):
         notes.append(f"memory limit {limit}")
-    watts = {number(gpu.values.get("power_limit_watts")) for gpu in topology.parts("gpus")[: _used(settings)]}
+    watts = {
+        number(gpu.values.get("power_limit_watts"))
+        for gpu in topology.parts("gpus")[: _used(settings)]
+    }
     if settings.device != "cpu" and len(watts) == 1 and (limit_watts := watts.pop()) is not None:
         notes.append(f"power limit {limit_watts:g} W per device")
     return ", ".join(notes)

@@ -38,19 +38,29 @@ def recorded_overrides(settings: RunSettings, recorded: Mapping[str, Any]) -> di
         item.metadata["cli_key"]: getattr(settings, item.name) for item in fields(LoggedSettings)
     }
     defaults = {item.metadata["cli_key"]: item.default for item in fields(LoggedSettings)}
-    overrides = {key: value for key, value in overrides.items() if key and value != defaults[key]} | {
-        "runs": "official"
-    }
-    overrides |= {"cpu.cores_per_device": settings.cores_per_device} if settings.device == "cpu" else {}
+    overrides = {
+        key: value for key, value in overrides.items() if key and value != defaults[key]
+    } | {"runs": "official"}
+    overrides |= (
+        {"cpu.cores_per_device": settings.cores_per_device} if settings.device == "cpu" else {}
+    )
     overrides["oversubscribe"] = recorded["oversubscribe"] or None
-    overrides["environment"] = recorded["environment"] if recorded["environment"] in locks.framework_locks() else None
+    overrides["environment"] = (
+        recorded["environment"] if recorded["environment"] in locks.framework_locks() else None
+    )
     overrides |= _targets(settings.targets)
     sources, values, options = (recorded[name] for name in _OF_SETTINGS)
     by_user = [name for name, source in sources.items() if source == "user" and name in values]
     overrides |= {f"workload.{clean(name, 60)}": clean(str(values[name]), 60) for name in by_user}
     keys = _option_keys(settings.workload) | {"backbone_weights": BACKBONE}
-    overrides = {keys.get(name, f"workload.{clean(name, 60)}"): value for name, value in options.items()} | overrides
-    return {key: clean(f"{key}={_to_text(value)}", 1100) for key, value in overrides.items() if _to_text(value)}
+    overrides = {
+        keys.get(name, f"workload.{clean(name, 60)}"): value for name, value in options.items()
+    } | overrides
+    return {
+        key: clean(f"{key}={_to_text(value)}", 1100)
+        for key, value in overrides.items()
+        if _to_text(value)
+    }
 
 
 def _targets(targets: Mapping[str, float]) -> dict[str, float]:
@@ -61,7 +71,10 @@ def _targets(targets: Mapping[str, float]) -> dict[str, float]:
 def _option_keys(workload: str) -> dict[str, str]:
     """Name of an option to the key that it is typed as; empty for a workload that is not installed here."""
     try:
-        return {item.name: key for key, item in option_keys(registry.load_workload(workload).Options).items()}
+        return {
+            item.name: key
+            for key, item in option_keys(registry.load_workload(workload).Options).items()
+        }
     except ValueError:
         return {}
 

@@ -71,16 +71,16 @@ class RunTrace:
 
 def difference(records: Sequence[RunRecord]) -> str:
     """The first setting that must be equal and is not, with both values and their logs; empty if all are equal."""
-    earlier = records[0]  # whether different commits hold the same code is looked at where the code is packed
+    earlier = records[
+        0
+    ]  # whether different commits hold the same code is looked at where the code is packed
     for later in records[1:]:
         names = ("org", "submission_status", "platform")
         pairs = {name: (getattr(earlier, name), getattr(later, name)) for name in names}
         pairs |= differences(run_of_log(earlier), run_of_log(later))
         for name, (first, second) in pairs.items():
             if first != second:
-                values = (
-                    f"{value_text(name, first)} in {_place(earlier)}, {value_text(name, second)} in {_place(later)}"
-                )
+                values = f"{value_text(name, first)} in {_place(earlier)}, {value_text(name, second)} in {_place(later)}"
                 return f"{clean(name.removeprefix(f'{HYPERPARAMETERS}.'))}: {values}"
     return ""
 
@@ -129,7 +129,9 @@ def find_foreign_overlap(records: Sequence[RunRecord]) -> str:
     train several runs at a time.
     """
     pairs = _overlapping(records)
-    return next((f"{first.name} and {second.name}" for first, second in pairs if not first.system), "")
+    return next(
+        (f"{first.name} and {second.name}" for first, second in pairs if not first.system), ""
+    )
 
 
 def find_other_code(records: Sequence[RunRecord]) -> str:
@@ -184,7 +186,9 @@ def _have_shifted_parts(first: RunTrace, second: RunTrace) -> bool:
     """
     ours, theirs = np.array(first.moments_ms), np.array(second.moments_ms)
     needed = max(MIN_COPIED_STAMPS, MIN_COPIED_SHARE * min(len(ours), len(theirs)))
-    needed_with_pauses = max(MIN_COPIED_STAMPS, MIN_COPIED_SHARE_WITH_PAUSES * max(len(ours), len(theirs)))
+    needed_with_pauses = max(
+        MIN_COPIED_STAMPS, MIN_COPIED_SHARE_WITH_PAUSES * max(len(ours), len(theirs))
+    )
     copied = 0
     for part in range(MAX_PAUSES + 1):
         if min(len(ours), len(theirs)) < MIN_SHIFTED_STAMPS:
@@ -211,7 +215,9 @@ def _have_scaled_parts(first: RunTrace, second: RunTrace) -> bool:
     Two of the first and two of the last moments of either log fix the factor.
     """
     ours, theirs = np.array(first.moments_ms), np.array(second.moments_ms)
-    if len(ours) > len(theirs):  # each moment of the log with fewer moments is searched in the other log
+    if len(ours) > len(
+        theirs
+    ):  # each moment of the log with fewer moments is searched in the other log
         ours, theirs = theirs, ours
     if len(ours) < MIN_SCALED_COPIED_STAMPS:
         return False
@@ -220,13 +226,17 @@ def _have_scaled_parts(first: RunTrace, second: RunTrace) -> bool:
         factor = (theirs[other_end] - theirs[other_begin]) / (ours[end] - ours[begin])
         expected = theirs[other_begin] + (ours - ours[begin]) * factor
         after = np.clip(np.searchsorted(theirs, expected), 1, len(theirs) - 1)
-        distances = np.minimum(np.abs(expected - theirs[after]), np.abs(expected - theirs[after - 1]))
+        distances = np.minimum(
+            np.abs(expected - theirs[after]), np.abs(expected - theirs[after - 1])
+        )
         if np.count_nonzero(distances <= SCALED_TOLERANCE_MS * max(1.0, factor)) >= needed:
             return True
     return False
 
 
-def _moments(first: RunTrace, second: RunTrace) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _moments(
+    first: RunTrace, second: RunTrace
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return the stamps of both logs without those that follow another one at once. Empty if their numbers differ."""
     if len(first.stamps_ms) != len(second.stamps_ms) or len(first.stamps_ms) < MIN_SHIFTED_STAMPS:
         return np.empty(0), np.empty(0)
@@ -279,7 +289,9 @@ def _read_trace(path: Path, stamp_of_file: tuple[int, int, int]) -> RunTrace | N
         stop_ms=stops[-1],
         stamps_ms=tuple(stamps[:MAX_STAMPS]),
         moments_ms=_separate_moments(stamps[:MAX_STAMPS]),
-        machines=frozenset(str(name) for name in machines) if isinstance(machines, list) else frozenset(),
+        machines=frozenset(str(name) for name in machines)
+        if isinstance(machines, list)
+        else frozenset(),
         system=str(settings.get("system") or ""),
         code_digest=str(settings.get("code_digest") or ""),
     )

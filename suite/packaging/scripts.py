@@ -22,7 +22,11 @@ def write_scripts(folder: Path, settings: RunSettings, recorded: Mapping[str, Js
 
 
 def _script(path: Path, lines: Sequence[str]) -> None:
-    path.write_text("\n".join(["#!/usr/bin/env bash", "set -euo pipefail", 'cd "$(dirname "$0")/source"', *lines, ""]))
+    path.write_text(
+        "\n".join(
+            ["#!/usr/bin/env bash", "set -euo pipefail", 'cd "$(dirname "$0")/source"', *lines, ""]
+        )
+    )
     path.chmod(0o755)
 
 
@@ -32,7 +36,10 @@ def _setup(environment: str) -> list[str]:
             "make .venv/.ready",
             "# the runs used an environment of the user's own: its versions stand in systems/*.json",
         ]
-    return ["make .venv/.ready", f".venv/bin/python -m suite.cli env create {shlex.quote(environment)}"]
+    return [
+        "make .venv/.ready",
+        f".venv/bin/python -m suite.cli env create {shlex.quote(environment)}",
+    ]
 
 
 def _run(settings: RunSettings, recorded: Mapping[str, Json]) -> list[str]:

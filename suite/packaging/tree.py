@@ -14,8 +14,21 @@ from suite.compliance.check_log import Verdict, check_file
 from suite.compliance.complaints import Complaint
 from suite.packaging.checkers import check_package, check_seeds
 from suite.packaging.description import check_description
-from suite.packaging.layout import BENCHMARKS, FILE_BYTES_LIMIT, PACKAGED, RESULTS, SYSTEMS, failed_allowed
-from suite.packaging.same_setup import difference, find_copy, find_foreign_overlap, find_other_code, find_overlap
+from suite.packaging.layout import (
+    BENCHMARKS,
+    FILE_BYTES_LIMIT,
+    PACKAGED,
+    RESULTS,
+    SYSTEMS,
+    failed_allowed,
+)
+from suite.packaging.same_setup import (
+    difference,
+    find_copy,
+    find_foreign_overlap,
+    find_other_code,
+    find_overlap,
+)
 from suite.results.logs.reader import read
 from suite.results.logs.record import RunRecord
 from suite.results.names import workload_name
@@ -38,7 +51,9 @@ def check_tree(folder: Path, werror: bool = False) -> list[Verdict]:
     for place in _result_folders(folder):
         verdicts += check_results(folder, place, werror, checked)
     verdicts += [_structure_verdict(folder, werror)]
-    if all(verdict.passed for verdict in systems):  # the package checker stops at a description that it cannot read
+    if all(
+        verdict.passed for verdict in systems
+    ):  # the package checker stops at a description that it cannot read
         verdicts.append(check_package(folder, werror))
     else:
         text = "not run: repair the system descriptions first"
@@ -58,19 +73,35 @@ def check_names(folder: Path, werror: bool = False) -> Verdict:
         shown = clean(str(path), 300)
         if " " in path.name or path.name.startswith("."):
             complaints.append(
-                Complaint(shown, 0, f"the name {clean(path.name)}", "no spaces, no dot at the front", "rename it")
+                Complaint(
+                    shown,
+                    0,
+                    f"the name {clean(path.name)}",
+                    "no spaces, no dot at the front",
+                    "rename it",
+                )
             )
         if information is None:
             continue
         if not stat.S_ISLNK(information.st_mode) and not os.access(folder / path, os.R_OK):
-            complaints.append(Complaint(shown, 0, _NOT_READABLE, "files that you may read", f"chmod u+rX {shown}"))
+            complaints.append(
+                Complaint(shown, 0, _NOT_READABLE, "files that you may read", f"chmod u+rX {shown}")
+            )
         if stat.S_ISDIR(information.st_mode):
             continue
         if not stat.S_ISREG(information.st_mode):
-            complaints.append(Complaint(shown, 0, _NOT_A_FILE, "ordinary files", "put the file itself in its place"))
+            complaints.append(
+                Complaint(
+                    shown, 0, _NOT_A_FILE, "ordinary files", "put the file itself in its place"
+                )
+            )
         elif information.st_size > FILE_BYTES_LIMIT:
             size = f"{information.st_size / (1 << 20):.0f} MiB"
-            complaints.append(Complaint(shown, 0, size, "at most 50 MiB a file", "leave it out, or make it smaller"))
+            complaints.append(
+                Complaint(
+                    shown, 0, size, "at most 50 MiB a file", "leave it out, or make it smaller"
+                )
+            )
     return Verdict.of(folder, "repo_checker", "names, sizes and kinds of files", complaints, werror)
 
 
@@ -99,17 +130,29 @@ def _structure_verdict(folder: Path, werror: bool) -> Verdict:
     places = _result_folders(folder)
     if not places:
         needed = f"{RESULTS}/SYSTEM/BENCHMARK/result_0.txt, …"
-        complaints.append(Complaint(RESULTS, 0, "no results", needed, "write the tree with: suite package LOGS OUT"))
+        complaints.append(
+            Complaint(
+                RESULTS, 0, "no results", needed, "write the tree with: suite package LOGS OUT"
+            )
+        )
     for name in sorted({place.name for place in places}):
         code = folder / BENCHMARKS / name / "implementations"
         files = [path for path in code.rglob("*") if path.is_file()]
         path = f"{BENCHMARKS}/{clean(name)}/implementations"
         if not files:
             do = "put the code that ran, its settings and a README there"
-            complaints.append(Complaint(path, 0, "no files", "the code of every benchmark", do, warning=True))
+            complaints.append(
+                Complaint(path, 0, "no files", "the code of every benchmark", do, warning=True)
+            )
         elif all(file.stem.lower() == "readme" for file in files):
-            without_code.append(f"{path}: nothing but a README; put the code that ran and its settings there")
-    good = "results and systems are there, code is missing" if without_code else "results, systems and code are there"
+            without_code.append(
+                f"{path}: nothing but a README; put the code that ran and its settings there"
+            )
+    good = (
+        "results and systems are there, code is missing"
+        if without_code
+        else "results, systems and code are there"
+    )
     verdict = Verdict.of(folder, "layout", good, complaints, werror)
     return replace(verdict, remarks=tuple(without_code))
 
@@ -139,13 +182,26 @@ def check_results(
         of_tree += records
     allowed = failed_allowed(place.name)
     if sum(verdict.missed_target for verdict in verdicts) <= allowed:
-        verdicts = [_accepted(verdict, allowed) if verdict.missed_target else verdict for verdict in verdicts]
+        verdicts = [
+            _accepted(verdict, allowed) if verdict.missed_target else verdict
+            for verdict in verdicts
+        ]
     failed = [verdict for verdict in verdicts if not verdict.passed]
     if failed:
-        problem = "1 log that does not pass" if len(failed) == 1 else f"{len(failed)} logs that do not pass"
+        problem = (
+            "1 log that does not pass"
+            if len(failed) == 1
+            else f"{len(failed)} logs that do not pass"
+        )
         needed = f"logs that pass; at most {allowed} of the set may miss the target, with no other complaint"
         complaints.append(
-            Complaint(place.name, 0, problem, needed, "see each log; run again what failed, all of the set")
+            Complaint(
+                place.name,
+                0,
+                problem,
+                needed,
+                "see each log; run again what failed, all of the set",
+            )
         )
     good = f"{len(logs)} runs of one setting"
     whole = Verdict.of(place, "result set", good, complaints, werror)
@@ -155,7 +211,9 @@ def check_results(
 def _accepted(failed: Verdict, allowed: int) -> Verdict:
     """Return the verdict on a log that missed the target, as passed."""
     most = "one run" if allowed == 1 else f"up to {allowed} runs"
-    return replace(failed, passed=True, text=f"{failed.text}; accepted: {most} of a set may miss the target")
+    return replace(
+        failed, passed=True, text=f"{failed.text}; accepted: {most} of a set may miss the target"
+    )
 
 
 def _count_complaints(place: Path, names: list[str]) -> Iterator[Complaint]:
@@ -164,22 +222,38 @@ def _count_complaints(place: Path, names: list[str]) -> Iterator[Complaint]:
     if required is None:
         known = ", ".join(sorted(PACKAGED))
         do = f"rename the folder{suggestion(place.name, PACKAGED)}, or leave it out"
-        yield Complaint(clean(place.name), 0, "a benchmark that the rules do not know", f"one of {known}", do)
+        yield Complaint(
+            clean(place.name), 0, "a benchmark that the rules do not know", f"one of {known}", do
+        )
         return
     if len(names) != required:
-        do = "add the missing runs" if len(names) < required else "keep the first by their start, never the fastest"
-        yield Complaint(place.name, 0, f"{len(names)} logs", f"exactly {required}: result_0.txt to …", do)
+        do = (
+            "add the missing runs"
+            if len(names) < required
+            else "keep the first by their start, never the fastest"
+        )
+        yield Complaint(
+            place.name, 0, f"{len(names)} logs", f"exactly {required}: result_0.txt to …", do
+        )
     wrong = sorted(set(names) - {f"result_{index}.txt" for index in range(len(names))})
     if wrong:
         needed = f"result_0.txt to result_{len(names) - 1}.txt"
-        yield Complaint(place.name, 0, clean(", ".join(wrong[:5])), needed, "number the logs from 0, without gaps")
+        yield Complaint(
+            place.name,
+            0,
+            clean(", ".join(wrong[:5])),
+            needed,
+            "number the logs from 0, without gaps",
+        )
 
 
 def required_runs(benchmark: str) -> int | None:
     """Logs that a result needs; None for a benchmark that neither the suite nor the tool knows."""
     from mlperf_logging.benchmark_meta import get_result_file_counts
 
-    known: int | None = RUNS_REQUIRED.get(workload_name(benchmark)) or get_result_file_counts("training").get(benchmark)
+    known: int | None = RUNS_REQUIRED.get(workload_name(benchmark)) or get_result_file_counts(
+        "training"
+    ).get(benchmark)
     return known
 
 
@@ -188,10 +262,19 @@ def _stray_file_complaints(place: Path) -> Iterator[Complaint]:
     bypass = "package_checker_params"
     if bypass in stray_files:
         do = "remove it before you rely on the verdict"
-        yield Complaint(bypass, 0, "a file that switches checks off", "every check to run", do, warning=True)
+        yield Complaint(
+            bypass, 0, "a file that switches checks off", "every check to run", do, warning=True
+        )
     others = clean(", ".join(name for name in stray_files if name != bypass)[:300])
     if others:
-        yield Complaint(place.name, 0, others, "nothing but result_N.txt", "remove it, or rename it", warning=True)
+        yield Complaint(
+            place.name,
+            0,
+            others,
+            "nothing but result_N.txt",
+            "remove it, or rename it",
+            warning=True,
+        )
 
 
 def _mixed_run_complaints(
@@ -205,25 +288,43 @@ def _mixed_run_complaints(
             return
         if record.settings.profile not in ("", "reference") or "not an MLPerf result" in record.org:
             run = f"profile {clean(record.settings.profile, 80)}, {clean(record.org, 80)} in {record.path.name}"
-            yield Complaint("suite_run", 0, run, "profile reference", "demo and synthetic runs cannot be submitted")
+            yield Complaint(
+                "suite_run",
+                0,
+                run,
+                "profile reference",
+                "demo and synthetic runs cannot be submitted",
+            )
             return
     if records and (text := difference(records)):
-        yield Complaint(place.name, 0, text, "equal in all runs of a result", "package each setting separately")
+        yield Complaint(
+            place.name, 0, text, "equal in all runs of a result", "package each setting separately"
+        )
     if names := find_other_code(records):
         do = "package the runs of each state of the code separately"
         yield Complaint(
-            "suite_run", 0, f"{names} ran different code (code_digest)", "one code in all runs of a result", do
+            "suite_run",
+            0,
+            f"{names} ran different code (code_digest)",
+            "one code in all runs of a result",
+            do,
         )
     of_benchmark = [record for record in of_tree if record.benchmark == place.name]
     if text := find_copy(records, of_benchmark):
-        yield Complaint(place.name, 0, f"one run twice: {text}", "different runs", "replace one by another run")
+        yield Complaint(
+            place.name, 0, f"one run twice: {text}", "different runs", "replace one by another run"
+        )
 
 
-def _overlap_complaints(place: Path, records: list[RunRecord], of_tree: Sequence[RunRecord]) -> Iterator[Complaint]:
+def _overlap_complaints(
+    place: Path, records: list[RunRecord], of_tree: Sequence[RunRecord]
+) -> Iterator[Complaint]:
     """Complaints about runs that overlapped in time on one machine. Other programs do not log the machine: then a warning."""
     if names := find_overlap([*of_tree, *records]):
         do = "run again one after another; runs on different machines need system.name=NAME for each machine"
-        yield Complaint(place.name, 0, f"{names} overlap in time", "one run at a time on a machine", do)
+        yield Complaint(
+            place.name, 0, f"{names} overlap in time", "one run at a time on a machine", do
+        )
     if names := find_foreign_overlap(records):
         do = "make sure that they ran on different machines"
         found = f"{names} overlap in time"

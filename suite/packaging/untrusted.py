@@ -43,7 +43,11 @@ class Recorded:
     def count(self, name: str) -> int | None:
         """A whole number from 0 on."""
         value = self.values.get(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else None
+        return (
+            value
+            if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
+            else None
+        )
 
     def count_text(self, name: str, unit: str = "") -> str:
         """A count as text, `3500 MHz`."""

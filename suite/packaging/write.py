@@ -75,7 +75,9 @@ def package(logs: Sequence[Path], out: Path, options: PackageOptions) -> Package
         temporary.mkdir()
         packaged = _write(temporary, chosen, systems, options)
         if _stamps(runs) != before:
-            raise ValueError("a log was written to while it was read; wait until the runs have ended")
+            raise ValueError(
+                "a log was written to while it was read; wait until the runs have ended"
+            )
         _check_written_tree(temporary)
         temporary.chmod(0o755)
         if os.path.lexists(out):
@@ -99,12 +101,18 @@ def _stamps(runs: Sequence[RunRecord]) -> dict[Path, tuple[int, int, int]]:
 def _check_out(out: Path, logs: Sequence[Path]) -> None:
     validated_name("OUT", out.name)
     if os.path.lexists(out):
-        raise ValueError(f"{out} exists already; nothing is overwritten: name a folder that does not exist")
+        raise ValueError(
+            f"{out} exists already; nothing is overwritten: name a folder that does not exist"
+        )
     if not out.parent.is_dir():
-        raise ValueError(f"{out.parent} does not exist; make it first, or name another place for OUT")
+        raise ValueError(
+            f"{out.parent} does not exist; make it first, or name another place for OUT"
+        )
     for path in logs:
         if path.is_dir() and real_path(out.parent).is_relative_to(real_path(path)):
-            raise ValueError(f"{out} lies inside {path}: its copies would be read as runs; name a folder elsewhere")
+            raise ValueError(
+                f"{out} lies inside {path}: its copies would be read as runs; name a folder elsewhere"
+            )
 
 
 def _check_links(given: Sequence[Path], logs: Sequence[Path]) -> None:
@@ -130,13 +138,23 @@ def _system(record: RunRecord, options: PackageOptions) -> str:
         return validated_name("--system", options.system)
     settings = record.settings
     if not settings.profile:
-        raise ValueError("the logs were not written by this suite: give --system NAME (and --submitter ORG)")
-    parts = (settings.system, f"{settings.devices}x", settings.framework, settings.framework_version)
+        raise ValueError(
+            "the logs were not written by this suite: give --system NAME (and --submitter ORG)"
+        )
+    parts = (
+        settings.system,
+        f"{settings.devices}x",
+        settings.framework,
+        settings.framework_version,
+    )
     return sanitized_name("_".join(parts))
 
 
 def _write(
-    folder: Path, chosen: Sequence[ChosenRuns], systems: dict[str, list[RunRecord]], options: PackageOptions
+    folder: Path,
+    chosen: Sequence[ChosenRuns],
+    systems: dict[str, list[RunRecord]],
+    options: PackageOptions,
 ) -> Packaged:
     notes = list(dict.fromkeys(note for item in chosen for note in item.notes))
     _refuse_superseded_runs(chosen)
@@ -176,7 +194,10 @@ def _write(
 def _refuse_superseded_runs(chosen: Sequence[ChosenRuns]) -> None:
     """Raise ValueError if a finished run was set aside and run again: it counts, and leaving it out chooses the seed."""
     for attempt in _superseded_folders(chosen):
-        ends = [read_filed_end(attempt), *map(read_logged_end, sorted(attempt.glob("result_*.txt")))]
+        ends = [
+            read_filed_end(attempt),
+            *map(read_logged_end, sorted(attempt.glob("result_*.txt"))),
+        ]
         if any(end is not None and end.is_finished for end in ends):
             raise ValueError(
                 f"{clean(str(attempt), 300)} is a finished run that was set aside, and finished runs count; move its folder "
@@ -190,17 +211,26 @@ def _superseded_attempts(chosen: Sequence[ChosenRuns]) -> int:
 
 
 def _superseded_folders(chosen: Sequence[ChosenRuns]) -> list[Path]:
-    jobs = {record.path.parent.parent for item in chosen for record in item.records if record.settings.profile}
+    jobs = {
+        record.path.parent.parent
+        for item in chosen
+        for record in item.records
+        if record.settings.profile
+    }
     return sorted(path for job in jobs for path in (job / SUPERSEDED).glob("*") if path.is_dir())
 
 
-def _description(name: str, records: Sequence[RunRecord], options: PackageOptions) -> tuple[dict[str, Json], list[str]]:
+def _description(
+    name: str, records: Sequence[RunRecord], options: PackageOptions
+) -> tuple[dict[str, Json], list[str]]:
     """The description of a system, and notes where it differs from the logs. Raises ValueError."""
     organizations = _common_value("submission_org", [record.org for record in records])
     division = _common_value("submission_division", [record.division for record in records])
     status = _common_value("submission_status", [record.submission_status for record in records])
     if options.division not in ("", division):
-        reasons = "; ".join(dict.fromkeys(reason for record in records for reason in record.settings.deviations))
+        reasons = "; ".join(
+            dict.fromkeys(reason for record in records for reason in record.settings.deviations)
+        )
         why = f" ({clean(reasons, 300)})" if reasons else ""
         raise ValueError(
             f"--division {options.division}: the logs say {division}{why}; the division follows from them, leave the option out"
@@ -228,15 +258,21 @@ def _common_value(key: str, values: Sequence[str]) -> str:
     unique = sorted(set(values))
     if len(unique) > 1:
         shown = ", ".join(clean(value, 60) or "nothing" for value in unique[:5])
-        raise ValueError(f"{key} differs between the benchmarks of one system ({shown}); package them separately")
+        raise ValueError(
+            f"{key} differs between the benchmarks of one system ({shown}); package them separately"
+        )
     return unique[0]
 
 
 def _check_written_tree(folder: Path) -> None:
     """Raise ValueError if a checker refuses the tree (complaints about its temporary name, with a leading dot, are ignored)."""
     for verdict in check_tree(folder):
-        complaints = [item for item in verdict.complaints if item.key != folder.name and not item.warning]
+        complaints = [
+            item for item in verdict.complaints if item.key != folder.name and not item.warning
+        ]
         if not verdict.passed and complaints:
             first = complaints[0]
             where = f"{verdict.rules_name}: {first.key or verdict.path.name}: {first.found}"
-            raise ValueError(clean(f"the tree does not pass {where}; needed: {first.needed}; {first.do}", 600))
+            raise ValueError(
+                clean(f"the tree does not pass {where}; needed: {first.needed}; {first.do}", 600)
+            )

@@ -30,7 +30,11 @@ HELD_BATCHES = 2
 def available_bytes(allowed: Limits) -> int:
     """Return the memory in bytes that the machine and the control group can still allocate."""
     available = int(psutil.virtual_memory().available)
-    return available if allowed.memory_free_bytes is None else min(available, allowed.memory_free_bytes)
+    return (
+        available
+        if allowed.memory_free_bytes is None
+        else min(available, allowed.memory_free_bytes)
+    )
 
 
 def memory_of_each(hardware: Sequence[Mapping[str, Any]]) -> int:
@@ -47,12 +51,17 @@ def memory_of_each(hardware: Sequence[Mapping[str, Any]]) -> int:
         for machine in hardware
         if machine.get("host") != platform.node() and "memory_bytes" in machine
     ]
-    return min([*remote, *([available_bytes(limits())] if len(remote) < max(1, len(hardware)) else [])])
+    return min(
+        [*remote, *([available_bytes(limits())] if len(remote) < max(1, len(hardware)) else [])]
+    )
 
 
 def memory_of_each_gpu(hardware: Sequence[Mapping[str, Any]]) -> int:
     """Return the memory in bytes of the smallest GPU of these machines. Returns 0 if no description has a GPU."""
-    return min((int(gpu["memory_bytes"]) for machine in hardware for gpu in machine.get("gpus", ())), default=0)
+    return min(
+        (int(gpu["memory_bytes"]) for machine in hardware for gpu in machine.get("gpus", ())),
+        default=0,
+    )
 
 
 class TooLarge(UnsupportedError):
@@ -61,7 +70,9 @@ class TooLarge(UnsupportedError):
     shown = "OOM"
 
 
-def check_memory(workload: type[Workload], settings: Settings, hosts: Sequence[AvailableHost] = ()) -> None:
+def check_memory(
+    workload: type[Workload], settings: Settings, hosts: Sequence[AvailableHost] = ()
+) -> None:
     """Check that the activations of a training step can fit into the memory of the machine or of a GPU.
 
     Args:
@@ -80,18 +91,26 @@ def check_memory(workload: type[Workload], settings: Settings, hosts: Sequence[A
         where = " on CPU cores"
     else:
         seen = min((gpu.memory_bytes for gpu in devices.gpus()), default=0) if not hosts else 0
-        available, parts, kind = seen or memory_of_each_gpu(hardware), settings.devices, "memory per GPU"
+        available, parts, kind = (
+            seen or memory_of_each_gpu(hardware),
+            settings.devices,
+            "memory per GPU",
+        )
         where = ""
         if available == 0:  # the size of the GPUs is unknown
             return
     share = -(-settings.global_batch_size // parts)
     if settings.device != "cpu" or parts > 1:
         where += f", {share:,} on each {'machine' if where else 'GPU'}"
-    fits = _multiple(available / (TAKEN * sample), settings.devices // parts) * parts if sample else 0
+    fits = (
+        _multiple(available / (TAKEN * sample), settings.devices // parts) * parts if sample else 0
+    )
     _check(settings, where, "its activations need at least", sample * share, available, kind, fits)
 
 
-def _check(settings: Settings, where: str, what: str, needed: int, available: int, kind: str, fits: int) -> None:
+def _check(
+    settings: Settings, where: str, what: str, needed: int, available: int, kind: str, fits: int
+) -> None:
     """Raise TooLarge unless `needed` bytes are available."""
     if needed > available:
         raise TooLarge(
@@ -114,12 +133,18 @@ def check_inputs(workload: Workload, hosts: Sequence[AvailableHost] = ()) -> Non
     if settings.device != "cpu":
         return
     largest = workload.shapes()[0]
-    replica = sum(math.prod(spec.shape) * np.dtype(spec.dtype).itemsize for spec in largest.values())
+    replica = sum(
+        math.prod(spec.shape) * np.dtype(spec.dtype).itemsize for spec in largest.values()
+    )
     available = memory_of_each([host.hardware for host in hosts])
     needed = HELD_BATCHES * replica * (settings.devices // settings.nodes)
-    fits = _multiple(settings.global_batch_size * available / (TAKEN * max(needed, 1)), settings.devices)
+    fits = _multiple(
+        settings.global_batch_size * available / (TAKEN * max(needed, 1)), settings.devices
+    )
     where = " of each machine" if settings.nodes > 1 else ""
-    _check(settings, f" on CPU cores{where}", "its data alone need", needed, available, "memory", fits)
+    _check(
+        settings, f" on CPU cores{where}", "its data alone need", needed, available, "memory", fits
+    )
 
 
 def fitting_batch(workload: type[Workload], settings: Settings, memory_bytes: int) -> int:

@@ -29,7 +29,11 @@ class Devices:
 
 
 def decide_devices(
-    config: RunConfig, profile: str, framework: Framework, hosts: Sequence[AvailableHost], lacks: Lacks
+    config: RunConfig,
+    profile: str,
+    framework: Framework,
+    hosts: Sequence[AvailableHost],
+    lacks: Lacks,
 ) -> Devices:
     """Return the devices of a run.
 
@@ -90,14 +94,18 @@ def _kind_and_count(
     visible = min(visible_gpus(hosts), key=len) if requested != "cpu" else []
     machines = max(1, len(hosts))
     if not visible and requested == "cuda":
-        problem = "device=cuda: no NVIDIA GPU is visible (check the driver and CUDA_VISIBLE_DEVICES)"
+        problem = (
+            "device=cuda: no NVIDIA GPU is visible (check the driver and CUDA_VISIBLE_DEVICES)"
+        )
         lacks(MissingResourceError(problem, "Set device=cpu"))
         return "cuda", count  # further messages are then about GPUs too
     if not visible and requested == "auto" and profile == "reference":
         remedy = "To train on CPU cores, set device=cpu. For a small run without a data set, set profile=demo"
         lacks(MissingResourceError("profile=reference needs a GPU, but no GPU is visible", remedy))
         return "cuda", count
-    use_cuda = bool(visible) and (requested == "cuda" or _has_cuda_environment(config, profile, framework))
+    use_cuda = bool(visible) and (
+        requested == "cuda" or _has_cuda_environment(config, profile, framework)
+    )
     if use_cuda and count > machines * len(visible):
         available = machines * len(visible)
         problem = f"gpus={count}: {smallest_host(hosts)} has {len(visible)} visible GPU(s)"
@@ -118,7 +126,9 @@ def _has_cuda_environment(config: RunConfig, profile: str, framework: Framework)
     return True
 
 
-def _with_cores(config: RunConfig, kind: str, count: int, hosts: Sequence[AvailableHost], lacks: Lacks) -> Devices:
+def _with_cores(
+    config: RunConfig, kind: str, count: int, hosts: Sequence[AvailableHost], lacks: Lacks
+) -> Devices:
     """Return the devices with the CPU cores of each, and no more devices than every machine has cores for."""
     cores = min((len(host.cores) for host in hosts), default=0) or len(devices.cpu_cores())
     machines, requested = max(len(hosts), config.nodes), config.cpu.cores_per_device
@@ -147,16 +157,24 @@ def smallest_host(hosts: Sequence[AvailableHost]) -> str:
 
 def visible_gpus(hosts: Sequence[AvailableHost]) -> list[list[Mapping[str, Any]]]:
     """Return the GPUs of each machine, or of this machine, as `suite.machine.devices.hardware` describes them."""
-    return [host.hardware["gpus"] for host in hosts] if hosts else [[asdict(gpu) for gpu in devices.gpus()]]
+    return (
+        [host.hardware["gpus"] for host in hosts]
+        if hosts
+        else [[asdict(gpu) for gpu in devices.gpus()]]
+    )
 
 
 def gpu_capabilities(hosts: Sequence[AvailableHost], count: int) -> list[str]:
     """Return the different compute capabilities of the first `count` GPUs, shared evenly by the machines."""
     per_machine = count // max(1, len(hosts))
-    return sorted({str(gpu["capability"]) for gpus in visible_gpus(hosts) for gpu in gpus[:per_machine]})
+    return sorted(
+        {str(gpu["capability"]) for gpus in visible_gpus(hosts) for gpu in gpus[:per_machine]}
+    )
 
 
-def auto_environment(framework: Framework, device: str, hosts: Sequence[AvailableHost], count: int) -> str:
+def auto_environment(
+    framework: Framework, device: str, hosts: Sequence[AvailableHost], count: int
+) -> str:
     """Return the environment that `environment=auto` means: the first of the framework that suits the GPUs and their driver."""
     name, alternatives = framework.environments[device], framework.other_gpu_environments
     if device == "cpu" or not alternatives:

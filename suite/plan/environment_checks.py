@@ -40,12 +40,18 @@ def check_open_ports(config: RunConfig, draft: PartialJob, log: Callable[[str], 
         f"anyone who can connect to their ports can read and write files and run code as you"
     )
     if settings.nodes > 1 or config.framework.allow_open_grpc:
-        log(f"warning: {risk}. Block access from outside with a firewall (docs/several_machines.md)")
+        log(
+            f"warning: {risk}. Block access from outside with a firewall (docs/several_machines.md)"
+        )
         return
     if env.container is not None:
         reason = f"containers of environment={env.name} use the network of the machine"
     else:
-        fault = draft.hosts[0].private_network_fault if draft.hosts else private_network.unavailable_reason()
+        fault = (
+            draft.hosts[0].private_network_fault
+            if draft.hosts
+            else private_network.unavailable_reason()
+        )
         reason = f"this machine cannot make a private network for them ({fault})" if fault else ""
     if reason:
         raise MissingResourceError(
@@ -54,7 +60,9 @@ def check_open_ports(config: RunConfig, draft: PartialJob, log: Callable[[str], 
         )
 
 
-def describe_environment(draft: PartialJob, env: Environment, descriptions: Descriptions) -> PartialJob:
+def describe_environment(
+    draft: PartialJob, env: Environment, descriptions: Descriptions
+) -> PartialJob:
     """Return the draft with package versions and environment variables, as the Python of its environment reports them.
 
     Args:

@@ -47,7 +47,9 @@ class Job:
         """
         seed = secrets.randbits(31) if self.fixed_seed is None else self.fixed_seed + index
         folder = self.folder / f"run_{index}"
-        run = replace(self.template, run_index=index, folder=str(folder), cache_cleared=cache_cleared)
+        run = replace(
+            self.template, run_index=index, folder=str(folder), cache_cleared=cache_cleared
+        )
         run = replace(run, settings=replace(run.settings, seed=seed))
         if run.deviations:
             return run
@@ -87,8 +89,13 @@ class PartialJob:
         Args:
             of_run: The workload with its data set. With it, lengths are checked too.
         """
-        rule_inputs = {"seed_source": self.seed_source, **(schedule_inputs(of_run) if of_run is not None else {})}
-        of_data = map(data_deviation, self.dataset_info.notes if self.dataset_info is not None else ())
+        rule_inputs = {
+            "seed_source": self.seed_source,
+            **(schedule_inputs(of_run) if of_run is not None else {}),
+        }
+        of_data = map(
+            data_deviation, self.dataset_info.notes if self.dataset_info is not None else ()
+        )
         of_environment = environment_deviations(self.environment_variables)
         of_settings = find_deviations(self.workload, self.settings)
         of_inputs = find_deviations(self.workload, self.settings, **rule_inputs)
@@ -101,7 +108,11 @@ class PartialJob:
         if settings.profile != "demo" or not settings.data_dir:
             return ""
         recipe = registry.load_dataset(settings.dataset)
-        return settings.dataset if recipe.generated and not recipe.is_prepared(Path(settings.data_dir)) else ""
+        return (
+            settings.dataset
+            if recipe.generated and not recipe.is_prepared(Path(settings.data_dir))
+            else ""
+        )
 
 
 class Plan(NamedTuple):

@@ -67,7 +67,9 @@ def plan(
         settings = resolve_settings(config, workload, framework, job_hosts, findings.append)
         names = tuple(plugin.name for plugin in plugins)
         seed_source = "system" if config.seed is None else "user"
-        draft = PartialJob(workload, framework, settings, names, job_hosts, config.gpus, seed_source)
+        draft = PartialJob(
+            workload, framework, settings, names, job_hosts, config.gpus, seed_source
+        )
         with findings:
             _check_checkpoint(config.checkpoint.when, settings)
         with findings:
@@ -82,9 +84,16 @@ def plan(
             check_open_ports(config, draft, notes.append)
         with findings:
             if draft.environment is not None:
-                draft = describe_environment(draft, draft.environment, descriptions or Descriptions())
+                draft = describe_environment(
+                    draft, draft.environment, descriptions or Descriptions()
+                )
         with findings:
-            draft = replace(draft, dataset_info=None if draft.generates else workload.load_dataset_info(draft.settings))
+            draft = replace(
+                draft,
+                dataset_info=None
+                if draft.generates
+                else workload.load_dataset_info(draft.settings),
+            )
         with findings:
             check_memory(workload, draft.settings, draft.hosts)
             if draft.dataset_info is not None and output is not None and not findings:
@@ -97,7 +106,9 @@ def plan(
 def check_trainers(drafts: Sequence[PartialJob], plugins: Sequence[Plugin]) -> None:
     """Import each plugin trainer that a sweep uses once, in the environment that it will run in."""
     used = {
-        (env.name, draft.workload.name, draft.framework.name): env for draft in drafts if (env := draft.environment)
+        (env.name, draft.workload.name, draft.framework.name): env
+        for draft in drafts
+        if (env := draft.environment)
     }
     for (_, workload, framework), env in used.items():
         check_trainer(env, workload, framework, plugins)
@@ -111,8 +122,12 @@ def _check_checkpoint(when: str, settings: Settings) -> None:
         "timing=steps": settings.timing_each == "steps",
         f"timing.warmup_steps={settings.timing_warmup_steps}": settings.timing_warmup_steps > 0,
     }
-    for override in (override for override, is_set in not_resumable.items() if is_set and when != "off"):
-        raise ValueError(f"checkpoint={when}: a run with {override} cannot be resumed. Leave either of them out")
+    for override in (
+        override for override, is_set in not_resumable.items() if is_set and when != "off"
+    ):
+        raise ValueError(
+            f"checkpoint={when}: a run with {override} cannot be resumed. Leave either of them out"
+        )
 
 
 def _run_count(config: RunConfig, workload: type[Workload]) -> int:
@@ -120,5 +135,7 @@ def _run_count(config: RunConfig, workload: type[Workload]) -> int:
     if config.runs != "official":
         return int(config.runs)
     if not workload.runs_required:
-        raise ValueError(f"runs=official: the rules do not specify a number of runs for {workload.name}. Set runs=N")
+        raise ValueError(
+            f"runs=official: the rules do not specify a number of runs for {workload.name}. Set runs=N"
+        )
     return workload.runs_required

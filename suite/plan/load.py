@@ -17,6 +17,8 @@ def load_workload_and_framework(config: RunConfig) -> tuple[type[Workload], Fram
     offered = frameworks_of(workload)
     if framework.name not in offered:
         raise UnsupportedError(
-            str(invalid_choice(f"framework (for workload={workload.name})", framework.name, offered))
+            str(
+                invalid_choice(f"framework (for workload={workload.name})", framework.name, offered)
+            )
         )
     return workload, framework

@@ -49,7 +49,9 @@ def _resolved(config: RunConfig, settings: Settings, options: Mapping[str, Any])
     resolved = {**settings.options, **settings.hyperparameters}
     values |= {key: resolved[item.name] for key, item in options.items() if item.name in resolved}
     targets = dict(settings.targets)
-    values["workload.target"] = next(iter(targets.values())) if len(targets) == 1 else targets or None
+    values["workload.target"] = (
+        next(iter(targets.values())) if len(targets) == 1 else targets or None
+    )
     for key, value in values.items():
         group, _, name = key.partition(".")
         if isinstance(shown.get(group), dict):

@@ -48,8 +48,12 @@ def identity(run: RunSpec) -> str:
 def _compared_settings(run: RunSpec) -> dict[str, Json]:
     """Return the settings that a resumed run must agree on."""
     all_settings = asdict(run.settings)
-    settings = {name: all_settings[name] for name in field_names(Settings, must_match_on_resume=True)}
-    settings["options"] = {name: value for name, value in settings["options"].items() if name != "backbone_weights"}
+    settings = {
+        name: all_settings[name] for name in field_names(Settings, must_match_on_resume=True)
+    }
+    settings["options"] = {
+        name: value for name, value in settings["options"].items() if name != "backbone_weights"
+    }
     return settings
 
 
@@ -93,7 +97,9 @@ def finished_status(folder: Path, run: RunSpec) -> str:
     if end is None or not is_finished:
         _refuse_lost_log(folder, run)
         return ""
-    reached = end.status is EndStatus.SUCCESS or not run.settings.to_target  # a run of fixed length logs `aborted` too
+    reached = (
+        end.status is EndStatus.SUCCESS or not run.settings.to_target
+    )  # a run of fixed length logs `aborted` too
     return "success" if reached else "target_missed"
 
 
@@ -105,7 +111,9 @@ def _refuse_lost_log(folder: Path, run: RunSpec) -> None:
     filed = read_filed_end(folder)
     if filed is not None and filed.is_finished:
         log = folder / f"result_{run.run_index}.txt"
-        found = "its log has no run_stop of a finished run" if log.exists() else "its log is missing"
+        found = (
+            "its log has no run_stop of a finished run" if log.exists() else "its log is missing"
+        )
         raise ValueError(
             f"{folder} holds a finished run according to its {STATUS_FILE}, but {found}. Restore {log.name} (decompressed), "
             f"or move the folder away to run it again"
@@ -132,7 +140,9 @@ def restore_status(folder: Path, run: RunSpec, status: str) -> None:
         return
     settings = run.settings
     log_time = (folder / f"result_{run.run_index}.txt").stat().st_mtime
-    ended = datetime.datetime.fromtimestamp(log_time).astimezone().isoformat(timespec="milliseconds")
+    ended = (
+        datetime.datetime.fromtimestamp(log_time).astimezone().isoformat(timespec="milliseconds")
+    )
     restored = replace(
         filed,
         status=status,
@@ -153,7 +163,9 @@ def settings_differences(earlier: RunSpec, run: RunSpec) -> list[str]:
     """Return a text for each difference in the settings that a resumed run must agree on."""
     if identity(earlier) == identity(run):
         return []
-    before = _flat(_compared_settings(earlier)) | _flat(identifying_variables(earlier.environment_variables))
+    before = _flat(_compared_settings(earlier)) | _flat(
+        identifying_variables(earlier.environment_variables)
+    )
     now = _flat(_compared_settings(run)) | _flat(identifying_variables(run.environment_variables))
     differing = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     texts = [
@@ -210,7 +222,9 @@ def unfinished_jobs(output: Path) -> list[UnfinishedJob]:
     return unfinished
 
 
-def check_unmatched(output: Path, names: Mapping[str, RunSpec], run_counts: Mapping[str, int]) -> None:
+def check_unmatched(
+    output: Path, names: Mapping[str, RunSpec], run_counts: Mapping[str, int]
+) -> None:
     """Raise ValueError if a resumed command would start new runs next to unfinished runs that it does not match.
 
     A command may add jobs to a folder, as long as it names every unfinished job there.
@@ -237,10 +251,16 @@ def check_unmatched(output: Path, names: Mapping[str, RunSpec], run_counts: Mapp
         key=lambda pair: len(_differing_settings(pair[0].run, pair[1])),
     )
     differing = _differing_settings(job.run, run)
-    earlier_texts = [f"{key}={before}" if before is not None else f"no {key}" for key, (before, _) in differing.items()]
-    new_texts = [f"{key}={now}" if now is not None else f"no {key}" for key, (_, now) in differing.items()]
+    earlier_texts = [
+        f"{key}={before}" if before is not None else f"no {key}"
+        for key, (before, _) in differing.items()
+    ]
+    new_texts = [
+        f"{key}={now}" if now is not None else f"no {key}" for key, (_, now) in differing.items()
+    ]
     remedies = [
-        f"set {key}={before}" if before is not None else f"leave {key} out" for key, (before, _) in differing.items()
+        f"set {key}={before}" if before is not None else f"leave {key} out"
+        for key, (before, _) in differing.items()
     ]
     more = f", as are {len(unmatched) - 1} more" if len(unmatched) > 1 else ""
     raise ValueError(
@@ -260,8 +280,14 @@ def _differing_settings(earlier: RunSpec, run: RunSpec) -> dict[str, tuple[str |
 
 def _named_settings(run: RunSpec) -> dict[str, str]:
     settings = run.settings
-    kinds = {"workload": settings.workload, "framework": settings.framework, "profile": settings.profile}
-    in_name = {key: value for key, value in _overrides(run).items() if is_in_name(key) or key == "device"}
+    kinds = {
+        "workload": settings.workload,
+        "framework": settings.framework,
+        "profile": settings.profile,
+    }
+    in_name = {
+        key: value for key, value in _overrides(run).items() if is_in_name(key) or key == "device"
+    }
     return {**kinds, "gpus": str(settings.devices), **in_name}
 
 
@@ -285,7 +311,9 @@ def set_aside(folder: Path) -> Path:
     return folder.rename(superseded / f"{folder.name}-{number}")
 
 
-def find_resume(run: RunSpec, folder: Path, print_line: Callable[[str], object]) -> tuple[RunSpec, Path] | None:
+def find_resume(
+    run: RunSpec, folder: Path, print_line: Callable[[str], object]
+) -> tuple[RunSpec, Path] | None:
     """Find the newest valid checkpoint of the unfinished attempts of a run. Checkpoints older than the last two are deleted.
 
     Args:
@@ -298,7 +326,9 @@ def find_resume(run: RunSpec, folder: Path, print_line: Callable[[str], object])
     """
     attempts = (folder.parent / SUPERSEDED).glob(f"{folder.name}-*")
     paths = [path for attempt in attempts for path in checkpoint_files.found(attempt)]
-    paths.sort(key=lambda path: (checkpoint_files.step_of(path), path.stat().st_mtime), reverse=True)
+    paths.sort(
+        key=lambda path: (checkpoint_files.step_of(path), path.stat().st_mtime), reverse=True
+    )
     for path in paths:
         reason = _not_resumable_reason(path, run) or checkpoint_files.damage(path)
         if not reason:
@@ -320,9 +350,15 @@ def _not_resumable_reason(path: Path, run: RunSpec) -> str:
         return f"its run has different settings or data: {', '.join(differences)}"
     for name in _OF_ONE_LOG:
         if earlier.identity[name] != run.identity[name]:
-            return f"its {name} is {earlier.identity[name]}, but the new run has {run.identity[name]}"
+            return (
+                f"its {name} is {earlier.identity[name]}, but the new run has {run.identity[name]}"
+            )
     ends = (end, read_filed_end(path.parent))
-    return "its run diverged" if any(end is not None and end.code is EndCode.DIVERGED for end in ends) else ""
+    return (
+        "its run diverged"
+        if any(end is not None and end.code is EndCode.DIVERGED for end in ends)
+        else ""
+    )
 
 
 def _resumed(run: RunSpec, path: Path) -> RunSpec:
@@ -337,5 +373,9 @@ def _resumed(run: RunSpec, path: Path) -> RunSpec:
         labels=(*run.labels, Label(LabelKind.RESUMED)),
         deviations=(*run.deviations, RESUMED),
         division="open",
-        resume_from={"checkpoint": path.name, "stopped_ms": round(stopped_ms), "resumptions": before + 1},
+        resume_from={
+            "checkpoint": path.name,
+            "stopped_ms": round(stopped_ms),
+            "resumptions": before + 1,
+        },
     )

@@ -45,7 +45,12 @@ def make_job(
     Raises:
         ValueError: The settings do not suit the data set, or the batches do not fit into memory.
     """
-    workload, framework, settings, env = draft.workload, draft.framework, draft.settings, draft.environment
+    workload, framework, settings, env = (
+        draft.workload,
+        draft.framework,
+        draft.settings,
+        draft.environment,
+    )
     dataset_info = draft.dataset_info
     assert env is not None
     assert dataset_info is not None
@@ -56,7 +61,9 @@ def make_job(
     deviations = draft.deviations(of_run) or code_deviations(workload.name, framework.name)
     installed = {name: version for name, version in draft.versions.items() if version is not None}
     versions = {"suite": __version__, **installed}
-    framework_version = next((versions[name] for name in framework.packages if name in versions), "unknown")
+    framework_version = next(
+        (versions[name] for name in framework.packages if name in versions), "unknown"
+    )
     hardware = _hardware(draft.hosts)
     template = RunSpec(
         run_index=0,
@@ -77,7 +84,9 @@ def make_job(
         git=git_state(),
         code_digest=expected_digest(workload.name, framework.name),
         hardware=hardware,
-        hosts=assign_devices(draft.hosts, settings.devices, settings.device == "cpu") if draft.hosts else (),
+        hosts=assign_devices(draft.hosts, settings.devices, settings.device == "cpu")
+        if draft.hosts
+        else (),
         study=cell.study.name if cell is not None else "",
         study_cell=cell.texts if cell is not None else (),
         overrides=tuple(overrides),
@@ -103,7 +112,9 @@ def _hardware(hosts: Sequence[AvailableHost]) -> Mapping[str, Any]:
     """Return the hardware of this machine or of the first host. With several hosts, `nodes` lists the hardware of each."""
     if not hosts:
         return devices.hardware()
-    nodes = [{"address": host.address, "interface": host.interface, **host.hardware} for host in hosts]
+    nodes = [
+        {"address": host.address, "interface": host.interface, **host.hardware} for host in hosts
+    ]
     return {**hosts[0].hardware, **({"nodes": nodes} if len(hosts) > 1 else {})}
 
 
@@ -119,7 +130,9 @@ def _labels(
         least = min((len(host.cores) for host in hosts), default=len(cores))
         if settings.devices * settings.cores_per_device > least * max(1, len(hosts)):
             labels.append(Label(LabelKind.OVERSUBSCRIBED))
-    if settings.device == "cuda" and any(NULL_DEVICE in gpu["name"] for gpus in visible_gpus(hosts) for gpu in gpus):
+    if settings.device == "cuda" and any(
+        NULL_DEVICE in gpu["name"] for gpus in visible_gpus(hosts) for gpu in gpus
+    ):
         labels.append(Label(LabelKind.NULL_DEVICE))
     if settings.asynchronous:
         labels.append(Label(LabelKind.ASYNC))
@@ -129,7 +142,11 @@ def _labels(
 
 
 def _identity(
-    config: RunConfig, settings: Settings, workload: type[Workload], framework_version: str, hardware: Mapping[str, Any]
+    config: RunConfig,
+    settings: Settings,
+    workload: type[Workload],
+    framework_version: str,
+    hardware: Mapping[str, Any],
 ) -> dict[str, str]:
     """Return the values that the first lines of the log contain."""
     if settings.device == "cuda":
@@ -143,7 +160,9 @@ def _identity(
         "batch_unit": workload.batch_unit,
         "submission_org": config.profile.submission_org,
         "submission_status": config.profile.submission_status,
-        "submission_platform": f"{settings.devices}x {device_name}" if platform == "auto" else platform,
+        "submission_platform": f"{settings.devices}x {device_name}"
+        if platform == "auto"
+        else platform,
         "system": config.system.name,
         "device_name": device_name,
         "framework_version": framework_version,

@@ -31,10 +31,15 @@ def schedule_note(workload: Workload) -> str:
     length = f"stop={settings.stop}"
     shorter = f"stop=epochs:{epoch}"
     if settings.stop == "target":
-        length, shorter = f"workload.max_epochs={settings.max_epochs}", f"workload.max_epochs={epoch}"
+        length, shorter = (
+            f"workload.max_epochs={settings.max_epochs}",
+            f"workload.max_epochs={epoch}",
+        )
     longer = ""
     if "horizon_epochs" in settings.hyperparameters:
-        longer = ", or use a hyperparameter set with a longer horizon_epochs (docs/hyperparameters.md)"
+        longer = (
+            ", or use a hyperparameter set with a longer horizon_epochs (docs/hyperparameters.md)"
+        )
     return f"{length}: the learning rate is {value} from epoch {epoch + first} on. Set {shorter}{longer}"
 
 

@@ -74,7 +74,11 @@ def resolve_settings(
     targets = _targets(workload, defaults, options)
     if config.update.kind == "async":
         _check_asynchronous(config, workload, framework, trainer, precision)
-    not_options = {*NOT_OPTIONS, *hyperparameter_fields(workload.Options), *values["hyperparameters"]}
+    not_options = {
+        *NOT_OPTIONS,
+        *hyperparameter_fields(workload.Options),
+        *values["hyperparameters"],
+    }
     decided = {
         "workload": workload.name,
         "framework": framework.name,
@@ -123,7 +127,9 @@ def typed_options(config: RunConfig, workload: type[Workload]) -> dict[str, Json
         value = getattr(config, group).get(name)
         options[item.name] = defaults[item.name] if value is None else value
     for key, value in (
-        (f"{group}.{name}", value) for group in OPTION_GROUPS for name, value in getattr(config, group).items()
+        (f"{group}.{name}", value)
+        for group in OPTION_GROUPS
+        for name, value in getattr(config, group).items()
     ):
         if value is not None and key not in keys:
             allowed = ", ".join(sorted(name for name in keys if not name.startswith("workload.")))
@@ -142,7 +148,9 @@ def _set_by_user(workload: type[Workload], options: Mapping[str, Json]) -> dict[
 def _check_link(link: str, device: str, framework: Framework) -> None:
     """Raise UnsupportedError if the devices cannot exchange data over the chosen transport."""
     if link == "no_p2p" and device == "cpu":
-        raise UnsupportedError(f"link={link}: CPU cores have no peer-to-peer links. Leave it out, or set device=cuda")
+        raise UnsupportedError(
+            f"link={link}: CPU cores have no peer-to-peer links. Leave it out, or set device=cuda"
+        )
     if link == "network" and framework.process_count(2, device) == 1:
         raise UnsupportedError(
             f"link={link}: {framework.name} drives all devices of a machine from a single process, without a network between "
@@ -167,20 +175,34 @@ def _precision(
     precision, allowed = str(config.precision), trainer.precisions
     least = _least_capability(hosts, config.gpus) if device == "cuda" else (0, 0)
     if precision == "auto":
-        closed = [row.allowed for row in get_round(rules, workload).rows if "precision" in row.names]
-        usable = [choice for choice in workload.gpu_precisions if choice in allowed and least >= FIRST_WITH[choice]]
-        offered = [choice for choice in usable if all(allows.holds(choice, {}) for allows in closed)]
+        closed = [
+            row.allowed for row in get_round(rules, workload).rows if "precision" in row.names
+        ]
+        usable = [
+            choice
+            for choice in workload.gpu_precisions
+            if choice in allowed and least >= FIRST_WITH[choice]
+        ]
+        offered = [
+            choice for choice in usable if all(allows.holds(choice, {}) for allows in closed)
+        ]
         return offered[0] if device == "cuda" and offered else "fp32"
     if precision not in allowed:
         raise UnsupportedError(
-            str(invalid_choice(f"precision (for {workload.name} in {framework.name})", precision, allowed))
+            str(
+                invalid_choice(
+                    f"precision (for {workload.name} in {framework.name})", precision, allowed
+                )
+            )
         )
     if device == "cpu" and precision in ("tf32", "fp16"):
         raise UnsupportedError(
             f"precision={precision}: only GPUs support it. Set precision=fp32 or bf16, or device=cuda"
         )
     if device == "cuda" and least < FIRST_WITH[precision]:
-        found, needed = ("{}.{}".format(*capability) for capability in (least, FIRST_WITH[precision]))
+        found, needed = (
+            "{}.{}".format(*capability) for capability in (least, FIRST_WITH[precision])
+        )
         raise UnsupportedError(
             f"precision={precision}: GPUs support it from compute capability {needed} on, but {smallest_host(hosts)} has a "
             f"GPU of {found}. Set precision=auto or fp32"
@@ -195,7 +217,12 @@ def _least_capability(hosts: Sequence[AvailableHost], count: int) -> tuple[int, 
 
 
 def _linear_backend(
-    config: RunConfig, workload: type[Workload], framework: Framework, trainer: TrainerInfo, device: str, precision: str
+    config: RunConfig,
+    workload: type[Workload],
+    framework: Framework,
+    trainer: TrainerInfo,
+    device: str,
+    precision: str,
 ) -> str:
     """Return the library of linear layers, `mkl` or `onednn`. Empty if the workload and the device offer no choice.
 
@@ -210,12 +237,19 @@ def _linear_backend(
         return by_processor if library == "auto" else library
     if library != "auto":
         where = f"{workload.name} in {framework.name}, device={device} precision={precision}"
-        raise ValueError(f"framework.linear_backend={library}: {where} has no choice of this library. Leave it out")
+        raise ValueError(
+            f"framework.linear_backend={library}: {where} has no choice of this library. Leave it out"
+        )
     return ""
 
 
 def _graphs(
-    config: RunConfig, workload: type[Workload], framework: Framework, trainer: TrainerInfo, device: str, devices: int
+    config: RunConfig,
+    workload: type[Workload],
+    framework: Framework,
+    trainer: TrainerInfo,
+    device: str,
+    devices: int,
 ) -> str:
     """Return `on` to capture a step as a CUDA graph, or empty. Raises ValueError if it is set but not supported."""
     if str(config.framework.graphs) != "on":
@@ -223,7 +257,9 @@ def _graphs(
     able = device == "cuda" and devices <= trainer.max_cuda_graph_devices
     if not able or (config.mode, config.update.kind) != ("train", "sync"):
         where = f"{workload.name} in {framework.name} on {devices} × {device}, mode={config.mode}"
-        raise ValueError(f"framework.graphs=on: {where} does not support CUDA graphs. Set framework.graphs=auto")
+        raise ValueError(
+            f"framework.graphs=on: {where} does not support CUDA graphs. Set framework.graphs=auto"
+        )
     return "on"
 
 
@@ -233,12 +269,18 @@ def _kernels(config: RunConfig, framework: Framework, device: str) -> str:
         return ""
     if not framework.has_gpu_kernels or device != "cuda":
         where = f"{framework.name} on device={device}"
-        raise ValueError(f"framework.kernels=off: {where} does not use GPU kernels of the suite. Leave it out")
+        raise ValueError(
+            f"framework.kernels=off: {where} does not use GPU kernels of the suite. Leave it out"
+        )
     return "off"
 
 
 def _check_asynchronous(
-    config: RunConfig, workload: type[Workload], framework: Framework, trainer: TrainerInfo, precision: str
+    config: RunConfig,
+    workload: type[Workload],
+    framework: Framework,
+    trainer: TrainerInfo,
+    precision: str,
 ) -> None:
     """Raise ValueError if `update=async` does not support the settings. The message is a single line."""
     if not trainer.async_updates:
@@ -246,22 +288,30 @@ def _check_asynchronous(
             name: find_trainer(registry.load_workload(name), framework.name)
             for name in registry.names(registry.WORKLOADS)
         }
-        offered = [f"workload={name}" for name, info in trainers.items() if info and info.async_updates]
+        offered = [
+            f"workload={name}" for name, info in trainers.items() if info and info.async_updates
+        ]
         instead = f", or {' or '.join(offered)}" if offered else ""
         raise UnsupportedError(
             f"update=async: not supported by {workload.name} in {framework.name}. Set update=sync{instead}"
         )
     if config.nodes > 1:
-        raise UnsupportedError("update=async: only nodes=1 is supported. Set nodes=1, or update=sync")
+        raise UnsupportedError(
+            "update=async: only nodes=1 is supported. Set nodes=1, or update=sync"
+        )
     if config.mode != "train":
-        raise ValueError(f"update=async: mode={config.mode} makes no updates. Set mode=train, or update=sync")
+        raise ValueError(
+            f"update=async: mode={config.mode} makes no updates. Set mode=train, or update=sync"
+        )
     if config.timing.each == "steps":
         raise ValueError(
             "update=async: workers update at different times, so that steps of all workers cannot be timed. "
             "Set timing=interval, or update=sync"
         )
     if precision == "fp16":
-        raise UnsupportedError("update=async: precision=fp16 is not supported. Set precision=bf16 or fp32")
+        raise UnsupportedError(
+            "update=async: precision=fp16 is not supported. Set precision=bf16 or fp32"
+        )
 
 
 def _stop(config: RunConfig, profile: str, targets: Mapping[str, float], length: str) -> str:
@@ -281,12 +331,20 @@ def _stop(config: RunConfig, profile: str, targets: Mapping[str, float], length:
     if stop == "auto":
         stop = "target" if evaluates else length
     if stop == "target" and not evaluates:
-        why = f"profile={profile} mode={mode} does not evaluate" if targets else "the workload has no target"
+        why = (
+            f"profile={profile} mode={mode} does not evaluate"
+            if targets
+            else "the workload has no target"
+        )
         raise ValueError(f"stop=target: {why}. Set stop=steps:50")
     if mode == "inference" and profile == "synthetic":
-        raise ValueError("mode=inference: profile=synthetic has no evaluation set. Set profile=demo or reference")
+        raise ValueError(
+            "mode=inference: profile=synthetic has no evaluation set. Set profile=demo or reference"
+        )
     if mode == "inference" and not stop.startswith("steps:"):
-        raise ValueError(f"stop={stop}: mode=inference counts evaluation batches. Set stop=steps:50")
+        raise ValueError(
+            f"stop={stop}: mode=inference counts evaluation batches. Set stop=steps:50"
+        )
     if config.timing.warmup_steps and stop == "target":
         raise ValueError(
             f"timing.warmup_steps={config.timing.warmup_steps}: a run to its target is timed from its first step. "
@@ -307,7 +365,11 @@ def _threads_per_device(config: RunConfig, device: str, cores: int) -> str:
 
 
 def _values(
-    config: RunConfig, workload: type[Workload], defaults: Defaults, options: Mapping[str, Json], framework: str
+    config: RunConfig,
+    workload: type[Workload],
+    defaults: Defaults,
+    options: Mapping[str, Json],
+    framework: str,
 ) -> dict[str, Json]:
     """Return the hyperparameters and the settings that depend on them: batch size, scaling, and the source of each value.
 
@@ -324,7 +386,10 @@ def _values(
     for key, value in options.items():
         if value is not None and (key in values or key in hyperparameter_fields(workload.Options)):
             values[key], sources[key] = value, "user"
-    set_batch, set_scaling = values.pop("global_batch_size", None), str(values.pop("lr_scaling", "none"))
+    set_batch, set_scaling = (
+        values.pop("global_batch_size", None),
+        str(values.pop("lr_scaling", "none")),
+    )
     size = batch_size(config.batch, config.gpus, set_batch)
     scaling = set_scaling if config.lr_scaling == "set" else str(config.lr_scaling)
     if config.batch != "set":
@@ -335,7 +400,12 @@ def _values(
         origin = f"{scaling} scaling of {sources['learning_rate']} from batch {set_batch}"
         sources["learning_rate"] = f"derived: {origin}"
     chosen_values = {"hyperparameters": values, "hyperparameter_sources": sources}
-    return {"global_batch_size": size, "lr_scaling": scaling, "hyperparameter_set": name, **chosen_values}
+    return {
+        "global_batch_size": size,
+        "lr_scaling": scaling,
+        "hyperparameter_set": name,
+        **chosen_values,
+    }
 
 
 def batch_size(rule: str, devices_count: int, set_batch: int | None) -> int:
@@ -353,7 +423,9 @@ def batch_size(rule: str, devices_count: int, set_batch: int | None) -> int:
     kind, _, number = rule.partition(":")
     if kind == "set":
         if set_batch is None:
-            raise ValueError("batch=set: the workload has no hyperparameter set with a batch size. Set batch=global:N")
+            raise ValueError(
+                "batch=set: the workload has no hyperparameter set with a batch size. Set batch=global:N"
+            )
         size = int(set_batch)
     else:
         size = int(number) * (devices_count if kind == "per_device" else 1)
@@ -370,7 +442,9 @@ def _rate_factor(scaling: str, ratio: float) -> float:
     return {"none": 1.0, "linear": ratio, "sqrt": math.sqrt(ratio)}[scaling]
 
 
-def _targets(workload: type[Workload], defaults: Defaults, options: Mapping[str, Json]) -> dict[str, float]:
+def _targets(
+    workload: type[Workload], defaults: Defaults, options: Mapping[str, Json]
+) -> dict[str, float]:
     """Return the targets by metric: those of the profile, or the user's values.
 
     A user sets `workload.target=X` if there is a single metric, and `workload.target.METRIC=X` if there are several.
@@ -379,13 +453,19 @@ def _targets(workload: type[Workload], defaults: Defaults, options: Mapping[str,
     if target is None:
         return dict(defaults.targets)
     if isinstance(target, Mapping):
-        user_targets = {metric: float(value) for metric, value in target.items() if value is not None}
+        user_targets = {
+            metric: float(value) for metric, value in target.items() if value is not None
+        }
         unknown = next((metric for metric in user_targets if metric not in defaults.targets), None)
         if unknown is not None:
             raise invalid_choice(f"workload.target (of {workload.name})", unknown, defaults.targets)
         return {**defaults.targets, **user_targets}
     if len(defaults.targets) != 1:
-        keys = ", ".join(f"workload.target.{metric}={value:g}" for metric, value in defaults.targets.items())
+        keys = ", ".join(
+            f"workload.target.{metric}={value:g}" for metric, value in defaults.targets.items()
+        )
         remedy = f"Set {keys}" if keys else "Leave it out"
-        raise ValueError(f"workload.target={target}: {workload.name} has {len(defaults.targets)} targets. {remedy}")
+        raise ValueError(
+            f"workload.target={target}: {workload.name} has {len(defaults.targets)} targets. {remedy}"
+        )
     return {metric: float(target) for metric in defaults.targets}

@@ -32,8 +32,14 @@ def record_command(output: Path, arguments: Sequence[str]) -> None:
     command = SweepCommand(_without_call(arguments), os.getcwd())
     if _runs_of(command.arguments) in [_runs_of(earlier.arguments) for earlier in commands]:
         return
-    listed = [{"arguments": list(entry.arguments), "folder": entry.folder} for entry in [*commands, command]]
-    write_atomically(output / COMMANDS_FILE, json.dumps({"commands": listed}, indent=1, ensure_ascii=False) + "\n")
+    listed = [
+        {"arguments": list(entry.arguments), "folder": entry.folder}
+        for entry in [*commands, command]
+    ]
+    write_atomically(
+        output / COMMANDS_FILE,
+        json.dumps({"commands": listed}, indent=1, ensure_ascii=False) + "\n",
+    )
 
 
 def is_recorded(output: Path, arguments: Sequence[str]) -> bool:
@@ -55,13 +61,21 @@ def commands_to_resume(arguments: Sequence[str]) -> list[SweepCommand]:
     Raises:
         ValueError: No output folder is set, or it holds no runs.
     """
-    overrides = {text.partition("=")[0]: text.partition("=")[2] for text in arguments if "=" in text}
+    overrides = {
+        text.partition("=")[0]: text.partition("=")[2] for text in arguments if "=" in text
+    }
     names_its_runs = bool(set(_NAME_A_WORKLOAD) & set(overrides))
-    if overrides.get("resume", "").lower() != "true" or names_its_runs or {"--help", "-h"} & set(arguments):
+    if (
+        overrides.get("resume", "").lower() != "true"
+        or names_its_runs
+        or {"--help", "-h"} & set(arguments)
+    ):
         return []
     folder = overrides.get("output", "").strip("'\"")
     if not folder.strip():
-        raise ValueError("resume=true: no output folder is set. Set output=FOLDER to the folder of the sweep to finish")
+        raise ValueError(
+            "resume=true: no output folder is set. Set output=FOLDER to the folder of the sweep to finish"
+        )
     output = Path(folder).expanduser().absolute()
     if not output.is_dir():
         raise ValueError(
@@ -74,7 +88,10 @@ def commands_to_resume(arguments: Sequence[str]) -> list[SweepCommand]:
             f"settings of the sweep, or set output=FOLDER to a different folder"
         )
     call = [*(text for text in arguments if text.partition("=")[0] != "output"), f"output={output}"]
-    return [SweepCommand((*_overridden(command.arguments, call), *call), command.folder) for command in commands]
+    return [
+        SweepCommand((*_overridden(command.arguments, call), *call), command.folder)
+        for command in commands
+    ]
 
 
 def _overridden(arguments: Sequence[str], call: Sequence[str]) -> list[str]:
@@ -97,7 +114,8 @@ def _recorded(output: Path) -> list[SweepCommand]:
     try:
         content = files.read_json(output / COMMANDS_FILE)
         return [
-            SweepCommand(tuple(map(str, entry["arguments"])), str(entry["folder"])) for entry in content["commands"]
+            SweepCommand(tuple(map(str, entry["arguments"])), str(entry["folder"]))
+            for entry in content["commands"]
         ]
     except (OSError, ValueError, KeyError, TypeError):
         return []

@@ -15,7 +15,9 @@ def check_workload(workload: Workload) -> None:
         ValueError: The run would fail, or a setting does not suit the data set. The message is a single line.
     """
     settings = workload.settings
-    evaluates = settings.mode == "train" and settings.profile != "synthetic" and bool(settings.targets)
+    evaluates = (
+        settings.mode == "train" and settings.profile != "synthetic" and bool(settings.targets)
+    )
     if evaluates:
         _check_written(workload)
     if settings.stop == "target":
@@ -32,7 +34,9 @@ def _check_written(workload: Workload) -> None:
     """
     kind = type(workload)
     missing = [
-        name for name in ("eval_batch_metrics", "compute_metrics") if getattr(kind, name) is getattr(Workload, name)
+        name
+        for name in ("eval_batch_metrics", "compute_metrics")
+        if getattr(kind, name) is getattr(Workload, name)
     ]
     if missing:
         targets = ", ".join(workload.settings.targets)

@@ -116,7 +116,10 @@ def examine(need: Resources) -> list[Finding]:
     if need.device == "cuda":
         return [*gpucheck.examine(need.devices, need.framework, need.environment), *findings]
     model = devices.cpu_model()
-    return [ok("devices", f"{len(need.cores)} core(s) of {model}, {len(devices.cpu_cores())} allowed"), *findings]
+    return [
+        ok("devices", f"{len(need.cores)} core(s) of {model}, {len(devices.cpu_cores())} allowed"),
+        *findings,
+    ]
 
 
 def disk(folder: Path) -> Finding:
@@ -129,7 +132,9 @@ def disk(folder: Path) -> Finding:
         free = shutil.disk_usage(place).free
     except OSError as error:
         text = f"{place} cannot be written ({error.strerror or error})"
-        return impossible("disk", text, "set output=FOLDER or SUITE_LOG_DIR to a folder that can be written")
+        return impossible(
+            "disk", text, "set output=FOLDER or SUITE_LOG_DIR to a folder that can be written"
+        )
     text = f"{free // 10**6:,} MB free at {place}"
     do = "free some disk space, or set output=FOLDER to a folder on a different disk"
     if free < minimum * 10**6:
@@ -142,7 +147,9 @@ def _minimum_disk_mb() -> float:
     try:
         return float(minimum)
     except ValueError:
-        raise ValueError(f"SUITE_MINIMUM_DISK_MB={minimum}: expected a number of megabytes, for example 50") from None
+        raise ValueError(
+            f"SUITE_MINIMUM_DISK_MB={minimum}: expected a number of megabytes, for example 50"
+        ) from None
 
 
 def memory(processes: int, allowed: Limits) -> Finding:
@@ -151,7 +158,9 @@ def memory(processes: int, allowed: Limits) -> Finding:
     text = f"{_gib(available)} available for {processes} worker process(es)"
     if available < processes * MEMORY_PER_PROCESS_BYTES:
         return warning(
-            "memory", text, "end other programs or use fewer devices, because the run may end with the status oom"
+            "memory",
+            text,
+            "end other programs or use fewer devices, because the run may end with the status oom",
         )
     return ok("memory", text)
 
@@ -165,13 +174,22 @@ def load(cores: tuple[int, ...]) -> Finding:
     text = f"the run's {cores_text} {percent:.0f} % busy"
     if percent < BUSY_PERCENT:
         return ok("load", text)
-    names = ", ".join(cpu_load.busiest(cores)) or "no visible process, possibly a process of a different container"
-    spare = cpu_load.free([core for core in devices.cpu_cores() if core not in cores], BUSY_PERCENT)[: len(cores)]
+    names = (
+        ", ".join(cpu_load.busiest(cores))
+        or "no visible process, possibly a process of a different container"
+    )
+    spare = cpu_load.free(
+        [core for core in devices.cpu_cores() if core not in cores], BUSY_PERCENT
+    )[: len(cores)]
     elsewhere = (
-        f", or use free cores (taskset -c {','.join(map(str, spare))} COMMAND)" if len(spare) == len(cores) else ""
+        f", or use free cores (taskset -c {','.join(map(str, spare))} COMMAND)"
+        if len(spare) == len(cores)
+        else ""
     )
     return warning(
-        "load", f"{text}: {names}", f"end these processes or wait{elsewhere}. Otherwise times will be too long"
+        "load",
+        f"{text}: {names}",
+        f"end these processes or wait{elsewhere}. Otherwise times will be too long",
     )
 
 
@@ -183,7 +201,9 @@ def governor() -> Finding:
     text = f"CPU frequency governor {', '.join(names)}"
     if names == ["performance"]:
         return ok("governor", text)
-    return warning("governor", text, "for steady times, run: sudo cpupower frequency-set -g performance")
+    return warning(
+        "governor", text, "for steady times, run: sudo cpupower frequency-set -g performance"
+    )
 
 
 def confinement(need: Resources, allowed: Limits) -> Finding:

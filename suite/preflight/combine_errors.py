@@ -15,7 +15,9 @@ KEPT = ("workload", "framework", "plugins", "output", "environment")
 """Keys of the command that its demo keeps, in addition to `environment.*`."""
 
 
-def combine_errors(jobs: Sequence[Composed], plans: Sequence[Plan], here: bool = True) -> ValueError:
+def combine_errors(
+    jobs: Sequence[Composed], plans: Sequence[Plan], here: bool = True
+) -> ValueError:
     """Return the error of a command that cannot run.
 
     Its message is a single line if there is a single finding. Otherwise the message is a numbered list of all findings.

@@ -20,7 +20,11 @@ class Finding:
     @property
     def line(self) -> str:
         """The finding as a line: `topic: text. Remedy`."""
-        return f"{self.topic}: {self.text}{f'. {self.do[0].upper()}{self.do[1:]}' if self.do else ''}"
+        return (
+            f"{self.topic}: {self.text}{f'. {self.do[0].upper()}{self.do[1:]}' if self.do else ''}"
+        )
 
 
-ok, warning, impossible = (functools.partial(Finding, level) for level in ("ok", "warning", "impossible"))
+ok, warning, impossible = (
+    functools.partial(Finding, level) for level in ("ok", "warning", "impossible")
+)

@@ -50,15 +50,27 @@ def examine(count: int, framework: str, environment: Environment | None) -> list
     with devices.nvml() as nvml:
         if nvml is None:
             loaded = text(Path("/proc/driver/nvidia/version")) is not None
-            do = "start the container with its GPUs (docker: --gpus all)" if loaded else "install the NVIDIA driver"
-            return [warning("devices", "no GPU, because NVML is not available", f"{do}, or set device=cpu")]
+            do = (
+                "start the container with its GPUs (docker: --gpus all)"
+                if loaded
+                else "install the NVIDIA driver"
+            )
+            return [
+                warning(
+                    "devices", "no GPU, because NVML is not available", f"{do}, or set device=cpu"
+                )
+            ]
         driver_cuda = devices.cuda_driver_version(nvml)
         try:
             handles = devices.visible_handles(nvml)
             findings = [_present(count, driver_cuda)]
         except UnusableGpuError as error:
             return [impossible("devices", error.problem, error.remedy)]
-        findings += [finding for index, handle in enumerate(handles[:count]) for finding in _used(nvml, index, handle)]
+        findings += [
+            finding
+            for index, handle in enumerate(handles[:count])
+            for finding in _used(nvml, index, handle)
+        ]
     if environment is None:
         return findings
     return [*findings, *_fits(framework, environment, count, driver_cuda)]
@@ -67,21 +79,28 @@ def examine(count: int, framework: str, environment: Environment | None) -> list
 def _present(count: int, driver_cuda: str | None) -> Finding:
     visible = devices.gpus()
     names = ", ".join(
-        dict.fromkeys(f"{gpu.name} ({gpu.memory_bytes / 2**30:.0f} GiB, {gpu.capability})" for gpu in visible)
+        dict.fromkeys(
+            f"{gpu.name} ({gpu.memory_bytes / 2**30:.0f} GiB, {gpu.capability})" for gpu in visible
+        )
     )
     line = f"{len(visible)} visible GPU(s): {names or 'none'}, driver for CUDA {driver_cuda or 'unknown'}"
     if len(visible) < count or not visible:
         return warning(
             "devices",
             line,
-            f"set gpus={len(visible)}, or check CUDA_VISIBLE_DEVICES" if visible else "set device=cpu",
+            f"set gpus={len(visible)}, or check CUDA_VISIBLE_DEVICES"
+            if visible
+            else "set device=cpu",
         )
     return ok("devices", line)
 
 
 def _used(nvml: Any, index: int, handle: Any) -> list[Finding]:
     """Return findings about the processes and the used memory of a device. Before a run, no process of the suite uses it."""
-    topic, do = f"device {index}", "end that process, or choose different devices with CUDA_VISIBLE_DEVICES"
+    topic, do = (
+        f"device {index}",
+        "end that process, or choose different devices with CUDA_VISIBLE_DEVICES",
+    )
     try:
         running = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
         info = nvml.nvmlDeviceGetMemoryInfo(handle)
@@ -103,7 +122,9 @@ def _name(pid: int) -> str:
     return "a process"
 
 
-def _fits(framework: str, environment: Environment, count: int, driver_cuda: str | None) -> list[Finding]:
+def _fits(
+    framework: str, environment: Environment, count: int, driver_cuda: str | None
+) -> list[Finding]:
     """Return the finding about a framework's build.
 
     The build is queried from the framework if the framework has a query. Otherwise it is read from the lock of the environment.
@@ -116,18 +137,26 @@ def _fits(framework: str, environment: Environment, count: int, driver_cuda: str
             do = f"run: suite env check {environment.name}"
             return [
                 warning(
-                    "build", f"the framework build of environment {environment.name} cannot be queried: {error}", do
+                    "build",
+                    f"the framework build of environment {environment.name} cannot be queried: {error}",
+                    do,
                 )
             ]
     elif lock is not None:
-        build_info = BuildInfo(lock.pins(lock.python_last)[canonicalize_name(lock.framework)], lock.build, True)
+        build_info = BuildInfo(
+            lock.pins(lock.python_last)[canonicalize_name(lock.framework)], lock.build, True
+        )
     else:
         return [ok("build", f"the build of {framework} is not known")]
     capabilities = sorted({gpu.capability for gpu in devices.gpus()[:count]})
     environments = [environment.name, kind.environments["cuda"], *kind.other_gpu_environments]
     suitable = locks.suiting(environments, capabilities, driver_cuda)
     instead = f"set environment={suitable}" if suitable != environment.name else ""
-    return [check_build(f"{framework} {build_info.version}", build_info, capabilities, driver_cuda, instead)]
+    return [
+        check_build(
+            f"{framework} {build_info.version}", build_info, capabilities, driver_cuda, instead
+        )
+    ]
 
 
 @functools.cache
@@ -148,7 +177,11 @@ def query_build(command: tuple[str, ...]) -> BuildInfo:
 
 
 def check_build(
-    name: str, build_info: BuildInfo, capabilities: Sequence[str], driver_cuda: str | None, instead: str = ""
+    name: str,
+    build_info: BuildInfo,
+    capabilities: Sequence[str],
+    driver_cuda: str | None,
+    instead: str = "",
 ) -> Finding:
     """Return the finding about a build on these devices with this driver.
 
@@ -162,9 +195,15 @@ def check_build(
     if build_info.build is None:
         return impossible("build", f"{name} is a build for CPUs", instead or "set device=cpu")
     if why := build_info.build.why_not(capabilities, driver_cuda):
-        remedy = "update the driver" if build_info.build.needs_newer_driver(driver_cuda) else "set device=cpu"
+        remedy = (
+            "update the driver"
+            if build_info.build.needs_newer_driver(driver_cuda)
+            else "set device=cpu"
+        )
         return impossible("build", f"{name} {why}", instead or remedy)
     if not build_info.available:
         do = "check CUDA_VISIBLE_DEVICES and the driver, or set device=cpu"
         return impossible("build", f"{name} for CUDA {build_info.build.cuda} detects no GPU", do)
-    return ok("build", f"{name} for CUDA {build_info.build.cuda} has code for {', '.join(capabilities)}")
+    return ok(
+        "build", f"{name} for CUDA {build_info.build.cuda} has code for {', '.join(capabilities)}"
+    )

@@ -6,4 +6,13 @@ from suite.results.logs.reader import read
 from suite.results.logs.record import Evaluation, RunRecord, RunSettings, Throughput
 from suite.results.table import table
 
-__all__ = ["Evaluation", "Problem", "RunRecord", "RunSettings", "Throughput", "curves", "read", "table"]
+__all__ = [
+    "Evaluation",
+    "Problem",
+    "RunRecord",
+    "RunSettings",
+    "Throughput",
+    "curves",
+    "read",
+    "table",
+]

@@ -45,9 +45,21 @@ if TYPE_CHECKING:  # half a second to import, which only commands that print tab
 
 OURS = "ours"
 """`round` of this suite's own runs."""
-TYPES = {"text": "object", "number": "float64", "count": "Int64", "flag": "bool", "object": "object"}
+TYPES = {
+    "text": "object",
+    "number": "float64",
+    "count": "Int64",
+    "flag": "bool",
+    "object": "object",
+}
 """Kind of a column to its type in a DataFrame."""
-_KINDS = {"str": "text", "float | None": "number", "int": "count", "int | None": "count", "bool": "flag"}
+_KINDS = {
+    "str": "text",
+    "float | None": "number",
+    "int": "count",
+    "int | None": "count",
+    "bool": "flag",
+}
 """Type of a field to the kind of its column. Columns of all remaining types have the kind `object`."""
 Value = Callable[[RunRecord], Any]
 """Function that computes a column of a run from its record."""
@@ -63,7 +75,11 @@ def busy_label(conditions: Sequence[Condition | None]) -> Label | None:
         return None
 
     def largest_share(condition: Condition) -> float:
-        shares = [value for name, value in condition.figures.items() if name.endswith("_share") and name != "cpu_share"]
+        shares = [
+            value
+            for name, value in condition.figures.items()
+            if name.endswith("_share") and name != "cpu_share"
+        ]
         return max(shares, default=0.0)
 
     scope = "" if len(conditions) == 1 else f"{len(busy)} of {len(conditions)} runs"
@@ -103,7 +119,9 @@ def _blocks(name: str, *needed: str) -> Value:
 
 def _step_ms(log: RunRecord) -> float | None:
     """Return the mean time of a step: of steps that were timed one by one, else of whole blocks."""
-    seconds = math.fsum(block.train_seconds or 0.0 for block in log.throughput if block.step is not None)
+    seconds = math.fsum(
+        block.train_seconds or 0.0 for block in log.throughput if block.step is not None
+    )
     segments = seconds * 1e3 / log.timed_steps if log.timed_steps and seconds > 0 else None
     return log.step_times.get("mean_ms", segments)
 
@@ -113,7 +131,9 @@ _telemetry = lru_cache(maxsize=8)(telemetry)
 
 def _beside(log: RunRecord) -> RecordedTelemetry:
     """Return the telemetry of a run of this suite (docs/telemetry.md); empty for all foreign runs."""
-    whole = log.settings.profile and not log.resumptions  # the telemetry of a resumed run covers its last part only
+    whole = (
+        log.settings.profile and not log.resumptions
+    )  # the telemetry of a resumed run covers its last part only
     return (_telemetry(log.path.parent) if whole else None) or RecordedTelemetry((), {})
 
 
@@ -144,13 +164,20 @@ def _further_rates(log: RunRecord) -> dict[str, float]:
     for block in log.throughput:
         for unit, rate in block.rates.items():
             units, seconds = sums.setdefault(unit, [0.0, 0.0])
-            sums[unit] = [units + rate * (block.train_seconds or 0.0), seconds + (block.train_seconds or 0.0)]
+            sums[unit] = [
+                units + rate * (block.train_seconds or 0.0),
+                seconds + (block.train_seconds or 0.0),
+            ]
     return {unit: units / seconds for unit, (units, seconds) in sums.items() if seconds > 0}
 
 
 def _mean_rates(rows: Sequence[Any], name: str) -> dict[str, float]:
     every = known(rows, name)
-    return {unit: statistics.fmean(one[unit] for one in every if unit in one) for one in every for unit in one}
+    return {
+        unit: statistics.fmean(one[unit] for one in every if unit in one)
+        for one in every
+        for unit in one
+    }
 
 
 def _block_time(name: str) -> Value:
@@ -227,7 +254,11 @@ class Column:
 
 
 def column(
-    text: str, value: Value | None = _no_value, combine: Combine | None = None, unknown: Any = None, **more: Any
+    text: str,
+    value: Value | None = _no_value,
+    combine: Combine | None = None,
+    unknown: Any = None,
+    **more: Any,
 ) -> Any:
     """Declare a column as a dataclass field.
 
@@ -244,7 +275,11 @@ def column(
     return field(default=unknown, metadata=metadata)
 
 
-_text, _mean, _first = partial(column, unknown=""), partial(column, combine=mean), partial(column, combine=first)
+_text, _mean, _first = (
+    partial(column, unknown=""),
+    partial(column, combine=mean),
+    partial(column, combine=first),
+)
 
 
 scored = partial(column, value=None)
@@ -271,9 +306,12 @@ class Columns(RunSettings):
     path: str = _text("Its log, or its folder where there is none", lambda log: str(log.path))
     round: str = _text("`ours`, a published round (`v0.7`), `not known`, or `dgx1-article`", _round)
     submitter: str = _text(
-        "Submitter of a result of others: by the folders, the system description, or the log", _submitter
+        "Submitter of a result of others: by the folders, the system description, or the log",
+        _submitter,
     )
-    division: str = _text("`closed` or `open`: by the system description, the folders, or the log", _division)
+    division: str = _text(
+        "`closed` or `open`: by the system description, the folders, or the log", _division
+    )
     folder: str = _text("Folder of a foreign log: it makes one result", _folder)
     is_submission: bool = column(
         "All logs in its folder are one result: it lies in a submission, or is called `result_*.txt`",
@@ -282,8 +320,12 @@ class Columns(RunSettings):
     )
     benchmark: str = _text("The rules' name of the workload", _log("benchmark"))
     published: bool = column("It stands in logs/published", lambda log: False, unknown=False)
-    single_figure: bool = column("One printed figure, without runs", lambda log: False, unknown=False)
-    to_target: bool = column("It was to end at the target", lambda log: _settings_of(log).to_target, unknown=True)
+    single_figure: bool = column(
+        "One printed figure, without runs", lambda log: False, unknown=False
+    )
+    to_target: bool = column(
+        "It was to end at the target", lambda log: _settings_of(log).to_target, unknown=True
+    )
     hyperparameters: Mapping[str, Json] = column(
         "Logged hyperparameters, as the rules use the word", _hyperparameters, unknown={}
     )
@@ -300,17 +342,24 @@ class Columns(RunSettings):
     interrupted_seconds: float | None = _mean(
         "Part of `seconds` in which a resumed run was interrupted", _log("interrupted_seconds")
     )
-    setup_seconds: float | None = _mean("Seconds from `run_start` to the first block", _block_time("setup_seconds"))
-    block_seconds: float | None = _mean("Seconds of all blocks: training and evaluation", _block_time("block_seconds"))
+    setup_seconds: float | None = _mean(
+        "Seconds from `run_start` to the first block", _block_time("setup_seconds")
+    )
+    block_seconds: float | None = _mean(
+        "Seconds of all blocks: training and evaluation", _block_time("block_seconds")
+    )
     checkpoint_seconds: float | None = _mean(
         "Seconds spent on checkpoints, in no training seconds", _log("checkpoint_seconds")
     )
     epochs: float | None = column("Epochs until the target was reached", _log("epochs_to_target"))
     quality: float | None = _mean(
-        "First metric of the last evaluation, as logged", lambda log: next(iter(log.quality.values()), None)
+        "First metric of the last evaluation, as logged",
+        lambda log: next(iter(log.quality.values()), None),
     )
     samples: float | None = _summed("Samples trained on", "samples", "train_seconds")
-    train_seconds: float | None = _summed("Seconds in training steps, evaluation aside", "train_seconds", "samples")
+    train_seconds: float | None = _summed(
+        "Seconds in training steps, evaluation aside", "train_seconds", "samples"
+    )
     evaluation_seconds: float | None = _summed(
         "Seconds in evaluations", "evaluation_seconds", "train_seconds", "data_wait_seconds"
     )
@@ -318,11 +367,17 @@ class Columns(RunSettings):
         "Seconds that training waited for data", "data_wait_seconds", "train_seconds"
     )
     timed_seconds: float | None = _summed(
-        "Training seconds of the blocks that tell their waiting", "train_seconds", "data_wait_seconds"
+        "Training seconds of the blocks that tell their waiting",
+        "train_seconds",
+        "data_wait_seconds",
     )
-    steps: int | None = column("Optimizer steps in `train_seconds`", lambda log: log.timed_steps or None, total)
+    steps: int | None = column(
+        "Optimizer steps in `train_seconds`", lambda log: log.timed_steps or None, total
+    )
     data_wait_share: float | None = column(
-        "Waiting for data over training", combine=share_of("data_wait_seconds", ["timed_seconds"]), heading="data wait"
+        "Waiting for data over training",
+        combine=share_of("data_wait_seconds", ["timed_seconds"]),
+        heading="data wait",
     )
     evaluation_share: float | None = column(
         "Evaluation over training and evaluation",
@@ -331,29 +386,57 @@ class Columns(RunSettings):
     further_rates: Mapping[str, float] = column(
         "Unit to units per second of training: `tokens`", _further_rates, _mean_rates, {}
     )
-    step_ms: float | None = column("Mean time of a step, ms", _step_ms, over_steps, heading="ms/step")
-    step_ms_deviation: float | None = _mean(
-        "Standard deviation of steps timed one by one, ms", _entry("sd_ms", "step_times"), heading="sd"
+    step_ms: float | None = column(
+        "Mean time of a step, ms", _step_ms, over_steps, heading="ms/step"
     )
-    step_ms_median: float | None = _mean("Their median, ms", _entry("median_ms", "step_times"), heading="median")
-    step_ms_p90: float | None = _mean("Their 90th percentile, ms", _entry("p90_ms", "step_times"), heading="p90")
-    step_ms_p99: float | None = _mean("Their 99th percentile, ms", _entry("p99_ms", "step_times"), heading="p99")
-    steps_timed: float | None = _mean("How many were timed", _entry("count", "step_times"), heading="steps")
-    staleness: float | None = _mean("Mean staleness of asynchronous updates", _entry("mean", "staleness"))
+    step_ms_deviation: float | None = _mean(
+        "Standard deviation of steps timed one by one, ms",
+        _entry("sd_ms", "step_times"),
+        heading="sd",
+    )
+    step_ms_median: float | None = _mean(
+        "Their median, ms", _entry("median_ms", "step_times"), heading="median"
+    )
+    step_ms_p90: float | None = _mean(
+        "Their 90th percentile, ms", _entry("p90_ms", "step_times"), heading="p90"
+    )
+    step_ms_p99: float | None = _mean(
+        "Their 99th percentile, ms", _entry("p99_ms", "step_times"), heading="p99"
+    )
+    steps_timed: float | None = _mean(
+        "How many were timed", _entry("count", "step_times"), heading="steps"
+    )
+    staleness: float | None = _mean(
+        "Mean staleness of asynchronous updates", _entry("mean", "staleness")
+    )
     updates: float | None = _mean("Asynchronous updates", _entry("updates", "staleness"))
     eval_loss: float | None = _mean("Loss of the last evaluation", _eval_loss)
-    gpu_percent: float | None = _mean("Mean use of the GPUs, percent", _sensor("gpu_percent"), heading="GPU %")
-    memory_bytes: float | None = column("Peak memory of the first device or process", _memory, largest)
-    host_memory_bytes: float | None = _mean("Peak memory of all processes", _sensor("run_memory_bytes", max))
-    watts: float | None = _mean("Mean power of all devices", _sensor("gpu_power_watts"), heading="W")
-    energy_joules: float | None = _mean("Energy of all devices", lambda log: _beside(log).energy_joules)
-    data_bytes: float | None = _summed("Bytes of the batches of all devices", "data_bytes", "train_seconds")
+    gpu_percent: float | None = _mean(
+        "Mean use of the GPUs, percent", _sensor("gpu_percent"), heading="GPU %"
+    )
+    memory_bytes: float | None = column(
+        "Peak memory of the first device or process", _memory, largest
+    )
+    host_memory_bytes: float | None = _mean(
+        "Peak memory of all processes", _sensor("run_memory_bytes", max)
+    )
+    watts: float | None = _mean(
+        "Mean power of all devices", _sensor("gpu_power_watts"), heading="W"
+    )
+    energy_joules: float | None = _mean(
+        "Energy of all devices", lambda log: _beside(log).energy_joules
+    )
+    data_bytes: float | None = _summed(
+        "Bytes of the batches of all devices", "data_bytes", "train_seconds"
+    )
     model_parameters: float | None = _first("Trained parameters", _entry("model_parameters"))
     model_multiply_adds: float | None = _first(
         "Multiply-adds of a forward pass of one sample", _entry("model_multiply_adds")
     )
     train_samples: float | None = _first("Samples of an epoch, as logged", _entry("train_samples"))
-    learning_rate: float | None = _first("Base learning rate, as logged", _entry("opt_base_learning_rate"))
+    learning_rate: float | None = _first(
+        "Base learning rate, as logged", _entry("opt_base_learning_rate")
+    )
     price: float | None = _first(
         "Price of a device for an hour, as logged",
         lambda log: number(_settings_of(log).price_per_device_hour),
@@ -367,7 +450,10 @@ class Columns(RunSettings):
         "Labels as data", lambda log: _settings_of(log).label_facts, unknown=(), shown=False
     )
     deviation_facts: tuple[Deviation, ...] = column(
-        "Reasons for division open as data", lambda log: _settings_of(log).deviation_facts, unknown=(), shown=False
+        "Reasons for division open as data",
+        lambda log: _settings_of(log).deviation_facts,
+        unknown=(),
+        shown=False,
     )
     machine_condition: str = _text(
         "`not busy`, or what made the machine a busy one; empty: not known",
@@ -384,26 +470,41 @@ class Columns(RunSettings):
 class Run(Columns):
     """A run: the columns of its record, a row of the table of runs."""
 
-    status: str = column("`success`, or how it ended (docs/logs.md: status.json)", _log("status"), unknown="success")
+    status: str = column(
+        "`success`, or how it ended (docs/logs.md: status.json)", _log("status"), unknown="success"
+    )
     reason: str = _text("Why it is no success", _log("reason"))
     succeeded: bool = column("It did what was asked", _log("succeeded"), unknown=True)
     running: bool = column("It has not ended", _log("running"), unknown=False)
-    copy_of: str = _text("The log of the same run, as long or longer, that counts in its place", lambda log: "")
-    repeat_of: str = _text("A log of the same run in its folder; both count, as in the official score", lambda log: "")
+    copy_of: str = _text(
+        "The log of the same run, as long or longer, that counts in its place", lambda log: ""
+    )
+    repeat_of: str = _text(
+        "A log of the same run in its folder; both count, as in the official score", lambda log: ""
+    )
     also_in: str = _text("Another entry that contains the same log; both count", lambda log: "")
     entry_problems: tuple[str, ...] = column(
-        "Files beside the log that cannot be used, and why", _entry_value("problems", ()), unknown=(), shown=False
+        "Files beside the log that cannot be used, and why",
+        _entry_value("problems", ()),
+        unknown=(),
+        shown=False,
     )
     seed: int | None = column("Seed, as logged", _log("seed"), kind="object")
     start_ms: float | None = column("`run_start`, milliseconds since 1970", _log("start_ms"))
-    evaluations: int | None = column("Evaluations", lambda log: len(log.evaluations) if log.has_log else None)
+    evaluations: int | None = column(
+        "Evaluations", lambda log: len(log.evaluations) if log.has_log else None
+    )
     condition: Condition | None = column("How busy the machine was", _log("condition"), shown=False)
     all_reduce: AllReduceTime | None = column(
         "Times of all-reduces, of a run that trained nothing", _log("all_reduce"), shown=False
     )
-    record: RunRecord | None = column("All that the log says", lambda log: log if log.has_log else None, shown=False)
+    record: RunRecord | None = column(
+        "All that the log says", lambda log: log if log.has_log else None, shown=False
+    )
     source: RunRecord | None = column(
-        "The record, also of a run without a log; missing for published runs", lambda log: log, shown=False
+        "The record, also of a run without a log; missing for published runs",
+        lambda log: log,
+        shown=False,
     )
     printed: Mapping[str, str] | None = column("Its line of a published file", shown=False)
 
@@ -425,22 +526,28 @@ class Result(Columns):
 
     runs_successful: int = scored("Runs that did what was asked", unknown=0, heading="runs")
     runs_failed: int = scored("Runs that did not", unknown=0, heading="failed")
-    runs_required: int | None = scored("Runs that the rules ask for; missing where none do", heading="required")
+    runs_required: int | None = scored(
+        "Runs that the rules ask for; missing where none do", heading="required"
+    )
     runs_retained: int = scored("Runs that the means are taken over", unknown=0)
     score_method: str = scored(
         "`olympic mean` (fastest and slowest dropped), `plain mean` (fewer than three runs), `single figure`",
         unknown="",
     )
     score_notes: tuple[str, ...] = scored(
-        "Why it is not the official score, how a failed run was counted, in what its runs differ", unknown=()
+        "Why it is not the official score, how a failed run was counted, in what its runs differ",
+        unknown=(),
     )
     mixed_notes: tuple[str, ...] = scored(
         "Notes on settings and versions in which its runs differ", unknown=(), shown=False
     )
     seconds: float | None = scored(
-        "Score: mean time to target of the retained runs, multiplied by `scaling_factor`", heading="time to target"
+        "Score: mean time to target of the retained runs, multiplied by `scaling_factor`",
+        heading="time to target",
     )
-    unscaled_seconds: float | None = scored("Mean time to target of the retained runs, without `scaling_factor`")
+    unscaled_seconds: float | None = scored(
+        "Mean time to target of the retained runs, without `scaling_factor`"
+    )
     epochs: float | None = scored("Mean epochs to target of the same runs", reported=True)
     seconds_per_epoch: float | None = scored(
         "Mean time of the blocks of the retained runs over their mean epochs: training and evaluation, no setup. For logs of "
@@ -476,7 +583,8 @@ class Result(Columns):
         "Sample standard deviation over all successful runs, multiplied by `scaling_factor`"
     )
     samples_per_second: float | None = scored(
-        "All samples over all training seconds of all successful runs, evaluation aside", reported=True
+        "All samples over all training seconds of all successful runs, evaluation aside",
+        reported=True,
     )
     run_seconds: float | None = scored("Mean length of the successful runs, to a target or not")
     machine_condition: str = scored("`not busy`, or what made the machine a busy one", unknown="")
@@ -530,7 +638,9 @@ def with_time(results: Iterable[Result]) -> list[Result]:
 def _columns() -> Iterator[tuple[str, Column]]:
     """Yield the columns of a run: measured figures, then settings."""
     for item in sorted(fields(Run), key=lambda item: "column" not in item.metadata):
-        one = item.metadata.get("column") or Column(f"Setting `{item.name}` (docs/logs.md: suite_run)", _setting(item))
+        one = item.metadata.get("column") or Column(
+            f"Setting `{item.name}` (docs/logs.md: suite_run)", _setting(item)
+        )
         yield item.name, one
 
 
@@ -554,16 +664,22 @@ def _setting(item: Field[Any]) -> Value:
             return workload_name(setting)
         if name == "targets":
             return dict(sorted((log.targets if log.has_log else setting).items()))
-        return tuple(sorted(setting)) if name in ("labels", "deviations") else setting  # equal for equal labels
+        return (
+            tuple(sorted(setting)) if name in ("labels", "deviations") else setting
+        )  # equal for equal labels
 
     return value
 
 
 COLUMNS: Mapping[str, Column] = dict(_columns())
 """Columns of a run by name, in order."""
-_OF_RESULTS: Mapping[str, Column] = {item.name: item.metadata["column"] for item in own_fields(Result)}
+_OF_RESULTS: Mapping[str, Column] = {
+    item.name: item.metadata["column"] for item in own_fields(Result)
+}
 SCORE_COLUMNS: Mapping[str, str] = {
-    name: column.text for name, column in _OF_RESULTS.items() if column.value is None and column.shown
+    name: column.text
+    for name, column in _OF_RESULTS.items()
+    if column.value is None and column.shown
 }
 """Columns that only results have, with their descriptions."""
 HIDDEN = frozenset(
@@ -577,7 +693,9 @@ HIDDEN = frozenset(
 )
 """Fields that hold objects of the program, which no table or file has."""
 REPORTED = tuple(name for name, one in _OF_RESULTS.items() if one.reported)
-HEADINGS: Mapping[str, str] = {name: one.heading for name, one in _OF_RESULTS.items() if one.heading}
+HEADINGS: Mapping[str, str] = {
+    name: one.heading for name, one in _OF_RESULTS.items() if one.heading
+}
 """Headings that differ from the names."""
 
 
@@ -597,7 +715,9 @@ def run_of(log: RunRecord) -> Run:
 def run_of_log(log: RunRecord) -> Run:
     """Return the columns of a log that was read alone, to compare the settings of logs."""
     run = run_of(RunRecord(log.path, has_log=False, described_settings=log.settings, end=SUCCESS))
-    return replace(run, targets=log.targets, hyperparameters=log.hyperparameters, division=log.division)
+    return replace(
+        run, targets=log.targets, hyperparameters=log.hyperparameters, division=log.division
+    )
 
 
 def frame(rows: Iterable[Columns], kind: type[Columns] = Run) -> pd.DataFrame:
@@ -607,4 +727,9 @@ def frame(rows: Iterable[Columns], kind: type[Columns] = Run) -> pd.DataFrame:
     listed = list(rows)
     kinds = {item.name: TYPES[kind_of(item)] for item in fields(kind)}
     names = [name for name in (COLUMNS if kind is Run else kinds) if name not in HIDDEN]
-    return pd.DataFrame({name: pd.Series([getattr(row, name) for row in listed], dtype=kinds[name]) for name in names})
+    return pd.DataFrame(
+        {
+            name: pd.Series([getattr(row, name) for row in listed], dtype=kinds[name])
+            for name in names
+        }
+    )

@@ -22,7 +22,9 @@ def known(rows: Iterable[Any], name: str) -> list[Any]:
     return [getattr(row, name) for row in having(rows, name)]
 
 
-def grouped(things: Iterable[_Thing], kind: Callable[[_Thing], Hashable]) -> dict[Any, list[_Thing]]:
+def grouped(
+    things: Iterable[_Thing], kind: Callable[[_Thing], Hashable]
+) -> dict[Any, list[_Thing]]:
     """Return the things of each kind, in the order of their first occurrence."""
     by_kind: dict[Any, list[_Thing]] = {}
     for thing in things:
@@ -50,7 +52,9 @@ def over_steps(rows: Sequence[Any], name: str) -> float | None:
     weighted = [(getattr(row, name), row.steps or 1) for row in having(rows, name)]
     if not weighted:
         return None
-    return math.fsum(value * steps for value, steps in weighted) / sum(steps for _, steps in weighted)
+    return math.fsum(value * steps for value, steps in weighted) / sum(
+        steps for _, steps in weighted
+    )
 
 
 def largest(rows: Iterable[Any], name: str) -> float | None:

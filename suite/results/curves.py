@@ -54,7 +54,10 @@ def curves_of(runs: Iterable[Run]) -> pd.DataFrame:
     for run in runs:
         if run.record is not None and not run.copy_of:
             rows += [{"run": run.run, **row} for row in _rows(run.record)]
-    columns = {name: pd.Series([row.get(name) for row in rows], dtype=dtype) for name, dtype in _TYPES.items()}
+    columns = {
+        name: pd.Series([row.get(name) for row in rows], dtype=dtype)
+        for name, dtype in _TYPES.items()
+    }
     return pd.DataFrame(columns)
 
 

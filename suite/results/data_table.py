@@ -34,7 +34,10 @@ class DataTable:
     @classmethod
     def from_frame(cls, frame: pd.DataFrame) -> DataTable:
         """Build a table from a DataFrame."""
-        lists = {str(name): frame[name].astype(object).where(frame[name].notna(), None).tolist() for name in frame}
+        lists = {
+            str(name): frame[name].astype(object).where(frame[name].notna(), None).tolist()
+            for name in frame
+        }
         return cls(tuple(lists), tuple(zip(*lists.values(), strict=True)))
 
     def __len__(self) -> int:
@@ -56,7 +59,9 @@ class DataTable:
         """Return the table with only these columns, in this order. Names of missing columns are ignored."""
         kept = [name for name in names if name in self.columns]
         indices = [self.columns.index(name) for name in kept]
-        return DataTable(tuple(kept), tuple(tuple(row[index] for index in indices) for row in self.rows))
+        return DataTable(
+            tuple(kept), tuple(tuple(row[index] for index in indices) for row in self.rows)
+        )
 
     def without(self, *names: str) -> DataTable:
         """Return the table without these columns. Names of missing columns are ignored."""
@@ -68,7 +73,8 @@ class DataTable:
         return self.only(
             name
             for name in self.columns
-            if name in kept or any(value is not None and value not in ("", ()) for value in self.values(name))
+            if name in kept
+            or any(value is not None and value not in ("", ()) for value in self.values(name))
         )
 
     def renamed(self, names: Mapping[str, str]) -> DataTable:
@@ -94,12 +100,16 @@ class DataTable:
             return "Int64" if kinds == {int} else "float64" if kinds == {float} else "object"
 
         lists = {name: self.values(name) for name in self.columns}
-        return pd.DataFrame({name: pd.Series(values, dtype=dtype(values)) for name, values in lists.items()})
+        return pd.DataFrame(
+            {name: pd.Series(values, dtype=dtype(values)) for name, values in lists.items()}
+        )
 
 
 def _normalized(values: list[Any]) -> list[Any]:
     """Return the values of a column, with None for NaN, and all numbers as floats if any number is a float."""
-    without_nan = [None if isinstance(value, float) and math.isnan(value) else value for value in values]
+    without_nan = [
+        None if isinstance(value, float) and math.isnan(value) else value for value in values
+    ]
     if {type(value) for value in without_nan if value is not None} == {int, float}:
         return [None if value is None else float(value) for value in without_nan]
     return without_nan

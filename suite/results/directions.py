@@ -10,7 +10,9 @@ _EVERY_METRIC: frozenset[str] = frozenset()
 FALLING_METRICS: Mapping[str, frozenset[str]] = {
     "rnnt": _EVERY_METRIC,  # word error rate
     "stable_diffusion": frozenset({"FID"}),  # its other metric, CLIP, rises
-    **dict.fromkeys(("gpt3", "llama2_70b_lora", "llama31_405b", "llama31_8b", "gpt_oss_20b"), _EVERY_METRIC),
+    **dict.fromkeys(
+        ("gpt3", "llama2_70b_lora", "llama31_405b", "llama31_8b", "gpt_oss_20b"), _EVERY_METRIC
+    ),
     **dict.fromkeys(("deepseekv3_671b", "flux1"), _EVERY_METRIC),
     **dict.fromkeys(("cosmoflow", "oc20"), _EVERY_METRIC),  # MLPerf HPC
 }
@@ -42,5 +44,7 @@ def meets(value: float, target: float, falls: bool) -> bool:
     """
     if not math.isfinite(value):
         return False
-    rounded = ctypes.c_float(target).value  # programs that compute in float32 log 0.63499999 for 0.635
+    rounded = ctypes.c_float(
+        target
+    ).value  # programs that compute in float32 log 0.63499999 for 0.635
     return value <= max(target, rounded) if falls else value >= min(target, rounded)

@@ -40,12 +40,17 @@ def find_disagreements(results: Iterable[Result]) -> list[Disagreement]:
     for result in results:
         if result.round != OURS or not result.to_target:
             continue
-        runs_by_folder = grouped((run for run in result.runs if run.path and run.seconds), _output_folder)
+        runs_by_folder = grouped(
+            (run for run in result.runs if run.path and run.seconds), _output_folder
+        )
         times = [[_seconds_per_epoch(run) for run in runs] for runs in runs_by_folder.values()]
         if len(times) < 2 or not _disagree(times):
             continue
         means = [statistics.fmean(values) for values in times]
-        seconds = {folder: tuple(run.seconds or 0.0 for run in runs) for folder, runs in runs_by_folder.items()}
+        seconds = {
+            folder: tuple(run.seconds or 0.0 for run in runs)
+            for folder, runs in runs_by_folder.items()
+        }
         found.append(Disagreement(result, seconds, max(means) / min(means)))
     return found
 

@@ -168,4 +168,6 @@ def _read_scaling_factor(path: Path) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high:
         return float(value)
     found = clean(json.dumps(value)[:60], 40)
-    raise ValueError(f"{path}: expected a number from {low:g} to {high:g} as scaling_factor, got {found}")
+    raise ValueError(
+        f"{path}: expected a number from {low:g} to {high:g} as scaling_factor, got {found}"
+    )

@@ -65,7 +65,11 @@ _OF_SIZE = ("system", "folder", "framework_version")
 """Fields that change with the number of devices in results of other programs. Names of clusters contain their size."""
 OF_SIZE_LOGGED = ("model_bn_span", "input_pairs_left_out")
 """Logged keys that follow from the number of devices at a given global batch, so that no user chose them."""
-_FIELD_OF_SETTING = {item.metadata["cli_key"]: item.name for item in fields(LoggedSettings) if item.metadata["cli_key"]}
+_FIELD_OF_SETTING = {
+    item.metadata["cli_key"]: item.name
+    for item in fields(LoggedSettings)
+    if item.metadata["cli_key"]
+}
 _LABELS = {
     "global_batch_size": "global batch",
     "batch_rule": "batch",
@@ -91,13 +95,18 @@ def facts(row: Columns) -> dict[str, Any]:
     values = {
         name: getattr(row, name)
         for name in FIELDS
-        if name != ENVIRONMENT_VARIABLES and (name != "rules" or row.profile)  # for foreign results `round` has it
+        if name != ENVIRONMENT_VARIABLES
+        and (name != "rules" or row.profile)  # for foreign results `round` has it
     }
     if row.profile:
         env = identifying_variables(row.environment_variables or {})
         values |= {f"{ENVIRONMENT_VARIABLES}.{name}": value for name, value in env.items()}
     logged = getattr(row, HYPERPARAMETERS) or {}
-    return values | {f"{HYPERPARAMETERS}.{key}": value for key, value in logged.items() if not _is_bookkeeping(key)}
+    return values | {
+        f"{HYPERPARAMETERS}.{key}": value
+        for key, value in logged.items()
+        if not _is_bookkeeping(key)
+    }
 
 
 def key(row: Columns, *aside: str) -> tuple[Any, ...]:
@@ -109,7 +118,9 @@ def key(row: Columns, *aside: str) -> tuple[Any, ...]:
     """
     out = left_out(row, aside)
     return tuple(
-        (name, comparable_value(value)) for name, value in sorted(facts(row).items()) if not _is_out(name, out)
+        (name, comparable_value(value))
+        for name, value in sorted(facts(row).items())
+        if not _is_out(name, out)
     )
 
 
@@ -139,7 +150,9 @@ def same(row: Columns, other: Columns, *aside: str) -> bool:
     return key(row, *aside) == key(other, *aside)
 
 
-def differences(row: Columns, other: Columns, *aside: str, known: bool = False) -> dict[str, tuple[Any, Any]]:
+def differences(
+    row: Columns, other: Columns, *aside: str, known: bool = False
+) -> dict[str, tuple[Any, Any]]:
     """Return the settings in which two rows differ, with both values. A value that was not logged is None.
 
     Args:
@@ -155,19 +168,27 @@ def differences(row: Columns, other: Columns, *aside: str, known: bool = False) 
     pairs = {
         name: (first.get(name), second.get(name))
         for name in first | second
-        if not _is_out(name, out) and comparable_value(first.get(name)) != comparable_value(second.get(name))
+        if not _is_out(name, out)
+        and comparable_value(first.get(name)) != comparable_value(second.get(name))
     }
     if known:
         pairs = {
             name: pair
             for name, pair in pairs.items()
-            if name.startswith(f"{ENVIRONMENT_VARIABLES}.")  # all of them are in the first lines of a log
+            if name.startswith(
+                f"{ENVIRONMENT_VARIABLES}."
+            )  # all of them are in the first lines of a log
             or not any(value in (None, "", (), {}) for value in pair)
         }
     return {name: pair for name, pair in pairs.items() if name not in DERIVED} or pairs
 
 
-TIME, EPOCH_TIME, EPOCHS, THROUGHPUT = "time to target", "time per epoch", "epochs to target", "throughput"
+TIME, EPOCH_TIME, EPOCHS, THROUGHPUT = (
+    "time to target",
+    "time per epoch",
+    "epochs to target",
+    "throughput",
+)
 """Quantities in which two results are compared."""
 
 
@@ -190,7 +211,9 @@ class Refusal(NamedTuple):
     """The reason, and the comparison that is possible instead."""
 
 
-def refusals(row: Columns, other: Columns, names: tuple[str, str] = ("the first", "the second")) -> Iterator[Refusal]:
+def refusals(
+    row: Columns, other: Columns, names: tuple[str, str] = ("the first", "the second")
+) -> Iterator[Refusal]:
     """Yield the reasons for ratios of two results to be meaningless, the most important reason first.
 
     Args:
@@ -200,28 +223,30 @@ def refusals(row: Columns, other: Columns, names: tuple[str, str] = ("the first"
     """
     training = (TIME, EPOCHS, EPOCH_TIME)
     if row.mode != other.mode:
-        reason = (
-            f"mode {row.mode} and mode {other.mode} do different work, so only runs of the same mode can be compared"
-        )
+        reason = f"mode {row.mode} and mode {other.mode} do different work, so only runs of the same mode can be compared"
         yield Refusal((*training, THROUGHPUT), RefusalCode.MODE, reason)
     if not (row.to_target and other.to_target):
-        fixed = " and ".join(name for name, result in zip(names, (row, other), strict=True) if not result.to_target)
+        fixed = " and ".join(
+            name for name, result in zip(names, (row, other), strict=True) if not result.to_target
+        )
         verb = "have" if row.to_target == other.to_target else "has"
         reason = f"{fixed} {verb} a fixed length and no target, so only throughput can be compared"
         yield Refusal(training, RefusalCode.FIXED_LENGTH, reason)
     deviates = any(map(_trained_on_other_data, (row, other)))
     if row.dataset != other.dataset and (deviates or (row.dataset and other.dataset)):
-        both = " and ".join(result.dataset or "the data set of the rules" for result in (row, other))
+        both = " and ".join(
+            result.dataset or "the data set of the rules" for result in (row, other)
+        )
         reason = f"trained on different data sets ({both}), so only throughput can be compared"
         yield Refusal(training, RefusalCode.DATASET, reason)
     if same_targets(row.targets, other.targets, row.workload) is False:
-        both = " and ".join(value_text("targets", result.targets, result) for result in (row, other))
+        both = " and ".join(
+            value_text("targets", result.targets, result) for result in (row, other)
+        )
         reason = f"trained to different targets ({both}), so only time per epoch and throughput can be compared"
         yield Refusal((TIME, EPOCHS), RefusalCode.TARGET, reason)
     if ("token" in row.sample_unit) != ("token" in other.sample_unit):
-        reason = (
-            f"throughput counts {row.sample_unit} and {other.sample_unit}, so only times and epochs can be compared"
-        )
+        reason = f"throughput counts {row.sample_unit} and {other.sample_unit}, so only times and epochs can be compared"
         yield Refusal((THROUGHPUT,), RefusalCode.SAMPLE_UNIT, reason)
 
 
@@ -254,7 +279,9 @@ def value_text(name: str, value: Any, row: Columns | None = None, limit: int = 8
     if value is None or value in ("", (), [], {}):
         return "none"
     if name == "targets":
-        return clean(target_text(value, workload_name(row.workload) if row is not None else ""), limit)
+        return clean(
+            target_text(value, workload_name(row.workload) if row is not None else ""), limit
+        )
     if name == "data_fingerprint":
         return clean(value, 12)
     if isinstance(value, int) and not isinstance(value, bool):
@@ -276,7 +303,9 @@ def follows(aside: Iterable[str]) -> set[str]:
 
 def left_out(row: Columns, aside: Collection[str]) -> set[str]:
     """Return the fields that change with the settings in `aside`. In results of other programs the system may change too."""
-    scales_with_devices = set(_OF_SIZE if not row.profile and {"gpus", "nodes"} & set(aside) else ())
+    scales_with_devices = set(
+        _OF_SIZE if not row.profile and {"gpus", "nodes"} & set(aside) else ()
+    )
     if row.round == UNKNOWN_ROUND:  # such folders may belong to different rounds
         scales_with_devices.discard("folder")
     return follows(aside) | scales_with_devices

@@ -39,7 +39,9 @@ PLACEHOLDER = "PLACEHOLDER"
 """Part of the names in logs whose submitter left the defaults of NVIDIA's scripts: `SUBMISSION_ORG_PLACEHOLDER`."""
 UNKNOWN_ROUND = "not known"
 """Round of a log whose format several rounds used, if no published run and no folder name identifies the round."""
-_ROUND = re.compile(r"(?:(?:mlperf_)?training_(?:results_)?)?v?(\d\.\d)(?:\.0)?(?:-(?:main|master|[0-9a-f]{7,40}))?")
+_ROUND = re.compile(
+    r"(?:(?:mlperf_)?training_(?:results_)?)?v?(\d\.\d)(?:\.0)?(?:-(?:main|master|[0-9a-f]{7,40}))?"
+)
 """Folder of a round: `v3.1`, or a repository, whose archives end with the name of a branch: `training_results_v3.1-main`."""
 
 
@@ -55,7 +57,13 @@ def round_of_folder(path: Path) -> str:
     If no folder of the path as given is named so, the folders count to which its symbolic links lead.
     """
     place = absolute_place(path)
-    named = filter(None, map(parse_round_name, (*reversed(place.parent.parts), *reversed(path.resolve().parent.parts))))
+    named = filter(
+        None,
+        map(
+            parse_round_name,
+            (*reversed(place.parent.parts), *reversed(path.resolve().parent.parts)),
+        ),
+    )
     return next(named, "")
 
 
@@ -87,7 +95,10 @@ def workload_name(name: str) -> str:
     return _ALIASES.get(lower, lower)
 
 
-_BENCHMARKS_BY_FRAMEWORK: Mapping[str, tuple[str, ...]] = {"hugectr": ("dlrm", "dlrm_dcnv2"), "dgl": ("rgat",)}
+_BENCHMARKS_BY_FRAMEWORK: Mapping[str, tuple[str, ...]] = {
+    "hugectr": ("dlrm", "dlrm_dcnv2"),
+    "dgl": ("rgat",),
+}
 """Frameworks for one kind of model to the workloads that submitters train in them."""
 
 
@@ -105,7 +116,8 @@ def framework_name(text: str, system: str = "", workload: str = "") -> str:
     """
     names = dict.fromkeys([*registry.names(registry.FRAMEWORKS), *_BENCHMARKS_BY_FRAMEWORK])
     by_source = [
-        [name for name in names if re.search(rf"(?<![a-z]){name}", source)] for source in (system.lower(), text.lower())
+        [name for name in names if re.search(rf"(?<![a-z]){name}", source)]
+        for source in (system.lower(), text.lower())
     ]
     for named in by_source:
         for name in named:
@@ -125,7 +137,9 @@ _CHIPS = re.compile(
     re.IGNORECASE,
 )
 # NVML calls the module "H100 80GB HBM3"
-_CARD_OR_MODULE = re.compile(r"(?P<PCIe>pcie)|(?P<NVL>\bnvl\b)|(?P<SXM>sxm|\bhbm3\b)", re.IGNORECASE)
+_CARD_OR_MODULE = re.compile(
+    r"(?P<PCIe>pcie)|(?P<NVL>\bnvl\b)|(?P<SXM>sxm|\bhbm3\b)", re.IGNORECASE
+)
 
 
 def accelerator_chip(hardware: str) -> str:
@@ -151,7 +165,10 @@ def accelerator_name(hardware: str) -> str:
     kind = accelerator_chip(hardware)
     if kind not in ("V100", "A100", "H100"):
         return kind
-    form, memory = _CARD_OR_MODULE.search(hardware), re.search(r"\b([48]0) ?GB", hardware, re.IGNORECASE)
+    form, memory = (
+        _CARD_OR_MODULE.search(hardware),
+        re.search(r"\b([48]0) ?GB", hardware, re.IGNORECASE),
+    )
     if form and form.lastgroup:
         kind += f" {form.lastgroup}"
     return f"{kind} {memory[1]} GB" if memory and kind.startswith("A100") else kind

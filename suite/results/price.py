@@ -44,14 +44,26 @@ class Prices:
             ValueError: No price of the list applies to any device of `results`.
         """
         devices = sorted({_hardware(result) for result in results} - {""})
-        unused = [f"{name}=…" for name, _ in self.by_name if not any(name in device.lower() for device in devices)]
+        unused = [
+            f"{name}=…"
+            for name, _ in self.by_name
+            if not any(name in device.lower() for device in devices)
+        ]
         if not unused:
             return ()
         listed = ", ".join(devices[:8]) + (", …" if len(devices) > 8 else "")
-        found = f"the devices here are: {listed}" if devices else "the devices of these results are unknown"
+        found = (
+            f"the devices here are: {listed}"
+            if devices
+            else "the devices of these results are unknown"
+        )
         if len(unused) == len(self.by_name) and self.every is None:
-            raise ValueError(f"{OPTION} {', '.join(unused)}: no device has any of these names; {found}")
-        return (f"{OPTION} {', '.join(unused)}: not used, because no device has the name ({found})",)
+            raise ValueError(
+                f"{OPTION} {', '.join(unused)}: no device has any of these names; {found}"
+            )
+        return (
+            f"{OPTION} {', '.join(unused)}: not used, because no device has the name ({found})",
+        )
 
 
 def cost_of(price: float, devices: int, seconds: float) -> float:
@@ -78,11 +90,15 @@ def parse_prices(text: str) -> Prices:
     for part in text.split(","):
         match = re.fullmatch(r"\s*(?:([^=,]{1,60})=)?\s*(\d{1,9}(?:\.\d{1,9})?)\s*", part)
         if match is None or not float(match[2]):
-            raise ValueError(f"{OPTION} {text[:60]!r}: expected a price above 0, such as 2.5, or v100=2.48,a100=4.10")
+            raise ValueError(
+                f"{OPTION} {text[:60]!r}: expected a price above 0, such as 2.5, or v100=2.48,a100=4.10"
+            )
         name = (match[1] or "").strip().lower()
         if name in prices:
             mistake = f"{name} has two prices" if name else "there are two prices for all devices"
-            raise ValueError(f"{OPTION} {text[:60]!r}: {mistake}. Give each name once, such as v100=2.48,a100=4.10")
+            raise ValueError(
+                f"{OPTION} {text[:60]!r}: {mistake}. Give each name once, such as v100=2.48,a100=4.10"
+            )
         prices[name] = float(match[2])
     every = prices.pop("", None)
     return Prices(every, tuple(sorted(prices.items(), key=lambda item: -len(item[0]))))

@@ -22,7 +22,13 @@ from suite.common.paths import expand_user, shipped
 from suite.results.columns import Run
 from suite.results.entry import Entry, is_submission_log, log_folder, read_entry
 from suite.results.logs.record import RunRecord, RunSettings
-from suite.results.names import PLACEHOLDER, UNKNOWN_ROUND, framework_name, round_like, workload_name
+from suite.results.names import (
+    PLACEHOLDER,
+    UNKNOWN_ROUND,
+    framework_name,
+    round_like,
+    workload_name,
+)
 from suite.results.targets import METRIC_NAMES
 from workloads import files
 
@@ -68,13 +74,20 @@ def published_rows(places: tuple[Path, ...]) -> tuple[Run, ...]:
         ValueError: A file is invalid.
     """
     values_of_runs: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    for line in _lines(places, "runs*.csv", ("round", "submitter", "system", "benchmark", "seconds", "status")):
+    for line in _lines(
+        places, "runs*.csv", ("round", "submitter", "system", "benchmark", "seconds", "status")
+    ):
         values_of_runs.setdefault(_key(line), []).append(_run_values(line))
     runs = []
     for line in _lines(places, "results*.csv", REQUIRED_COLUMNS):
         result = _result_row(line)
-        runs += [replace(result, **values) for values in values_of_runs.get(_key(line), [{"single_figure": True}])]
-    article = _lines(places, "dgx1_scaling.csv", ("benchmark", "chips", "batch", "minutes_per_epoch", "epochs"))
+        runs += [
+            replace(result, **values)
+            for values in values_of_runs.get(_key(line), [{"single_figure": True}])
+        ]
+    article = _lines(
+        places, "dgx1_scaling.csv", ("benchmark", "chips", "batch", "minutes_per_epoch", "epochs")
+    )
     return (*runs, *map(_article_row, article))
 
 
@@ -115,7 +128,9 @@ class _Line(dict[str, str]):
             value = math.nan
         if not 0 <= value <= _LARGEST_NUMBER:
             where = f"{self.path} line {self.number}"
-            raise ValueError(f"{where}: {name} is {text[:40]!r}. Expected a number from 0 on, or an empty cell")
+            raise ValueError(
+                f"{where}: {name} is {text[:40]!r}. Expected a number from 0 on, or an empty cell"
+            )
         return value
 
     def count(self, name: str) -> int | None:
@@ -133,11 +148,15 @@ def _lines(places: Iterable[Path], pattern: str, required: Sequence[str]) -> Ite
     paths = [path for folder in places for path in sorted(folder.glob(pattern))]
     for path in paths:
         try:
-            with io.TextIOWrapper(files.open_stream(path), encoding="utf-8-sig", newline="") as stream:
+            with io.TextIOWrapper(
+                files.open_stream(path), encoding="utf-8-sig", newline=""
+            ) as stream:
                 reader = csv.DictReader(stream)
                 missing = [name for name in required if name not in (reader.fieldnames or ())]
                 if missing:
-                    raise ValueError(f"{path}: no column {', '.join(missing)}; required: {', '.join(required)}")
+                    raise ValueError(
+                        f"{path}: no column {', '.join(missing)}; required: {', '.join(required)}"
+                    )
                 for row in reader:
                     line = _Line({name: value or "" for name, value in row.items() if name})
                     line.path, line.number = path, reader.line_num
@@ -165,8 +184,15 @@ def _run_values(line: _Line) -> dict[str, Any]:
 
 def _result_row(line: _Line) -> Run:
     """Return a published result as a run."""
-    workload, seconds, minutes = workload_name(line["benchmark"]), line.figure("seconds"), line.figure("minutes")
-    targets = {METRIC_NAMES.get(workload, "quality"): line.figure("target"), "SEGM": line.figure("target_mask")}
+    workload, seconds, minutes = (
+        workload_name(line["benchmark"]),
+        line.figure("seconds"),
+        line.figure("minutes"),
+    )
+    targets = {
+        METRIC_NAMES.get(workload, "quality"): line.figure("target"),
+        "SEGM": line.figure("target_mask"),
+    }
     labels = () if line.path == SHIPPED / "results.csv" else (Label(LabelKind.USER_FILE),)
     return Run(
         round=line["round"],
@@ -243,7 +269,11 @@ def with_system_details(runs: Sequence[RunRecord]) -> list[RunRecord]:
             continue
         entry = entry_of_folder(log_folder(run.path))
         run = replace(run, entry=entry)
-        if run.described_settings is None and entry.is_submission and is_submission_log(run.path.name):
+        if (
+            run.described_settings is None
+            and entry.is_submission
+            and is_submission_log(run.path.name)
+        ):
             run = replace(
                 run, described_settings=RunSettings(workload=entry.benchmark)
             )  # the log ended before its name
@@ -283,14 +313,27 @@ def _entry_settings(entry: Entry, workload: str) -> dict[str, Any]:
         "devices": description.devices,
         "nodes": description.nodes,
         "device_name": description.accelerator,
-        "framework": framework_name(description.framework, entry.system, workload) if description.framework else "",
+        "framework": framework_name(description.framework, entry.system, workload)
+        if description.framework
+        else "",
         "system": entry.system,
-        "rules": entry.round if entry.round > "v0.6" else "",  # in earlier rounds the format of the lines decides
+        "rules": entry.round
+        if entry.round > "v0.6"
+        else "",  # in earlier rounds the format of the lines decides
     }
 
 
 def _published_settings(published: Run) -> dict[str, Any]:
-    names = ("devices", "nodes", "device_name", "framework", "global_batch_size", "batch_unit", "sample_unit", "rules")
+    names = (
+        "devices",
+        "nodes",
+        "device_name",
+        "framework",
+        "global_batch_size",
+        "batch_unit",
+        "sample_unit",
+        "rules",
+    )
     return {name: getattr(published, name) for name in names}
 
 

@@ -110,7 +110,10 @@ class Ratio:
         if before is None or after is None:
             return False
         difference = abs(before.setup - after.setup)
-        minimum = max(MUCH_SETUP * abs(before.total - after.total), NOTABLE_SETUP * max(before.total, after.total))
+        minimum = max(
+            MUCH_SETUP * abs(before.total - after.total),
+            NOTABLE_SETUP * max(before.total, after.total),
+        )
         return difference > minimum
 
     @property
@@ -142,13 +145,19 @@ class Ratio:
     def places(self) -> str:
         """Devices before and after: `1 → 8`, or with several nodes `1 × 1 → 2 × 4` (nodes × devices per node)."""
         several = max(self.before.nodes or 1, self.after.nodes or 1) > 1
-        return " → ".join(placed_text(row.devices or 0, row.nodes, several) for row in (self.before, self.after))
+        return " → ".join(
+            placed_text(row.devices or 0, row.nodes, several) for row in (self.before, self.after)
+        )
 
     @property
     def flags(self) -> tuple[str, ...]:
         """Further differences between the two results, and conclusions that the number of runs does not support."""
         differing = settings_difference((self.before, self.after)).only((HYPERPARAMETERS,)).known()
-        flags = [f"the hyperparameters differ: {'; '.join(differing.phrases())}"] if differing.columns else []
+        flags = (
+            [f"the hyperparameters differ: {'; '.join(differing.phrases())}"]
+            if differing.columns
+            else []
+        )
         if (self.before.nodes or 1) != (self.after.nodes or 1):
             flags.append("the devices cross nodes, so the network between nodes counts")
         return (*flags, *([self.chance] if self.chance else []))
@@ -156,13 +165,23 @@ class Ratio:
     @property
     def chance(self) -> str:
         """Note that the runs are too few to show whether devices change the epochs to target; empty if it does not apply."""
-        if self.scaling != "strong" or self.efficiency is None or abs(self.efficiency - 1) < SAME_EPOCHS:
+        if (
+            self.scaling != "strong"
+            or self.efficiency is None
+            or abs(self.efficiency - 1) < SAME_EPOCHS
+        ):
             return ""
         seeds = [{run.seed for run in row.runs} for row in (self.before, self.after)]
         few, many = sorted((len(self.before.runs), len(self.after.runs)))
         if not 0 < few < MINIMUM_RUNS or None in seeds[0] | seeds[1] or seeds[0] == seeds[1]:
             return ""
-        counts = f"{few} and {many} runs" if few != many else "single runs" if few == 1 else f"{few} runs each"
+        counts = (
+            f"{few} and {many} runs"
+            if few != many
+            else "single runs"
+            if few == 1
+            else f"{few} runs each"
+        )
         return f"epochs to target vary between seeds, so {counts} do not show whether more devices change them"
 
 
@@ -177,7 +196,9 @@ def ratio(before: Result, after: Result, intervals: bool = True) -> Ratio:
     in_blocks = before.parts is not None and after.parts is not None
     if before.to_target and after.to_target:
         efficiency = _over(before.epochs, after.epochs)
-        throughput = _over(_seconds_per_epoch(before, in_blocks), _seconds_per_epoch(after, in_blocks))
+        throughput = _over(
+            _seconds_per_epoch(before, in_blocks), _seconds_per_epoch(after, in_blocks)
+        )
         total = _over(before.seconds, after.seconds)
         if throughput is None or efficiency is None:
             throughput = efficiency = None
@@ -188,7 +209,9 @@ def ratio(before: Result, after: Result, intervals: bool = True) -> Ratio:
     else:
         throughput = _over(after.samples_per_second, before.samples_per_second)
     if not intervals:
-        return Ratio(before, after, total, throughput, efficiency, setup, no_interval="not requested")
+        return Ratio(
+            before, after, total, throughput, efficiency, setup, no_interval="not requested"
+        )
     no_interval = _why_no_interval(before) or _why_no_interval(after)
     three_intervals = (None, None, None) if no_interval else _intervals(before, after, in_blocks)
     if not no_interval and three_intervals == (None, None, None):
@@ -242,7 +265,11 @@ def _resampled(row: Result, side: int, in_blocks: bool) -> _Floats:
         runs, fast, slow, _ = counted_runs(row.runs, row.runs_failed, rule)
         values = np.array(
             sorted(
-                (run.seconds or 0.0, run.epochs or 0.0, (run.block_seconds if in_blocks else run.seconds) or 0.0)
+                (
+                    run.seconds or 0.0,
+                    run.epochs or 0.0,
+                    (run.block_seconds if in_blocks else run.seconds) or 0.0,
+                )
                 for run in runs
             )
         )
@@ -290,7 +317,9 @@ def _intervals(
         return total, interval(seconds_in_epochs / epochs), interval(epochs)
 
 
-def permutation_test(first: Sequence[float | None], second: Sequence[float | None]) -> tuple[float, float] | None:
+def permutation_test(
+    first: Sequence[float | None], second: Sequence[float | None]
+) -> tuple[float, float] | None:
     """Return the p value of the difference of two means, and the smallest p value that this number of runs can give.
 
     The test is two-sided: p is twice the smaller tail. If both samples came from the same distribution, every assignment of the
@@ -301,15 +330,26 @@ def permutation_test(first: Sequence[float | None], second: Sequence[float | Non
     """
     if None in (*first, *second) or min(len(first), len(second)) < 2:
         return None
-    values = [[float(f"{value:.9g}") for value in sample] for sample in (first, second)]  # tables are rounded
+    values = [
+        [float(f"{value:.9g}") for value in sample] for sample in (first, second)
+    ]  # tables are rounded
     if not all(map(math.isfinite, itertools.chain(*values))):
         return None
     from scipy import stats  # the import takes half a second
 
     def sum_of_first(sample: Any, _: Any, axis: int) -> Any:
-        return sample.sum(axis=axis)  # grows with the difference of the means, and has a smaller rounding error
+        return sample.sum(
+            axis=axis
+        )  # grows with the difference of the means, and has a smaller rounding error
 
     random = np.random.default_rng(SEED)
-    options = {"vectorized": True, "n_resamples": _ASSIGNMENTS, "batch": 10_000, "random_state": random}
+    options = {
+        "vectorized": True,
+        "n_resamples": _ASSIGNMENTS,
+        "batch": 10_000,
+        "random_state": random,
+    }
     possible = min(math.comb(len(first) + len(second), len(first)), _ASSIGNMENTS + 1)
-    return float(stats.permutation_test(values, sum_of_first, **options).pvalue), min(1.0, 2 / possible)
+    return float(stats.permutation_test(values, sum_of_first, **options).pvalue), min(
+        1.0, 2 / possible
+    )

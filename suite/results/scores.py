@@ -49,7 +49,9 @@ MIXED = "mixed"
 """Version of the suite of a result whose runs were made with several versions."""
 
 
-def results_table(paths: str | Path | Sequence[str | Path] = (), *, published: bool = False) -> pd.DataFrame:
+def results_table(
+    paths: str | Path | Sequence[str | Path] = (), *, published: bool = False
+) -> pd.DataFrame:
     """Return a table with a row for each result below `paths`. The arguments are those of `suite.results.table`.
 
     Raises:
@@ -58,7 +60,9 @@ def results_table(paths: str | Path | Sequence[str | Path] = (), *, published: b
     return frame(results(paths, published=published), Result)
 
 
-def results(paths: str | Path | Sequence[str | Path] = (), *, published: bool = False) -> list[Result]:
+def results(
+    paths: str | Path | Sequence[str | Path] = (), *, published: bool = False
+) -> list[Result]:
     """Return the results of the runs below `paths`. The arguments are those of `suite.results.table`.
 
     Raises:
@@ -73,13 +77,21 @@ def results_of(runs: Iterable[Run]) -> list[Result]:
     Runs that have not ended, were interrupted, have unknown settings, or are copies are left out. A run that failed before it
     had logged all settings counts for the result that it fits, if it fits one alone.
     """
-    usable = (row for row in runs if row.workload and not (row.running or row.copy_of or row.status == "interrupted"))
+    usable = (
+        row
+        for row in runs
+        if row.workload and not (row.running or row.copy_of or row.status == "interrupted")
+    )
     gathered: dict[Any, list[Run]] = {}
     for row in sorted(usable, key=lambda row: not row.succeeded):
         kind = experiment(row)
         if kind not in gathered and not row.succeeded and not (row.hyperparameters and row.targets):
-            successes = [(one, members[0]) for one, members in gathered.items() if members[0].succeeded]
-            fitting = [one for one, success in successes if not differences(row, success, known=True)]
+            successes = [
+                (one, members[0]) for one, members in gathered.items() if members[0].succeeded
+            ]
+            fitting = [
+                one for one, success in successes if not differences(row, success, known=True)
+            ]
             kind = fitting[0] if len(fitting) == 1 else kind
         gathered.setdefault(kind, []).append(row)
     return [_result(members, digest(kind)) for kind, members in gathered.items()]
@@ -100,12 +112,21 @@ def digest(experiment: object) -> str:
 def _result(members: Sequence[Run], key: str) -> Result:
     runs = sorted((row for row in members if row.succeeded), key=lambda row: row.start_ms or 0.0)
     shown = (runs or members)[0]
-    combined = {name: column.combine(runs, name) for name, column in COLUMNS.items() if column.combine is not None}
+    combined = {
+        name: column.combine(runs, name)
+        for name, column in COLUMNS.items()
+        if column.combine is not None
+    }
     samples, seconds = combined["samples"], combined["train_seconds"]
     rule = scoring_rule(shown, len(members))
     scored = score(runs, len(members) - len(runs), rule, combined["scaling_factor"] or 1.0)
     mixed, notes = _mixed(runs)
-    values = {item.name: getattr(shown, item.name) for item in fields(Columns)} | combined | mixed | scored
+    values = (
+        {item.name: getattr(shown, item.name) for item in fields(Columns)}
+        | combined
+        | mixed
+        | scored
+    )
     values |= {} if shown.to_target else dict.fromkeys(_OF_THE_TARGET)
     values["score_notes"] += (*notes, *_entry_notes(members))
     values["mixed_notes"] = notes
@@ -114,7 +135,9 @@ def _result(members: Sequence[Run], key: str) -> Result:
     return Result(
         **values,
         key=key,
-        samples_per_second=samples / seconds if samples and seconds else first(runs, "published_rate"),
+        samples_per_second=samples / seconds
+        if samples and seconds
+        else first(runs, "published_rate"),
         run_seconds=mean(runs, "seconds"),
         all_reduces=tuple(known(runs, "all_reduce")),
         runs=tuple(runs),
@@ -127,17 +150,25 @@ def _mixed(runs: Sequence[Run]) -> tuple[dict[str, Any], tuple[str, ...]]:
 
     Runs of several versions of the suite form a result, and so do all logs in a folder of a submission.
     """
-    versions = dict.fromkeys(f"{run.suite_version} ({run.git_commit})" for run in runs if run.profile)
-    columns: dict[str, Any] = {name: MIXED for name in _VERSION if len({getattr(run, name) for run in runs}) > 1}
+    versions = dict.fromkeys(
+        f"{run.suite_version} ({run.git_commit})" for run in runs if run.profile
+    )
+    columns: dict[str, Any] = {
+        name: MIXED for name in _VERSION if len({getattr(run, name) for run in runs}) > 1
+    }
     notes = (
-        [f"runs of {len(versions)} versions of the suite: {clean(', '.join(versions))}"] if len(versions) > 1 else []
+        [f"runs of {len(versions)} versions of the suite: {clean(', '.join(versions))}"]
+        if len(versions) > 1
+        else []
     )
     if not (differing := varying(runs)):
         return columns, tuple(notes)
     unknown = vars(Result())
     columns |= {name: unknown[name] for name in differing if not name.startswith(HYPERPARAMETERS)}
     out = {name.partition(".")[2] for name in differing}
-    columns[HYPERPARAMETERS] = {name: value for name, value in runs[0].hyperparameters.items() if name not in out}
+    columns[HYPERPARAMETERS] = {
+        name: value for name, value in runs[0].hyperparameters.items() if name not in out
+    }
     texts = [
         f"{label(name)} {' and '.join(value_text(name, one, runs[0], 30) for one in values)}"
         for name, values in differing.items()
@@ -182,7 +213,10 @@ def scoring_rule(row: Columns, attempts: int) -> ScoringRule | None:
 
 
 def score(
-    runs: Sequence[Run], failed: int = 0, rule: ScoringRule | None = None, scaling_factor: float = 1.0
+    runs: Sequence[Run],
+    failed: int = 0,
+    rule: ScoringRule | None = None,
+    scaling_factor: float = 1.0,
 ) -> dict[str, Any]:
     """Return the values of SCORE_COLUMNS for the runs of one result.
 
@@ -199,7 +233,10 @@ def score(
     mean_epochs = mean(retained, "epochs") if len(epochs) == len(retained) else None
     if scaling_factor != 1.0 and mean_seconds is not None:
         mean_of_runs = f"mean of the runs {mean_seconds:,.2f} s"
-        notes = (*notes, f"times are multiplied by {scaling_factor:.6g} ({SCALING_FILE}); {mean_of_runs}")
+        notes = (
+            *notes,
+            f"times are multiplied by {scaling_factor:.6g} ({SCALING_FILE}); {mean_of_runs}",
+        )
 
     def scaled(value: float | None) -> float | None:
         return None if value is None else value * scaling_factor
@@ -221,7 +258,9 @@ def score(
         "seconds_over_epochs": _seconds_per_epoch(retained, in_blocks=False),
         "seconds_minimum": scaled(min(seconds, default=None)),
         "seconds_maximum": scaled(max(seconds, default=None)),
-        "seconds_standard_deviation": scaled(statistics.stdev(seconds)) if len(seconds) > 1 else None,
+        "seconds_standard_deviation": scaled(statistics.stdev(seconds))
+        if len(seconds) > 1
+        else None,
     }
 
 
@@ -263,13 +302,20 @@ def counted_runs(
             f"more runs than the rules require ({attempts} for {rule.runs_required}): "
             "which of them count was not fixed before"
         )
-    if rule is not None and is_complete and rule.first_converged is not None and len(runs) >= rule.first_converged:
+    if (
+        rule is not None
+        and is_complete
+        and rule.first_converged is not None
+        and len(runs) >= rule.first_converged
+    ):
         runs, failed = runs[: rule.first_converged], 0
         notes.append(f"first {rule.first_converged} successful runs")
     has_enough_runs = len(runs) > 2 * dropped - failed and (is_complete or len(runs) >= 3)
     if rule is not None and 0 < failed <= dropped and has_enough_runs:
         notes.append(
-            "the failed run counts as the slowest" if failed == 1 else f"the {failed} failed runs count as the slowest"
+            "the failed run counts as the slowest"
+            if failed == 1
+            else f"the {failed} failed runs count as the slowest"
         )
         return runs, dropped, dropped - failed, tuple(notes)
     if is_complete and failed:
@@ -289,7 +335,9 @@ def failures(row: Result) -> tuple[str, bool]:
         return "", True
     rule = scoring_rule(row, attempts)
     has_score = (
-        rule is not None and attempts >= rule.runs_required and _counts_failures(rule, row.runs_successful, failed)
+        rule is not None
+        and attempts >= rule.runs_required
+        and _counts_failures(rule, row.runs_successful, failed)
     )
     return f"{failed} of {attempts} runs", has_score
 
@@ -311,7 +359,9 @@ def merged_labels(results: Iterable[Result]) -> tuple[str, ...]:
     results = list(results)
     busy = {row.machine_condition for row in results if row.busy is not None}
     every = dict.fromkeys(label for row in results for label in labels(row))
-    return tuple(dict.fromkeys(BUSY if len(busy) > 1 and label in busy else label for label in every))
+    return tuple(
+        dict.fromkeys(BUSY if len(busy) > 1 and label in busy else label for label in every)
+    )
 
 
 def shared_labels(results: Iterable[Result]) -> list[str]:
@@ -324,12 +374,16 @@ def title(group: Sequence[Result]) -> str:
     """Return the title of a group of results, with its labels: `ncf in pytorch on local (demo, cpu)`."""
     first = group[0]
     systems = {row.system or row.device_name for row in group}
-    where = next(iter(systems)) if len(systems) == 1 else f"several systems with {first.device_name}"
-    whose = f" by {first.submitter} ({first.round})" if first.submitter else ""
-    tags = [tag for tag in dict.fromkeys((first.profile, *merged_labels(group))) if tag not in ("", "reference")]
-    name = (
-        f"{first.workload}{whose}{f' in {first.framework}' if first.framework else ''}{f' on {where}' if where else ''}"
+    where = (
+        next(iter(systems)) if len(systems) == 1 else f"several systems with {first.device_name}"
     )
+    whose = f" by {first.submitter} ({first.round})" if first.submitter else ""
+    tags = [
+        tag
+        for tag in dict.fromkeys((first.profile, *merged_labels(group)))
+        if tag not in ("", "reference")
+    ]
+    name = f"{first.workload}{whose}{f' in {first.framework}' if first.framework else ''}{f' on {where}' if where else ''}"
     return clean(name, 120) + (f" ({clean(', '.join(tags), 120)})" if tags else "")
 
 
@@ -373,20 +427,31 @@ def _matches_name(known: str, parts: Sequence[str]) -> bool:
     names = known.lower().split("/", 2)
     if len(parts) < 3:
         return list(parts) == names[: len(parts)]
-    clusters = r"[_\- ](?:multi|n\d+)(?:_.*)?"  # of the named system: `_n24_ngc19.05`, `_multi_ngc18.11`
+    clusters = (
+        r"[_\- ](?:multi|n\d+)(?:_.*)?"  # of the named system: `_n24_ngc19.05`, `_multi_ngc18.11`
+    )
     form = rf"{re.escape(parts[2])}(?!{clusters}$)(?:[_\- ].*)?"
-    return list(parts[:2]) == names[:2] and len(parts) == 3 and re.fullmatch(form, names[2]) is not None
+    return (
+        list(parts[:2]) == names[:2]
+        and len(parts) == 3
+        and re.fullmatch(form, names[2]) is not None
+    )
 
 
 def measured(
-    paths: Sequence[str | Path], published: Sequence[str] = (), workload: str | None = None, command: str = "report"
+    paths: Sequence[str | Path],
+    published: Sequence[str] = (),
+    workload: str | None = None,
+    command: str = "report",
 ) -> list[Result]:
     """Return the results below `paths` and the published results of these names, for `suite COMMAND`.
 
     Raises ValueError (one line) where nothing is given, no run below `paths` succeeded, or all are of different workloads.
     """
     if not paths and not published:
-        raise ValueError(f"give a folder with runs (suite {command} logs/) or --published dgx1-article")
+        raise ValueError(
+            f"give a folder with runs (suite {command} logs/) or --published dgx1-article"
+        )
     listed = _succeeded(paths) if paths else []
     for name in published:
         listed += find_published(name, "--published")
@@ -407,5 +472,9 @@ def _succeeded(paths: Sequence[str | Path]) -> list[Result]:
         )
     going = sum(run.running for run in runs)
     counts = [f"{len(runs) - going} of {len(runs)} did not"] if len(runs) > going else []
-    counts += [f"{going} of {len(runs)} {'has' if going == 1 else 'have'} not ended"] if going else []
-    raise ValueError(f"{folders}: no run succeeded ({', '.join(counts)}); the reasons: suite report {paths[0]}")
+    counts += (
+        [f"{going} of {len(runs)} {'has' if going == 1 else 'have'} not ended"] if going else []
+    )
+    raise ValueError(
+        f"{folders}: no run succeeded ({', '.join(counts)}); the reasons: suite report {paths[0]}"
+    )

@@ -66,11 +66,15 @@ _RULE_BY_BENCHMARK: Mapping[str, ScoringRule] = {
     "ncf": ScoringRule(100, first_converged=FIRST_CONVERGED),
 }
 _RULE_BY_ROUND: Mapping[tuple[str, str], ScoringRule] = {
-    ("v0.6", "ncf"): ScoringRule(10),  # benchmark_meta.py; the round dropped NCF before its results were published
+    ("v0.6", "ncf"): ScoringRule(
+        10
+    ),  # benchmark_meta.py; the round dropped NCF before its results were published
 }
 """Rules of rounds that differ from the rule of their benchmark."""
 
-RUNS_REQUIRED: Mapping[str, int] = {name: rule.runs_required for name, rule in _RULE_BY_BENCHMARK.items()}
+RUNS_REQUIRED: Mapping[str, int] = {
+    name: rule.runs_required for name, rule in _RULE_BY_BENCHMARK.items()
+}
 """Name of a workload in the suite to the number of runs that a result needs."""
 
 

@@ -91,9 +91,14 @@ def families(results: Iterable[AnyResult], *aside: str) -> list[list[AnyResult]]
         results: Results. Those without a time to target and without a rate are left out.
         aside: Further settings, as a user sets them (`batch`), in which the results of a family may differ.
     """
-    measured = (result for result in results if figure(result) is not None and not result.all_reduces)
+    measured = (
+        result for result in results if figure(result) is not None and not result.all_reduces
+    )
     kinds = grouped(measured, lambda result: key(result, "gpus", *aside))
-    return [sorted(members, key=lambda result: (*place(result), figure(result) or 0.0)) for members in kinds.values()]
+    return [
+        sorted(members, key=lambda result: (*place(result), figure(result) or 0.0))
+        for members in kinds.values()
+    ]
 
 
 def series_of_family(family: Sequence[AnyResult]) -> list[Series[AnyResult]]:
@@ -116,9 +121,13 @@ def series_of_family(family: Sequence[AnyResult]) -> list[Series[AnyResult]]:
     def join(pieces: Iterable[list[AnyResult]]) -> list[list[AnyResult]]:
         joined: list[list[AnyResult]] = []
         for piece in pieces:
-            like_first = sorted(joined, key=lambda group: chosen[group[0].key] != chosen[piece[0].key])
+            like_first = sorted(
+                joined, key=lambda group: chosen[group[0].key] != chosen[piece[0].key]
+            )
             fitting = (
-                group for group in like_first if all(may_join(member, result) for member in group for result in piece)
+                group
+                for group in like_first
+                if all(may_join(member, result) for member in group for result in piece)
             )
             group = next(fitting, None) if piece[0].devices else None
             if group is None:
@@ -127,7 +136,9 @@ def series_of_family(family: Sequence[AnyResult]) -> list[Series[AnyResult]]:
         return joined
 
     same_batch = grouped(family, lambda result: result.global_batch_size).values()
-    groups = join([piece for members in same_batch for piece in join([result] for result in members)])
+    groups = join(
+        [piece for members in same_batch for piece in join([result] for result in members)]
+    )
     return [Series(tuple(sorted(group, key=lambda result: order[result.key]))) for group in groups]
 
 

@@ -12,7 +12,15 @@ from typing import Any
 
 from suite.results.columns import Columns
 from suite.results.combine import grouped
-from suite.results.experiment_key import DERIVED, HYPERPARAMETERS, comparable_value, facts, label, left_out, value_text
+from suite.results.experiment_key import (
+    DERIVED,
+    HYPERPARAMETERS,
+    comparable_value,
+    facts,
+    label,
+    left_out,
+    value_text,
+)
 from suite.results.text import shortened
 
 NEVER_COMPARED_WITHOUT = ("precision", "global_batch_size", "clock")
@@ -43,12 +51,19 @@ class SettingsDifference:
 
     def known(self) -> SettingsDifference:
         """Return the difference in the settings that the logs of all results have."""
-        kept = {name: values for name, values in self.columns.items() if not any(map(_is_unknown, values))}
+        kept = {
+            name: values
+            for name, values in self.columns.items()
+            if not any(map(_is_unknown, values))
+        }
         return SettingsDifference(self.results, kept, self.common)
 
     def phrases(self) -> list[str]:
         """Return a phrase for each setting: `learning rate 0.002 and 0.006`."""
-        return [f"{label(name)} {' and '.join(dict.fromkeys(self.texts(name)))}" for name in self.columns]
+        return [
+            f"{label(name)} {' and '.join(dict.fromkeys(self.texts(name)))}"
+            for name in self.columns
+        ]
 
     def without_derived(self) -> SettingsDifference:
         """Return the difference without labels and fingerprints, which follow from other settings, if anything else differs."""
@@ -70,7 +85,10 @@ class SettingsDifference:
                 "global_batch_size",
             ):  # hyperparameters often follow from the batch, which is clearer
                 deciding = [other for other in rest if not other.startswith(HYPERPARAMETERS)]
-            if deciding and len(set(zip(*(texts[other] for other in deciding), strict=True))) == distinct:
+            if (
+                deciding
+                and len(set(zip(*(texts[other] for other in deciding), strict=True))) == distinct
+            ):
                 kept = rest
         return self.only(kept)
 
@@ -79,7 +97,9 @@ class SettingsDifference:
         values = self.columns[name]
         if name in ("labels", "deviations"):  # only those that not all results have
             shared = set.intersection(*(set(value or ()) for value in values))
-            values = tuple(tuple(text for text in value or () if text not in shared) for value in values)
+            values = tuple(
+                tuple(text for text in value or () if text not in shared) for value in values
+            )
         texts = []
         for value, result in zip(values, self.results, strict=True):
             texts.append("" if value == () else value_text(name, value, result, 1000))
@@ -93,10 +113,16 @@ class SettingsDifference:
             exceptions: Leave out values that more results have than each remaining value.
         """
         columns = {label(name): self.texts(name) for name in self.columns}
-        usual = {name: _most_common(texts) if exceptions else None for name, texts in columns.items()}
+        usual = {
+            name: _most_common(texts) if exceptions else None for name, texts in columns.items()
+        }
         named = []
         for place in range(len(self.results)):
-            values = {name: texts[place] for name, texts in columns.items() if texts[place] not in ("", usual[name])}
+            values = {
+                name: texts[place]
+                for name, texts in columns.items()
+                if texts[place] not in ("", usual[name])
+            }
             named.append(", ".join(f"{name} {text}" for name, text in values.items()))
         return shortened(named, limit)
 
@@ -141,12 +167,18 @@ def distinct_labels(
     labels = [""] * len(results)
     forced = settings_difference(results, *aside).without(shown).only(always) if always else None
     for members in groups.values():
-        difference = settings_difference([result for _, result in members], *aside).without(shown).without_derived()
+        difference = (
+            settings_difference([result for _, result in members], *aside)
+            .without(shown)
+            .without_derived()
+        )
         shortest = difference.distinguishing()
         for (place, _), text in zip(members, shortest.without(always).labels(), strict=True):
             labels[place] = text
     if forced is not None and forced.columns:
-        labels = [", ".join(filter(None, pair)) for pair in zip(labels, forced.labels(), strict=True)]
+        labels = [
+            ", ".join(filter(None, pair)) for pair in zip(labels, forced.labels(), strict=True)
+        ]
     return labels
 
 

@@ -70,12 +70,20 @@ def read_description(path: Path) -> SystemDescription:
 def parse_description(value: Mapping[str, Json]) -> SystemDescription:
     """Return the description in a JSON object. Values of a wrong type are unknown."""
     node_list = value.get("nodes")
-    nodes = [node for node in node_list if isinstance(node, dict)] if isinstance(node_list, list) else []
+    nodes = (
+        [node for node in node_list if isinstance(node, dict)]
+        if isinstance(node_list, list)
+        else []
+    )
     if nodes:  # entry.json of v0.5
-        counts = [(_count(node.get("num_nodes")), _count(node.get("num_accelerators"))) for node in nodes]
+        counts = [
+            (_count(node.get("num_nodes")), _count(node.get("num_accelerators"))) for node in nodes
+        ]
         accelerator = _string(nodes[0], "accelerator")
     else:
-        counts = [(_count(value.get("number_of_nodes")), _count(value.get("accelerators_per_node")))]
+        counts = [
+            (_count(value.get("number_of_nodes")), _count(value.get("accelerators_per_node")))
+        ]
         accelerator = _string(value, "accelerator_model_name")
     device_count = sum(node_count * accelerators for node_count, accelerators in counts)
     node_count = sum(node_count for node_count, _ in counts)

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def table(paths: str | Path | Sequence[str | Path] = (), *, published: bool = False) -> pd.DataFrame:
+def table(
+    paths: str | Path | Sequence[str | Path] = (), *, published: bool = False
+) -> pd.DataFrame:
     """Return a table with a row for each run below `paths`. The arguments are those of `read_runs`.
 
     Raises:
@@ -33,7 +35,9 @@ def table(paths: str | Path | Sequence[str | Path] = (), *, published: bool = Fa
     return frame(read_runs(paths, published=published))
 
 
-def read_runs(paths: str | Path | Sequence[str | Path] = (), *, published: bool = False) -> list[Run]:
+def read_runs(
+    paths: str | Path | Sequence[str | Path] = (), *, published: bool = False
+) -> list[Run]:
     """Return the runs below `paths`, those that failed or have not ended too.
 
     A copy of a log within one entry does not count; its row names the log that counts in `copy_of`.
@@ -73,8 +77,13 @@ def _of_one_type(values: Sequence[Any]) -> list[Any]:
     """Return the values of a column in one type. Seeds of logs may be text, or integers that a file's type cannot hold."""
     storable = [_storable(value) for value in values]
     known = [value for value in storable if value is not None and value == value]
-    mixed = len(set(map(type, known))) > 1 or any(type(value) is int and abs(value) >= 1 << 63 for value in known)
-    return [str(value) if mixed and value is not None and value == value else value for value in storable]
+    mixed = len(set(map(type, known))) > 1 or any(
+        type(value) is int and abs(value) >= 1 << 63 for value in known
+    )
+    return [
+        str(value) if mixed and value is not None and value == value else value
+        for value in storable
+    ]
 
 
 def _storable(value: Any) -> Any:

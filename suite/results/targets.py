@@ -51,13 +51,24 @@ OFFICIAL_TARGETS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
 
 LABELED_IN_SAMPLES = frozenset(
     {
-        *("unet3d", "gpt3", "llama2_70b_lora", "llama31_405b", "llama31_8b", "flux1", "gpt_oss_20b"),
+        *(
+            "unet3d",
+            "gpt3",
+            "llama2_70b_lora",
+            "llama31_405b",
+            "llama31_8b",
+            "flux1",
+            "gpt_oss_20b",
+        ),
         "deepseekv3_671b",
     }
 )
 """Benchmarks whose evaluations have a number of samples, tokens, or epochs as label, depending on program and round."""
 
-QUALITY_PAIRS: Mapping[str, tuple[str, str]] = {"maskrcnn": ("BBOX", "SEGM"), "mask_rcnn": ("BBOX", "SEGM")}
+QUALITY_PAIRS: Mapping[str, tuple[str, str]] = {
+    "maskrcnn": ("BBOX", "SEGM"),
+    "mask_rcnn": ("BBOX", "SEGM"),
+}
 """Benchmark to the names of its two quality metrics, for logs that hold a bare pair of numbers."""
 
 
@@ -76,7 +87,9 @@ _TARGET_TOLERANCE = 2.0**-23
 """Relative difference up to which two targets are one: the rounding of a float32, and no more: 0.6349996 is not 0.635."""
 
 
-def same_targets(left: Mapping[str, float], right: Mapping[str, float], workload: str) -> bool | None:
+def same_targets(
+    left: Mapping[str, float], right: Mapping[str, float], workload: str
+) -> bool | None:
     """Check whether two targets of a workload are the same quality. None if a target is unknown.
 
     Single targets are compared by value, because logs of the rounds name the metric differently. Several targets are
@@ -84,7 +97,8 @@ def same_targets(left: Mapping[str, float], right: Mapping[str, float], workload
     """
     metric = METRIC_NAMES.get(workload, "")  # whatever the log calls it
     first, second = (
-        {name: value * bleu_scale(metric, value) for name, value in side.items()} for side in (left, right)
+        {name: value * bleu_scale(metric, value) for name, value in side.items()}
+        for side in (left, right)
     )
     if not first or not second:
         return None
@@ -148,12 +162,18 @@ def metric_title(metric: str) -> str:
 def targets_text(targets: Mapping[str, float], workload: str = "") -> str:
     """Return targets as text, BLEU in points: `top1 0.759`, `bleu 24`. The workload resolves the metric name of v0.5."""
     named = {metric_name(metric, workload): value for metric, value in targets.items()}
-    return ", ".join(f"{metric} {value * bleu_scale(metric, value):.7g}" for metric, value in named.items())
+    return ", ".join(
+        f"{metric} {value * bleu_scale(metric, value):.7g}" for metric, value in named.items()
+    )
 
 
 def target_text(targets: Mapping[str, float], workload: str = "") -> str:
     """Return targets as readable text: `top-1 accuracy ≥ 0.759`, `BLEU ≥ 24`, `quality ≤ 3.3` for a loss."""
     named = {metric_name(metric, workload): value for metric, value in targets.items()}
-    shown = ((metric_title(metric), value * bleu_scale(metric, value)) for metric, value in named.items())
+    shown = (
+        (metric_title(metric), value * bleu_scale(metric, value)) for metric, value in named.items()
+    )
     signs = ("≤" if improves_as_it_falls(metric, workload) else "≥" for metric in named)
-    return ", ".join(f"{title} {sign} {value:.7g}" for sign, (title, value) in zip(signs, shown, strict=True))
+    return ", ".join(
+        f"{title} {sign} {value:.7g}" for sign, (title, value) in zip(signs, shown, strict=True)
+    )

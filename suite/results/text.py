@@ -18,7 +18,9 @@ def clean(text: str, limit: int = 200) -> str:
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
     if cut.isprintable():  # nothing of _INVISIBLE: a tenth of the time
         return cut.strip()
-    return "".join(" " if unicodedata.category(letter) in _INVISIBLE else letter for letter in cut).strip()
+    return "".join(
+        " " if unicodedata.category(letter) in _INVISIBLE else letter for letter in cut
+    ).strip()
 
 
 def markdown_escape(text: str) -> str:
@@ -66,7 +68,13 @@ def figure_text(value: float, digits: int = 3) -> str:
 
 def percent_text(share: float) -> str:
     """Return a share as percent with two digits, `1.3 %`; smaller shares as `below 0.1 %`."""
-    return "below 0.1 %" if 0 < share < 0.001 else f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
+    return (
+        "below 0.1 %"
+        if 0 < share < 0.001
+        else f"{100 * share:.2g} %"
+        if share < 0.995
+        else f"{100 * share:.0f} %"
+    )
 
 
 def rate_text(value: float) -> str:
@@ -115,7 +123,9 @@ def shortened(texts: Sequence[str], limit: int) -> list[str]:
     else:
         cut = [
             f"{text[: limit - len(mark)]}{mark}"
-            for text, mark in zip(distinct, (f" ({number})" for number in range(1, len(distinct) + 1)), strict=True)
+            for text, mark in zip(
+                distinct, (f" ({number})" for number in range(1, len(distinct) + 1)), strict=True
+            )
         ]
     short = dict(zip(distinct, cut, strict=True))
     return [short[text] for text in texts]
@@ -126,5 +136,7 @@ def _without_middle(text: str, limit: int, tail: int) -> str:
         return text
     kept = text[: limit - 1 - tail]
     words = kept.rpartition(" ")[0]
-    whole = words if not tail and len(words) > limit // 2 and text[len(kept)] != " " else kept  # rather no half word
+    whole = (
+        words if not tail and len(words) > limit // 2 and text[len(kept)] != " " else kept
+    )  # rather no half word
     return f"{whole.rstrip(' ,;:')}…{text[-tail:].lstrip() if tail else ''}"

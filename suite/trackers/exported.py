@@ -95,7 +95,12 @@ def exported(paths: Sequence[Path]) -> tuple[list[ExportedRun], int]:
     """(the runs below `paths` in order of start, how many are left out: their logs hold no evaluation and no throughput yet, or
     are copies). Raises ValueError for a path without any log."""
     every = read_runs(paths)
-    runs = [run for row in every if row.record is not None and not row.copy_of if (run := _exported(row, row.record))]
+    runs = [
+        run
+        for row in every
+        if row.record is not None and not row.copy_of
+        if (run := _exported(row, row.record))
+    ]
     return sorted(runs, key=lambda run: run.start_ms), len(every) - len(runs)
 
 
@@ -108,7 +113,10 @@ def _exported(row: Run, log: RunRecord) -> ExportedRun | None:
     end_ms = last_ms if log.seconds is None else round(log.start_ms + 1000 * log.seconds)
     if not row.running:
         steps = [block.step for block in log.throughput if block.step is not None]
-        scalars += [Scalar(f"result/{name}", value, max(steps, default=0), end_ms) for name, value in _figures(row)]
+        scalars += [
+            Scalar(f"result/{name}", value, max(steps, default=0), end_ms)
+            for name, value in _figures(row)
+        ]
     known = facts(row) | {"seed": row.seed}
     tags = {name: _text(getattr(row, name)) for name in _TAGS}
     return ExportedRun(
@@ -124,7 +132,8 @@ def _exported(row: Run, log: RunRecord) -> ExportedRun | None:
             for name, known_value in known.items()
             if name not in (*_TAGS, "labels", "folder") and (value := _scale(known_value)) != ""
         },
-        tags={name: text for name, text in tags.items() if text} | {"log": clean(str(log.path), _LONGEST_VALUE)},
+        tags={name: text for name, text in tags.items() if text}
+        | {"log": clean(str(log.path), _LONGEST_VALUE)},
         scalars=tuple(scalars),
         files={} if row.running else _files(log),
     )
@@ -134,7 +143,13 @@ def _identity(log: RunRecord) -> str:
     """Of what a log says before its first evaluation. Its digest changes as it grows, its path where it is moved, and two
     machines may have logs of one path. Runs without a seed may have begun in the same second (suite.results.logs.copies).
     """
-    settings = [log.benchmark, log.platform, log.settings.rules, log.settings.framework, log.settings.devices]
+    settings = [
+        log.benchmark,
+        log.platform,
+        log.settings.rules,
+        log.settings.framework,
+        log.settings.devices,
+    ]
     known = [*settings, log.start_ms, log.seed, sorted(log.hyperparameters.items())]
     if log.seed is None and (log.start_ms or 0) % 1000 == 0:
         known.append(log.digest)
@@ -146,7 +161,13 @@ def _curves(log: RunRecord, start_ms: float) -> Iterator[Scalar]:
     epochs = [log.epochs_at(evaluation) for evaluation in log.evaluations]
     whole = all(epoch is not None and epoch.is_integer() for epoch in epochs)
     for evaluation, block in paired(log):
-        seconds = evaluation.seconds if evaluation is not None else block.seconds if block is not None else None
+        seconds = (
+            evaluation.seconds
+            if evaluation is not None
+            else block.seconds
+            if block is not None
+            else None
+        )
         epoch = log.epochs_at(evaluation) if evaluation is not None else None
         values = {} if block is None else _of_block(block)
         values |= {} if evaluation is None else evaluation.values
@@ -155,7 +176,9 @@ def _curves(log: RunRecord, start_ms: float) -> Iterator[Scalar]:
             axes["step"] = block.step
         for axis, at in (axes or {"second": round(seconds or 0.0)}).items():
             for name, value in values.items():
-                yield Scalar(f"{axis}/{_name(name)}", value, at, round(start_ms + 1000 * (seconds or 0.0)))
+                yield Scalar(
+                    f"{axis}/{_name(name)}", value, at, round(start_ms + 1000 * (seconds or 0.0))
+                )
 
 
 def _of_block(block: Throughput) -> dict[str, float]:
@@ -172,7 +195,12 @@ def _figures(row: Run) -> Iterator[tuple[str, float]]:
         value = getattr(row, item.name)
         if kind_of(item) in ("number", "count") and item.name != "start_ms" and value is not None:
             to_target = row.succeeded and row.to_target
-            yield {"seconds": "seconds_to_target" if to_target else "run_seconds"}.get(item.name, item.name), value
+            yield (
+                {"seconds": "seconds_to_target" if to_target else "run_seconds"}.get(
+                    item.name, item.name
+                ),
+                value,
+            )
 
 
 def _files(log: RunRecord) -> dict[str, Path]:
@@ -182,8 +210,14 @@ def _files(log: RunRecord) -> dict[str, Path]:
         named += [folder / name for name in (RUN_FILE, STATUS_FILE, "metrics.jsonl", "server.log")]
         named += sorted(folder.glob("worker-*.log"))
         machines = machine_folders(folder)
-        named += [machine / name for machine in machines for name in ("telemetry.jsonl", "topology.json")]
-    beside = {str(path.relative_to(folder)): path for path in named if path.is_file() and not path.is_symlink()}
+        named += [
+            machine / name for machine in machines for name in ("telemetry.jsonl", "topology.json")
+        ]
+    beside = {
+        str(path.relative_to(folder)): path
+        for path in named
+        if path.is_file() and not path.is_symlink()
+    }
     return {log.path.name: log.path, **beside}
 
 
@@ -194,7 +228,9 @@ def _name(text: str) -> str:
 
 def _scale(value: Any) -> Scale:
     """A number that any float holds, a truth value, or one printable line; empty: not known."""
-    return value if isinstance(value, (int, float)) and -(2.0**53) < value < 2.0**53 else _text(value)
+    return (
+        value if isinstance(value, (int, float)) and -(2.0**53) < value < 2.0**53 else _text(value)
+    )
 
 
 def _text(value: Any) -> str:

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # read by the import: MLflow would tell its makers of its use
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = (
+    "true"  # read by the import: MLflow would tell its makers of its use
+)
 os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
 # A server that stops answering: a minute in place of MLflow's four and more.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
@@ -42,7 +44,9 @@ class MLflow:
         with self._one_line_errors():
             self._client = MlflowClient(tracking_uri=output)
         self._artifacts = None
-        if output.startswith(_SQLITE):  # else they would lie below the folder in which the command is typed
+        if output.startswith(
+            _SQLITE
+        ):  # else they would lie below the folder in which the command is typed
             self._artifacts = Path(output.removeprefix(_SQLITE)).absolute().parent / "mlartifacts"
         self._known: dict[str, set[tuple[str, int, int]]] = {}
 
@@ -68,7 +72,9 @@ class MLflow:
 
     def _add(self, run: ExportedRun) -> int:
         experiment = self._experiment(run)
-        found = self._client.search_runs([experiment], f"tags.`{_IDENTITY}` = '{run.identity}'", max_results=1)
+        found = self._client.search_runs(
+            [experiment], f"tags.`{_IDENTITY}` = '{run.identity}'", max_results=1
+        )
         if found and found[0].info.status != "RUNNING":
             return 0
         at = found[0] if found else self._client.create_run(experiment, run.start_ms, _tags(run))
@@ -84,7 +90,9 @@ class MLflow:
             self._client.log_batch(run_id, metrics=some)
         known.update((one.name, one.at, one.time_ms) for one in new)
         if run.end_ms is not None:
-            self._client.log_batch(run_id, tags=[RunTag(*tag) for tag in _tags(run).items()])  # what only the end tells
+            self._client.log_batch(
+                run_id, tags=[RunTag(*tag) for tag in _tags(run).items()]
+            )  # what only the end tells
             for name, file in run.files.items():
                 place = str(PurePosixPath(name).parent)
                 self._client.log_artifact(run_id, str(file), None if place == "." else place)
@@ -96,12 +104,18 @@ class MLflow:
         name = f"time-to-target {run.workload}"
         found = self._client.get_experiment_by_name(name)
         where = None if self._artifacts is None else (self._artifacts / run.workload).as_uri()
-        return found.experiment_id if found is not None else str(self._client.create_experiment(name, where))
+        return (
+            found.experiment_id
+            if found is not None
+            else str(self._client.create_experiment(name, where))
+        )
 
     def _stored(self, run_id: str, run: ExportedRun) -> set[tuple[str, int, int]]:
         """The points that an earlier export has brought."""
         names = dict.fromkeys(one.name for one in run.scalars)
-        points = (point for name in names for point in self._client.get_metric_history(run_id, name))
+        points = (
+            point for name in names for point in self._client.get_metric_history(run_id, name)
+        )
         return {(point.key, point.step, point.timestamp) for point in points}
 
 

@@ -37,13 +37,17 @@ def check_store(tracker: str, output: str, given: str) -> None:
         given: The output as it was set, for the message: `--output x`, `MLFLOW_TRACKING_URI=x`.
     """
     if not output.strip():
-        raise ValueError(f"{given}: it is empty; {_MLFLOW_REMEDY if tracker == 'mlflow' else 'set --output FOLDER'}")
+        raise ValueError(
+            f"{given}: it is empty; {_MLFLOW_REMEDY if tracker == 'mlflow' else 'set --output FOLDER'}"
+        )
     if tracker == "mlflow":
         _check_mlflow(output, given)
         return
     if "://" in output:
         raise ValueError(f"{given}: {tracker} takes a folder, not an address; set --output FOLDER")
-    _check_folder(Path(output) / "wandb" if tracker == "wandb" else Path(output), given, "set --output FOLDER")
+    _check_folder(
+        Path(output) / "wandb" if tracker == "wandb" else Path(output), given, "set --output FOLDER"
+    )
 
 
 def _check_folder(folder: Path, given: str, remedy: str) -> None:
@@ -52,7 +56,9 @@ def _check_folder(folder: Path, given: str, remedy: str) -> None:
     if not existing.is_dir():
         raise ValueError(f"{given}: {existing} is not a folder; {remedy}")
     if not os.access(existing, os.W_OK | os.X_OK) or existing.resolve().is_relative_to("/proc"):
-        raise ValueError(f"{given}: no permission to write into {existing}; {remedy} that you may write to")
+        raise ValueError(
+            f"{given}: no permission to write into {existing}; {remedy} that you may write to"
+        )
 
 
 def _nearest_existing(path: Path) -> Path:
@@ -82,10 +88,14 @@ def _refuse_folder_or_scheme(output: str, scheme: str, given: str) -> None:
     """Raise ValueError for a folder, which MLflow writes no runs to any more, or for an unknown scheme."""
     if scheme not in ("", "file"):
         schemes = ", ".join(f"{name}://" for name in ("sqlite", "http", "https", *_DATABASE_PORTS))
-        raise ValueError(f"{given}: MLflow has no store for {scheme}; allowed: {schemes}; {_MLFLOW_REMEDY}")
+        raise ValueError(
+            f"{given}: MLflow has no store for {scheme}; allowed: {schemes}; {_MLFLOW_REMEDY}"
+        )
     path = Path(urlsplit(output).path if scheme else output)
     if path.suffix in (".db", ".sqlite", ".sqlite3") or (path.is_file() and _is_sqlite(path)):
-        raise ValueError(f"{given}: a file needs the prefix sqlite:///; set --output {_SQLITE}{path}")
+        raise ValueError(
+            f"{given}: a file needs the prefix sqlite:///; set --output {_SQLITE}{path}"
+        )
     raise ValueError(f"{given}: MLflow no longer writes to folders; {_MLFLOW_REMEDY}")
 
 
@@ -107,7 +117,9 @@ def _check_sqlite(output: str, given: str) -> None:
     if not file.exists() or not file.stat().st_size:
         return
     if not _is_sqlite(file):
-        raise ValueError(f"{given}: {file} is not an SQLite database; set --output {_SQLITE}FILE to another file")
+        raise ValueError(
+            f"{given}: {file} is not an SQLite database; set --output {_SQLITE}FILE to another file"
+        )
     try:
         with contextlib.closing(
             sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", timeout=_LOCK_SECONDS, uri=True)
@@ -116,9 +128,7 @@ def _check_sqlite(output: str, given: str) -> None:
             database.execute("SELECT count(*) FROM sqlite_master")
             database.rollback()
     except sqlite3.Error as error:
-        why = (
-            f"cannot be written ({error}); end the program that uses it, or set --output {_SQLITE}FILE to another file"
-        )
+        why = f"cannot be written ({error}); end the program that uses it, or set --output {_SQLITE}FILE to another file"
         raise ValueError(f"{given}: {file} {why}") from None
 
 

@@ -33,10 +33,15 @@ class TensorBoard:
 
     def add(self, run: ExportedRun) -> int:
         """Append what is new to the run's events; how many scalars were."""
-        folder = next(self._folder.glob(f"*-{run.identity}"), self._folder / f"{safe_name(run.name)}-{run.identity}")
+        folder = next(
+            self._folder.glob(f"*-{run.identity}"),
+            self._folder / f"{safe_name(run.name)}-{run.identity}",
+        )
         if run.identity not in self._known:
             self._known[run.identity] = {
-                point for path in sorted(folder.glob("events.out.tfevents.*")) for point in _points(path)
+                point
+                for path in sorted(folder.glob("events.out.tfevents.*"))
+                for point in _points(path)
             }
         known = self._known[run.identity]
         scalars = [one for one in run.scalars if (one.name, one.at, one.time_ms) not in known]
@@ -58,7 +63,9 @@ class TensorBoard:
         folder.mkdir(parents=True, exist_ok=True)
         if run.identity not in self._files:
             count = len([*folder.glob("events.out.tfevents.*")])
-            self._files[run.identity] = path = folder / f"events.out.tfevents.{run.start_ms // 1000}.{count:06d}"
+            self._files[run.identity] = path = (
+                folder / f"events.out.tfevents.{run.start_ms // 1000}.{count:06d}"
+            )
             path.touch(exist_ok=False)
             events.insert(0, Event(wall_time=run.start_ms / 1000, file_version="brain.Event:2"))
         with open(self._files[run.identity], "ab") as stream:
@@ -85,21 +92,30 @@ def _event(time_ms: int, step: int, value: Summary.Value) -> Event:
 
 def _scalar(run: ExportedRun, name: str, value: float) -> Summary.Value:
     """With the labels as its description, which stands beside the chart."""
-    metadata = SummaryMetadata(display_name=name, summary_description=markdown_escape(run.labels_text))
+    metadata = SummaryMetadata(
+        display_name=name, summary_description=markdown_escape(run.labels_text)
+    )
     return Summary.Value(tag=name, simple_value=value, metadata=metadata)
 
 
 def _text(run: ExportedRun) -> Summary.Value:
     """Labels, tags and hyperparameters as a table, under Text."""
     said = {"labels": run.labels_text, **run.tags, **run.hyperparameters}
-    lines = [f"| {markdown_escape(name)} | {markdown_escape(str(value))} |" for name, value in said.items()]
+    lines = [
+        f"| {markdown_escape(name)} | {markdown_escape(str(value))} |"
+        for name, value in said.items()
+    ]
     metadata = text_metadata.create_summary_metadata(display_name="run", description="")
-    tensor = make_tensor_proto("\n".join([f"| run | {markdown_escape(run.name)} |", "|---|---|", *lines]))
+    tensor = make_tensor_proto(
+        "\n".join([f"| run | {markdown_escape(run.name)} |", "|---|---|", *lines])
+    )
     return Summary.Value(tag="run", metadata=metadata, tensor=tensor)
 
 
 def _session_start(run: ExportedRun) -> plugin_data_pb2.HParamsPluginData:
-    start = plugin_data_pb2.SessionStartInfo(group_name=run.identity, start_time_secs=run.start_ms / 1000)
+    start = plugin_data_pb2.SessionStartInfo(
+        group_name=run.identity, start_time_secs=run.start_ms / 1000
+    )
     for name, value in {"labels": run.labels_text, **run.tags, **run.hyperparameters}.items():
         kind = {bool: "bool_value", str: "string_value"}.get(type(value), "number_value")
         setattr(start.hparams[name], kind, value)
@@ -114,4 +130,6 @@ def _session_end(run: ExportedRun) -> plugin_data_pb2.HParamsPluginData:
 
 def _hparams(tag: str, data: plugin_data_pb2.HParamsPluginData) -> Summary.Value:
     content = SummaryMetadata.PluginData(plugin_name="hparams", content=data.SerializeToString())
-    return Summary.Value(tag=tag, metadata=SummaryMetadata(plugin_data=content), tensor=make_tensor_proto([0.0]))
+    return Summary.Value(
+        tag=tag, metadata=SummaryMetadata(plugin_data=content), tensor=make_tensor_proto([0.0])
+    )

@@ -47,7 +47,9 @@ class WandB:
                 copy.parent.mkdir(exist_ok=True)
                 shutil.copyfile(file, copy)
             (written / f"run-{run.identity}.wandb").write_bytes(_framed(_records(run, run.end_ms)))
-            written.rename(self._folder / written.name)  # so that a run which is there is a whole one
+            written.rename(
+                self._folder / written.name
+            )  # so that a run which is there is a whole one
         return len(run.scalars)
 
 
@@ -64,7 +66,9 @@ def _records(run: ExportedRun, end_ms: int) -> Iterator[Record]:
         record.history.step.num = int(row["_step"])
         for name, value in row.items():
             record.history.item.add(nested_key=[name], value_json=json.dumps(value))
-            summary.summary.update.add(nested_key=[name], value_json=json.dumps(value))  # the last one counts
+            summary.summary.update.add(
+                nested_key=[name], value_json=json.dumps(value)
+            )  # the last one counts
         yield record
     seconds = (end_ms - run.start_ms) // 1000
     summary.summary.update.add(nested_key=["_wandb", "runtime"], value_json=json.dumps(seconds))
@@ -78,7 +82,11 @@ def _records(run: ExportedRun, end_ms: int) -> Iterator[Record]:
 
 def _head(run: ExportedRun) -> Record:
     head = Record()
-    head.run.run_id, head.run.project, head.run.run_group = run.identity, "time-to-target", run.workload
+    head.run.run_id, head.run.project, head.run.run_group = (
+        run.identity,
+        "time-to-target",
+        run.workload,
+    )
     head.run.display_name, head.run.notes = run.title, run.labels_text
     head.run.tags.extend(dict.fromkeys(label[:_LONGEST_TAG] for label in run.labels))
     head.run.start_time.FromMilliseconds(run.start_ms)
@@ -94,7 +102,11 @@ def _rows(run: ExportedRun) -> Iterator[dict[str, float]]:
         where = {} if one.axis == "result" else {one.axis: one.at}
         points.setdefault((one.time_ms, one.axis, one.at), dict(where))[one.name] = one.value
     for number, (time_ms, axis, at) in enumerate(sorted(points)):
-        own = {"_step": number, "_timestamp": time_ms / 1000, "_runtime": (time_ms - run.start_ms) / 1000}
+        own = {
+            "_step": number,
+            "_timestamp": time_ms / 1000,
+            "_runtime": (time_ms - run.start_ms) / 1000,
+        }
         yield {**points[time_ms, axis, at], **own}
 
 
@@ -111,6 +123,8 @@ def _framed(records: Iterator[Record]) -> bytes:
                 continue
             piece, rest = rest[: room - _FRAME.size], rest[room - _FRAME.size :]
             kind = (_FIRST if rest else _FULL) if first else (_MIDDLE if rest else _LAST)
-            data += _FRAME.pack(zlib.crc32(piece, zlib.crc32(bytes([kind]))), len(piece), kind) + piece
+            data += (
+                _FRAME.pack(zlib.crc32(piece, zlib.crc32(bytes([kind]))), len(piece), kind) + piece
+            )
             first = False
     return bytes(data)

@@ -17,7 +17,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from workloads.api import Array, Batch, Json, ParameterServerClient, Trainer, TrainStats, WorkerContext
+from workloads.api import (
+    Array,
+    Batch,
+    Json,
+    ParameterServerClient,
+    Trainer,
+    TrainStats,
+    WorkerContext,
+)
 
 _SUMS = ("steps", "loss", "samples", "data_bytes")
 
@@ -35,7 +43,14 @@ def own_batches(batches: Iterable[list[Batch]]) -> Iterator[list[Batch]]:
             share = batch.weight_sum / batch.global_weight_sum
             counts = {unit: round(count * share) for unit, count in batch.global_counts.items()}
             samples = round(batch.global_samples * share)
-            yield [replace(batch, global_weight_sum=batch.weight_sum, global_samples=samples, global_counts=counts)]
+            yield [
+                replace(
+                    batch,
+                    global_weight_sum=batch.weight_sum,
+                    global_samples=samples,
+                    global_counts=counts,
+                )
+            ]
 
 
 class Asynchronous:
@@ -65,7 +80,9 @@ class Asynchronous:
                 return
             yield batch
 
-    def sync_workers(self, stats: TrainStats, samples: int, data_bytes: int) -> tuple[TrainStats, int, int] | None:
+    def sync_workers(
+        self, stats: TrainStats, samples: int, data_bytes: int
+    ) -> tuple[TrainStats, int, int] | None:
         """Wait at the end of an interval for all workers, and pull the weights with all updates. This is a collective call.
 
         Args:
@@ -87,7 +104,9 @@ class Asynchronous:
         }
         gathered = self.trainer.gather(local)
         staleness.clear()
-        self.trainer.broadcast(0.0)  # no worker continues until rank 0 has the results of all workers
+        self.trainer.broadcast(
+            0.0
+        )  # no worker continues until rank 0 has the results of all workers
         self.exchange.pull()
         return None if gathered is None else self._added(gathered)
 
@@ -97,11 +116,17 @@ class Asynchronous:
             assert isinstance(arrays, dict)
             for name in sums:
                 sums[name] += float(arrays[name][0])
-            for staleness, count in zip(arrays["staleness"].tolist(), arrays["updates"].tolist(), strict=True):
+            for staleness, count in zip(
+                arrays["staleness"].tolist(), arrays["updates"].tolist(), strict=True
+            ):
                 self.staleness[staleness] += count
                 self.updates[worker] += count
         steps = int(sums["steps"])
-        return TrainStats(steps, sums["loss"] / max(steps, 1)), int(sums["samples"]), int(sums["data_bytes"])
+        return (
+            TrainStats(steps, sums["loss"] / max(steps, 1)),
+            int(sums["samples"]),
+            int(sums["data_bytes"]),
+        )
 
     def clear(self) -> None:
         """Reset the counts after the warm-up steps, which are not measured."""
@@ -122,8 +147,12 @@ class Asynchronous:
         return {
             "updates": total,
             "updates_of_workers": list(self.updates),
-            "updates_per_second_of_workers": [round(count / max(seconds, 1e-9), 6) for count in self.updates],
-            "mean": round(sum(value * count for value, count in self.staleness.items()) / max(total, 1), 6),
+            "updates_per_second_of_workers": [
+                round(count / max(seconds, 1e-9), 6) for count in self.updates
+            ],
+            "mean": round(
+                sum(value * count for value, count in self.staleness.items()) / max(total, 1), 6
+            ),
             "most": max(self.staleness, default=0),
             "histogram": {str(value): self.staleness[value] for value in sorted(self.staleness)},
         }

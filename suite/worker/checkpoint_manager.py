@@ -74,7 +74,9 @@ class CheckpointManager:
         now = monotonic()
         left = self._seconds - (now - self._written)
         step_seconds = (now - self._checked) / (step - self._checked_step)
-        steps = min(MAX_STEPS, max(1, math.ceil((left if left > 0 else self._seconds) / step_seconds)))
+        steps = min(
+            MAX_STEPS, max(1, math.ceil((left if left > 0 else self._seconds) / step_seconds))
+        )
         answer = self.trainer.broadcast(float(steps if left > 0 else -steps))
         self._checked, self._checked_step, self._check_step = now, step, step + int(abs(answer))
         self._written = self._written if answer > 0 else now
@@ -94,7 +96,9 @@ class CheckpointManager:
             local = np.frombuffer(json.dumps(contention).encode(), np.uint8)
             gathered = self.trainer.gather({"contention": local})
             if gathered is not None:
-                of_all = tuple(json.loads(np.asarray(arrays["contention"]).tobytes()) for arrays in gathered)
+                of_all = tuple(
+                    json.loads(np.asarray(arrays["contention"]).tobytes()) for arrays in gathered
+                )
                 folder = Path(self.run_spec.folder)
                 metrics = folder / "metrics.jsonl"
                 checkpoint = Checkpoint(
@@ -105,8 +109,14 @@ class CheckpointManager:
                     files.read_bytes(metrics, LOG_BYTES) if metrics.exists() else b"",
                 )
                 written = _written(folder, checkpoint)
-                self.log.event("suite_checkpoint", {"seconds": round(perf_counter() - begin, 6), **written}, step=step)
-            self.trainer.broadcast(0.0)  # without this, workers would wait for rank 0 inside a step, which is timed
+                self.log.event(
+                    "suite_checkpoint",
+                    {"seconds": round(perf_counter() - begin, 6), **written},
+                    step=step,
+                )
+            self.trainer.broadcast(
+                0.0
+            )  # without this, workers would wait for rank 0 inside a step, which is timed
 
     def restore(self) -> tuple[int, LoopState]:
         """Load the state of the trainer from the checkpoint of a resumed run. Called after `setup`.
@@ -122,7 +132,9 @@ class CheckpointManager:
     def save_final_weights(self) -> None:
         """Write weights.npz after the run, on rank 0, if `checkpoint.final=true`."""
         if self.run_spec.checkpoint_final and self.worker.rank == 0:
-            checkpoint_files.write_arrays(Path(self.run_spec.folder) / checkpoint_files.WEIGHTS, self.trainer.weights())
+            checkpoint_files.write_arrays(
+                Path(self.run_spec.folder) / checkpoint_files.WEIGHTS, self.trainer.weights()
+            )
 
 
 def _written(folder: Path, checkpoint: Checkpoint) -> dict[str, Json]:

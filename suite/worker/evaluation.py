@@ -15,7 +15,11 @@ from workloads.api import Arrays, DataPipeline, Json, Trainer, Workload
 
 
 def evaluate(
-    workload: Workload, trainer: Trainer, data: DataPipeline, heartbeat: HeartbeatWriter, patience_seconds: float
+    workload: Workload,
+    trainer: Trainer,
+    data: DataPipeline,
+    heartbeat: HeartbeatWriter,
+    patience_seconds: float,
 ) -> dict[str, float] | None:
     """Return the value of each metric on rank 0, and None on the remaining ranks. This is a collective call.
 
@@ -50,7 +54,9 @@ def eval_accuracy_value(scores: Mapping[str, float], targets: Mapping[str, float
     return scores[names[0]] if len(names) == 1 else {name: scores[name] for name in names}
 
 
-def measured(workload: Workload, trainer: Trainer, data: DataPipeline, heartbeat: HeartbeatWriter) -> Iterator[Arrays]:
+def measured(
+    workload: Workload, trainer: Trainer, data: DataPipeline, heartbeat: HeartbeatWriter
+) -> Iterator[Arrays]:
     """Yield the results of each evaluation batch, in order. Threads measure them during the next predictions."""
     outputs = trainer.predict(data.evaluation())
     if not workload.measure_threads:
@@ -93,4 +99,6 @@ def keep_alive(heartbeat: HeartbeatWriter, patience_seconds: float) -> Iterator[
 def merge(parts: Iterable[Arrays]) -> dict[str, np.ndarray]:
     """Return the per-sample arrays of several batches or workers, joined along the first axis."""
     kept = [part for part in parts if part]
-    return {name: np.concatenate([part[name] for part in kept]) for name in (kept[0] if kept else {})}
+    return {
+        name: np.concatenate([part[name] for part in kept]) for name in (kept[0] if kept else {})
+    }

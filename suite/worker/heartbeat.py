@@ -95,7 +95,12 @@ class HeartbeatWriter:
             reason: A single line of text.
             code: Value of the `EndCode` that belongs to the reason.
         """
-        self.state.phase, self.state.status, self.state.reason, self.state.code = "done", status, reason, code
+        self.state.phase, self.state.status, self.state.reason, self.state.code = (
+            "done",
+            status,
+            reason,
+            code,
+        )
         self.write()
 
     def write(self) -> None:
@@ -111,5 +116,7 @@ def read_heartbeat(folder: Path, process: int) -> WorkerStatus | None:
         value: Mapping[str, object] = files.read_json(heartbeat_path(folder, process))
     except (FileNotFoundError, json.JSONDecodeError):
         return None
-    names = {item.name for item in fields(WorkerStatus)}  # a different version may write further fields
+    names = {
+        item.name for item in fields(WorkerStatus)
+    }  # a different version may write further fields
     return WorkerStatus(**{name: item for name, item in value.items() if name in names})  # type: ignore[arg-type]

@@ -23,7 +23,11 @@ def write_log_header(log: RunLog, run: RunSpec, workload: Workload) -> None:
         run: The run.
         workload: The workload, which provides the clock, the ruleset, and properties of the data.
     """
-    settings, metric_signatures, of_epoch = run.settings, workload.metric_signatures(), workload.epoch_samples
+    settings, metric_signatures, of_epoch = (
+        run.settings,
+        workload.metric_signatures(),
+        workload.epoch_samples,
+    )
     log.event("submission_benchmark", str(run.identity["benchmark"]))
     log.event("submission_org", run.identity["submission_org"])
     log.event("submission_division", run.division)
@@ -49,11 +53,17 @@ def write_log_header(log: RunLog, run: RunSpec, workload: Workload) -> None:
             **({"metric_signatures": dict(metric_signatures)} if metric_signatures else {}),
             "data_fingerprint": run.dataset_info.fingerprint,
             "repeated_samples_per_epoch": of_epoch.repeated,
-            "repeated_share": share_of_samples(of_epoch.repeated, workload.dataset_info.train_samples),
-            "left_out_share": share_of_samples(of_epoch.left_out, workload.dataset_info.train_samples),
+            "repeated_share": share_of_samples(
+                of_epoch.repeated, workload.dataset_info.train_samples
+            ),
+            "left_out_share": share_of_samples(
+                of_epoch.left_out, workload.dataset_info.train_samples
+            ),
             "model": dict(settings.model),
             "hyperparameters": dict(settings.hyperparameters),
-            "options": {name: value for name, value in settings.options.items() if name not in PATHS},
+            "options": {
+                name: value for name, value in settings.options.items() if name not in PATHS
+            },
             "run_index": run.run_index,
             "runs_required": run.runs_required,
             **labels_and_deviations(run),
@@ -61,7 +71,11 @@ def write_log_header(log: RunLog, run: RunSpec, workload: Workload) -> None:
             "git_commit": run.git.get("commit"),
             "code_digest": run.code_digest,
             **({"study": run.study, "study_cell": list(run.study_cell)} if run.study else {}),
-            **({"price_per_device_hour": price} if (price := run.identity.get("price_per_device_hour")) else {}),
+            **(
+                {"price_per_device_hour": price}
+                if (price := run.identity.get("price_per_device_hour"))
+                else {}
+            ),
         },
     )
 

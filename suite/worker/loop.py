@@ -45,7 +45,16 @@ from suite.worker.runlog import JsonLines, RunLog
 from suite.worker.server import servers_of
 from suite.worker.step_times import StepTimes
 from suite.worker.stop import stop_rule
-from workloads.api import Batch, DataPipeline, Json, NonFiniteLossError, Trainer, TrainStats, WorkerContext, Workload
+from workloads.api import (
+    Batch,
+    DataPipeline,
+    Json,
+    NonFiniteLossError,
+    Trainer,
+    TrainStats,
+    WorkerContext,
+    Workload,
+)
 
 
 @dataclass(frozen=True)
@@ -86,7 +95,9 @@ class Loop:
         self.step_times = StepTimes()
         self.asynchronous = Asynchronous(trainer, worker) if run.settings.asynchronous else None
         self.straggler_seconds = (
-            run.settings.straggler_ms / 1e3 if worker.num_replicas - 1 in worker.replica_ids else 0.0
+            run.settings.straggler_ms / 1e3
+            if worker.num_replicas - 1 in worker.replica_ids
+            else 0.0
         )
         self.train_seconds = 0.0
         self.checkpoints = CheckpointManager(run, workload.epochs, trainer, worker, log, heartbeat)
@@ -114,8 +125,12 @@ class Loop:
             outcome = self._train_to_stop()
         except Exception as error:
             if self.started:
-                with contextlib.suppress(OSError):  # the exception may be that the log cannot be written
-                    self._stop_clock(status="aborted", reason=one_line(error), code=code_of(error).value)
+                with contextlib.suppress(
+                    OSError
+                ):  # the exception may be that the log cannot be written
+                    self._stop_clock(
+                        status="aborted", reason=one_line(error), code=code_of(error).value
+                    )
             raise
         return outcome
 
@@ -142,7 +157,10 @@ class Loop:
         self.heartbeat.update(step=self.position, samples=loop_state.samples)
         self.contention.begin(loop_state.contention[self.worker.rank])
         stopped_ms = self.run_spec.resume_from["stopped_ms"]
-        idle = {"stopped_ms": stopped_ms, "idle_seconds": round(max(0.0, time.time() - stopped_ms / 1e3), 3)}
+        idle = {
+            "stopped_ms": stopped_ms,
+            "idle_seconds": round(max(0.0, time.time() - stopped_ms / 1e3), 3),
+        }
         self.log.event("suite_continued", idle, step=self.position)
 
     def _start_clock(self) -> None:
@@ -160,8 +178,15 @@ class Loop:
 
     def _fewer_threads(self) -> dict[str, Json]:
         """Return the threads per device if `auto` chose fewer threads than cores because foreign programs use some cores."""
-        threads, chosen = self.trainer.threads_per_device, self.settings.threads_per_device == "auto"
-        return {"threads_per_device": threads} if chosen and threads < self.worker.cores_per_device else {}
+        threads, chosen = (
+            self.trainer.threads_per_device,
+            self.settings.threads_per_device == "auto",
+        )
+        return (
+            {"threads_per_device": threads}
+            if chosen and threads < self.worker.cores_per_device
+            else {}
+        )
 
     def _build(self) -> None:
         self.heartbeat.update(phase="setup")
@@ -173,10 +198,16 @@ class Loop:
     def _setup(self) -> None:
         self._build()
         log_settings(self.log, self.run_spec, self.workload)
-        sums = self.settings.mode in ("train", "forward_backward") and self.settings.update == "sync"
+        sums = (
+            self.settings.mode in ("train", "forward_backward") and self.settings.update == "sync"
+        )
         traffic = self.trainer.gradient_all_reduce_info() if sums else None
         if traffic is not None:
-            sizes = {"bytes": traffic.size_bytes, "tensors": traffic.tensors, "buckets": traffic.buckets}
+            sizes = {
+                "bytes": traffic.size_bytes,
+                "tensors": traffic.tensors,
+                "buckets": traffic.buckets,
+            }
             self.log.event("suite_gradients", sizes)
 
     def _train_to_stop(self) -> Outcome:
@@ -184,7 +215,10 @@ class Loop:
         data = self.workload.open_data(self.worker, self.settings.seed)
         reached, untimed = False, self.settings.timing_warmup_steps
         limit = untimed + self.stop.limit_steps
-        with contextlib.closing(data), self.trainer.prefetch_to_device(self._batches(data, limit)) as batches:
+        with (
+            contextlib.closing(data),
+            self.trainer.prefetch_to_device(self._batches(data, limit)) as batches,
+        ):
             steps = self._watched(batches)
             if untimed:
                 self._step(steps, 0, untimed)
@@ -192,7 +226,9 @@ class Loop:
             for number, (first, stop, evaluates) in enumerate(self._blocks(), start=1):
                 if stop <= self.position:
                     continue
-                if first >= self.position:  # otherwise, `restore` has loaded the block from the checkpoint
+                if (
+                    first >= self.position
+                ):  # otherwise, `restore` has loaded the block from the checkpoint
                     self.block = Block(number, first, stop)
                 reached = self._run_block(steps, data, evaluates)
                 if reached and self.stop.at_target:
@@ -212,7 +248,9 @@ class Loop:
         self._stop_clock(status="success" if reached else "aborted")
         self.checkpoints.save_final_weights()
         if self.stop.at_target and not reached:
-            return Outcome("target_missed", f"after {self.block.stop_step} steps{self._quality_text()}")
+            return Outcome(
+                "target_missed", f"after {self.block.stop_step} steps{self._quality_text()}"
+            )
         return Outcome("success")
 
     def _forget_warm_up(self) -> None:
@@ -233,9 +271,15 @@ class Loop:
         first = self.settings.timing_warmup_steps
         limit = first + self.stop.limit_steps
         measures = bool(self.settings.targets) or self.stop.at_target
-        evaluates = self.settings.mode == "train" and self.settings.profile != "synthetic" and measures
+        evaluates = (
+            self.settings.mode == "train" and self.settings.profile != "synthetic" and measures
+        )
         schedule = self.workload.evaluation_steps() if evaluates else iter(())
-        for stop in (step for step in itertools.takewhile(lambda step: step <= limit, schedule) if step > first):
+        for stop in (
+            step
+            for step in itertools.takewhile(lambda step: step <= limit, schedule)
+            if step > first
+        ):
             yield first, stop, True
             first = stop
         if first < limit:
@@ -244,10 +288,17 @@ class Loop:
     def _run_block(self, steps: Iterator[list[Batch]], data: DataPipeline, evaluates: bool) -> bool:
         """Train and evaluate a block. Return True if every target is met."""
         block, epochs = self.block, self.workload.epochs
-        first_epoch, last_epoch = epochs.epoch_of(block.first_step) + 1, epochs.epoch_of(block.stop_step - 1) + 1
+        first_epoch, last_epoch = (
+            epochs.epoch_of(block.first_step) + 1,
+            epochs.epoch_of(block.stop_step - 1) + 1,
+        )
         number = self._epoch_num
         if block.first_step >= self.position:
-            self.log.start("block_start", first_epoch_num=number(first_epoch), epoch_count=last_epoch - first_epoch + 1)
+            self.log.start(
+                "block_start",
+                first_epoch_num=number(first_epoch),
+                epoch_count=last_epoch - first_epoch + 1,
+            )
         for epoch in range(first_epoch, last_epoch + 1):
             first = max(block.first_step, epochs.start(epoch - 1))
             stop = min(block.stop_step, epochs.start(epoch))
@@ -283,7 +334,9 @@ class Loop:
     def _checkpoint(self, step: int) -> None:
         """Write a checkpoint after `step` steps, if it is due."""
         if self.checkpoints.should_save(step):
-            loop_state = LoopState(self.block, self.scores, self.train_seconds, self.heartbeat.state.samples)
+            loop_state = LoopState(
+                self.block, self.scores, self.train_seconds, self.heartbeat.state.samples
+            )
             self.checkpoints.save(step, loop_state, self.contention.end())
 
     def _timed_steps(self, steps: Iterator[list[Batch]], first_step: int, stop_step: int) -> None:
@@ -301,17 +354,28 @@ class Loop:
         self.block.train_seconds += seconds
         self.train_seconds += seconds
         before, count = self.block.loss_steps, stop_step - first_step
-        self.block.loss = (self.block.loss * before + stats.loss * count) / (before + count) if before else stats.loss
+        self.block.loss = (
+            (self.block.loss * before + stats.loss * count) / (before + count)
+            if before
+            else stats.loss
+        )
         self.block.loss_steps = before + count
         self.heartbeat.update(loss=stats.loss)
 
     def _updates(
-        self, asynchronous: Asynchronous, steps: Iterator[list[Batch]], first_step: int, stop_step: int
+        self,
+        asynchronous: Asynchronous,
+        steps: Iterator[list[Batch]],
+        first_step: int,
+        stop_step: int,
     ) -> TrainStats:
         """Run asynchronous updates. The samples and bytes of all workers are added to the block of rank 0."""
         samples, data_bytes = self.block.samples, self.block.data_bytes
         stats = self._steps_of_mode(asynchronous.until(stop_step, steps), first_step)
-        local_samples, local_bytes = self.block.samples - samples, self.block.data_bytes - data_bytes
+        local_samples, local_bytes = (
+            self.block.samples - samples,
+            self.block.data_bytes - data_bytes,
+        )
         # `meet` waits for the last update of every worker
         with keep_alive(self.heartbeat, self.run_spec.setup_watchdog_seconds):
             totals = asynchronous.sync_workers(stats, local_samples, local_bytes)
@@ -344,8 +408,12 @@ class Loop:
             step += 1
             self.block.samples += batch[0].global_samples
             self.block.counts.update(batch[0].global_counts)
-            self.block.data_bytes += sum(array.nbytes for part in batch for array in part.arrays.values())
-            self.heartbeat.update(step=step, samples=self.heartbeat.state.samples + batch[0].global_samples)
+            self.block.data_bytes += sum(
+                array.nbytes for part in batch for array in part.arrays.values()
+            )
+            self.heartbeat.update(
+                step=step, samples=self.heartbeat.state.samples + batch[0].global_samples
+            )
             if self.straggler_seconds:
                 self.trainer.synchronize()
                 time.sleep(self.straggler_seconds)
@@ -355,9 +423,13 @@ class Loop:
         self.heartbeat.update(phase="evaluate")
         self.log.start("eval_start", epoch_num=self._epoch_num(epoch))
         begin = time.perf_counter()
-        scores = evaluate(self.workload, self.trainer, data, self.heartbeat, self.run_spec.setup_watchdog_seconds)
+        scores = evaluate(
+            self.workload, self.trainer, data, self.heartbeat, self.run_spec.setup_watchdog_seconds
+        )
         self.scores = scores or {}
-        if scores is not None and (missing := [name for name in self.settings.targets if name not in scores]):
+        if scores is not None and (
+            missing := [name for name in self.settings.targets if name not in scores]
+        ):
             raise ValueError(
                 f"compute_metrics() returned {', '.join(scores) or 'no metrics'}, but there is a target for "
                 f"{', '.join(missing)}"
@@ -376,16 +448,24 @@ class Loop:
         block = self.block
         rate = block.samples / block.train_seconds if block.train_seconds > 0 else 0.0
         rates = {
-            unit: block.counts[unit] / max(block.train_seconds, 1e-9) for unit in self.workload.extra_throughput_units
+            unit: block.counts[unit] / max(block.train_seconds, 1e-9)
+            for unit in self.workload.extra_throughput_units
         }
         seconds = {
             "train_seconds": round(block.train_seconds, 9),
             "evaluation_seconds": round(block.evaluation_seconds, 9),
             "data_wait_seconds": round(block.data_wait_seconds, 9),
         }
-        stats: dict[str, Json] = {"throughput": rate, **seconds, "samples": block.samples, "loss": block.loss}
+        stats: dict[str, Json] = {
+            "throughput": rate,
+            **seconds,
+            "samples": block.samples,
+            "loss": block.loss,
+        }
         stats["data_bytes"] = block.data_bytes * self.worker.world_size
-        further_scores = {name: value for name, value in self.scores.items() if name not in self.settings.targets}
+        further_scores = {
+            name: value for name, value in self.scores.items() if name not in self.settings.targets
+        }
         stats |= {
             **({"rates": rates} if rates else {}),
             **({"scores": further_scores} if further_scores and self.settings.targets else {}),
@@ -401,7 +481,9 @@ class Loop:
                     "step": block.stop_step,
                     "samples": block.samples,
                     **seconds,
-                    "elapsed_seconds": None if elapsed_seconds is None else round(elapsed_seconds, 3),
+                    "elapsed_seconds": None
+                    if elapsed_seconds is None
+                    else round(elapsed_seconds, 3),
                     "samples_per_second": rate,
                     **({"rates": rates} if rates else {}),
                     "loss": block.loss,
@@ -411,8 +493,12 @@ class Loop:
             )
 
     def _quality_text(self) -> str:
-        targets = {name: target for name, target in self.settings.targets.items() if name in self.scores}
-        text = ", ".join(f"{name} {self.scores[name]:.4f} (target {target})" for name, target in targets.items())
+        targets = {
+            name: target for name, target in self.settings.targets.items() if name in self.scores
+        }
+        text = ", ".join(
+            f"{name} {self.scores[name]:.4f} (target {target})" for name, target in targets.items()
+        )
         return f": {text}" if text else ""
 
 

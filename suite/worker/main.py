@@ -47,7 +47,9 @@ def pin_to_cores(worker: WorkerContext) -> None:
     For cores, the environment variables of the numerical libraries are also set to the threads per device. This must run
     before a framework is imported.
     """
-    gpus = [int(device.partition(":")[2]) for device in worker.devices if device.startswith("cuda:")]
+    gpus = [
+        int(device.partition(":")[2]) for device in worker.devices if device.startswith("cuda:")
+    ]
     if gpus and (cores := cores_near_gpus(gpus)):
         os.sched_setaffinity(0, cores)
     if worker.cores:
@@ -100,7 +102,9 @@ def main() -> int:
     redirect_output(Path(run.folder) / f"worker-{worker.rank}.log")
     check_network()
     faulthandler.enable()
-    faulthandler.register(STACK_SIGNAL, all_threads=True)  # the controller requests the stacks of a hung process
+    faulthandler.register(
+        STACK_SIGNAL, all_threads=True
+    )  # the controller requests the stacks of a hung process
     pin_to_cores(worker)
     heartbeat = HeartbeatWriter(Path(run.folder), worker.rank)
     try:
@@ -109,7 +113,9 @@ def main() -> int:
         with contextlib.suppress(OSError):  # on a full disk, the text log cannot be written
             traceback.print_exc()
             sys.stderr.flush()
-        if not heartbeat.state.status:  # after the text log, which readers of the heartbeat may open
+        if (
+            not heartbeat.state.status
+        ):  # after the text log, which readers of the heartbeat may open
             code, reason = end_of(error, run)
             heartbeat.finish(status_of(error), reason, code.value)
         os._exit(1)  # a framework's exit handlers may wait for peers that are gone

@@ -107,20 +107,31 @@ class RunLog:
     def __enter__(self) -> RunLog:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         self.close()
 
     def _write(self, kind: str, key: str, value: Json, metadata: Mapping[str, Json]) -> None:
         if self._handler is None:
             return
         write = getattr(self._mllog, kind)
-        write(key=key, value=finite(value), metadata=finite(dict(metadata)), time_ms=self._time_ms())
+        write(
+            key=key, value=finite(value), metadata=finite(dict(metadata)), time_ms=self._time_ms()
+        )
         if self._handler.failure is not None:
-            raise OSError(f"the log cannot be written: {self._handler.failure}") from self._handler.failure
+            raise OSError(
+                f"the log cannot be written: {self._handler.failure}"
+            ) from self._handler.failure
 
     def _time_ms(self) -> int:
         """Return the milliseconds since 1970, never less than in an earlier line."""
-        self._last_ms = max(self._last_ms, int(self._start_ms + (time.monotonic() - self._start) * 1e3))
+        self._last_ms = max(
+            self._last_ms, int(self._start_ms + (time.monotonic() - self._start) * 1e3)
+        )
         return self._last_ms
 
 
@@ -180,6 +191,8 @@ class JsonLines:
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             if os.write(descriptor, line) != len(line):
-                raise OSError(f"{self._path}: only a part of the line was written (is the disk full?)")
+                raise OSError(
+                    f"{self._path}: only a part of the line was written (is the disk full?)"
+                )
         finally:
             os.close(descriptor)

@@ -32,7 +32,9 @@ class StepTimes:
         """Discard the times of the warm-up steps, which are not measured."""
         self.seconds.clear()
 
-    def timed(self, trainer: Trainer, compute: Compute, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
+    def timed(
+        self, trainer: Trainer, compute: Compute, steps: Iterable[list[Batch]], first_step: int
+    ) -> TrainStats:
         """Run `compute(steps, first_step)`, and add the time of each step to `seconds`.
 
         Args:
@@ -64,9 +66,18 @@ class StepTimes:
         values = np.asarray(self.seconds) * 1e3
         median, p90, p99 = np.quantile(values, [0.5, 0.9, 0.99])
         deviation = values.std(ddof=1) if len(values) > 1 else None  # JSON has no NaN
-        named = {"mean_ms": values.mean(), "sd_ms": deviation, "median_ms": median, "p90_ms": p90, "p99_ms": p99}
+        named = {
+            "mean_ms": values.mean(),
+            "sd_ms": deviation,
+            "median_ms": median,
+            "p90_ms": p90,
+            "p99_ms": p99,
+        }
         return {
             "count": len(values),
-            **{name: None if value is None else round(float(value), 6) for name, value in named.items()},
+            **{
+                name: None if value is None else round(float(value), 6)
+                for name, value in named.items()
+            },
             "how": self.how,
         }

@@ -26,8 +26,16 @@ def resolve_thread_count(worker: WorkerContext, settings: Settings) -> WorkerCon
     """
     if settings.threads_per_device != "auto":
         return replace(worker, threads=int(settings.threads_per_device))
-    alone = not (settings.oversubscribe or settings.asynchronous or worker.server) and settings.nodes == 1
-    if settings.device != "cpu" or worker.cores_per_device == 1 or settings.profile != "demo" or not alone:
+    alone = (
+        not (settings.oversubscribe or settings.asynchronous or worker.server)
+        and settings.nodes == 1
+    )
+    if (
+        settings.device != "cpu"
+        or worker.cores_per_device == 1
+        or settings.profile != "demo"
+        or not alone
+    ):
         return worker
     if not load_framework(settings.framework).static_work_split:
         return worker

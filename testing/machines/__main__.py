@@ -18,7 +18,11 @@ def main() -> int:
     """The exit code of what was asked for."""
     arguments = _parsed()
     if arguments.word == "up":
-        groups = [group for group, wanted in ((needs.SSH, arguments.ssh), (needs.SLURM, arguments.slurm)) if wanted]
+        groups = [
+            group
+            for group, wanted in ((needs.SSH, arguments.ssh), (needs.SLURM, arguments.slurm))
+            if wanted
+        ]
         if reason := needs.missing(*groups):
             sys.exit(reason)
         arguments.folder.mkdir(parents=True, exist_ok=True)
@@ -45,7 +49,11 @@ def main() -> int:
 def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m testing.machines", description=__doc__)
     words = parser.add_subparsers(dest="word", required=True)
-    texts = {"up": "make a hub and N nodes", "run": "run a command on one of them", "down": "end all of them"}
+    texts = {
+        "up": "make a hub and N nodes",
+        "run": "run a command on one of them",
+        "down": "end all of them",
+    }
     texts |= {"unplug": "take a node's cable out", "plug": "put it in again"}
     texts["processes"] = "list the processes of all, by their ids here"
     parsers = {word: words.add_parser(word, help=text) for word, text in texts.items()}
@@ -54,10 +62,14 @@ def _parsed() -> argparse.Namespace:
     parsers["up"].add_argument("count", type=int, metavar="N")
     parsers["up"].add_argument("--rate", help="what a node may send, as tc writes it: 200mbit")
     parsers["up"].add_argument("--ssh", action="store_true", help="an sshd on each")
-    parsers["up"].add_argument("--slurm", action="store_true", help="a slurmd on each node, slurmctld on the hub")
+    parsers["up"].add_argument(
+        "--slurm", action="store_true", help="a slurmd on each node, slurmctld on the hub"
+    )
     for word in ("run", "unplug", "plug"):
         parsers[word].add_argument("machine", help="hub, node1, …")
-    parsers["run"].add_argument("--user", default="", help="as this user (before the machine's name)")
+    parsers["run"].add_argument(
+        "--user", default="", help="as this user (before the machine's name)"
+    )
     parsers["run"].add_argument("command", nargs=argparse.REMAINDER)
     return parser.parse_args()
 

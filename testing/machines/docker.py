@@ -58,9 +58,16 @@ def daemon(folder: Path, machine: Machine | None = None) -> Iterator[dict[str, s
         process = subprocess.Popen(words, stdout=log, stderr=log, env=env)
     try:
         deadline = time.monotonic() + UP_SECONDS
-        while subprocess.run(["docker", "version"], env=env, capture_output=True, check=False).returncode != 0:
+        while (
+            subprocess.run(
+                ["docker", "version"], env=env, capture_output=True, check=False
+            ).returncode
+            != 0
+        ):
             said = (folder / "log").read_text()[-1000:]
-            if process.poll() is not None:  # the kernel or the sandbox refuses it: nothing of ours was asked yet
+            if (
+                process.poll() is not None
+            ):  # the kernel or the sandbox refuses it: nothing of ours was asked yet
                 last = (said.strip().splitlines() or ["it said nothing"])[-1]
                 pytest.skip(f"dockerd does not run here: {last[:300]}")
             assert time.monotonic() < deadline, f"dockerd does not answer:\n{said}"

@@ -39,7 +39,9 @@ def made(folder: Path) -> Iterator[Make]:
     with contextlib.ExitStack() as stack:
         numbers = iter(range(100))
 
-        def make(count: int, rate: str | None = None, *, ssh: bool = False, slurm: bool = False) -> Machines:
+        def make(
+            count: int, rate: str | None = None, *, ssh: bool = False, slurm: bool = False
+        ) -> Machines:
             require(ssh=ssh, slurm=slurm)
             own = folder / f"machines{next(numbers)}"
             own.mkdir()

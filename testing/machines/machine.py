@@ -49,12 +49,19 @@ class Machine:
     """When that was started, in seconds since 1970: tells it from a later process of the same id."""
     cores: tuple[int, ...] = ()
     """Of this machine's, on which alone its processes run; empty: on all."""
-    holder: subprocess.Popen[str] | None = dataclasses.field(default=None, repr=False, compare=False)
+    holder: subprocess.Popen[str] | None = dataclasses.field(
+        default=None, repr=False, compare=False
+    )
     """`unshare`, where this process started it."""
 
     def record(self) -> dict[str, object]:
         """What another process needs to know of it."""
-        own = {"name": self.name, "address": self.address, "folder": str(self.folder), "init": self.init}
+        own = {
+            "name": self.name,
+            "address": self.address,
+            "folder": str(self.folder),
+            "init": self.init,
+        }
         return {**own, "created": self.created, "cores": self.cores}
 
     @property
@@ -79,7 +86,14 @@ class Machine:
         """`nsenter` into its namespaces, all or those of `kinds` (`net`, `mount`, …)."""
         own = kinds or ("net", "uts", "ipc", "mount", "pid")
         user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
-        return [needs.program("nsenter"), "--target", str(self.init), *user, *(f"--{kind}" for kind in own), "--"]
+        return [
+            needs.program("nsenter"),
+            "--target",
+            str(self.init),
+            *user,
+            *(f"--{kind}" for kind in own),
+            "--",
+        ]
 
     def command(self, arguments: Words, cwd: Path | str = "/", user: str = "") -> list[str]:
         """The argv that runs `arguments` there, in folder `cwd`, as `user` if one is named."""
@@ -88,7 +102,12 @@ class Machine:
             words += ["taskset", "--cpu-list", ",".join(map(str, self.cores))]
         if user:
             entry = pwd.getpwnam(user)
-            words += ["setpriv", f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups"]
+            words += [
+                "setpriv",
+                f"--reuid={entry.pw_uid}",
+                f"--regid={entry.pw_gid}",
+                "--clear-groups",
+            ]
         return [*words, *map(os.fspath, arguments)]
 
     def run(
@@ -131,7 +150,11 @@ class Machine:
             own = _namespace(self.init)
         except OSError:
             return []
-        return [process for process in psutil.process_iter() if process.pid != self.init and _is_in(process, own)]
+        return [
+            process
+            for process in psutil.process_iter()
+            if process.pid != self.init and _is_in(process, own)
+        ]
 
     def kill_all(self) -> None:
         """Kill every process but process 1, daemons too; its network stays."""
@@ -156,7 +179,9 @@ class Machine:
 
     def open_to_all(self, path: Path) -> None:
         """Every user of the machine reaches `path`, whatever folders above it are closed here, such as root's home."""
-        closed = next((parent for parent in reversed(path.parents) if not parent.stat().st_mode & 0o001), None)
+        closed = next(
+            (parent for parent in reversed(path.parents) if not parent.stat().st_mode & 0o001), None
+        )
         if closed is not None:
             script = 'mkdir -p /run/open && mount --rbind "$0" /run/open && mount -t tmpfs -o mode=755 none "$1" && ' \
                 'mkdir -p "$0" && mount --rbind /run/open "$0"'  # fmt: skip
@@ -165,7 +190,10 @@ class Machine:
 
 def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
     """Variables of a command on a machine: those of this process, its PATH with the folders of daemons, and `env`."""
-    own: dict[str, str] = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{needs.SYSTEM_PATH}"}
+    own: dict[str, str] = {
+        **os.environ,
+        "PATH": f"{os.environ.get('PATH', '')}:{needs.SYSTEM_PATH}",
+    }
     return {**own, **(env or {})}
 
 

@@ -63,19 +63,34 @@ class Machines:
             machines.down()
 
     @classmethod
-    def make(cls, folder: Path, count: int, rate: str | None = None, die_with_us: bool = False) -> Machines:
+    def make(
+        cls, folder: Path, count: int, rate: str | None = None, die_with_us: bool = False
+    ) -> Machines:
         """Make a hub and `count` nodes, files in `folder`; each node sends at most `rate`, as `tc` writes it (`200mbit`).
 
         Raises FileNotFoundError for a missing program, AssertionError if a machine does not come up.
         """
         folder = folder.resolve()
-        addresses = {HUB: str(NETWORK[254]), **{f"node{n}": str(NETWORK[n]) for n in range(1, count + 1)}}
-        hosts = "".join(f"{address} {name}\n" for name, address in {"localhost": "127.0.0.1", **addresses}.items())
+        addresses = {
+            HUB: str(NETWORK[254]),
+            **{f"node{n}": str(NETWORK[n]) for n in range(1, count + 1)},
+        }
+        hosts = "".join(
+            f"{address} {name}\n"
+            for name, address in {"localhost": "127.0.0.1", **addresses}.items()
+        )
         made: list[Machine] = []
         try:
             for name, address in addresses.items():
-                made.append(_make_one(folder, name, address, hosts, made[0].init if made else None, die_with_us))
-            made[1:] = [dataclasses.replace(node, cores=_share(number, count)) for number, node in enumerate(made[1:])]
+                made.append(
+                    _make_one(
+                        folder, name, address, hosts, made[0].init if made else None, die_with_us
+                    )
+                )
+            made[1:] = [
+                dataclasses.replace(node, cores=_share(number, count))
+                for number, node in enumerate(made[1:])
+            ]
             machines = cls(folder, made[0], tuple(made[1:]))
             machines._connect(rate)
             write_atomically(folder / STATE, json.dumps([machine.record() for machine in made]))
@@ -92,7 +107,10 @@ class Machines:
         """Those that another process made in `folder`. Raises OSError."""
         folder = folder.resolve()
         values = json.loads((folder / STATE).read_text())
-        parts = ({**value, "folder": Path(value["folder"]), "cores": tuple(value["cores"])} for value in values)
+        parts = (
+            {**value, "folder": Path(value["folder"]), "cores": tuple(value["cores"])}
+            for value in values
+        )
         made = [Machine(**part) for part in parts]
         return cls(folder, made[0], tuple(made[1:]))
 
@@ -110,7 +128,17 @@ class Machines:
             if rate is not None:
                 _ip(node, f"link set eth0 {' '.join(SEGMENTS)}")
                 bucket = ["root", "tbf", "rate", rate, "burst", BURST, "latency", "20ms"]
-                _command([*node.enter("net"), needs.program("tc"), "qdisc", "add", "dev", "eth0", *bucket])
+                _command(
+                    [
+                        *node.enter("net"),
+                        needs.program("tc"),
+                        "qdisc",
+                        "add",
+                        "dev",
+                        "eth0",
+                        *bucket,
+                    ]
+                )
 
     def unplug(self, node: Machine) -> None:
         """Take the node's cable out: nobody is told."""
@@ -134,17 +162,32 @@ class Machines:
         (self.folder / STATE).unlink(missing_ok=True)
 
 
-def _make_one(folder: Path, name: str, address: str, hosts: str, first: int | None, die_with_us: bool) -> Machine:
+def _make_one(
+    folder: Path, name: str, address: str, hosts: str, first: int | None, die_with_us: bool
+) -> Machine:
     own = folder / name
     (own / "tmp").mkdir(parents=True)
     (own / "tmp").chmod(0o1777)
     (own / "hosts").write_text(hosts)
     paths = {"tmp": str(own / "tmp"), "hosts": str(own / "hosts"), "keep": _kept(folder)}
     known = {"name": name, **paths, "fed": die_with_us}
-    words = [*needs.unshare_command(user=first is None), sys.executable, "-I", "-S", str(INIT), json.dumps(known)]
+    words = [
+        *needs.unshare_command(user=first is None),
+        sys.executable,
+        "-I",
+        "-S",
+        str(INIT),
+        json.dumps(known),
+    ]
     if first is not None and os.geteuid() != 0:
         # All machines of a plain user are in one user namespace, that of the first: else no cable could join them.
-        words = [needs.program("nsenter"), f"--target={first}", "--user", "--preserve-credentials", *words]
+        words = [
+            needs.program("nsenter"),
+            f"--target={first}",
+            "--user",
+            "--preserve-credentials",
+            *words,
+        ]
     holder = subprocess.Popen(
         words, stdin=subprocess.PIPE if die_with_us else subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, cwd="/", env=environment(), start_new_session=True,
@@ -178,5 +221,7 @@ def _ip(machine: Machine, *lines: str) -> None:
 
 
 def _command(words: Sequence[str], text: str = "") -> None:
-    done = subprocess.run(words, input=text, capture_output=True, text=True, check=False, env=environment())
+    done = subprocess.run(
+        words, input=text, capture_output=True, text=True, check=False, env=environment()
+    )
     assert done.returncode == 0, f"{' '.join(words)}: {done.stderr.strip()}\n{text}"

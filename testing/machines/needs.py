@@ -37,12 +37,18 @@ def packages(programs: Mapping[str, str]) -> list[str]:
 
 
 def _absent(programs: Mapping[str, str]) -> dict[str, str]:
-    return {name: package for name, package in programs.items() if shutil.which(name, path=SYSTEM_PATH) is None}
+    return {
+        name: package
+        for name, package in programs.items()
+        if shutil.which(name, path=SYSTEM_PATH) is None
+    }
 
 
 def missing(*groups: dict[str, str]) -> str:
     """Why machines with these programs cannot be had here, in one line; empty: they can."""
-    absent = _absent({name: package for group in (NAMESPACES, *groups) for name, package in group.items()})
+    absent = _absent(
+        {name: package for group in (NAMESPACES, *groups) for name, package in group.items()}
+    )
     if absent:
         return f"{', '.join(absent)} not installed: apt-get install {' '.join(packages(absent))}"
     if groups and os.geteuid() != 0:
@@ -54,7 +60,9 @@ def missing(*groups: dict[str, str]) -> str:
 def _refused() -> str:
     """What the kernel says against namespaces; empty: nothing."""
     own = {"PATH": SYSTEM_PATH}
-    done = subprocess.run([*unshare_command(), "true"], capture_output=True, text=True, check=False, env=own)
+    done = subprocess.run(
+        [*unshare_command(), "true"], capture_output=True, text=True, check=False, env=own
+    )
     who = "root" if os.geteuid() == 0 else "a plain user (user namespaces)"
     return f"{who} may make no namespaces here: {done.stderr.strip()}" if done.returncode else ""
 

@@ -59,7 +59,9 @@ def start(machines: Machines, cpus: int = 8) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     for name in ("state", "spool", "log"):
         (folder / name).mkdir(parents=True)
-    nodes = [NODE.format(name=node.name, address=node.address, cpus=cpus) for node in machines.nodes]
+    nodes = [
+        NODE.format(name=node.name, address=node.address, cpus=cpus) for node in machines.nodes
+    ]
     config = CONFIG.format(folder=folder, spool=SPOOL, hub=machines.hub.address)
     (folder / "slurm.conf").write_text("".join([config, *nodes]))
     for machine in machines.all:
@@ -79,7 +81,11 @@ def serve(node: Machine) -> None:
 def _wait_until_idle(machines: Machines, folder: Path) -> None:
     deadline = time.monotonic() + IDLE_SECONDS
     wanted = str(len(machines.nodes))
-    while (found := machines.hub.run(["sinfo", "-h", "-t", "idle", "-o", "%D"], check=False).stdout.strip()) != wanted:
+    while (
+        found := machines.hub.run(
+            ["sinfo", "-h", "-t", "idle", "-o", "%D"], check=False
+        ).stdout.strip()
+    ) != wanted:
         logs = "\n".join(path.read_text()[-500:] for path in (folder / "log").iterdir())
         assert time.monotonic() < deadline, f"{found or 0} of {wanted} nodes are idle\n{logs}"
         time.sleep(0.1)

@@ -37,7 +37,18 @@ def start(machines: Machines) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
     for key in ("id", "host"):
-        words = [needs.program("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(folder / key)]
+        words = [
+            needs.program("ssh-keygen"),
+            "-q",
+            "-t",
+            "ed25519",
+            "-N",
+            "",
+            "-C",
+            "",
+            "-f",
+            str(folder / key),
+        ]
         subprocess.run(words, check=True, capture_output=True)
     host_key = (folder / "host.pub").read_text()
     (folder / "authorized").write_text((folder / "id.pub").read_text())

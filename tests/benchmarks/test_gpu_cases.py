@@ -23,9 +23,19 @@ def test_every_workload_is_measured_in_bf16_before_any_is_in_another_precision()
     [
         (None, False, False),
         ({"status": "success"}, True, True),
-        *(({"status": status}, False, False) for status in ("oom", "failed", "target_missed", "interrupted")),
+        *(
+            ({"status": status}, False, False)
+            for status in ("oom", "failed", "target_missed", "interrupted")
+        ),
         ({"error": "no answer within 300 s", "as it is": {"step_ms": 3.0}}, False, False),
-        ({"fp32": {"as_expected": True}, "bf16": {"error": "CUDA out of memory", "as_expected": False}}, False, False),
+        (
+            {
+                "fp32": {"as_expected": True},
+                "bf16": {"error": "CUDA out of memory", "as_expected": False},
+            },
+            False,
+            False,
+        ),
         ({"fp32": {"as_expected": True}, "bf16": {"as_expected": False}}, True, False),
         ({"fp32": {"as_expected": True}, "bf16": {"as_expected": True}}, True, True),
         ({"plain": True, "usable": "no gcc", "as_expected": False}, True, False),
@@ -38,7 +48,9 @@ def test_only_what_succeeded_is_done(case, done, expected):
 
 def test_what_was_printed_in_time_is_kept(monkeypatch):
     def never_ends(command, timeout, **rest):
-        raise subprocess.TimeoutExpired(command, timeout, output=b'{}\n{"as it is": {"step_ms": 3.0}}\nof a library\n')
+        raise subprocess.TimeoutExpired(
+            command, timeout, output=b'{}\n{"as it is": {"step_ms": 3.0}}\nof a library\n'
+        )
 
     monkeypatch.setattr(subprocess, "run", never_ends)
     found = gpu._json(["why"])
@@ -52,7 +64,9 @@ def test_a_run_is_described_by_its_log(tmp_path, monkeypatch):
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr(subprocess, "run", runs)
-    found = gpu.trained(tmp_path, SimpleNamespace(name="torch"), "workload=ncf", "profile=demo", "gpus=1")
+    found = gpu.trained(
+        tmp_path, SimpleNamespace(name="torch"), "workload=ncf", "profile=demo", "gpus=1"
+    )
     assert (found["status"], found["reason"]) == ("success", "")
     assert found["samples_per_second"] > 0
     assert Path(found["run"]).is_dir()

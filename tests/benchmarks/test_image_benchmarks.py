@@ -29,7 +29,9 @@ def test_shares_are_medians_of_ratios_within_a_round():
         return [{"images_per_second": rate, "gigaflops_per_image": gigaflops} for rate in rates]
 
     ours = [{"images_per_second": rate} for rate in (10.0, 5.0, 12.0)]
-    found = image_step.summary({"suite": ours, "bare": rounds([10, 10, 10]), "stock": rounds([10, 5, 10], 4.0)})
+    found = image_step.summary(
+        {"suite": ours, "bare": rounds([10, 10, 10]), "stock": rounds([10, 5, 10], 4.0)}
+    )
     assert found["suite_to_bare"] == 1.0  # of 1.0, 0.5, 1.2
     assert (found["suite_to_stock"], found["suite_to_stock_per_operation"]) == (1.0, 2.0)
     assert "suite_to_bare_per_operation" not in found
@@ -40,7 +42,9 @@ def test_shares_are_medians_of_ratios_within_a_round():
 
 def test_shares_of_processor_time_stand_beside_those_of_time():
     def rounds(rate, of_cpu):
-        return [{"images_per_second": rate, "images_per_cpu_second": of_cpu, "gigaflops_per_image": 8.0}]
+        return [
+            {"images_per_second": rate, "images_per_cpu_second": of_cpu, "gigaflops_per_image": 8.0}
+        ]
 
     found = image_step.summary({"suite": rounds(10.0, 6.0), "stock": rounds(20.0, 5.0)})
     assert (found["suite_to_stock"], found["suite_to_stock_cpu"]) == (0.5, 1.2)
@@ -61,9 +65,13 @@ def test_networks_of_the_zoo_are_held_against_stock_ones_that_there_are():
     of_zoo = [name for name in image_step.BATCHES if name.startswith("zoo:")]
     assert set(of_zoo) <= set(image_step.IMAGE_SIZES)
     pairs = itertools.product(of_zoo, image_step.STOCK)
-    found = {(name, framework): list(image_step.models(name, framework)) for name, framework in pairs}
+    found = {
+        (name, framework): list(image_step.models(name, framework)) for name, framework in pairs
+    }
     assert all(names[:2] == ["suite", "stock"] for names in found.values())
-    assert [pair for pair, names in found.items() if len(names) > 2] == [("zoo:resnet50", "mxnet")]  # two versions
+    assert [pair for pair, names in found.items() if len(names) > 2] == [
+        ("zoo:resnet50", "mxnet")
+    ]  # two versions
     said = image_step.models("zoo:resnet50", "tensorflow")["stock"]
     assert said == image_step.STOCK["tensorflow"]["stock"]  # another network, and it says in what
 
@@ -78,7 +86,9 @@ def test_a_share_is_judged_only_where_the_pipeline_is_faster(pipeline, met):
     assert found["met"] is met
 
 
-@pytest.mark.parametrize(("kind", "least", "most"), [("trained", 20, 400), ("undecided", 8_000, 40_000)])
+@pytest.mark.parametrize(
+    ("kind", "least", "most"), [("trained", 20, 400), ("undecided", 8_000, 40_000)]
+)
 def test_synthetic_outputs_are_what_they_are_called(kind, least, most):
     workload = image_suite.full_size("ssd", "pytorch", "fp32", 32, 1)
     truth = detections.objects(np.random.default_rng(0), 3)
@@ -86,15 +96,26 @@ def test_synthetic_outputs_are_what_they_are_called(kind, least, most):
     assert least < found["scores_above_minimum_per_image"] < most
     assert results["seen"].tolist() == [0, 1, 2]
     if kind == "trained":
-        assert 0.02 < detections.scored(detections.ground_truth(truth, 5), results)["pycocotools"]["ap"] < 0.9
+        assert (
+            0.02
+            < detections.scored(detections.ground_truth(truth, 5), results)["pycocotools"]["ap"]
+            < 0.9
+        )
 
 
 def test_every_plain_loop_that_a_step_is_held_against_has_its_script():
     steps = (gnmt_step, transformer_step)
-    names = [f"{step.KIND.workload.name}_{framework}" for step in steps for framework in step.KIND.others]
+    names = [
+        f"{step.KIND.workload.name}_{framework}" for step in steps for framework in step.KIND.others
+    ]
     others = maskrcnn_step.OTHERS
-    names += [f"maskrcnn_{framework if name == 'bare' else name}" for framework, (name, _) in others.items()]
-    assert {f"{workload}_{framework}" for workload in ("gnmt",) for framework in others} <= set(names)
+    names += [
+        f"maskrcnn_{framework if name == 'bare' else name}"
+        for framework, (name, _) in others.items()
+    ]
+    assert {f"{workload}_{framework}" for workload in ("gnmt",) for framework in others} <= set(
+        names
+    )
     for name in names:
         assert (PROJECT / "benchmarks" / "bare" / f"{name}.py").exists(), name
 
@@ -109,7 +130,10 @@ class Typed(Exception):
 @pytest.mark.parametrize(
     ("name", "measure"),
     [
-        ("overhead", lambda overhead, folder: overhead.suite_run("pytorch", "synthetic", 1, folder)),
+        (
+            "overhead",
+            lambda overhead, folder: overhead.suite_run("pytorch", "synthetic", 1, folder),
+        ),
         ("ncf_roofline", lambda roofline, folder: roofline.measure(["pytorch"], 1, 1, folder)),
         ("allreduce", lambda allreduce, folder: allreduce.suite_seconds(1 << 20, folder)),
         ("little_cnn", lambda cnn, folder: cnn.measure(CIFAR, "pytorch", folder)),
@@ -121,10 +145,14 @@ def test_what_a_benchmark_types_can_be_planned(tmp_path, monkeypatch, name, meas
 
     benchmark = importlib.import_module(f"benchmarks.{name}")
     monkeypatch.setattr(benchmark, "run_suite", typed)
-    monkeypatch.setattr(benchmark, "in_environment", lambda *given, **options: Counter(), raising=False)
+    monkeypatch.setattr(
+        benchmark, "in_environment", lambda *given, **options: Counter(), raising=False
+    )
     with pytest.raises(Typed) as caught:
         measure(benchmark, tmp_path)
-    planned = plan(composed(*caught.value.args, f"output={tmp_path / 'out'}"), "job", tmp_path / "out")
+    planned = plan(
+        composed(*caught.value.args, f"output={tmp_path / 'out'}"), "job", tmp_path / "out"
+    )
     assert not planned.findings
     assert planned.draft is not None
 

@@ -42,8 +42,12 @@ def test_a_smaller_change_after_a_larger_one_has_its_own_peak(monkeypatch):
         return SimpleNamespace(train=train, time_steps=time_steps, **done)
 
     def workload(settings, facts):
-        data = SimpleNamespace(train=lambda *_: iter(range(why.AHEAD + why.STEPS)), close=lambda: None)
-        return SimpleNamespace(size_bytes=settings.size_bytes, initial_weights=lambda _: (), open_data=lambda *_: data)
+        data = SimpleNamespace(
+            train=lambda *_: iter(range(why.AHEAD + why.STEPS)), close=lambda: None
+        )
+        return SimpleNamespace(
+            size_bytes=settings.size_bytes, initial_weights=lambda _: (), open_data=lambda *_: data
+        )
 
     monkeypatch.setattr(runs, "load_workload", lambda name: workload)
     monkeypatch.setattr(runs, "load_trainer", lambda name, framework: trainer)

@@ -16,13 +16,21 @@ def catalogue(messages, order="<"):
             table.append((len(text), first + len(data)))
             data += text + b"\0"
     header = struct.pack(f"{order}7I", 0x950412DE, 0, len(texts), 28, 28 + 8 * len(texts), 0, 0)
-    return header + b"".join(struct.pack(f"{order}2I", *each) for table in tables for each in table) + data
+    return (
+        header
+        + b"".join(struct.pack(f"{order}2I", *each) for table in tables for each in table)
+        + data
+    )
 
 
 @pytest.mark.parametrize("order", "<>")
 def test_messages_are_read_in_both_byte_orders(order):
     first, opens = ("", "Language: de"), "Die Datei öffnen"
-    found = [first, ("menu\4Open the file", opens), ("One file\0Many files", "Eine Datei\0Viele Dateien")]
+    found = [
+        first,
+        ("menu\4Open the file", opens),
+        ("One file\0Many files", "Eine Datei\0Viele Dateien"),
+    ]
     read = list(real_text.messages(catalogue(found, order)))
     assert read == [first, ("Open the file", opens), ("One file", "Eine Datei")]
 
@@ -32,7 +40,9 @@ def test_messages_are_cut_into_sentences_where_both_sides_have_as_many():
     assert found == [("Stop. Go on!", 'Halt. "Weiter"!')], "a quotation mark begins no sentence"
     found = list(real_text.sentences("Stop.  Go _on!", "Halt.\nGeh &weiter!"))
     assert found == [("Stop.", "Halt."), ("Go on!", "Geh weiter!")]
-    assert list(real_text.sentences("One. Two.", "Eins und zwei.")) == [("One. Two.", "Eins und zwei.")]
+    assert list(real_text.sentences("One. Two.", "Eins und zwei.")) == [
+        ("One. Two.", "Eins und zwei.")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +52,10 @@ def test_messages_are_cut_into_sentences_where_both_sides_have_as_many():
         (("Open the file", "Datei jetzt öffnen"), False),
         (("Could not open %s now", "Konnte %s jetzt nicht öffnen"), False),
         (("Made by the same people", "Made by the same people"), False),
-        (("This one is four", "Das ist eine sehr viel zu lange Übersetzung davon, oder nicht"), False),
+        (
+            ("This one is four", "Das ist eine sehr viel zu lange Übersetzung davon, oder nicht"),
+            False,
+        ),
         (("The price in euros: €", "Der Preis ist in €"), False),
     ],
 )

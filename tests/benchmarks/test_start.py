@@ -26,8 +26,14 @@ def module_of(path):
     return ".".join(path.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__main__")
 
 
-SCRIPTS = {module_of(path): text for path, text in TEXTS.items() if '__name__ == "__main__"' in text}
-BARE = {module_of(path): text for path, text in TEXTS.items() if path.parent.name == "bare" and "sys.argv" in text}
+SCRIPTS = {
+    module_of(path): text for path, text in TEXTS.items() if '__name__ == "__main__"' in text
+}
+BARE = {
+    module_of(path): text
+    for path, text in TEXTS.items()
+    if path.parent.name == "bare" and "sys.argv" in text
+}
 WITH_HELP = sorted(set(SCRIPTS) - {name for name in SCRIPTS if name.startswith("benchmarks.bare.")})
 IN_PYTORCH = [f"benchmarks.gpu.{name}" for name in ("fed", "right", "roofline", "why")]
 CPU_SECONDS = 2.0
@@ -44,7 +50,9 @@ def imported(text):
 
 
 def start(*words, python=(sys.executable,)):
-    return subprocess.run([*python, *words], cwd=PROJECT, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        [*python, *words], cwd=PROJECT, capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 def test_scripts_are_found():
@@ -57,7 +65,9 @@ def test_modules_import_each_other_from_the_package():
     for path, text in TEXTS.items():
         found = set(imported(text))
         assert not found & names, path
-        assert all(importlib.util.find_spec(name) for name in found if name.startswith("benchmarks."))
+        assert all(
+            importlib.util.find_spec(name) for name in found if name.startswith("benchmarks.")
+        )
 
 
 @pytest.mark.parametrize("module", sorted({*SCRIPTS, *BARE} - {"benchmarks.bare.translation"}))
@@ -89,11 +99,16 @@ def test_modules_of_the_gpu_stages_are_imported_in_the_environment_of_pytorch():
 def test_a_start_by_path_ends_with_one_line():
     done = start("-E", str(FOLDER / "overhead.py"), "--help")
     assert done.returncode == 1
-    assert done.stderr == "run a benchmark as a module, from the repository root: python -m benchmarks.NAME\n"
+    assert (
+        done.stderr
+        == "run a benchmark as a module, from the repository root: python -m benchmarks.NAME\n"
+    )
 
 
 def test_no_file_shows_a_start_by_path():
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=PROJECT, capture_output=True, text=True, check=True
+    ).stdout
     paths = [PROJECT / name for name in listed.split("\0") if name]
     found = [path for path in paths if path.is_file() and BY_PATH.encode() in path.read_bytes()]
     assert found == [FOLDER / "benchmarks.py"], "only the module that explains what happens"
@@ -108,14 +123,20 @@ def image_cases():
         for framework in image_step.STOCK:
             args = SimpleNamespace(workload=workload, batch=2, cores=1, steps=1, pixels=0)
             for model in image_step.models(workload, framework):
-                yield image_step, lambda a=args, f=framework, m=model: image_step.run(a, f, "fp32", m)
+                yield (
+                    image_step,
+                    lambda a=args, f=framework, m=model: image_step.run(a, f, "fp32", m),
+                )
 
 
 def maskrcnn_cases(folder):
     for framework, (name, _) in maskrcnn_step.OTHERS.items():
         args = SimpleNamespace(framework=framework, precision="fp32", cores=1, steps=1)
         for model in ("suite", name):
-            yield maskrcnn_step, lambda a=args, m=model: maskrcnn_step.run(a, m, str(folder / "x.npz"))
+            yield (
+                maskrcnn_step,
+                lambda a=args, m=model: maskrcnn_step.run(a, m, str(folder / "x.npz")),
+            )
 
 
 def translation_cases():
@@ -125,13 +146,19 @@ def translation_cases():
             for model in ("suite", *models):
                 yield (
                     translation_step,
-                    lambda k=kind, f=framework, m=model: translation_step.run(k, args, f, "fp32", m),
+                    lambda k=kind, f=framework, m=model: translation_step.run(
+                        k, args, f, "fp32", m
+                    ),
                 )
 
 
 def ncf_cases(folder):
-    settings = SimpleNamespace(model={}, profile="demo", cores_per_device=1, hyperparameters={"learning_rate": 1.0})
-    run = SimpleNamespace(settings=settings, dataset_info=SimpleNamespace(sizes={"users": 1, "items": 1}))
+    settings = SimpleNamespace(
+        model={}, profile="demo", cores_per_device=1, hyperparameters={"learning_rate": 1.0}
+    )
+    run = SimpleNamespace(
+        settings=settings, dataset_info=SimpleNamespace(sizes={"users": 1, "items": 1})
+    )
     for framework in ("pytorch", "tensorflow", "mxnet", "jax"):
         yield overhead, lambda f=framework: overhead.bare_run(f, run, folder / "x.npz")
         yield ncf_roofline, lambda f=framework: ncf_roofline.measure([f], 1, 1, folder)
@@ -154,6 +181,14 @@ def test_every_module_that_a_benchmark_starts_exists(tmp_path, monkeypatch):
 
 def test_every_module_that_a_text_names_exists():
     paths = [*TEXTS, PROJECT / "Makefile", *PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")]
-    named = {name for path in paths for name in re.findall(r"-m\W+(benchmarks[\w.]*)", path.read_text("utf-8"))}
+    named = {
+        name
+        for path in paths
+        for name in re.findall(r"-m\W+(benchmarks[\w.]*)", path.read_text("utf-8"))
+    }
     assert len(named) > 40
-    assert [name for name in named - {"benchmarks.NAME"} if importlib.util.find_spec(name.rstrip(".")) is None] == []
+    assert [
+        name
+        for name in named - {"benchmarks.NAME"}
+        if importlib.util.find_spec(name.rstrip(".")) is None
+    ] == []

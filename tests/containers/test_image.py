@@ -27,7 +27,15 @@ IMAGE = f"suite-test:{LOCK}"
 PYTHON = "python{}.{}".format(*sys.version_info)
 STANDARD_LIBRARY = Path(sys.base_prefix, "lib", PYTHON)
 PROGRAMS = ("sh", "mkdir", "env")
-NAMES = ("stdc++.so.6", "gcc_s.so.1", "gomp.so.1", "rt.so.1", "pthread.so.0", "dl.so.2", "quadmath.so.0")
+NAMES = (
+    "stdc++.so.6",
+    "gcc_s.so.1",
+    "gomp.so.1",
+    "rt.so.1",
+    "pthread.so.0",
+    "dl.so.2",
+    "quadmath.so.0",
+)
 LIBRARIES = [f"lib{name}" for name in NAMES]
 """That packages ask for, beside what Python does; the image that Dockerfile names has them with its compiler."""
 PIP = ("PIP_NO_INDEX=1", "PIP_NO_COMPILE=1")
@@ -71,10 +79,21 @@ def base():
         for name in ("python3", PYTHON):
             tar.add(python, f"usr/local/bin/{name}")
         kept = [path for path in STANDARD_LIBRARY.iterdir() if path.name not in LEFT_OUT]
-        pip = [path for path in (STANDARD_LIBRARY / "site-packages").iterdir() if re.match(r"pip(-|$)", path.name)]
+        pip = [
+            path
+            for path in (STANDARD_LIBRARY / "site-packages").iterdir()
+            if re.match(r"pip(-|$)", path.name)
+        ]
         for path in (*kept, *pip):
-            tar.add(path, Path("usr/local/lib", PYTHON, path.relative_to(STANDARD_LIBRARY)), filter=_kept)
-        above = {str(folder) for name in tar.getnames() for folder in Path(name).parents} - {".", *tar.getnames()}
+            tar.add(
+                path,
+                Path("usr/local/lib", PYTHON, path.relative_to(STANDARD_LIBRARY)),
+                filter=_kept,
+            )
+        above = {str(folder) for name in tar.getnames() for folder in Path(name).parents} - {
+            ".",
+            *tar.getnames(),
+        }
         # Docker makes a folder that is not named for root alone.
         for folder in map(tarfile.TarInfo, (*sorted(above), "tmp")):
             folder.type, folder.mode = tarfile.DIRTYPE, 0o1777 if folder.name == "tmp" else 0o755
@@ -88,7 +107,9 @@ def _kept(entry):
 
 def context():
     """What `git archive` gives of a commit, of the files as they are now."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=PROJECT, capture_output=True, text=True, check=True
+    ).stdout
     stream = io.BytesIO()
     with tarfile.open(
         fileobj=stream, mode="w", format=tarfile.GNU_FORMAT
@@ -114,19 +135,33 @@ def docker(tmp_path_factory):
     ):
         wheels_into(folder / "wheels", installed(root), lock.pins(version))
     handler = functools.partial(SimpleHTTPRequestHandler, directory=folder / "wheels")
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, daemon(folder / "docker") as found:
+    with (
+        ThreadingHTTPServer(("127.0.0.1", 0), handler) as server,
+        daemon(folder / "docker") as found,
+    ):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         index = f"http://127.0.0.1:{server.server_port}/"
 
         def called(*words, given=None):
-            own = {**os.environ, **found, "DOCKER_BUILDKIT": "0"}  # another builder asks for a network of its own
-            done = subprocess.run(["docker", *words], input=given, env=own, capture_output=True, check=False)
+            own = {
+                **os.environ,
+                **found,
+                "DOCKER_BUILDKIT": "0",
+            }  # another builder asks for a network of its own
+            done = subprocess.run(
+                ["docker", *words], input=given, env=own, capture_output=True, check=False
+            )
             assert done.returncode == 0, (done.stdout + done.stderr).decode()[-3000:]
             return done.stdout.decode()
 
         env = [f"--change=ENV {text}" for text in (*PIP, f"PIP_FIND_LINKS={index}")]
         called("import", *env, "-", "suite-test:base", given=base())
-        asked = ("--build-arg=BASE=suite-test:base", f"--build-arg=LOCK={LOCK}", "--network=host", f"--tag={IMAGE}")
+        asked = (
+            "--build-arg=BASE=suite-test:base",
+            f"--build-arg=LOCK={LOCK}",
+            "--network=host",
+            f"--tag={IMAGE}",
+        )
         called("build", "--file=containers/Dockerfile", *asked, "-", given=context())
         yield called
         server.shutdown()
@@ -140,8 +175,24 @@ def test_an_image_trains_as_a_plain_user_without_a_network(docker, tmp_path):
     logs = tmp_path / "logs"
     logs.mkdir()
     os.chown(logs, 4321, 4321)
-    words = ("suite", "run", "workload=ncf", "framework=mxnet", "profile=demo", "gpus=2", "oversubscribe=true")
-    docker(*run, "--user=4321:4321", f"--volume={logs}:/logs", IMAGE, *words, "stop=epochs:1", "output=/logs/out")
+    words = (
+        "suite",
+        "run",
+        "workload=ncf",
+        "framework=mxnet",
+        "profile=demo",
+        "gpus=2",
+        "oversubscribe=true",
+    )
+    docker(
+        *run,
+        "--user=4321:4321",
+        f"--volume={logs}:/logs",
+        IMAGE,
+        *words,
+        "stop=epochs:1",
+        "output=/logs/out",
+    )
     run_folder = only(logs.glob("out/*/run_0"))
     assert status(run_folder)["status"] == "success"
     assert (run_folder / "result_0.txt").stat().st_uid == 4321

@@ -10,7 +10,11 @@ from dataclasses import dataclass
 
 from tests.helpers import PROJECT
 
-PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "docs").rglob("*.md"))]
+PAGES = [
+    PROJECT / "README.md",
+    PROJECT / "CONTRIBUTING.md",
+    *sorted((PROJECT / "docs").rglob("*.md")),
+]
 NOT_RUN = re.compile(r"(needs|takes|sends|changes) ")
 UNMARKED = re.compile(r"^ {4}(\S*python|\S*suite|make|pip|curl) ", re.MULTILINE)
 """A command in an indented block: no test sees it."""
@@ -42,7 +46,11 @@ class Command:
         """The words after the program."""
         if self.words[0].endswith("python") and self.words[1] == "-m":
             return self.words[3:]
-        return self.words[2:] if self.words[0].endswith("python") or self.words[1:2] == ("run",) else self.words[1:]
+        return (
+            self.words[2:]
+            if self.words[0].endswith("python") or self.words[1:2] == ("run",)
+            else self.words[1:]
+        )
 
     @property
     def runs(self):

@@ -22,7 +22,9 @@ def table(workload: str, keys: list[str]) -> str:
     """The sets of a workload, a row each."""
     sets = named_sets(registry.load_workload(workload))
     cells = [[name, *(cell(found, key) for key in keys)] for name, found in sets.items()]
-    first, *rows = (f"| {' | '.join(row)} |" for row in [["set", *(f"`{key}`" for key in keys)], *cells])
+    first, *rows = (
+        f"| {' | '.join(row)} |" for row in [["set", *(f"`{key}`" for key in keys)], *cells]
+    )
     return "\n".join([first, "|---|" + "---:|" * len(keys), *rows, "", LEGEND])
 
 
@@ -37,7 +39,13 @@ def cell(found: HyperparameterSet, key: str) -> str:
 def _shown(value: Json) -> str:
     if isinstance(value, list):
         return ", ".join(map(_shown, value))
-    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}" if isinstance(value, float) else str(value)
+    return (
+        f"{value:,}"
+        if isinstance(value, int)
+        else f"{value:.6g}"
+        if isinstance(value, float)
+        else str(value)
+    )
 
 
 def page(text: str) -> str:

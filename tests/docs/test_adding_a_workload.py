@@ -20,14 +20,20 @@ def package(tmp_path):
 
 
 def files(folder):
-    paths = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    paths = [
+        path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts
+    ]
     return {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in paths}
 
 
 def qualities(tmp_path, package, *words, **variables):
     """Return the quality after each epoch of a run of the package."""
     words = ("workload=lines", "profile=demo", "device=cpu", "seed=1", "plugins=.", *words)
-    variables = {"SUITE_LOG_DIR": str(tmp_path / "logs"), "SUITE_DATA_DIR": str(tmp_path / "data"), **variables}
+    variables = {
+        "SUITE_LOG_DIR": str(tmp_path / "logs"),
+        "SUITE_DATA_DIR": str(tmp_path / "data"),
+        **variables,
+    }
     run_suite(package, *words, **variables, exits=0)
     log = only((tmp_path / "logs").glob("*/*/run_0/result_0.txt"))
     return [value for key, value, _ in events(log) if key == "eval_accuracy"]
@@ -40,7 +46,9 @@ def test_the_files_of_both_pages_are_the_package_of_the_tests(package):
 
 
 def test_the_tutorial_names_no_framework_that_it_does_not_define(package):
-    assert not [name for name, text in files(package).items() if "numpy_trainer" in text or "NUMPY" in text]
+    assert not [
+        name for name, text in files(package).items() if "numpy_trainer" in text or "NUMPY" in text
+    ]
 
 
 def test_the_package_reaches_its_target_in_numpy(tmp_path, package):
@@ -59,7 +67,11 @@ MISTAKES = {
     "A metric is not computed": ("lines/workload.py", "def compute_metrics", "def compute"),
     "The set has no limit of epochs": ("lines/workload.py", '"max_epochs": 10,', ""),
     "An entry point and `name` differ": ("pyproject.toml", 'lines = "lines.w', 'line = "lines.w'),
-    "A metric has a different name than the target": ("lines/workload.py", '"r_squared": float', '"r2": float'),
+    "A metric has a different name than the target": (
+        "lines/workload.py",
+        '"r_squared": float',
+        '"r2": float',
+    ),
 }
 
 
@@ -71,9 +83,15 @@ def test_the_message_of_a_mistake_is_the_one_on_the_page(tmp_path, package, mist
     text = (package / file).read_text(encoding="utf-8")
     assert before in text
     (package / file).write_text(text.replace(before, after), encoding="utf-8")
-    row = only(line for line in TUTORIAL.read_text(encoding="utf-8").splitlines() if line.startswith(f"| {mistake} |"))
+    row = only(
+        line
+        for line in TUTORIAL.read_text(encoding="utf-8").splitlines()
+        if line.startswith(f"| {mistake} |")
+    )
     words = ("workload=lines", "framework=numpy", "profile=demo", "device=cpu", "plugins=.")
-    folders = {name: str(tmp_path / name) for name in ("SUITE_LOG_DIR", "SUITE_DATA_DIR", "SUITE_ENV_DIR")}
+    folders = {
+        name: str(tmp_path / name) for name in ("SUITE_LOG_DIR", "SUITE_DATA_DIR", "SUITE_ENV_DIR")
+    }
     done = run_suite(package, *words, **folders)
     assert done.returncode != 0
     message = row.split("|")[2].strip().strip("`")

@@ -32,7 +32,9 @@ class Addresses(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         names = {"src", "srcset", "data", "poster", "action", "manifest", "href", "xlink:href"}
-        self.found.update(value for name, value in attrs if name in names and (tag != "a" or "href" not in name))
+        self.found.update(
+            value for name, value in attrs if name in names and (tag != "a" or "href" not in name)
+        )
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +47,12 @@ def site(tmp_path_factory):
 
 def texts(site, *patterns):
     """The text of each file of the site that fits one of the patterns, by name."""
-    files = [path for pattern in patterns for path in site.rglob(pattern) if path.name != "search_index.js"]  # data
+    files = [
+        path
+        for pattern in patterns
+        for path in site.rglob(pattern)
+        if path.name != "search_index.js"
+    ]  # data
     assert files
     return {path.name: path.read_text(encoding="utf-8") for path in files}
 

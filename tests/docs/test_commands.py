@@ -18,7 +18,9 @@ from tests.docs.commands import PAGES, UNMARKED, Command, commands_of
 from tests.docs.page_files import write_files
 from tests.helpers import PROJECT, run_suite_here, suite_here
 
-SHOWN = sorted((command for page in PAGES for command in commands_of(page)), key=lambda command: command.runs)
+SHOWN = sorted(
+    (command for page in PAGES for command in commands_of(page)), key=lambda command: command.runs
+)
 ALL = list({command.words: command for command in SHOWN}.values())
 RUN = [command for command in ALL if command.runs]
 TUTORIAL = "docs/adding_a_workload.md"
@@ -54,7 +56,10 @@ def test_pages_are_found_and_have_commands():
 
 
 def test_the_readme_begins_with_the_job_its_tests_and_a_run_with_its_demo():
-    first = [" ".join(one.words).removeprefix(".venv/bin/python ") for one in commands_of(PROJECT / "README.md")]
+    first = [
+        " ".join(one.words).removeprefix(".venv/bin/python ")
+        for one in commands_of(PROJECT / "README.md")
+    ]
     run = "run_suite.py workload=ssd"
     assert first[:4] == ["make demo", "make test", f"{run} gpus=8", f"{run} profile=demo gpus=2"]
     assert first[4].startswith(".venv/bin/suite scaling ")
@@ -62,7 +67,9 @@ def test_the_readme_begins_with_the_job_its_tests_and_a_run_with_its_demo():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_command_hides_in_an_indented_block(page):
-    assert not UNMARKED.search(page.read_text(encoding="utf-8")), "put it into a block of sh, where tests see it"
+    assert not UNMARKED.search(page.read_text(encoding="utf-8")), (
+        "put it into a block of sh, where tests see it"
+    )
 
 
 @pytest.fixture
@@ -72,7 +79,9 @@ def plugins_forgotten(monkeypatch):
     yield
     monkeypatch.undo()
     for name in [name for name in sys.modules if name.partition(".")[0] == "lines"]:
-        del sys.modules[name]  # the tutorial's package has the same name as the package of the tests
+        del sys.modules[
+            name
+        ]  # the tutorial's package has the same name as the package of the tests
     registry.refresh()
 
 
@@ -88,12 +97,17 @@ def test_a_command_is_read_by_its_program(command, monkeypatch, tmp_path):
     """Keys and values of a run, options of a subcommand, targets of make, scripts."""
     if command.program == "run_suite.py":
         monkeypatch.chdir(lines_plugin(tmp_path) if command.page == TUTORIAL else PROJECT)
-        resumes_folder = {word.partition("=")[0] for word in command.arguments} == {"resume", "output"}
+        resumes_folder = {word.partition("=")[0] for word in command.arguments} == {
+            "resume",
+            "output",
+        }
         if "--help" not in command.words and not resumes_folder:  # the folder has the settings
             assert compose(command.arguments).jobs
     elif command.program == "suite":
         here, elsewhere = mock.Mock(return_value=0), mock.Mock(return_value=0)
-        monkeypatch.setattr(importlib.import_module(f"suite.commands.{command.arguments[0]}"), "run", here)
+        monkeypatch.setattr(
+            importlib.import_module(f"suite.commands.{command.arguments[0]}"), "run", here
+        )
         monkeypatch.setattr(commands, "run_on_hosts", elsewhere)
         assert suite(command.arguments) == 0
         assert elsewhere.called == bool({"--hosts", "--hostfile"}.intersection(command.arguments))
@@ -111,7 +125,9 @@ def test_a_command_is_read_by_its_program(command, monkeypatch, tmp_path):
 @pytest.mark.usefixtures("plugins_forgotten")
 def test_a_command_without_a_mark_runs(command, folder):
     if command.program == "run_suite.py":
-        done = run_suite_here(lines_plugin(folder) if command.page == TUTORIAL else folder, *command.arguments)
+        done = run_suite_here(
+            lines_plugin(folder) if command.page == TUTORIAL else folder, *command.arguments
+        )
     else:
         assert command.program == "suite", "mark what a test cannot run: needs …, takes …"
         done = suite_here(folder, *command.arguments, SUITE_LOG_DIR=str(folder / "logs"))
@@ -119,7 +135,9 @@ def test_a_command_without_a_mark_runs(command, folder):
 
 
 def test_every_subcommand_is_shown_somewhere():
-    assert {command.words[1] for command in ALL if command.words[0].endswith("suite")} == set(COMMANDS)
+    assert {command.words[1] for command in ALL if command.words[0].endswith("suite")} == set(
+        COMMANDS
+    )
 
 
 def test_comments_and_joined_lines(tmp_path, monkeypatch):
@@ -133,9 +151,18 @@ def test_comments_and_joined_lines(tmp_path, monkeypatch):
     )
     page.write_text("\n".join(["x\n\n```sh", *typed, "```\n"]))
     assert list(commands_of(page)) == [
-        Command("page.md", 6, (".venv/bin/suite", "report", "logs/", "--html", "a.html"), "needs data: b"),
+        Command(
+            "page.md",
+            6,
+            (".venv/bin/suite", "report", "logs/", "--html", "a.html"),
+            "needs data: b",
+        ),
         Command("page.md", 7, ("python", "-m", "benchmarks.x", "--a"), ""),
     ]
     first, second = commands_of(page)
-    assert (first.program, first.arguments, first.runs) == ("suite", ("report", "logs/", "--html", "a.html"), False)
+    assert (first.program, first.arguments, first.runs) == (
+        "suite",
+        ("report", "logs/", "--html", "a.html"),
+        False,
+    )
     assert (second.program, second.arguments, second.runs) == ("benchmarks.x", ("--a",), True)

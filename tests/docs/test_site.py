@@ -10,11 +10,21 @@ import yaml
 from suite.common import registry
 from tests.helpers import PROJECT
 
-HEADINGS = ["What is trained", "Data", "Profiles", "Targets", "Differences from the reference", "Speed", "Sources"]
+HEADINGS = [
+    "What is trained",
+    "Data",
+    "Profiles",
+    "Targets",
+    "Differences from the reference",
+    "Speed",
+    "Sources",
+]
 WORKLOADS = sorted(
     name
     for name in registry.names(registry.WORKLOADS)
-    if registry.load_workload(name).__module__.startswith("workloads.")  # other tests may have plugins on the path
+    if registry.load_workload(name).__module__.startswith(
+        "workloads."
+    )  # other tests may have plugins on the path
 )
 
 
@@ -29,6 +39,10 @@ def test_a_link_that_leads_nowhere_fails_the_build(tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "index.md").write_text("[gone](nowhere.md)")
     settings = yaml.safe_load((PROJECT / "mkdocs.yml").read_text(encoding="utf-8"))
-    (tmp_path / "mkdocs.yml").write_text(yaml.safe_dump({**settings, "nav": ["index.md"], "plugins": []}))
-    done = subprocess.run([sys.executable, "-m", "mkdocs", "build"], cwd=tmp_path, capture_output=True, text=True)
+    (tmp_path / "mkdocs.yml").write_text(
+        yaml.safe_dump({**settings, "nav": ["index.md"], "plugins": []})
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build"], cwd=tmp_path, capture_output=True, text=True
+    )
     assert (done.returncode, "nowhere.md" in done.stderr) == (1, True)

@@ -19,7 +19,9 @@ def test_a_command_of_the_table_is_a_study(command):
     assert found
     for one in found:
         overrides.check(
-            one.overrides, [str(dict(word.split("=", 1) for word in one.overrides)["workload"])], multirun=False
+            one.overrides,
+            [str(dict(word.split("=", 1) for word in one.overrides)["workload"])],
+            multirun=False,
         )
 
 
@@ -30,4 +32,6 @@ def test_every_study_is_named():
 
 
 def test_small_versions_keep_the_sentence():
-    assert all(load_study(name, "ci").sentence == load_study(name).sentence for name in study_names())
+    assert all(
+        load_study(name, "ci").sentence == load_study(name).sentence for name in study_names()
+    )

@@ -8,10 +8,17 @@ from tests.helpers import full_but
 from tests.workloads import test_image_trainers as image_trainers
 
 COMPUTED = [("resnet50", "convolutions")]
-COMPUTED += [pytest.param(workload, "compiled", marks=pytest.mark.full) for workload in ("ssd", "resnet50")]
+COMPUTED += [
+    pytest.param(workload, "compiled", marks=pytest.mark.full) for workload in ("ssd", "resnet50")
+]
 """In fp32, in another way."""
 LOSSES = {"resnet50": 1e-3, "ssd": 1e-4}
-NEAR = {("resnet50", "bf16"): 2e-2, ("resnet50", "fp16"): 4e-3, ("ssd", "bf16"): 3e-2, ("ssd", "fp16"): 4e-3}
+NEAR = {
+    ("resnet50", "bf16"): 2e-2,
+    ("resnet50", "fp16"): 4e-3,
+    ("ssd", "bf16"): 3e-2,
+    ("ssd", "fp16"): 4e-3,
+}
 NEAR_LOSSES = {"resnet50": 1e-2, "ssd": 2e-2}
 
 
@@ -22,8 +29,14 @@ def trained(workload, variant):
 def differences(workload, variant):
     """From fp32 as test_image_trainers.py has it, as a fraction of the largest value: of every output; of the losses; of the
     stem's running variance."""
-    found, wanted = trained(workload, variant), image_trainers.trained(workload, "tensorflow", "uneven")
-    outputs = [relative(value, wanted[f"outputs/{name}"]) for name, value in below(found, "outputs/").items()]
+    found, wanted = (
+        trained(workload, variant),
+        image_trainers.trained(workload, "tensorflow", "uneven"),
+    )
+    outputs = [
+        relative(value, wanted[f"outputs/{name}"])
+        for name, value in below(found, "outputs/").items()
+    ]
     assert len(outputs) == {"resnet50": 1, "ssd": 2}[workload]
     variance = relative(found["first/bn1.running_var"], wanted["first/bn1.running_var"])
     return outputs, relative(found["losses"], wanted["losses"][:3]), variance

@@ -18,7 +18,9 @@ IMAGES, OBJECTS = 4000, 3
 def some_boxes() -> tuple[np.ndarray, np.ndarray]:
     """Boxes of objects and where those of each image end."""
     corners = uniform(bits(3, np.arange(IMAGES * OBJECTS * 4))).reshape(-1, 2, 2)
-    return np.sort(corners, axis=1).reshape(-1, 4).astype(np.float32), np.arange(1, IMAGES + 1) * OBJECTS
+    return np.sort(corners, axis=1).reshape(-1, 4).astype(np.float32), np.arange(
+        1, IMAGES + 1
+    ) * OBJECTS
 
 
 def augmentation() -> dict[str, str]:

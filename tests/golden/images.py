@@ -41,9 +41,15 @@ def batches(decode: str) -> dict[str, str]:
     """All arrays of some steps and of the evaluation, on two replicas."""
     with tempfile.TemporaryDirectory() as folder:
         prepared, facts = synthetic.prepare(Path(folder))
-        data = ImageNetData(synthetic.settings(prepared, decode=decode), facts, synthetic.place(0, range(2), 2), 11)
-        train = [array for step in data.train(3, 8) for batch in step for array in batch.arrays.values()]
-        evaluation = [array for step in data.evaluation() for batch in step for array in batch.arrays.values()]
+        data = ImageNetData(
+            synthetic.settings(prepared, decode=decode), facts, synthetic.place(0, range(2), 2), 11
+        )
+        train = [
+            array for step in data.train(3, 8) for batch in step for array in batch.arrays.values()
+        ]
+        evaluation = [
+            array for step in data.evaluation() for batch in step for array in batch.arrays.values()
+        ]
         data.close()
         index = [np.load(path) for path in sorted(prepared.glob("*.npy"))]
     found = {f"training batches, {decode}": digest(*train)}

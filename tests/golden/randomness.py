@@ -34,7 +34,9 @@ def hashes() -> dict[str, str]:
     random = bits(stream(2024, "golden", 3), np.arange(200_003))
     fractions = (np.arange(99_999) + 0.5) / 99_999
     return {
-        "stream": digest(np.array([stream(s, label) for s in (0, 1, 2**63) for label in ("a", "b")])),
+        "stream": digest(
+            np.array([stream(s, label) for s in (0, 1, 2**63) for label in ("a", "b")])
+        ),
         "fold": digest(np.array([fold(1, a, b) for a in range(20) for b in (0, 7, 2**40)])),
         "bits": digest(random),
         "bits broadcast": digest(bits(5, 1, np.arange(300)[:, None], np.arange(211))),
@@ -43,8 +45,12 @@ def hashes() -> dict[str, str]:
         "normal float32": digest(normal(random)),
         "normal float64": digest(normal(random, np.float64)),
         "log": digest(log(fractions * 1e3), log(np.ldexp(1.1, np.arange(-900, 900)))),
-        "inverse_normal": digest(inverse_normal(fractions), inverse_normal(2.0 ** -np.arange(1.0, 200.0))),
-        "permutation": digest(Permutation(7, 99_308_850)(np.arange(200_003)), Permutation(8, 1000)(np.arange(1000))),
+        "inverse_normal": digest(
+            inverse_normal(fractions), inverse_normal(2.0 ** -np.arange(1.0, 200.0))
+        ),
+        "permutation": digest(
+            Permutation(7, 99_308_850)(np.arange(200_003)), Permutation(8, 1000)(np.arange(1000))
+        ),
     }
 
 
@@ -60,8 +66,15 @@ def ncf() -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         facts = synthetic.write(Path(folder))
         data = NCFData(synthetic.settings(folder), facts, synthetic.place(0, range(2), 2), 11)
-        train = [array for step in data.train(5, data.steps_per_epoch + 2) for b in step for array in b.arrays.values()]
-        evaluation = [array for step in data.evaluation() for b in step for array in b.arrays.values()]
+        train = [
+            array
+            for step in data.train(5, data.steps_per_epoch + 2)
+            for b in step
+            for array in b.arrays.values()
+        ]
+        evaluation = [
+            array for step in data.evaluation() for b in step for array in b.arrays.values()
+        ]
         data.close()
     return {
         "bitmap": digest(positives.bitmap),

@@ -8,7 +8,13 @@ import pytest
 
 from tests.frameworks_probe import probe
 
-HERE = [None, *(pytest.param(name, marks=pytest.mark.framework) for name in ("pytorch", "tensorflow", "jax", "mxnet"))]
+HERE = [
+    None,
+    *(
+        pytest.param(name, marks=pytest.mark.framework)
+        for name in ("pytorch", "tensorflow", "jax", "mxnet")
+    ),
+]
 """The controller's environment, then those of the frameworks."""
 
 

@@ -35,9 +35,16 @@ def generated() -> dict[str, str]:
 def planned() -> dict[str, str]:
     """Lengths of synthetic pairs, and plans of both kinds."""
     lengths = dataset_info.synthetic_lengths(20_000)
-    by_samples = Batching(GNMT, buckets_by_samples(equal_edges(50, 5), 128, 2), (256,), 64, False, 2)
-    by_tokens = Batching(SHIFTED, buckets_by_tokens(growing_edges(8, 1.2, 4, 64), 4_096, 2), (256,), 64, True, 2)
-    plans = {"samples": batches.plan(lengths, by_samples, 3, 1), "tokens": batches.plan(lengths, by_tokens, 3, 1)}
+    by_samples = Batching(
+        GNMT, buckets_by_samples(equal_edges(50, 5), 128, 2), (256,), 64, False, 2
+    )
+    by_tokens = Batching(
+        SHIFTED, buckets_by_tokens(growing_edges(8, 1.2, 4, 64), 4_096, 2), (256,), 64, True, 2
+    )
+    plans = {
+        "samples": batches.plan(lengths, by_samples, 3, 1),
+        "tokens": batches.plan(lengths, by_tokens, 3, 1),
+    }
     found = {"synthetic lengths": digest(lengths)}
     for name, plan in plans.items():
         found[f"batches by {name}"] = digest(*(plan.batch(step)[1] for step in range(len(plan))))
@@ -50,8 +57,14 @@ def scored() -> dict[str, str]:
     references = [corpus.plain(pair.target) for pair in pairs]
     tokens = [sources.tokeniser("de")(line) for line in references]
     text = [bleu.detokeniser("de")(line) for line in tokens]
-    exchanged = [" ".join(reversed(line.split())) if number % 2 else line for number, line in enumerate(text)]
-    return {"tokens": of_text(tokens), "text": of_text(text), "bleu": f"{bleu.score(exchanged, references):.6f}"}
+    exchanged = [
+        " ".join(reversed(line.split())) if number % 2 else line for number, line in enumerate(text)
+    ]
+    return {
+        "tokens": of_text(tokens),
+        "text": of_text(text),
+        "bleu": f"{bleu.score(exchanged, references):.6f}",
+    }
 
 
 def digests() -> dict[str, str]:

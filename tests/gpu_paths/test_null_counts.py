@@ -26,16 +26,26 @@ def counted(null_variables, demo_data, tmp_path_factory):
 
     def run(python, module, *words):
         command = [str(python), "-m", f"tests.gpu_paths.{module}", *map(str, words)]
-        done = subprocess.run(command, env=env, cwd=PROJECT, capture_output=True, text=True, timeout=900)
+        done = subprocess.run(
+            command, env=env, cwd=PROJECT, capture_output=True, text=True, timeout=900
+        )
         assert done.returncode == 0, done.stderr
 
     for dataset in set(SIX.values()):
         demo_data(dataset)
     cases = {one: [] for one in SIX} | {f"{one} {key}": [f"{key}=on"] for one, key in CHANGED}
-    typed = (shlex.join([*words(name.partition(" ")[0], 1, *also), "device=cuda"]) for name, also in cases.items())
+    typed = (
+        shlex.join([*words(name.partition(" ")[0], 1, *also), "device=cuda"])
+        for name, also in cases.items()
+    )
     run(sys.executable, "planned", folder, *typed)
     out = folder / "counts.json"
-    run(status("torch").python, "probe", out, *(folder / str(number) for number in range(len(cases))))
+    run(
+        status("torch").python,
+        "probe",
+        out,
+        *(folder / str(number) for number in range(len(cases))),
+    )
     return dict(zip(cases, json.loads(out.read_text()).values(), strict=True))
 
 
@@ -54,7 +64,14 @@ def test_a_batch_is_in_pinned_memory_before_its_step(counted, workload):
     assert step["bytes pinned"] <= made * step["bytes host to device, pinned"]
 
 
-LAUNCHES = {"ncf": 125, "resnet50": 305, "ssd": 410, "maskrcnn": 1_110, "gnmt": 330, "transformer": 580}
+LAUNCHES = {
+    "ncf": 125,
+    "resnet50": 305,
+    "ssd": 410,
+    "maskrcnn": 1_110,
+    "gnmt": 330,
+    "transformer": 580,
+}
 """About a tenth more than there are: in bf16 a norm has five more than in fp16, which cuDNN computes. Without the kernel for
 masks the Transformer's demo had 1,300 and GNMT's 393."""
 
@@ -95,7 +112,12 @@ def test_a_graph_is_one_launch_of_the_kernels_that_a_step_has(counted):
         assert found["launches"] == 2
         assert "wait" not in found
         inside = sum(number for what, number in found.items() if what.startswith("in graph kernel"))
-        libraries = ("emm", "Matmul", "Forward", "Backward")  # calls, by libraries that launch kernels
+        libraries = (
+            "emm",
+            "Matmul",
+            "Forward",
+            "Backward",
+        )  # calls, by libraries that launch kernels
         inside += sum(
             number for what, number in found.items()
             if what.startswith("in graph call") and any(word in what for word in libraries)

@@ -21,7 +21,9 @@ def collectives(folder):
 @pytest.mark.parametrize("workload", full_but(SIX, "ncf"))
 def test_two_devices_train_and_call_the_same_collectives(null, demo_data, workload):
     demo_data(SIX[workload])
-    null.run(*words(workload, 2), cards=("h100", "h100"), NULL_NCCL=str(null.folder / "nccl"), exits=0)
+    null.run(
+        *words(workload, 2), cards=("h100", "h100"), NULL_NCCL=str(null.folder / "nccl"), exits=0
+    )
     first, second = collectives(null.folder).values()
     assert first == second
     assert any(line.startswith("all-reduce") for line in first)
@@ -43,14 +45,22 @@ def test_numbers_are_labelled_and_go_nowhere(null, demo_data, one_lost):
     (log,) = null.folder.glob("logs/**/result_0.txt")
     settings = next(value for key, value, _ in events(log) if key == "suite_run")
     assert settings["labels"] == ["demo", "null device"]
-    assert (settings["device_name"], settings["precision"]) == ("NVIDIA H100 80GB HBM3 (null device)", "bf16")
+    assert (settings["device_name"], settings["precision"]) == (
+        "NVIDIA H100 80GB HBM3 (null device)",
+        "bf16",
+    )
     header, *samples = map(json.loads, (log.parent / "telemetry.jsonl").read_text().splitlines())
     assert header["sensors"]["gpu_percent"] is None  # NVML was asked without a fault
-    assert all(one["gpu_percent"] == [97] for one in samples)  # none in a run that was over before the first was due
+    assert all(
+        one["gpu_percent"] == [97] for one in samples
+    )  # none in a run that was over before the first was due
     topology = json.loads((log.parent / "topology.json").read_text())
     assert only(topology["gpus"])["capability"] == "9.0"
     assert "null device" in null.suite("report", "logs").stdout
-    for typed in (["compare", "logs"], ["package", "logs", "out", "--submitter", "x", "--system", "y"]):
+    for typed in (
+        ["compare", "logs"],
+        ["package", "logs", "out", "--submitter", "x", "--system", "y"],
+    ):
         assert "does not compute" in null.suite(*typed, exits=2).stderr
 
 

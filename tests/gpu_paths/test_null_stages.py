@@ -13,14 +13,27 @@ from tests.helpers import PROJECT
 @pytest.mark.full
 def test_a_stage_is_kept_and_not_done_again(null_variables, tmp_path):
     env = {**os.environ, **null_variables, "NULL_GPU": "h200"}
-    command = [sys.executable, "-m", "benchmarks.gpu", "right", "--workloads", "ncf", "--out", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.gpu",
+        "right",
+        "--workloads",
+        "ncf",
+        "--out",
+        str(tmp_path),
+    ]
     streams = {"capture_output": True, "text": True, "timeout": 300}
     done = [subprocess.run(command, env=env, cwd=PROJECT, check=False, **streams) for _ in range(2)]
     assert [one.returncode for one in done] == [1, 1], done[0].stderr
     found = json.loads((tmp_path / "results.json").read_text())["right"]
     assert set(found) == {"kernels", "ncf"}
     assert set(found["ncf"]) == {"fp32", "tf32", "bf16", "took_seconds"}
-    assert all(part["waits"] == "" and part["finite"] for name, part in found["ncf"].items() if name != "took_seconds")
+    assert all(
+        part["waits"] == "" and part["finite"]
+        for name, part in found["ncf"].items()
+        if name != "took_seconds"
+    )
     assert found["kernels"]["usable"]
     assert "right ncf:" in done[0].stdout
     assert "right ncf:" not in done[1].stdout

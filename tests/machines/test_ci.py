@@ -15,7 +15,12 @@ APT_FAILS = 'echo "E: Unable to locate package slurm-client" >&2; exit 100'
     ("user", "missing", "apt", "said"),
     [
         (0, "docker.io\ntini", APT_WORKS, ["installed: docker.io tini"]),
-        (0, "docker.io", APT_FAILS, ["not installed: docker.io: E: Unable to locate package slurm-client; "]),
+        (
+            0,
+            "docker.io",
+            APT_FAILS,
+            ["not installed: docker.io: E: Unable to locate package slurm-client; "],
+        ),
         (1000, "docker.io", APT_WORKS, ["not installed (no apt-get, or not root): docker.io; "]),
         (0, "", APT_FAILS, []),
     ],
@@ -28,7 +33,9 @@ def test_packages_and_then_the_tests(tmp_path, user, missing, apt, said):
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
     env = {**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin", "ASKED": str(tmp_path / "asked")}
-    done = subprocess.run([PROJECT / ".ci" / "run"], env=env, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [PROJECT / ".ci" / "run"], env=env, capture_output=True, text=True, check=True
+    )
     lines = done.stdout.splitlines()
     assert lines[-1] == "make test"
     assert len(lines) == 1 + len(said)

@@ -16,7 +16,17 @@ from testing.machines.fixtures import require
 from testing.machines.machines import UP_SECONDS
 from tests.helpers import PROJECT, wait_until
 
-HOST_FOLDERS = ("/run", "/etc", "/etc/ssh", "/etc/slurm", "/var/log", "/var/spool", "/var/lib", "~", "~/.ssh")
+HOST_FOLDERS = (
+    "/run",
+    "/etc",
+    "/etc/ssh",
+    "/etc/slurm",
+    "/var/log",
+    "/var/spool",
+    "/var/lib",
+    "~",
+    "~/.ssh",
+)
 """Where daemons and clients would write, if they wrote outside the machines' folder."""
 DAEMONS = ("ssh", "slurm", "munge", "hub", "node")
 """What names of their files hold; others may write to those folders at the same time."""
@@ -59,21 +69,36 @@ def test_all_is_up_in_time_and_nothing_is_left(tmp_path):
 def test_nodes_see_only_what_is_shared(machines):
     left, right = machines(2).nodes
     name = f"mine-{os.getpid()}"
-    left.run(["sh", "-c", f"echo left > /tmp/{name}; echo left > /dev/shm/{name}; echo left > /run/{name}"])
+    left.run(
+        [
+            "sh",
+            "-c",
+            f"echo left > /tmp/{name}; echo left > /dev/shm/{name}; echo left > /run/{name}",
+        ]
+    )
     for path in (f"/tmp/{name}", f"/dev/shm/{name}", f"/run/{name}"):
         assert right.run(["cat", path], check=False).returncode == 1
         assert not Path(path).exists()
     assert (left.tmp / name).read_text() == "left\n"
-    assert right.run(["cat", PROJECT / "run_suite.py"]).stdout == (PROJECT / "run_suite.py").read_text()
+    assert (
+        right.run(["cat", PROJECT / "run_suite.py"]).stdout
+        == (PROJECT / "run_suite.py").read_text()
+    )
     assert [node.run(["uname", "-n"]).stdout for node in (left, right)] == ["node1\n", "node2\n"]
     assert left.run(["ps", "-e", "-o", "pid="]).stdout.split()[0] == "1"
-    assert python(left, "import socket; print(socket.gethostbyname('node2'))").stdout == "10.77.0.2\n"
+    assert (
+        python(left, "import socket; print(socket.gethostbyname('node2'))").stdout == "10.77.0.2\n"
+    )
     ask = "import os; print(sorted(os.sched_getaffinity(0)))"
     seen = [json.loads(python(node, ask).stdout) for node in (left, right)]
     cores = sorted(os.sched_getaffinity(0))
-    assert seen == ([cores[: len(cores) // 2], cores[len(cores) // 2 :]] if len(cores) % 2 == 0 else seen)
+    assert seen == (
+        [cores[: len(cores) // 2], cores[len(cores) // 2 :]] if len(cores) % 2 == 0 else seen
+    )
     left.hosts_file.write_text("127.0.1.1 node2\n")
-    assert python(left, "import socket; print(socket.gethostbyname('node2'))").stdout == "127.0.1.1\n"
+    assert (
+        python(left, "import socket; print(socket.gethostbyname('node2'))").stdout == "127.0.1.1\n"
+    )
 
 
 def test_a_rate_is_kept(machines, tmp_path):
@@ -83,7 +108,9 @@ def test_a_rate_is_kept(machines, tmp_path):
     start = time.monotonic()
     python(left, SEND, "node2", 3_000_000)
     server.client.wait(30)
-    assert time.monotonic() - start > (3_000_000 - 32 * 1024) * 8 / 20e6  # all but what the bucket holds at once
+    assert (
+        time.monotonic() - start > (3_000_000 - 32 * 1024) * 8 / 20e6
+    )  # all but what the bucket holds at once
 
 
 def test_they_do_not_outlive_who_made_them(tmp_path):

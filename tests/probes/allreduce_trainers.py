@@ -19,7 +19,12 @@ def timed(framework, precisions, devices=2):
     share = devices // processes
     where = place(process, range(process * share, (process + 1) * share), devices)
     for precision in precisions:
-        values = {"profile": "synthetic", "global_batch_size": LARGEST, "timing_each": "steps", "precision": precision}
+        values = {
+            "profile": "synthetic",
+            "global_batch_size": LARGEST,
+            "timing_each": "steps",
+            "precision": precision,
+        }
         chosen = settings("allreduce", framework=framework, devices=devices, **values)
         workload = AllReduce(chosen, AllReduce.load_dataset_info(chosen))
         trainer = load_trainer("allreduce", framework)(workload, where)

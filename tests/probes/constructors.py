@@ -30,13 +30,22 @@ def constructor(name, framework, devices):
         name, framework=framework, devices=devices, model=module.DEMO_MODEL, hyperparameters=named_sets(kind)["demo"].plain,
         global_batch_size=1_024 if name == "transformer" else 4,  # tokens; or samples
     )  # fmt: skip
-    workload, place = kind(settings, DatasetInfo(64, 64, SIZES[name], "synthetic")), place_here(devices)
-    return lambda **changes: load_trainer(name, framework)(workload, dataclasses.replace(place, **changes))
+    workload, place = (
+        kind(settings, DatasetInfo(64, 64, SIZES[name], "synthetic")),
+        place_here(devices),
+    )
+    return lambda **changes: load_trainer(name, framework)(
+        workload, dataclasses.replace(place, **changes)
+    )
 
 
 def held(framework, devices):
     """By workload: what the trainer's constructor made in the ways that count, which should be 0, and last what setup makes."""
-    constructors = {name: constructor(name, framework, devices) for name in SIZES if framework in frameworks_of(name)}
+    constructors = {
+        name: constructor(name, framework, devices)
+        for name in SIZES
+        if framework in frameworks_of(name)
+    }
     of = {"pytorch": of_pytorch, "tensorflow": of_tensorflow, "jax": of_jax, "mxnet": of_mxnet}
     return of[framework](constructors)
 
@@ -55,12 +64,20 @@ def of_pytorch(constructors):
     def largest(call):
         with RunMonitor() as watch:
             call()
-        return max((made.numel() for *_, made in watch.calls if isinstance(made, torch.Tensor)), default=0)
+        return max(
+            (made.numel() for *_, made in watch.calls if isinstance(made, torch.Tensor)), default=0
+        )
 
     found = {}
     for name, construct in constructors.items():
-        devices = [largest(functools.partial(construct, devices=(device,))) for device in ("cpu", "cuda:0")]
-        found[name] = [*devices, torch.cuda.is_initialized(), largest(functools.partial(set_up, construct()))]
+        devices = [
+            largest(functools.partial(construct, devices=(device,))) for device in ("cpu", "cuda:0")
+        ]
+        found[name] = [
+            *devices,
+            torch.cuda.is_initialized(),
+            largest(functools.partial(set_up, construct())),
+        ]
     return found
 
 

@@ -22,12 +22,21 @@ def narrowed():
 
     from workloads.gnmt.pytorch import _Narrowed
 
-    weights = [torch.randn(shape, generator=torch.Generator().manual_seed(4)) for shape in ((8, 3), (8, 2), (8,))]
+    weights = [
+        torch.randn(shape, generator=torch.Generator().manual_seed(4))
+        for shape in ((8, 3), (8, 2), (8,))
+    ]
     slopes = [torch.randn_like(weight).bfloat16() for weight in weights]
     results = []
     for side_by_side in (True, False):
         leaves = [weight.clone().requires_grad_() for weight in weights]
         buffers = [torch.empty_like(weight, dtype=torch.bfloat16) for weight in weights]
-        cast = _Narrowed.apply(buffers, *leaves) if side_by_side else [leaf.bfloat16() for leaf in leaves]
+        cast = (
+            _Narrowed.apply(buffers, *leaves)
+            if side_by_side
+            else [leaf.bfloat16() for leaf in leaves]
+        )
         results.append([*cast, *torch.autograd.grad(cast, leaves, slopes)])
-    return {"same": np.array([torch.equal(ours, plain) for ours, plain in zip(*results, strict=True)])}
+    return {
+        "same": np.array([torch.equal(ours, plain) for ours, plain in zip(*results, strict=True)])
+    }

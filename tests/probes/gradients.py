@@ -12,7 +12,11 @@ def of_pytorch(trainer, batch):
     """Of every trained parameter, in the type of the model."""
     trainer.backward(batch)
     factor = alone(trainer, batch)
-    found = {name: factor * value.grad.numpy() for name, value in trainer.parameters.items() if value.requires_grad}
+    found = {
+        name: factor * value.grad.numpy()
+        for name, value in trainer.parameters.items()
+        if value.requires_grad
+    }
     trainer.clear_gradients()
     return found
 
@@ -21,7 +25,8 @@ def of_tensorflow(trainer, batch):
     """As PyTorch's."""
     factor = alone(trainer, batch)
     return {
-        name: factor * trainer.model.outside(name, value.numpy()) for name, value in trainer.backward(batch).items()
+        name: factor * trainer.model.outside(name, value.numpy())
+        for name, value in trainer.backward(batch).items()
     }
 
 
@@ -31,7 +36,10 @@ def of_jax(trainer, batch):
 
     factor = alone(trainer, batch)
     trainer.backward(batch)
-    return {name: factor * trainer.outside(name, here(value)) for name, value in trainer.gradients.items()}
+    return {
+        name: factor * trainer.outside(name, here(value))
+        for name, value in trainer.gradients.items()
+    }
 
 
 def of_mxnet(trainer, *batches):
@@ -39,7 +47,10 @@ def of_mxnet(trainer, *batches):
     from workloads.frameworks.mxnet.flat import views
 
     trainer.backward(list(batches))
-    parts, factor = [views(one.gradient, trainer.layout.shapes) for one in trainer.replicas], alone(trainer, batches[0])
+    parts, factor = (
+        [views(one.gradient, trainer.layout.shapes) for one in trainer.replicas],
+        alone(trainer, batches[0]),
+    )
     return {name: factor * np.sum([part[name].asnumpy() for part in parts], 0) for name in parts[0]}
 
 

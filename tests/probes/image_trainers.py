@@ -40,7 +40,9 @@ def place_here(devices=None):
 def batches(module, workload, case, replicas):
     """Steps of the case: a list of a batch for each replica."""
     count = 1 if case == ONE_STEP else STEPS
-    return [[module.batch(workload, step, replica) for replica in replicas] for step in range(count)]
+    return [
+        [module.batch(workload, step, replica) for replica in replicas] for step in range(count)
+    ]
 
 
 def trained(name, framework, case, devices=1, compile="", most=STEPS):
@@ -62,7 +64,9 @@ def trained(name, framework, case, devices=1, compile="", most=STEPS):
     initial = trainer.state_dict()
     trainer.load_state_dict({**initial, **module.statistics(workload)})
     seen = [outputs for _, outputs in trainer.predict([steps[0]])]
-    found = under("outputs", {name: np.concatenate([one[name] for one in seen]) for name in seen[0]})
+    found = under(
+        "outputs", {name: np.concatenate([one[name] for one in seen]) for name in seen[0]}
+    )
     trainer.load_state_dict(initial)
     found["training_loss"] = np.array(trainer.forward(steps[:1]).loss)
     trainer.load_state_dict(initial)  # a forward pass in training mode moves the running statistics
@@ -73,7 +77,11 @@ def trained(name, framework, case, devices=1, compile="", most=STEPS):
     trainer.setup(weights.items(), False)
     trainer.load_state_dict(state)
     digests += [digest(state), digest(trainer.state_dict())]
-    found |= {"losses": np.array(losses), "digests": np.array(digests), "traces": getattr(trainer, "traces", -1)}
+    found |= {
+        "losses": np.array(losses),
+        "digests": np.array(digests),
+        "traces": getattr(trainer, "traces", -1),
+    }
     if case != ONE_STEP:
         found |= {**under("first", first), **under("state", state)}
     if framework == "pytorch" and devices == 1:

@@ -18,7 +18,9 @@ from workloads.maskrcnn.regions.detections import detect
 def suppress(boxes, scores, most_iou):
     """Places of the boxes (n, 4) that are kept, whose right and bottom edges do not belong to them; scores fall."""
     box = jnp.asarray(boxes - np.array([0, 0, 1, 1], np.float32))[None]
-    return np.flatnonzero(jax.jit(regions.kept, static_argnums=2)(box, jnp.ones((1, len(boxes)), bool), most_iou)[0])
+    return np.flatnonzero(
+        jax.jit(regions.kept, static_argnums=2)(box, jnp.ones((1, len(boxes)), bool), most_iou)[0]
+    )
 
 
 def given(trainer, batch):
@@ -86,7 +88,9 @@ def pooled(side):
     """`values` and `gradients` of regions of three maps, laid out as PyTorch's."""
     maps, box, level, wanted = synthetic.maps_and_regions(side)
     given = [jnp.asarray(one.transpose(0, 2, 3, 1)) for one in maps]
-    pool_maps = functools.partial(pool, strides=synthetic.STRIDES, box=jnp.asarray(box), level=level, side=side)
+    pool_maps = functools.partial(
+        pool, strides=synthetic.STRIDES, box=jnp.asarray(box), level=level, side=side
+    )
     values, back = jax.vjp(pool_maps, given)
     (gradients,) = back(jnp.asarray(wanted.transpose(0, 2, 3, 1)))
     flat = np.concatenate([np.array(one).transpose(0, 3, 1, 2).ravel() for one in gradients])

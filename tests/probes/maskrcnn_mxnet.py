@@ -20,7 +20,10 @@ def parts(trainer, batch):
 
 def replicas(trainer):
     """The parameters of each context."""
-    return [{name: array.asnumpy() for name, array in one.parameters.items()} for one in trainer.replicas]
+    return [
+        {name: array.asnumpy() for name, array in one.parameters.items()}
+        for one in trainer.replicas
+    ]
 
 
 def pooled(side):
@@ -28,7 +31,9 @@ def pooled(side):
     matrices of a few regions each."""
     maps, box, level, wanted = synthetic.maps_and_regions(side)
     shapes = [one.shape[2:] for one in maps]
-    cells = mx.nd.array(np.concatenate([one.reshape(2, 5, -1).transpose(0, 2, 1) for one in maps], 1))
+    cells = mx.nd.array(
+        np.concatenate([one.reshape(2, 5, -1).transpose(0, 2, 1) for one in maps], 1)
+    )
     gradient = mx.nd.array(wanted.reshape(80, 5, -1).transpose(0, 2, 1))
     limit, found = regions.MAX_VALUES, {}
     for name, kind, most in (
@@ -39,8 +44,15 @@ def pooled(side):
         regions.MAX_VALUES = most
         pool = kind(shapes, synthetic.STRIDES, box, level, side, mx.cpu())
         values = pool(cells).asnumpy().transpose(0, 2, 1).reshape(wanted.shape)
-        back = np.split(pool.back(gradient).asnumpy().transpose(0, 2, 1), np.cumsum([h * w for h, w in shapes])[:-1], 2)
-        found |= {f"{name}values": values, f"{name}gradients": np.concatenate([one.ravel() for one in back])}
+        back = np.split(
+            pool.back(gradient).asnumpy().transpose(0, 2, 1),
+            np.cumsum([h * w for h, w in shapes])[:-1],
+            2,
+        )
+        found |= {
+            f"{name}values": values,
+            f"{name}gradients": np.concatenate([one.ravel() for one in back]),
+        }
         found[f"{name}matrices"] = np.array(len(getattr(pool, "matrices", ())))
     regions.MAX_VALUES = limit
     return found

@@ -35,11 +35,18 @@ def folded():
     with torch.no_grad():
         for name, value in synthetic.weights(made).items():
             tensors[name].copy_(torch.from_numpy(value))
-    trunk = {name: one for name, one in model.named_parameters() if name.startswith(("conv1", "layer"))}
+    trunk = {
+        name: one for name, one in model.named_parameters() if name.startswith(("conv1", "layer"))
+    }
     for name, parameter in trunk.items():
         parameter.requires_grad_(not made.parameter_rule(name).frozen)
     trained = {name: one for name, one in trunk.items() if one.requires_grad}
-    x = torch.linspace(-50, 50, 2 * 3 * 64 * 96).sin().view(2, 3, 64, 96).contiguous(memory_format=torch.channels_last)
+    x = (
+        torch.linspace(-50, 50, 2 * 3 * 64 * 96)
+        .sin()
+        .view(2, 3, 64, 96)
+        .contiguous(memory_format=torch.channels_last)
+    )
     found = {}
     for case in ("fp32", "bf16", "changed"):
         if case == "changed":
@@ -50,11 +57,15 @@ def folded():
                 if way == "stages":
                     model.fold("cpu")
                 maps = model.stage_maps(x)
-            gradients = torch.autograd.grad(sum(one.float().square().mean() for one in maps), [*trained.values()])
+            gradients = torch.autograd.grad(
+                sum(one.float().square().mean() for one in maps), [*trained.values()]
+            )
             of_maps = {f"map{number}": one.detach().float() for number, one in enumerate(maps)}
             for name, value in {**of_maps, **dict(zip(trained, gradients, strict=True))}.items():
                 found[f"{way}/{case}/{name}"] = value.numpy()
-    left = sum(norm.prepared is not None for norm in model.modules() if isinstance(norm, FrozenNorm))
+    left = sum(
+        norm.prepared is not None for norm in model.modules() if isinstance(norm, FrozenNorm)
+    )
     return {**found, "left": np.array(left)}
 
 
@@ -81,7 +92,9 @@ def pooled(side):
         "torchvision": alone,
         "products": lambda given: regions._pool_by_products(given, strides, box, level, side),
         "levels": lambda given: regions._pool_by_level(given, strides, rows, level.flatten(), side),
-        "device": lambda given: regions._pool_on_device(given, strides, rows, level.flatten(), side),
+        "device": lambda given: regions._pool_on_device(
+            given, strides, rows, level.flatten(), side
+        ),
     }
     found = {}
     for name, way in ways.items():
@@ -109,9 +122,14 @@ def on_device(case, empty=False):
     names = ("image", "size", "anchor", "anchor_label", "anchor_weight", "anchor_offset")
     arrays = {name: trainer.to_device(batch.arrays[name]) for name in names}
     there, found, losses = trainer.between(batch.arrays, arrays), {}, []
-    for name, between in (("host", functools.partial(trainer.learned, batch.arrays)), ("device", there)):
+    for name, between in (
+        ("host", functools.partial(trainer.learned, batch.arrays)),
+        ("device", there),
+    ):
         outputs = trainer.model(arrays["image"], arrays["size"], between)
-        outputs["mask"] = torch.from_numpy(on_gpu.Positives(outputs).masks(batch.arrays, trainer.rules.mask_side))
+        outputs["mask"] = torch.from_numpy(
+            on_gpu.Positives(outputs).masks(batch.arrays, trainer.rules.mask_side)
+        )
         losses.append([value.item() for value in module.losses(outputs, arrays).values()])
         kept = ("box", "level", "label", "weight", "delta", "mask")
         found |= under(name, {key: outputs[key].numpy() for key in kept})
@@ -127,7 +145,9 @@ def detected(case):
     trainer.model.eval()
     with torch.no_grad():
         arrays = trainer.device_arrays(batch, training=False)
-        host, device = (way(trainer.model, arrays) for way in (trainer.outputs, trainer.outputs_on_device))
+        host, device = (
+            way(trainer.model, arrays) for way in (trainer.outputs, trainer.outputs_on_device)
+        )
     trainer.close()
     found = {**under("host", host), **under("device", device)}
     return {name: value.numpy() for name, value in found.items()}

@@ -28,7 +28,9 @@ def pooled(side):
     def both():
         with tf.GradientTape() as tape:
             tape.watch(given)
-            pooled = regions.pool(regions.bordered(given), synthetic.STRIDES, box, tf.constant(level, tf.int32), side)
+            pooled = regions.pool(
+                regions.bordered(given), synthetic.STRIDES, box, tf.constant(level, tf.int32), side
+            )
             total = tf.reduce_sum(pooled * wanted.transpose(0, 2, 3, 1))
         return pooled, tape.gradient(total, given)
 

@@ -30,7 +30,9 @@ from workloads.maskrcnn.settings import REFERENCE_MODEL
 
 def norm(layers):
     """torchvision's frozen norm without its ε, or PyTorch's live one."""
-    return (lambda channels: FrozenBatchNorm2d(channels, eps=0)) if layers.frozen else nn.BatchNorm2d
+    return (
+        (lambda channels: FrozenBatchNorm2d(channels, eps=0)) if layers.frozen else nn.BatchNorm2d
+    )
 
 
 def body(model, make_norm):
@@ -44,7 +46,9 @@ def body(model, make_norm):
         for number in range(count):
             first, shortcut = stride if number == 0 else 1, None
             if number == 0:
-                shortcut = nn.Sequential(nn.Conv2d(channels, 4 * planes, 1, stride, bias=False), make_norm(4 * planes))
+                shortcut = nn.Sequential(
+                    nn.Conv2d(channels, 4 * planes, 1, stride, bias=False), make_norm(4 * planes)
+                )
             block = Bottleneck(channels, planes, 1, shortcut, norm_layer=make_norm)
             block.conv1.stride = (first, first)
             blocks.append(block)
@@ -65,7 +69,11 @@ class Reference(nn.Module):
         inputs = [4 * self.model["trunk_width"] << stage for stage in range(stages)]
         self.backbone.fpn = FeaturePyramidNetwork(inputs, channels, LastLevelMaxPool())
         self.rpn.head = RPNHead(channels, 3)
-        heads, classes, features = self.roi_heads, self.layers.classes + 1, self.model["box_features"]
+        heads, classes, features = (
+            self.roi_heads,
+            self.layers.classes + 1,
+            self.model["box_features"],
+        )
         heads.box_head = TwoMLPHead(channels * self.model["box_pool"] ** 2, features)
         heads.box_predictor = FastRCNNPredictor(features, classes)
         between = self.model["mask_channels"]
@@ -74,14 +82,20 @@ class Reference(nn.Module):
 
     def load(self, values):
         """Parameters, constants and statistics by our names."""
-        mine = {torchvision_name(name): torch.from_numpy(np.float64(value)) for name, value in values.items()}
+        mine = {
+            torchvision_name(name): torch.from_numpy(np.float64(value))
+            for name, value in values.items()
+        }
         missing, unexpected = self.load_state_dict(mine, strict=False)
         assert not unexpected, unexpected
         assert all("running" in name or "num_batches" in name for name in missing), missing
 
     def features(self, batch):
         """The levels' maps, RPN's logits (B, A) and deltas (B, A, 4)."""
-        images, sizes = np.float64(batch.arrays["image"][..., ::-1]) - network.BGR_MEANS, batch.arrays["size"]
+        images, sizes = (
+            np.float64(batch.arrays["image"][..., ::-1]) - network.BGR_MEANS,
+            batch.arrays["size"],
+        )
         for image, (height, width) in zip(images, sizes, strict=True):
             image[height:], image[:, width:] = 0, 0
         trunk, x = self.backbone.body, torch.from_numpy(images).permute(0, 3, 1, 2).contiguous()
@@ -98,8 +112,16 @@ class Reference(nn.Module):
         """Of each image, in plain NumPy."""
         late, model = 0 if training else 1, self.model
         most = self.workload.options.num_image_candidates if training else model["proposals_test"]
-        every = [np.float64(one) for one in anchors.level_anchors(model, *batch.arrays["image"].shape[1:3])]
-        limits = model["proposals_before_nms"][late], model["proposals_after_nms"][late], most, training
+        every = [
+            np.float64(one)
+            for one in anchors.level_anchors(model, *batch.arrays["image"].shape[1:3])
+        ]
+        limits = (
+            model["proposals_before_nms"][late],
+            model["proposals_after_nms"][late],
+            most,
+            training,
+        )
         found = logits.detach().numpy(), deltas.detach().numpy()
         return plain.propose(*found, every, batch.arrays["size"], *limits)
 
@@ -112,13 +134,17 @@ class Reference(nn.Module):
 
     def box_outputs(self, maps, regions):
         """Logits (n, C + 1) and deltas (n, C + 1, 4) of regions (image, box)."""
-        x = torch.cat([self.pooled(maps, image, box, self.model["box_pool"]) for image, box in regions])
+        x = torch.cat(
+            [self.pooled(maps, image, box, self.model["box_pool"]) for image, box in regions]
+        )
         logits, deltas = self.roi_heads.box_predictor(self.roi_heads.box_head(x))
         return logits, deltas.view(len(logits), -1, 4)
 
     def mask_outputs(self, maps, regions):
         """(n, C + 1, 28, 28)"""
-        x = torch.cat([self.pooled(maps, image, box, self.model["mask_pool"]) for image, box in regions])
+        x = torch.cat(
+            [self.pooled(maps, image, box, self.model["mask_pool"]) for image, box in regions]
+        )
         return self.roi_heads.mask_predictor(self.roi_heads.mask_head(x))
 
     def losses(self, batch):
@@ -126,20 +152,32 @@ class Reference(nn.Module):
         arrays, values = batch.arrays, self.workload.settings
         maps, objectness, deltas = self.features(batch)
         proposed = self.proposals(batch, objectness, deltas, True)
-        rules = int(self.model["rois"]), int(self.model["rois"] * self.model["roi_positive_fraction"])
+        rules = (
+            int(self.model["rois"]),
+            int(self.model["rois"] * self.model["roi_positive_fraction"]),
+        )
         epoch = int(arrays["epoch"][0])
-        learned = plain.sample(proposed, arrays["box"], arrays["label"], arrays["number"], epoch, values.seed, *rules)
+        learned = plain.sample(
+            proposed, arrays["box"], arrays["label"], arrays["number"], epoch, values.seed, *rules
+        )
         rows = [(image, *one) for image, of_image in enumerate(learned) for one in of_image]
         logits, moves = self.box_outputs(maps, [(image, box) for image, box, *_ in rows])
         label = torch.tensor([kind for _, _, kind, *_ in rows])
         positive = [number for number, row in enumerate(rows) if row[2] > 0]
-        found = {**self.rpn_losses(arrays, objectness, deltas), "class": F.cross_entropy(logits, label)}
+        found = {
+            **self.rpn_losses(arrays, objectness, deltas),
+            "class": F.cross_entropy(logits, label),
+        }
         found["box"] = found["mask"] = torch.zeros((), dtype=torch.float64)
         if positive:
             wanted = torch.tensor(np.array([rows[number][3] for number in positive]))
-            found["box"] = F.smooth_l1_loss(moves[positive, label[positive]], wanted, reduction="sum") / len(rows)
+            found["box"] = F.smooth_l1_loss(
+                moves[positive, label[positive]], wanted, reduction="sum"
+            ) / len(rows)
             of_masks = self.mask_outputs(maps, [rows[number][:2] for number in positive])
-            targets = torch.tensor(np.array([self.target(arrays, rows[number]) for number in positive]))
+            targets = torch.tensor(
+                np.array([self.target(arrays, rows[number]) for number in positive])
+            )
             own = of_masks[range(len(positive)), label[positive]]
             found["mask"] = F.binary_cross_entropy_with_logits(own, targets)
         return found, proposed, maps
@@ -150,7 +188,10 @@ class Reference(nn.Module):
         image, slot = np.nonzero(used)
         anchor, wanted = arrays["anchor"][image, slot], arrays["anchor_label"][image, slot]
         wanted = torch.from_numpy(np.float64(wanted))
-        is_object, offset = wanted > 0, torch.from_numpy(np.float64(arrays["anchor_offset"][image, slot]))
+        is_object, offset = (
+            wanted > 0,
+            torch.from_numpy(np.float64(arrays["anchor_offset"][image, slot])),
+        )
         moves = deltas[image, anchor][is_object] - offset[is_object]
         beta, size = 1 / 9, moves.abs()
         each = torch.where(size < beta, size**2 / (2 * beta), size - beta / 2)
@@ -168,7 +209,9 @@ class Reference(nn.Module):
             points = np.float64(arrays["points"][start : arrays["polygon_ends"][place]])
             width, height = max(box[2] - box[0], 1), max(box[3] - box[1], 1)
             polygons.append(((points - box[:2]) * [side / width, side / height]).ravel().tolist())
-        return np.float64(coco_mask.decode(coco_mask.merge(coco_mask.frPyObjects(polygons, side, side))))
+        return np.float64(
+            coco_mask.decode(coco_mask.merge(coco_mask.frPyObjects(polygons, side, side)))
+        )
 
     def detected(self, batch):
         """For each image a list of (box, score, label, mask)."""
@@ -178,13 +221,19 @@ class Reference(nn.Module):
         regions = [(image, box) for image, boxes in enumerate(proposed) for box in boxes]
         logits, moves = self.box_outputs(maps, regions)
         counts = [len(boxes) for boxes in proposed]
-        split = [part.numpy() for values in (logits.softmax(1), moves) for part in values.split(counts)]
+        split = [
+            part.numpy() for values in (logits.softmax(1), moves) for part in values.split(counts)
+        ]
         found = []
         for image, boxes in enumerate(proposed):
             one = split[image][None], split[len(counts) + image][None]
-            (best,) = plain.detect([boxes], *one, batch.arrays["size"][image : image + 1], self.model["detections"])
+            (best,) = plain.detect(
+                [boxes], *one, batch.arrays["size"][image : image + 1], self.model["detections"]
+            )
             of_masks = self.mask_outputs(maps, [(image, box) for box, *_ in best]).sigmoid()
-            found.append([(*row, mask[row[2]].numpy()) for row, mask in zip(best, of_masks, strict=True)])
+            found.append(
+                [(*row, mask[row[2]].numpy()) for row, mask in zip(best, of_masks, strict=True)]
+            )
         return found
 
 
@@ -201,7 +250,10 @@ def computed(case):
     with torch.no_grad():
         detected = reference.eval().detected(batch)
     rows = [row for of_image in detected for row in of_image]
-    found = {name: np.array([row[i] for row in rows]) for i, name in enumerate(("box", "score", "label", "mask"))}
+    found = {
+        name: np.array([row[i] for row in rows])
+        for i, name in enumerate(("box", "score", "label", "mask"))
+    }
     found["count"] = np.array([len(of_image) for of_image in detected])
     losses, proposed, _ = reference.train().losses(batch)
     sum(losses.values()).backward()
@@ -227,6 +279,8 @@ def names(classes):
         "buffers": {name: list(value.shape) for name, value in model.named_buffers()},
         "trained": sum(value.numel() for value in parameters.values() if value.requires_grad),
         "frozen": [name for name, value in parameters.items() if not value.requires_grad],
-        "renamed": {name: torchvision_name(name) for name in network.shapes(network.build(REFERENCE_MODEL))},
+        "renamed": {
+            name: torchvision_name(name) for name in network.shapes(network.build(REFERENCE_MODEL))
+        },
     }
     return {"names": json.dumps(found)}

@@ -39,13 +39,23 @@ def computed(framework, case, compile="", steps=10):
     state after setup with and without warm-up, after the steps, and after load_state_dict(state_dict()); names of the
     parameters that `moved`; `traces`, if counted.
     """
-    ways, (workload, trainer) = ways_of(framework), trainer_of(framework, case, None, compile, warmup=True)
-    batch, initial, weights = synthetic.batch(workload, 0), trainer.state_dict(), synthetic.weights(workload)
+    ways, (workload, trainer) = (
+        ways_of(framework),
+        trainer_of(framework, case, None, compile, warmup=True),
+    )
+    batch, initial, weights = (
+        synthetic.batch(workload, 0),
+        trainer.state_dict(),
+        synthetic.weights(workload),
+    )
     trained = {**initial, **synthetic.statistics(workload)}
     trainer.load_state_dict(trained)
     ((_, outputs),) = trainer.predict([[batch]])
     there = outputs["label"] > 0
-    found = {**{name: outputs[name][there] for name in ("box", "score", "label", "mask")}, "count": there.sum(1)}
+    found = {
+        **{name: outputs[name][there] for name in ("box", "score", "label", "mask")},
+        "count": there.sum(1),
+    }
     if hasattr(ways, "proposals"):
         proposed = ways.proposals(trainer, batch)
         found |= under("loss", ways.parts(trainer, batch))
@@ -57,19 +67,28 @@ def computed(framework, case, compile="", steps=10):
         proposed = [(one.box, one.anchor) for one in seen[0]]
     found["proposals"] = synthetic.by_anchor(proposed)
     trainer.load_state_dict(initial)
-    losses = [trainer.train([[synthetic.batch(workload, step)]], step).loss for step in range(steps)]
+    losses = [
+        trainer.train([[synthetic.batch(workload, step)]], step).loss for step in range(steps)
+    ]
     state = trainer.state_dict()
     trainer.setup(weights.items(), False)
     states = [initial, trainer.state_dict(), state]
     trainer.load_state_dict(state)
-    found |= {"losses": np.array(losses), "digests": np.array([digest(one) for one in (*states, trainer.state_dict())])}
-    found["moved"] = np.array([name for name, value in weights.items() if not np.array_equal(value, state[name])])
+    found |= {
+        "losses": np.array(losses),
+        "digests": np.array([digest(one) for one in (*states, trainer.state_dict())]),
+    }
+    found["moved"] = np.array(
+        [name for name, value in weights.items() if not np.array_equal(value, state[name])]
+    )
     trainer.load_state_dict(trained)
     if framework == "pytorch":
         trainer.model.double()
     found |= under("gradient", gradients.OF[framework](trainer, batch))
     found |= under("empty", gradients.OF[framework](trainer, synthetic.batch(workload, 0, 0, True)))
-    found["dummies"] = np.array([trainer.forward([[workload.dummy_batch(specs)]]).loss for specs in workload.shapes()])
+    found["dummies"] = np.array(
+        [trainer.forward([[workload.dummy_batch(specs)]]).loss for specs in workload.shapes()]
+    )
     trainer.close()
     return {**found, "traces": np.array(getattr(trainer, "traces", -1))}
 
@@ -84,7 +103,10 @@ def shared(framework, case, devices=2):
     for name, empty in (("full", False), ("empty", True)):
         batches = [synthetic.batch(workload, 0, replica, empty) for replica in replicas]
         found |= under(name, gradients.OF[framework](trainer, *batches))
-    steps = [[synthetic.batch(workload, step, replica, step == 1) for replica in replicas] for step in range(3)]
+    steps = [
+        [synthetic.batch(workload, step, replica, step == 1) for replica in replicas]
+        for step in range(3)
+    ]
     found["loss"] = np.array(trainer.train(steps, 0).loss)
     of_replicas = getattr(ways, "replicas", lambda trainer: [trainer.state_dict()])
     found["digests"] = np.array([digest(parameters) for parameters in of_replicas(trainer)])

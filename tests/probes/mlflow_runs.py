@@ -8,7 +8,9 @@ from mlflow.tracking import MlflowClient
 client, found = MlflowClient(tracking_uri=sys.argv[1]), []
 for experiment in client.search_experiments():
     for run in client.search_runs([experiment.experiment_id]):
-        history = {name: client.get_metric_history(run.info.run_id, name) for name in run.data.metrics}
+        history = {
+            name: client.get_metric_history(run.info.run_id, name) for name in run.data.metrics
+        }
         found.append(
             {
                 "experiment": experiment.name,

@@ -8,7 +8,14 @@ from workloads.frameworks.mxnet.images import ImageTrainer
 from workloads.frameworks.mxnet.layers import ImageModel
 
 STEM = types.SimpleNamespace(
-    name="conv", norm="norm", inputs=3, outputs=CHANNELS, kernel=1, stride=1, padding=0, has_bias=False
+    name="conv",
+    norm="norm",
+    inputs=3,
+    outputs=CHANNELS,
+    kernel=1,
+    stride=1,
+    padding=0,
+    has_bias=False,
 )  # one pixel, so that NumPy has no borders to think of
 
 
@@ -19,7 +26,9 @@ class Stem(ImageModel):
     epsilon, momentum = 1e-5, MOMENTUM
 
     def __init__(self, half, on_cpu):
-        super().__init__(SHAPES, {f"norm.running_{kind}": (CHANNELS,) for kind in ("mean", "var")}, half, on_cpu)
+        super().__init__(
+            SHAPES, {f"norm.running_{kind}": (CHANNELS,) for kind in ("mean", "var")}, half, on_cpu
+        )
 
     def __call__(self, images):
         return self.F.mean(self.unit(self.normalised(images), STEM, relu=True), axis=(2, 3))

@@ -13,7 +13,11 @@ def arrays():
     generator = np.random.default_rng(3)
     x = generator.normal(size=(7, SIZE)) + np.array([0, 0, 3, -20, 100, 1, 0])[:, None]
     x[6] = 1e-3 * x[6]
-    drawn = [1 + generator.normal(size=SIZE), generator.normal(size=SIZE), generator.normal(size=x.shape)]
+    drawn = [
+        1 + generator.normal(size=SIZE),
+        generator.normal(size=SIZE),
+        generator.normal(size=x.shape),
+    ]
     return [np.float32(one) for one in (x, *drawn)]
 
 

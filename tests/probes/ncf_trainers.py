@@ -28,10 +28,15 @@ def trained(framework, devices=1, precision="fp32", compiled=False):
     `gathered/…` and `broadcast`. `diverges`: whether a weight that is no number ends training.
     `compiled`: in TensorFlow by XLA, in pieces.
     """
-    with tempfile.TemporaryDirectory() as folder, in_pieces("tensorflow") if compiled else contextlib.nullcontext():
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        in_pieces("tensorflow") if compiled else contextlib.nullcontext(),
+    ):
         # The data set is not there until setup is over: nothing of it can be read before the clock of rules v0.7.
         prepared, worker = Path(folder) / "prepared", place_here(devices)
-        workload = synthetic.workload(prepared, framework, devices, precision, data_dir=str(Path(folder) / "data"))
+        workload = synthetic.workload(
+            prepared, framework, devices, precision, data_dir=str(Path(folder) / "data")
+        )
         trainer = load_trainer("ncf", framework)(workload, worker)
         weights, digests = list(workload.initial_weights(7)), []
         for warmup in (False, True):
@@ -86,7 +91,11 @@ def exchanged(trainer, process):
     """What each process has after a gather of different arrays, by process and name, and after a broadcast."""
     first = {"hit": np.arange(3) % 2 == 0, "number": np.arange(2.0)}
     gathered = trainer.gather(first if process == 0 else {"hit": np.ones(7, bool)}) or ()
-    arrays = {f"{number}/{name}": array for number, one in enumerate(gathered) for name, array in one.items()}
+    arrays = {
+        f"{number}/{name}": array
+        for number, one in enumerate(gathered)
+        for name, array in one.items()
+    }
     return {**under("gathered", arrays), "broadcast": trainer.broadcast(2.5 + process)}
 
 
@@ -123,7 +132,9 @@ def on_cores(cores):
                 seen.add((threading.get_ident(), torch.get_num_threads()))
                 return super()._differentiate(piece)
 
-        workload = synthetic.workload(Path(folder), cores_per_device=cores, global_batch_size=4 * PIECE)
+        workload = synthetic.workload(
+            Path(folder), cores_per_device=cores, global_batch_size=4 * PIECE
+        )
         worker = WorkerContext(0, 1, range(1), 1, ("cpu",), cores_per_device=cores)
         trainer = Watched(workload, worker)
         trainer.setup(workload.initial_weights(1), warmup=False)

@@ -11,7 +11,13 @@ from benchmarks.gpu import runs, why
 from suite.common.registry import load_trainer
 from testing import synthetic_transformer
 from tests.probes.pytorch_step import RunMonitor
-from tests.workloads.frameworks.synthetic_updates import OPTIMIZERS, SHAPES, SKIPPING, VARIANTS, skipping
+from tests.workloads.frameworks.synthetic_updates import (
+    OPTIMIZERS,
+    SHAPES,
+    SKIPPING,
+    VARIANTS,
+    skipping,
+)
 from workloads.api import ParameterRule, WorkerContext
 from workloads.frameworks.pytorch import regions
 from workloads.frameworks.pytorch.optimizers import LossScaler, build_optimizer, clip
@@ -27,7 +33,10 @@ def copies(optimizer):
     settings = dataclasses.replace(OPTIMIZERS[optimizer], **changes)
     # PyTorch 2.11 has no fake implementation of this one operator.
     with FakeTensorMode(), mock.patch.object(torch, "_fused_sgd_") as fused:
-        parameters = {name: torch.zeros(shape, device="cuda", requires_grad=True) for name, shape in SHAPES.items()}
+        parameters = {
+            name: torch.zeros(shape, device="cuda", requires_grad=True)
+            for name, shape in SHAPES.items()
+        }
         for parameter in parameters.values():
             parameter.grad = torch.zeros_like(parameter)
         made = build_optimizer(parameters, lambda name: rules.get(name, ParameterRule()), settings)
@@ -55,7 +64,9 @@ def regions_copies():
         before_nms=(16, 16), after_nms=(8, 8), of_batch=24, of_image=8, regions=16, positives=4, detections=4,
         levels=levels, level_size=224.0, level_base=4, mask_side=8,
     )  # fmt: skip
-    every = mock.patch.object(on_gpu, "kept", lambda boxes, scores, most_iou: torch.ones_like(scores))
+    every = mock.patch.object(
+        on_gpu, "kept", lambda boxes, scores, most_iou: torch.ones_like(scores)
+    )
     with every, FakeTensorMode():
         made = functools.partial(torch.ones, device="cuda")
         batch = {
@@ -67,7 +78,11 @@ def regions_copies():
         anchors = [made(cells, 4) for _ in range(levels)]
         with RunMonitor() as watch:
             found = on_gpu.learned(
-                made(images, levels * cells), made(images, levels * cells, 4), anchors, batch, chosen
+                made(images, levels * cells),
+                made(images, levels * cells, 4),
+                anchors,
+                batch,
+                chosen,
             )
             box = found["box"].flatten(0, 1)
             maps = [made(images, 24, side, side) for side in (16, 8, 4)]
@@ -98,7 +113,9 @@ def transformer_copies():
         with RunMonitor() as watch, mock.patch.object(torch.Tensor, "pin_memory", pinned):
             found = trainer._loss(batch)
     assert found.device.type == "cuda"
-    return waiting(watch), sum(is_copy(name, (*given, made)) for name, given, _, made in watch.calls)
+    return waiting(watch), sum(
+        is_copy(name, (*given, made)) for name, given, _, made in watch.calls
+    )
 
 
 def waiting(watch):
@@ -107,7 +124,9 @@ def waiting(watch):
     found = []
     for name, arguments, keywords, made in watch.calls:
         tensors = (*arguments, made)
-        free = keywords.get("non_blocking") and any(getattr(tensor, "pinned", False) for tensor in tensors)
+        free = keywords.get("non_blocking") and any(
+            getattr(tensor, "pinned", False) for tensor in tensors
+        )
         found += [name] if is_copy(name, tensors) and not free else []
     return found
 
@@ -122,7 +141,12 @@ def copied():
     """By name: operators that bring a value of the host to a fake CUDA device and wait for that; `…/all`: how many copies."""
     transformer, count = transformer_copies()
     updates = {optimizer: copies(optimizer) for optimizer in OPTIMIZERS}
-    return {**updates, "regions": regions_copies(), "transformer": transformer, "transformer/all": count}
+    return {
+        **updates,
+        "regions": regions_copies(),
+        "transformer": transformer,
+        "transformer/all": count,
+    }
 
 
 def peaks():
@@ -138,7 +162,9 @@ def peaks():
             reset_peak_memory_stats=lambda: memory.update(peak=0),
         ),
         mock.patch.object(runs, "worker_context_from_env"),
-        mock.patch.multiple(runs, load_workload=lambda _: lambda *_: made, load_trainer=lambda *_: lambda *_: made),
+        mock.patch.multiple(
+            runs, load_workload=lambda _: lambda *_: made, load_trainer=lambda *_: lambda *_: made
+        ),
     ):
         for size in (3 << 30, 1 << 30):
             made.setup = lambda *_, size=size: memory.update(peak=max(memory["peak"], size))

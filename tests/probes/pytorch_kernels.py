@@ -23,7 +23,9 @@ def agree():
     found = {}
     for label, width, rate in (("a", 4, 0.5), ("encoder1/relu", 36, 0.1), ("b", 1_024, 0.2)):
         drawn = kernels.draw(*given, label, width, rate).numpy()
-        found[f"masks {label}"] = np.array_equal(drawn, host.multipliers_at(keys, positions, label, width, rate))
+        found[f"masks {label}"] = np.array_equal(
+            drawn, host.multipliers_at(keys, positions, label, width, rate)
+        )
     for count in (1, 7, 64, 200):
         corners = torch.from_numpy(random.random((3, count, 2), np.float32)) * 50
         sides = torch.from_numpy(random.random((3, count, 2), np.float32)) * 30
@@ -46,19 +48,27 @@ def drops():
     for width, first, kind, added in (
         (36, 0, torch.float32, False), (1_040, 1_024, torch.float16, False), (1_040, 0, torch.float16, True),
     ):  # fmt: skip
-        mask = host.multipliers_at(keys.numpy(), positions.numpy(), "x", first + width, 0.1)[:, first:]
+        mask = host.multipliers_at(keys.numpy(), positions.numpy(), "x", first + width, 0.1)[
+            :, first:
+        ]
         mask = torch.from_numpy(mask)
-        y, x, slope = (torch.from_numpy(random.normal(size=(6, width)).astype(np.float32)) for _ in range(3))
+        y, x, slope = (
+            torch.from_numpy(random.normal(size=(6, width)).astype(np.float32)) for _ in range(3)
+        )
         y, results = y.to(kind), []
         for by_kernel in (True, False):
             leaves = [y.clone().requires_grad_(), *([x.clone().requires_grad_()] * added)]
             if by_kernel:
-                out = Places(keys, positions, 0.1).by_kernel(leaves[0], "x", *leaves[1:], first=first)
+                out = Places(keys, positions, 0.1).by_kernel(
+                    leaves[0], "x", *leaves[1:], first=first
+                )
             else:
                 out = leaves[1] + leaves[0] * mask if added else leaves[0] * mask.to(kind)
             results.append([out, *torch.autograd.grad(out, leaves, slope.to(out.dtype))])
         pairs = list(zip(*results, strict=True))
-        found[f"drop {width} {first}"] = all(torch.equal(*pair) and pair[0].dtype == pair[1].dtype for pair in pairs)
+        found[f"drop {width} {first}"] = all(
+            torch.equal(*pair) and pair[0].dtype == pair[1].dtype for pair in pairs
+        )
     return found
 
 
@@ -70,7 +80,11 @@ def pools():
     found = {}
     for side, kind, close in ((3, torch.float32, 1e-5), (2, torch.float16, 1e-2)):
         maps, box, level, slope = synthetic.maps_and_regions(side)
-        given = box[:, :5], level[:, :5], slope[:10]  # the interpreter takes a millisecond or two for each sample
+        given = (
+            box[:, :5],
+            level[:, :5],
+            slope[:10],
+        )  # the interpreter takes a millisecond or two for each sample
         (box, level, slope), results = map(torch.from_numpy, given), []
         for by_kernel in (False, True):
             leaves = [torch.from_numpy(one).to(kind).requires_grad_() for one in maps]
@@ -81,7 +95,9 @@ def pools():
             results.append([out, *torch.autograd.grad(out, leaves, slope.to(kind))])
         for number, pair in enumerate(zip(*results, strict=True)):
             wanted, ours = (one.detach().double() for one in pair)
-            found[f"pool {side} {number}"] = bool((ours - wanted).abs().max() <= close * wanted.abs().max())
+            found[f"pool {side} {number}"] = bool(
+                (ours - wanted).abs().max() <= close * wanted.abs().max()
+            )
     return found
 
 
@@ -103,7 +119,9 @@ def masks(seeds=(0, 4), sides=(28,), most=6):
                 flat = dataclasses.replace(flat, points=np.round(flat.points * 10) / np.float32(10))
             wanted = host.targets(rois, owners, flat, side)
             given = rois[None], np.ones((1, len(rois)), np.int32), owners[None]
-            boxes, labels, owners, *polygons = (torch.from_numpy(one) for one in (*given, *vars(flat).values()))
+            boxes, labels, owners, *polygons = (
+                torch.from_numpy(one) for one in (*given, *vars(flat).values())
+            )
             drawn = kernels.draw_masks(boxes, labels, owners, len(plain), polygons, side)
             found[f"masks {seed} {side}"] = np.array_equal(drawn[0].numpy(), wanted)
     return found
@@ -114,7 +132,11 @@ def entropies():
     from workloads.frameworks.pytorch import kernels
 
     found, generator = {}, torch.Generator().manual_seed(1)
-    for width, dtype, close in ((5, torch.float32, 1e-6), (9_000, torch.float32, 1e-6), (4_096, torch.bfloat16, 4e-3)):
+    for width, dtype, close in (
+        (5, torch.float32, 1e-6),
+        (9_000, torch.float32, 1e-6),
+        (4_096, torch.bfloat16, 4e-3),
+    ):
         logits = (8 * torch.randn(6, width, generator=generator)).to(dtype)
         labels = torch.tensor([1, 0, 4, width - 1, 2, 0])
         terms, normal = kernels.entropy(logits, labels, 0.9, 0.1, 0)
@@ -143,17 +165,30 @@ def samples():
     found, cpu = {}, torch.device("cpu")
     with tempfile.TemporaryDirectory() as name:
         dataset_info = synthetic_ncf.write(Path(name))
-        data = NCFData(synthetic_ncf.settings(name, changes={"round": {}}), dataset_info, place(0, range(2), 2), 5)
+        data = NCFData(
+            synthetic_ncf.settings(name, changes={"round": {}}),
+            dataset_info,
+            place(0, range(2), 2),
+            5,
+        )
         sampler, order, last = Sampler.of(data, cpu), data.order(1), 2 * data.steps_per_epoch - 1
         for step in (data.steps_per_epoch, last):
             for replica, batch in enumerate(next(data.train(step, step + 1))):
                 positions = data.sharding.positions(step, replica)
                 made = drawn_by_device(order, positions, training_key(5, 1))
-                given = *(torch.from_numpy(one) for one in made.values()), data.sharding.padded(step)
+                given = (
+                    *(torch.from_numpy(one) for one in made.values()),
+                    data.sharding.padded(step),
+                )
                 for form in (sampler.by_kernel, sampler.by_operators):
                     drawn = form(*given)
-                    same = [np.array_equal(drawn[name].numpy(), value) for name, value in batch.arrays.items()]
-                    found[f"samples {step} {replica} {form.__name__}"] = len(same) == 4 and all(same)
+                    same = [
+                        np.array_equal(drawn[name].numpy(), value)
+                        for name, value in batch.arrays.items()
+                    ]
+                    found[f"samples {step} {replica} {form.__name__}"] = len(same) == 4 and all(
+                        same
+                    )
         data.close()
     return found
 
@@ -169,7 +204,10 @@ def norms():
         shape = (2, channels, size, size)
         x, shortcut, slope = (torch.randn(shape, generator=generator) for _ in range(3))
         x, running = x * 3 + 50, [torch.zeros(channels), torch.ones(channels)]
-        weight, bias = torch.rand(channels, generator=generator) + 0.5, torch.randn(channels, generator=generator)
+        weight, bias = (
+            torch.rand(channels, generator=generator) + 0.5,
+            torch.randn(channels, generator=generator),
+        )
         bias += 30 * (size == 30)  # of so many values rounding would move some across 0
         results = []
         for kind in (torch.float32, torch.float64):
@@ -178,7 +216,9 @@ def norms():
             if kind == torch.float32:
                 out = Fused.apply(*leaves[:3], leaves[3] if added else None, *moved, 0.1, 1e-5)
             else:
-                out = torch.nn.functional.batch_norm(leaves[0], *moved, *leaves[1:3], True, 0.1, 1e-5)
+                out = torch.nn.functional.batch_norm(
+                    leaves[0], *moved, *leaves[1:3], True, 0.1, 1e-5
+                )
                 out = torch.relu(out + leaves[3] if added else out)
             wanted = leaves if added else leaves[:3]
             results.append([out, *moved, *torch.autograd.grad(out, wanted, slope.to(kind))])
@@ -194,8 +234,16 @@ def norm_sources():
     from workloads.frameworks.pytorch.kernels import norm_kernels
 
     fixed = {"SUM": True, "ROWS": norms.ROWS, "CHANNELS": norms.CHANNELS, "PARTS": norms.PARTS}
-    maps, whole = ("x", "shortcut", "out", "gradient", "passed", "back"), ("rows", "channels", "each", "parts")
-    kinds = {**dict.fromkeys(maps, "*bf16"), **dict.fromkeys(whole, "i32"), "momentum": "fp32", "epsilon": "fp32"}
+    maps, whole = (
+        ("x", "shortcut", "out", "gradient", "passed", "back"),
+        ("rows", "channels", "each", "parts"),
+    )
+    kinds = {
+        **dict.fromkeys(maps, "*bf16"),
+        **dict.fromkeys(whole, "i32"),
+        "momentum": "fp32",
+        "epsilon": "fp32",
+    }
     for kernel in (
         norm_kernels.statistics,
         norm_kernels.joined,
@@ -204,9 +252,16 @@ def norm_sources():
         norm_kernels.returned,
     ):
         names = kernel.arg_names
-        signature = {name: "constexpr" if name in fixed else kinds.get(name, "*fp32") for name in names}
+        signature = {
+            name: "constexpr" if name in fixed else kinds.get(name, "*fp32") for name in names
+        }
         given = {**fixed, "CHANNELS": 16} if "PARTS" in names else fixed
-        yield kernel, signature, {(place,): given[name] for place, name in enumerate(names) if name in given}, {}
+        yield (
+            kernel,
+            signature,
+            {(place,): given[name] for place, name in enumerate(names) if name in given},
+            {},
+        )
 
 
 def compiled(capability):
@@ -218,8 +273,21 @@ def compiled(capability):
     from workloads.frameworks.pytorch import kernels
     from workloads.frameworks.pytorch.kernels import region_kernels, triton_kernels
 
-    of_masks = {"keys": "*i64", "positions": "*i64", "out": "*fp32", "begin": "i64", "least": "i32", "factor": "fp32"}
-    of_boxes = {"boxes": "*fp32", "keeps": "*fp32", "count": "i32", "most_iou": "fp32", "SIZE": "constexpr"}
+    of_masks = {
+        "keys": "*i64",
+        "positions": "*i64",
+        "out": "*fp32",
+        "begin": "i64",
+        "least": "i32",
+        "factor": "fp32",
+    }
+    of_boxes = {
+        "boxes": "*fp32",
+        "keeps": "*fp32",
+        "count": "i32",
+        "most_iou": "fp32",
+        "SIZE": "constexpr",
+    }
     of_samples = {"order": "*i32", "draw": "*i64", "of_user": "*i32", "of_item": "*i32", "bitmap": "*u8", "users": "*i64",
                   "items": "*i64", "labels": "*fp32", "weights": "*fp32", "count": "i32", "size": "i32", "left_size": "i32",
                   "right_size": "i32", "width": "i32", "items_total": "i32", "row_bytes": "i32", "ROUNDS": "constexpr",
@@ -247,13 +315,22 @@ def compiled(capability):
         "width",
         "BLOCK",
     )
-    of_terms, of_slopes = of_logits | {"terms": "*fp32"}, of_logits | {"gradient": "*fp32", "out": "*bf16"}
-    of_terms, of_slopes = ({name: one[name] for name in order if name in one} for one in (of_terms, of_slopes))
+    of_terms, of_slopes = (
+        of_logits | {"terms": "*fp32"},
+        of_logits | {"gradient": "*fp32", "out": "*bf16"},
+    )
+    of_terms, of_slopes = (
+        {name: one[name] for name in order if name in one} for one in (of_terms, of_slopes)
+    )
     sources = {
         "entropy": (of_terms, {(8,): kernels.LOGITS}, {"num_warps": 8}),
         "entropy_gradient": (of_slopes, {(9,): kernels.LOGITS}, {"num_warps": 8}),
         "rated": (of_samples, {(16,): 6, (17,): 4, (18,): kernels.HASHES}, {}),
-        "draw": (of_masks | {"count": "i32", "each": "i32", "BLOCK": "constexpr"}, {(8,): kernels.HASHES}, {}),
+        "draw": (
+            of_masks | {"count": "i32", "each": "i32", "BLOCK": "constexpr"},
+            {(8,): kernels.HASHES},
+            {},
+        ),
         "suppress": (of_boxes, {(4,): 2_048}, {"num_warps": 8}),
         "drop": (of_drops, {(10,): True, (11,): kernels.HASHES // 4}, {"enable_fp_fusion": False}),
         "pool": (of_pools, {(10,): True, (11,): 7, (12,): 2, (13,): 256}, {}),
@@ -261,17 +338,24 @@ def compiled(capability):
     }
     modules = (triton_kernels, region_kernels)
     pairs = [
-        (getattr(next(one for one in modules if hasattr(one, name)), name), *made) for name, made in sources.items()
+        (getattr(next(one for one in modules if hasattr(one, name)), name), *made)
+        for name, made in sources.items()
     ]
     pairs += norm_sources()
     return {
         kernel.__name__: len(
-            triton.compile(ASTSource(kernel, signature, fixed), GPUTarget("cuda", capability, 32), options).asm["cubin"]
+            triton.compile(
+                ASTSource(kernel, signature, fixed), GPUTarget("cuda", capability, 32), options
+            ).asm["cubin"]
         )
         for kernel, signature, fixed, options in pairs
     }
 
 
 if __name__ == "__main__":
-    asked = {"agree": agree, "compiled": compiled, "every_mask": lambda: masks(range(5), (28, 14), 30)}
+    asked = {
+        "agree": agree,
+        "compiled": compiled,
+        "every_mask": lambda: masks(range(5), (28, 14), 30),
+    }
     print(json.dumps(asked[sys.argv[1]](*map(int, sys.argv[2:]))))

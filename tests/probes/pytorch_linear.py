@@ -15,7 +15,9 @@ def both():
     """Values and gradients of a layer with ReLU: `plain/…` by PyTorch's own, `mkl/…`, `onednn/…`; `calls` of oneDNN's operator
     that each made."""
     torch.manual_seed(1)
-    x, weight, bias = (torch.randn(size, requires_grad=True) for size in ((3, 5, 24), (16, 24), (16,)))
+    x, weight, bias = (
+        torch.randn(size, requires_grad=True) for size in ((3, 5, 24), (16, 24), (16,))
+    )
     found, calls = {}, []
 
     def keep(name, y):

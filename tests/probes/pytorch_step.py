@@ -36,11 +36,16 @@ def step(workload, precision):
     with RunMonitor() as watch:
         trainer.step(batch, 0.1)
     trainer.close()
-    convolutions = [(*arguments[:2], found) for name, arguments, _, found in watch.calls if name == "aten::convolution"]
+    convolutions = [
+        (*arguments[:2], found)
+        for name, arguments, _, found in watch.calls
+        if name == "aten::convolution"
+    ]
     return {
         "waits": [name for name, *_ in watch.calls if name in WAITS],
         "types": [str(tensors[0].dtype) for tensors in convolutions],
         "channels_last": [
-            [tensor.is_contiguous(memory_format=torch.channels_last) for tensor in tensors] for tensors in convolutions
+            [tensor.is_contiguous(memory_format=torch.channels_last) for tensor in tensors]
+            for tensors in convolutions
         ],
     }

@@ -51,8 +51,15 @@ class TokensTrainer(SmallTrainer):
         return {"logits": self.logits(model.weights, batch["source"])}
 
     def logits(self, weights, source):
-        logits = weights["embedding.weight"][source] @ weights["output.weight"].T + weights["output.bias"]
-        return logits + weights["short.bias"] if "short.bias" in weights and source.shape[1] == SHORT else logits
+        logits = (
+            weights["embedding.weight"][source] @ weights["output.weight"].T
+            + weights["output.bias"]
+        )
+        return (
+            logits + weights["short.bias"]
+            if "short.bias" in weights and source.shape[1] == SHORT
+            else logits
+        )
 
 
 def traces(trainer):

@@ -24,7 +24,9 @@ class Alike(ModelTrainer):
     def state_dict(self):
         for name, value in self.replicas[0].parameters.items():
             for replica in self.replicas[1:]:
-                np.testing.assert_array_equal(value.asnumpy(), replica.parameters[name].asnumpy(), name)
+                np.testing.assert_array_equal(
+                    value.asnumpy(), replica.parameters[name].asnumpy(), name
+                )
         return super().state_dict()
 
 
@@ -42,7 +44,10 @@ class LinearTrainer(Alike):
 
     def loss(self, model, batch):
         F, weights = model.F, model.arrays
-        products = (F.broadcast_mul(batch[f"x/{name}"], F.expand_dims(weights[name], axis=0)) for name in model.shapes)
+        products = (
+            F.broadcast_mul(batch[f"x/{name}"], F.expand_dims(weights[name], axis=0))
+            for name in model.shapes
+        )
         return F.add_n(*map(F.sum, products))
 
     def host_arrays(self, batch, training):
@@ -73,7 +78,9 @@ class TokensTrainer(Alike):
 
     def loss(self, model, batch):
         F, logits = model.F, model(batch["source"])
-        return -F.sum(F.pick(F.log_softmax(logits, axis=-1), batch["target"], axis=-1) * batch["weight"])
+        return -F.sum(
+            F.pick(F.log_softmax(logits, axis=-1), batch["target"], axis=-1) * batch["weight"]
+        )
 
     def outputs(self, model, batch):
         return {"logits": model(batch["source"])}
@@ -83,7 +90,9 @@ def gradients(trainer, *batches):
     """Of a step's batches, by name, with the scale of the loss in them; where contexts own parts of the sum, joined."""
     trainer.gradients(list(batches))
     parts = [gradient.asnumpy() for gradient in trainer.optimizer.gradients]
-    return views(np.concatenate(parts) if trainer.optimizer.sharded else parts[0], trainer.layout.shapes)
+    return views(
+        np.concatenate(parts) if trainer.optimizer.sharded else parts[0], trainer.layout.shapes
+    )
 
 
 def traces(trainer):
@@ -126,6 +135,8 @@ def seeds():
     for mode, scaling in scalings.items():
         for count in (1, 2):
             vectors = [mx.nd.zeros((4,), ctx=mx.cpu(number)) for number in range(count)]
-            made = build_optimizer(OptimizerSettings("sgd", loss_scaling=scaling), layout, vectors, vectors, count)
+            made = build_optimizer(
+                OptimizerSettings("sgd", loss_scaling=scaling), layout, vectors, vectors, count
+            )
             found[f"{mode}/{count}"] = made.seed(0, 8.0 * count).asscalar()
     return found

@@ -14,7 +14,9 @@ from tests.workloads.frameworks import synthetic_updates
 from tests.workloads.frameworks.synthetic_tokens import SHORT, WIDTH, WORDS, Tokens
 from workloads.frameworks.pytorch.model import ModelTrainer
 
-inductor.cpp.vec_isa_ok = True  # what the CPU says is not tried out, which takes an import of PyTorch each
+inductor.cpp.vec_isa_ok = (
+    True  # what the CPU says is not tried out, which takes an import of PyTorch each
+)
 PASSES = ("step", "gradients_alone", "run_loss", "run_outputs")
 """The trainer's methods for a step, gradients, a loss, outputs."""
 
@@ -58,7 +60,11 @@ class Translator(nn.Module):
 
     def forward(self, source):
         logits = self.output(self.dropout(self.embedding(source)))
-        return logits + self.short.bias if hasattr(self.short, "bias") and source.shape[1] == SHORT else logits
+        return (
+            logits + self.short.bias
+            if hasattr(self.short, "bias") and source.shape[1] == SHORT
+            else logits
+        )
 
 
 class TokensTrainer(ModelTrainer):

@@ -21,7 +21,9 @@ class LinearTrainer(ModelTrainer):
         return Model(synthetic_updates.SHAPES)
 
     def loss(self, model, batch):
-        return tf.add_n(tf.reduce_sum(model.parameters[name] * array) for name, array in batch.items())
+        return tf.add_n(
+            tf.reduce_sum(model.parameters[name] * array) for name, array in batch.items()
+        )
 
 
 class TokensTrainer(ModelTrainer):
@@ -49,7 +51,11 @@ class TokensTrainer(ModelTrainer):
         values = model.parameters
         words = tf.gather(values["embedding.weight"], source)
         logits = tf.matmul(words, values["output.weight"], transpose_b=True) + values["output.bias"]
-        return logits + values["short.bias"] if "short.bias" in values and source.shape[1] == SHORT else logits
+        return (
+            logits + values["short.bias"]
+            if "short.bias" in values and source.shape[1] == SHORT
+            else logits
+        )
 
 
 def traces(trainer):

@@ -47,7 +47,11 @@ def updates(framework, devices, *cases):
     `traffic`: bytes and arrays that a step sums over devices.
     """
     module, place = adapter(framework), place_here(devices)
-    return {f"{case}/{name}": value for case in cases for name, value in states(module, place, case).items()}
+    return {
+        f"{case}/{name}": value
+        for case in cases
+        for name, value in states(module, place, case).items()
+    }
 
 
 def compute(module, place, changes):
@@ -57,12 +61,19 @@ def compute(module, place, changes):
     weights = list(workload.initial_weights(1))
     trainer.setup(weights)
     before = trainer.state_dict()
-    found = {"forward": trainer.forward(steps[:2]).loss, "forward_backward": trainer.forward_backward(steps[:2]).loss}
+    found = {
+        "forward": trainer.forward(steps[:2]).loss,
+        "forward_backward": trainer.forward_backward(steps[:2]).loss,
+    }
     found |= under("gradient", module.gradients(trainer, *steps[0]))
-    predicted = [outputs["logits"] for _, outputs in trainer.predict([[step[0]] for step in steps[:2]])]
+    predicted = [
+        outputs["logits"] for _, outputs in trainer.predict([[step[0]] for step in steps[:2]])
+    ]
     found |= {f"logits/{number}": logits for number, logits in enumerate(predicted)}
     found["untouched"] = same(before, trainer.state_dict())
-    found["losses"] = [trainer.train([batches], number).loss for number, batches in enumerate(steps)]
+    found["losses"] = [
+        trainer.train([batches], number).loss for number, batches in enumerate(steps)
+    ]
     state = trainer.state_dict()
     trainer.setup(weights, warmup=False)
     trainer.train(steps, 0)
@@ -72,7 +83,9 @@ def compute(module, place, changes):
 
 def same(one, other):
     """Same names and bits."""
-    return one.keys() == other.keys() and all(np.array_equal(one[name], value) for name, value in other.items())
+    return one.keys() == other.keys() and all(
+        np.array_equal(one[name], value) for name, value in other.items()
+    )
 
 
 def tokens(framework, devices, *variants):
@@ -94,7 +107,9 @@ def warmed_up(module, mode):
     workload = Tokens(mode=mode)
     trainer = module.TokensTrainer(workload, place_here(1))
     with contextlib.ExitStack() as stack:
-        watched = [mock.patch.object(trainer, name, wraps=getattr(trainer, name)) for name in module.PASSES]
+        watched = [
+            mock.patch.object(trainer, name, wraps=getattr(trainer, name)) for name in module.PASSES
+        ]
         calls = [stack.enter_context(one) for one in watched]
         trainer.setup(workload.initial_weights(1))
     return [call.call_count for call in calls]
@@ -115,7 +130,10 @@ def said(framework):
     of RMSprop under a dynamic scale.
     """
     module, place = adapter(framework), place_here(1)
-    modes = {f"modes/{mode}": warmed_up(module, mode) for mode in ("train", "forward_backward", "forward", "inference")}
+    modes = {
+        f"modes/{mode}": warmed_up(module, mode)
+        for mode in ("train", "forward_backward", "forward", "inference")
+    }
     unused = Tokens(unused=True)
     unused.every_step_uses_every_parameter = True
     trainer = module.TokensTrainer(unused, place)

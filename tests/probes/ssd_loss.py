@@ -18,11 +18,19 @@ def of_pytorch(equal, negatives):
 
     options = SSDOptions(negatives_per_positive=negatives)
     outputs = synthetic_ssd.outputs(equal)
-    logits, offsets = (torch.from_numpy(outputs[name]).requires_grad_() for name in ("logits", "offsets"))
+    logits, offsets = (
+        torch.from_numpy(outputs[name]).requires_grad_() for name in ("logits", "offsets")
+    )
     labels = torch.from_numpy(outputs["labels"]).long()
-    loss = detection_loss(offsets, logits, torch.from_numpy(outputs["wanted"]), labels, options) / len(labels)
+    loss = detection_loss(
+        offsets, logits, torch.from_numpy(outputs["wanted"]), labels, options
+    ) / len(labels)
     loss.backward()
-    return {"loss": loss.item(), "by_logits": logits.grad.numpy(), "by_offsets": offsets.grad.numpy()}
+    return {
+        "loss": loss.item(),
+        "by_logits": logits.grad.numpy(),
+        "by_offsets": offsets.grad.numpy(),
+    }
 
 
 def of_tensorflow(equal, negatives):
@@ -31,11 +39,16 @@ def of_tensorflow(equal, negatives):
 
     from workloads.ssd.tensorflow import detection_loss
 
-    for kind in ("intra", "inter"):  # as trainers have them, which come too late once there are tensors
+    for kind in (
+        "intra",
+        "inter",
+    ):  # as trainers have them, which come too late once there are tensors
         getattr(tf.config.threading, f"set_{kind}_op_parallelism_threads")(1)
     options = SSDOptions(negatives_per_positive=negatives)
     outputs = synthetic_ssd.outputs(equal)
-    offsets, wanted, labels = (tf.constant(outputs[name]) for name in ("offsets", "wanted", "labels"))
+    offsets, wanted, labels = (
+        tf.constant(outputs[name]) for name in ("offsets", "wanted", "labels")
+    )
     logits = tf.transpose(tf.constant(outputs["logits"]), [0, 2, 1])
     found = []
     for static in (False, True):
@@ -59,7 +72,9 @@ def of_jax(equal, negatives):
     outputs = synthetic_ssd.outputs(equal)
     offsets, logits, *others = (outputs[name] for name in ("offsets", "logits", "wanted", "labels"))
     of_arrays = functools.partial(detection_loss, options=options)
-    loss, (by_offsets, by_logits) = jax.jit(jax.value_and_grad(of_arrays, (0, 1)))(offsets, logits, *others)
+    loss, (by_offsets, by_logits) = jax.jit(jax.value_and_grad(of_arrays, (0, 1)))(
+        offsets, logits, *others
+    )
     found = {"loss": loss, "by_logits": by_logits, "by_offsets": by_offsets}
     return {name: jax.device_get(value) / len(logits) for name, value in found.items()}
 
@@ -73,14 +88,21 @@ def of_mxnet(equal, negatives):
     options = SSDOptions(negatives_per_positive=negatives)
     outputs = synthetic_ssd.outputs(equal)
     logits, offsets, wanted, labels = (
-        mx.nd.array(outputs[name], dtype=outputs[name].dtype) for name in ("logits", "offsets", "wanted", "labels")
+        mx.nd.array(outputs[name], dtype=outputs[name].dtype)
+        for name in ("logits", "offsets", "wanted", "labels")
     )
     for array in (logits, offsets):
         array.attach_grad()
     with mx.autograd.record():
-        loss = detection_loss(mx.nd, offsets, logits, wanted, labels, options, labels.shape[1]) / len(labels)
+        loss = detection_loss(
+            mx.nd, offsets, logits, wanted, labels, options, labels.shape[1]
+        ) / len(labels)
     loss.backward()
-    return {"loss": loss.asscalar(), "by_logits": logits.grad.asnumpy(), "by_offsets": offsets.grad.asnumpy()}
+    return {
+        "loss": loss.asscalar(),
+        "by_logits": logits.grad.asnumpy(),
+        "by_offsets": offsets.grad.asnumpy(),
+    }
 
 
 def of_trainer(framework, negatives):
@@ -95,7 +117,10 @@ def of_trainer(framework, negatives):
     if framework == "pytorch":
         arrays = trainer.device_arrays(batch, training=True)
         outputs = trainer.training_model(arrays["image"])
-        found |= {name: value.detach().numpy() for name, value in zip(("offsets", "logits"), outputs, strict=True)}
+        found |= {
+            name: value.detach().numpy()
+            for name, value in zip(("offsets", "logits"), outputs, strict=True)
+        }
         found |= {"wanted": batch.arrays["offset"], "labels": batch.arrays["label"]}
     trainer.close()
     return found

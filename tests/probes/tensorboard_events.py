@@ -12,18 +12,27 @@ from tensorboard.util.tensor_util import make_ndarray
 
 found = {}
 for name in EventMultiplexer().AddRunsFromDirectory(sys.argv[1]).Runs():
-    events = EventAccumulator(str(Path(sys.argv[1], name)), size_guidance={"scalars": 0, "tensors": 0}).Reload()
+    events = EventAccumulator(
+        str(Path(sys.argv[1], name)), size_guidance={"scalars": 0, "tensors": 0}
+    ).Reload()
     tags = events.Tags()["scalars"]
     found[name] = {
         "first": events.FirstEventTimestamp(),
-        "scalars": {tag: [[one.step, one.value, one.wall_time] for one in events.Scalars(tag)] for tag in tags},
+        "scalars": {
+            tag: [[one.step, one.value, one.wall_time] for one in events.Scalars(tag)]
+            for tag in tags
+        },
         "descriptions": [events.SummaryMetadata(tag).summary_description for tag in tags],
         "texts": [make_ndarray(one.tensor_proto).item().decode() for one in events.Tensors("run")],
     }
     with contextlib.suppress(KeyError):  # no run of the HParams page
         content = events.PluginTagToContent("hparams")
-        start = hparams.parse_session_start_info_plugin_data(content[hparams.SESSION_START_INFO_TAG])
+        start = hparams.parse_session_start_info_plugin_data(
+            content[hparams.SESSION_START_INFO_TAG]
+        )
         end = hparams.parse_session_end_info_plugin_data(content[hparams.SESSION_END_INFO_TAG])
-        found[name]["hparams"] = {key: getattr(one, one.WhichOneof("kind")) for key, one in start.hparams.items()}
+        found[name]["hparams"] = {
+            key: getattr(one, one.WhichOneof("kind")) for key, one in start.hparams.items()
+        }
         found[name]["session"] = [start.start_time_secs, end.end_time_secs, end.status]
 print(json.dumps(found))

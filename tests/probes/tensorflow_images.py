@@ -29,14 +29,19 @@ def passes(kind, *cuts):
         part = Batch({name: array[cut] for name, array in batch.arrays.items()}, 3.0, 6.0, 6)
         gradients.append(trainer.backward(part)["conv1.weight"].numpy())
     state = trainer.state_dict()
-    return sum(gradients), np.concatenate([state[name].reshape(-1) for name in trainer.model.statistics])
+    return sum(gradients), np.concatenate(
+        [state[name].reshape(-1) for name in trainer.model.statistics]
+    )
 
 
 def in_pieces():
     """`gradient/…`, `statistics/…`: of one pass in two pieces of three images, and of passes over both halves, one after the
     other.
     """
-    found = {"pieces": passes(InPieces, slice(6)), "halves": passes(ResNet50, slice(3), slice(3, 6))}
+    found = {
+        "pieces": passes(InPieces, slice(6)),
+        "halves": passes(ResNet50, slice(3), slice(3, 6)),
+    }
     return {
         f"{what}/{name}": value
         for name, values in found.items()

@@ -32,18 +32,28 @@ def trained(name, variant):
     trainer.setup(module.weights(workload).items(), warmup=False)
     steps = [[module.batch(workload, number)] for number in range(3)]
     initial = trainer.state_dict()
-    trainer.load_state_dict({**initial, **module.statistics(workload)})  # as image_trainers.py has them
+    trainer.load_state_dict(
+        {**initial, **module.statistics(workload)}
+    )  # as image_trainers.py has them
     outputs = next(trainer.predict(steps[:1]))[1]
     trainer.load_state_dict(initial)
     losses = [trainer.train(steps[:1], 0).loss]
     state = trainer.state_dict()
     losses += [trainer.train([step], number).loss for number, step in enumerate(steps[1:], start=1)]
-    found = {**under("outputs", outputs), **under("first", {name: state[name] for name in state if "running" in name})}
+    found = {
+        **under("outputs", outputs),
+        **under("first", {name: state[name] for name in state if "running" in name}),
+    }
     found |= {"losses": losses, "dtypes": sorted({str(value.dtype) for value in state.values()})}
     if name == "ssd":
         empty = without_positives(steps[0][0])
-        found["empty"], found["after_empty"] = (trainer.train([[one]], 3).loss for one in (empty, steps[0][0]))
-    found |= {"narrow": trainer.model.parameter("conv1.weight").dtype.size < 4, "traces": trainer.traces}
+        found["empty"], found["after_empty"] = (
+            trainer.train([[one]], 3).loss for one in (empty, steps[0][0])
+        )
+    found |= {
+        "narrow": trainer.model.parameter("conv1.weight").dtype.size < 4,
+        "traces": trainer.traces,
+    }
     trainer.close()
     return found
 

@@ -24,10 +24,15 @@ def write(folder):
     torch.save(state, folder / "resnet34-pickles.pth", _use_new_zipfile_serialization=False)
     torch.save(state, folder / "resnet34-zip.pth")
     last = {
-        name: value.to(memory_format=torch.channels_last) if value.ndim == 4 else value for name, value in state.items()
+        name: value.to(memory_format=torch.channels_last) if value.ndim == 4 else value
+        for name, value in state.items()
     }
     torch.save(last, folder / "resnet34-channels_last.pth")
-    floats = {name: torch.nn.Parameter(value) for name, value in state.items() if value.is_floating_point()}
+    floats = {
+        name: torch.nn.Parameter(value)
+        for name, value in state.items()
+        if value.is_floating_point()
+    }
     torch.save(floats, folder / "resnet34-parameters.pth")
     np.savez(folder / "resnet34.npz", **arrays(state))
     for path in folder.glob("made-*.pth"):

@@ -30,7 +30,9 @@ class Classifier(nn.Module):
 
     def forward(self, batch):
         """`logits` (B, K)."""
-        images = torch.from_numpy(np.float64(batch.arrays["image"]) - resnet.MEAN).permute(0, 3, 1, 2)
+        images = torch.from_numpy(np.float64(batch.arrays["image"]) - resnet.MEAN).permute(
+            0, 3, 1, 2
+        )
         return {"logits": self.model(images)}
 
     def backward(self, batch):
@@ -47,7 +49,11 @@ class Detector(nn.Module):
 
     def __init__(self, workload):
         super().__init__()
-        model, self.classes, self.channels = workload.settings.model, workload.network.classes, [256]
+        model, self.classes, self.channels = (
+            workload.settings.model,
+            workload.network.classes,
+            [256],
+        )
         whole = ResNet(BasicBlock, [*model["blocks"], 1])
         whole.layer3[0].conv1.stride = whole.layer3[0].downsample[0].stride = (1, 1)
         self.model = nn.Module()
@@ -57,20 +63,32 @@ class Detector(nn.Module):
             extra = nn.Sequential()
             extra.add_module("conv1", nn.Conv2d(self.channels[-1], between, 1))
             extra.add_module("relu1", nn.ReLU())
-            extra.add_module("conv2", nn.Conv2d(between, outputs, 3, stride=stride, padding=padding))
+            extra.add_module(
+                "conv2", nn.Conv2d(between, outputs, 3, stride=stride, padding=padding)
+            )
             extra.add_module("relu2", nn.ReLU())
             setattr(self.model, f"extra{number}", extra)
             self.channels.append(outputs)
-        for number, (channels, ratios) in enumerate(zip(self.channels, model["ratios"], strict=True), 1):
+        for number, (channels, ratios) in enumerate(
+            zip(self.channels, model["ratios"], strict=True), 1
+        ):
             boxes = 2 + 2 * len(ratios)
             setattr(self.model, f"box{number}", nn.Conv2d(channels, 4 * boxes, 3, padding=1))
-            setattr(self.model, f"class{number}", nn.Conv2d(channels, (self.classes + 1) * boxes, 3, padding=1))
+            setattr(
+                self.model,
+                f"class{number}",
+                nn.Conv2d(channels, (self.classes + 1) * boxes, 3, padding=1),
+            )
         assert shapes(self) == ssd.shapes(workload.network)
 
     def forward(self, batch):
         """`offsets` (B, 4, P) and `logits` (B, K + 1, P); maps from fine to coarse."""
         model, pixels = self.model, np.float64(batch.arrays["image"]) / 255
-        images = torch.from_numpy((pixels - ssd.MEAN) / ssd.STANDARD_DEVIATION).permute(0, 3, 1, 2).contiguous()
+        images = (
+            torch.from_numpy((pixels - ssd.MEAN) / ssd.STANDARD_DEVIATION)
+            .permute(0, 3, 1, 2)
+            .contiguous()
+        )
         x = model.maxpool(model.relu(model.bn1(model.conv1(images))))
         maps = [model.layer3(model.layer2(model.layer1(x)))]
         for number in range(1, len(self.channels)):
@@ -78,7 +96,9 @@ class Detector(nn.Module):
         offsets, logits = [], []
         for number, one in enumerate(maps, 1):
             offsets.append(getattr(model, f"box{number}")(one).view(one.shape[0], 4, -1))
-            logits.append(getattr(model, f"class{number}")(one).view(one.shape[0], self.classes + 1, -1))
+            logits.append(
+                getattr(model, f"class{number}")(one).view(one.shape[0], self.classes + 1, -1)
+            )
         return {"offsets": torch.cat(offsets, 2), "logits": torch.cat(logits, 2)}
 
     def backward(self, batch):
@@ -86,7 +106,10 @@ class Detector(nn.Module):
         outputs = self(batch)
         logits, offsets = outputs["logits"], outputs["offsets"]
         loss, *by_outputs = ssd_loss_numpy.loss_and_gradients(
-            logits.detach().numpy(), offsets.detach().numpy(), batch.arrays["label"], batch.arrays["offset"]
+            logits.detach().numpy(),
+            offsets.detach().numpy(),
+            batch.arrays["label"],
+            batch.arrays["offset"],
         )
         torch.autograd.backward([logits, offsets], list(map(torch.from_numpy, by_outputs)))
         return loss
@@ -129,7 +152,11 @@ def gradients_of(model):
 
 def statistics_of(model):
     """Every running statistic."""
-    return {name: value.numpy().copy() for name, value in model.model.named_buffers() if "running" in name}
+    return {
+        name: value.numpy().copy()
+        for name, value in model.model.named_buffers()
+        if "running" in name
+    }
 
 
 def trained(name, case, replicas=1, count=None):
@@ -141,7 +168,10 @@ def trained(name, case, replicas=1, count=None):
     torch.set_num_threads(1)
     module = importlib.import_module(SYNTHETIC[name])
     workload = module.workload(case, "pytorch", replicas)
-    model, steps = MODELS[name](workload).double(), batches(module, workload, case, range(replicas))[:count]
+    model, steps = (
+        MODELS[name](workload).double(),
+        batches(module, workload, case, range(replicas))[:count],
+    )
     weights = {name: np.float64(value) for name, value in module.weights(workload).items()}
     load(model, {**weights, **module.statistics(workload)})
     with torch.no_grad():
@@ -157,13 +187,19 @@ def trained(name, case, replicas=1, count=None):
     for step, parts in enumerate(steps):
         for one in models:
             one.zero_grad()
-        losses.append(np.mean([one.backward(part) for one, part in zip(models, parts, strict=True)]))
+        losses.append(
+            np.mean([one.backward(part) for one, part in zip(models, parts, strict=True)])
+        )
         gradients = averaged(models, gradients_of)
         update(workload, step, weights, velocities, gradients)
         statistics = averaged(models, statistics_of)
         for one in models:
             load(one, {**weights, **statistics})
-        states = {**weights, **statistics, **{f"velocity.{name}": value.copy() for name, value in velocities.items()}}
+        states = {
+            **weights,
+            **statistics,
+            **{f"velocity.{name}": value.copy() for name, value in velocities.items()},
+        }
         if step == 0:
             found |= under("gradient", gradients)
             found |= under("first", states) if case != ONE_STEP else {}

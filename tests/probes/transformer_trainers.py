@@ -22,7 +22,9 @@ def compiled(case):
     from workloads.frameworks.tensorflow.dropout import hashed
 
     plain = synthetic_transformer.workload(case, "tensorflow")
-    settings = dataclasses.replace(plain.settings, options={**plain.settings.options, "compile": "on"})
+    settings = dataclasses.replace(
+        plain.settings, options={**plain.settings.options, "compile": "on"}
+    )
     workload = type(plain)(settings, plain.dataset_info)
     trainer = load_trainer("transformer", "tensorflow")(workload, place_here(1))
     trainer.setup(synthetic_transformer.weights(workload).items(), False)
@@ -71,7 +73,9 @@ def library_model(sizes, weights):
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name in NAMES_OF_LIBRARY or not name.endswith(("in_proj_bias", "out_proj.bias")):
-                parameter.copy_(torch.from_numpy(np.concatenate([weights[one] for one in own_name(name)])))
+                parameter.copy_(
+                    torch.from_numpy(np.concatenate([weights[one] for one in own_name(name)]))
+                )
             else:
                 parameter.zero_()
     return model
@@ -95,7 +99,11 @@ def own_name(name):
     if rest in NAMES_OF_LIBRARY:
         return [f"{layer}.{NAMES_OF_LIBRARY[rest]}.{kind}"]
     if rest.startswith("norm"):
-        subs = ["self_attention", *(["cross_attention"] if side == "decoder" else []), "feed_forward"]
+        subs = [
+            "self_attention",
+            *(["cross_attention"] if side == "decoder" else []),
+            "feed_forward",
+        ]
         return [f"{layer}.{subs[int(rest[-1]) - 1]}.norm.{kind}"]
     if rest == "self_attn":
         return [f"{layer}.self_attention.query_key_value.weight"]
@@ -124,10 +132,15 @@ def library_logits(model, arrays):
     hidden = model.d_model
     source, target = (torch.from_numpy(arrays[side]).long() for side in ("source", "target"))
     places = torch.from_numpy(positions(source.shape[1], hidden)).double()
-    embedded = [model.embedding(words) * hidden**0.5 * (words != 0)[..., None] + places for words in (source, target)]
+    embedded = [
+        model.embedding(words) * hidden**0.5 * (words != 0)[..., None] + places
+        for words in (source, target)
+    ]
     later = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).triu(1)
     padding = source == 0
-    found = model(*embedded, tgt_mask=later, src_key_padding_mask=padding, memory_key_padding_mask=padding)
+    found = model(
+        *embedded, tgt_mask=later, src_key_padding_mask=padding, memory_key_padding_mask=padding
+    )
     return found @ model.embedding.weight.T
 
 
@@ -140,7 +153,10 @@ def drawn_by_the_kernel():
     by_hash = trainer._loss(first).item()
     trainer.model.device_draws = True
     torch.manual_seed(1)
-    return {"by_hash": by_hash, "losses": np.array([trainer._loss(first).item() for _ in range(40)])}
+    return {
+        "by_hash": by_hash,
+        "losses": np.array([trainer._loss(first).item() for _ in range(40)]),
+    }
 
 
 def filled(multiple):
@@ -152,9 +168,13 @@ def filled(multiple):
     first = batch(trainer.workload, 0)
     lengths = [first.arrays[f"{side}_length"] for side in ("source", "target")]
     edge = first.arrays["source"].shape[1]
-    with unittest.mock.patch.object(rows, "MULTIPLE", multiple):  # the process serves other tests too
+    with unittest.mock.patch.object(
+        rows, "MULTIPLE", multiple
+    ):  # the process serves other tests too
         return {
-            "rows": np.array([len(rows.Rows.of(one, edge, trainer.device).sequence) for one in lengths]),
+            "rows": np.array(
+                [len(rows.Rows.of(one, edge, trainer.device).sequence) for one in lengths]
+            ),
             "counting": np.array([int(one.sum()) for one in lengths]),
             "of_empty": np.array(rows.Rows.of(np.array([0, 2]), 4, trainer.device).sequence),
             "loss": trainer._loss(first).item(),

@@ -27,9 +27,15 @@ class PlainGNMT:
         return gnmt_plain.sentence_loss(logits, label, 0.0)
 
     def loss(self, batch, weights):
-        masks = [self.masks(batch, *one) for one in zip(("source", "target"), self.widths, strict=True)]
+        masks = [
+            self.masks(batch, *one) for one in zip(("source", "target"), self.widths, strict=True)
+        ]
         return gnmt_plain.loss(
-            weights, batch.arrays, self.smoothing, batch.global_weight_sum, masks if self.rate else None
+            weights,
+            batch.arrays,
+            self.smoothing,
+            batch.global_weight_sum,
+            masks if self.rate else None,
         )
 
     def masks(self, batch, side, width):
@@ -56,8 +62,14 @@ class PlainTransformer:
         return transformer_plain.smoothed(logits, label, 0.0, "all")
 
     def loss(self, batch, weights):
-        masks = [functools.partial(self.mask, key) for key in batch.arrays["dropout_key"]] if self.rate else None
-        return transformer_plain.loss(weights, batch.arrays, self.heads, *self.form, batch.global_weight_sum, masks)
+        masks = (
+            [functools.partial(self.mask, key) for key in batch.arrays["dropout_key"]]
+            if self.rate
+            else None
+        )
+        return transformer_plain.loss(
+            weights, batch.arrays, self.heads, *self.form, batch.global_weight_sum, masks
+        )
 
     def mask(self, key, label, shape):
         found = dropout.multipliers(key[None], label, shape[0], int(np.prod(shape[1:])), self.rate)
@@ -82,7 +94,9 @@ class PlainDecoder:
 
     def start(self, batch):
         sources = zip(batch.arrays["source"], batch.arrays["source_length"], strict=True)
-        memories = [self.plain.encode(self.weights, source[:length].tolist()) for source, length in sources]
+        memories = [
+            self.plain.encode(self.weights, source[:length].tolist()) for source, length in sources
+        ]
         self.places = batch.arrays["source"].shape[1]
         return [(one, []) for one in memories for _ in range(self.width)]
 
@@ -97,4 +111,6 @@ class PlainDecoder:
         for row, (_, shares) in zip(attention, found, strict=True):
             if shares is not None:
                 row[: shares.shape[1]] = shares[-1]
-        return Candidates(scores, np.tile(np.arange(scores.shape[1]), (len(state), 1)), attention), state
+        return Candidates(
+            scores, np.tile(np.arange(scores.shape[1]), (len(state), 1)), attention
+        ), state

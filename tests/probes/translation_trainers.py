@@ -50,7 +50,11 @@ def trained(name, framework, case):
     trainer.setup(weights.items(), False)
     trainer.load_state_dict(state)
     digests += [digest(state), digest(trainer.state_dict())]
-    found |= {"losses": losses, "digests": np.array(digests), "traces": getattr(trainer, "traces", -1)}
+    found |= {
+        "losses": losses,
+        "digests": np.array(digests),
+        "traces": getattr(trainer, "traces", -1),
+    }
     trainer.close()
     found["compiled"] = np.array(of_jax()[of_others:] if framework == "jax" else [], str)
     return {**found, **under("state", state)}
@@ -58,8 +62,13 @@ def trained(name, framework, case):
 
 def followed(trainer):
     """Losses of the steps, and the state after them."""
-    steps = [[batch(trainer.workload, step, one) for one in trainer.worker.replica_ids] for step in range(STEPS)]
-    return np.array([trainer.train([step], number).loss for number, step in enumerate(steps)]), trainer.state_dict()
+    steps = [
+        [batch(trainer.workload, step, one) for one in trainer.worker.replica_ids]
+        for step in range(STEPS)
+    ]
+    return np.array(
+        [trainer.train([step], number).loss for number, step in enumerate(steps)]
+    ), trainer.state_dict()
 
 
 def stepped(name, framework, case, devices):
@@ -85,7 +94,9 @@ def of_jax():
 
     names = []
     jax.monitoring.register_event_duration_secs_listener(
-        lambda event, seconds, **more: names.append(more["fun_name"]) if "backend_compile" in event else None
+        lambda event, seconds, **more: (
+            names.append(more["fun_name"]) if "backend_compile" in event else None
+        )
     )
     return names
 
@@ -124,4 +135,10 @@ def expected(name, case):
     rates = [workload.learning_rate(step) for step in range(STEPS)]
     adam = ((options.beta1, options.beta2), options.epsilon, getattr(options, "clip_norm", None))
     losses, gradients, state = training_plain.followed(weights, steps, rates, *adam)
-    return {**said, "loss": of_each, "losses": losses, **under("gradient", gradients), **under("state", state)}
+    return {
+        **said,
+        "loss": of_each,
+        "losses": losses,
+        **under("gradient", gradients),
+        **under("state", state),
+    }

@@ -14,8 +14,12 @@ def model_of(workload, weights):
     """The suite's list of layers in float64, with weights by name."""
     model = LayerNetwork(workload.network).double()
     normalised, network = model.normalised, workload.network
-    normalised.scale.copy_(1 / (255 * torch.tensor(network.deviation, dtype=torch.float64)).view(1, 3, 1, 1))
-    normalised.shift.copy_(-(torch.tensor(network.mean, dtype=torch.float64).view(1, 3, 1, 1)) * 255 * normalised.scale)
+    normalised.scale.copy_(
+        1 / (255 * torch.tensor(network.deviation, dtype=torch.float64)).view(1, 3, 1, 1)
+    )
+    normalised.shift.copy_(
+        -(torch.tensor(network.mean, dtype=torch.float64).view(1, 3, 1, 1)) * 255 * normalised.scale
+    )
     parameters = dict(model.named_parameters())
     with torch.no_grad():
         for name, parameter in parameters.items():
@@ -25,8 +29,13 @@ def model_of(workload, weights):
 
 def loss_of(workload, model, batch):
     """Cross-entropy of a batch, as the trainers take it."""
-    masks = {label: torch.from_numpy(mask).double() for label, mask in workload.dropout_masks(batch).items()}
-    masks = {label: mask.permute(0, 3, 1, 2) if mask.ndim == 4 else mask for label, mask in masks.items()}
+    masks = {
+        label: torch.from_numpy(mask).double()
+        for label, mask in workload.dropout_masks(batch).items()
+    }
+    masks = {
+        label: mask.permute(0, 3, 1, 2) if mask.ndim == 4 else mask for label, mask in masks.items()
+    }
     images = torch.from_numpy(batch.arrays["image"])
     logits = run(model.steps, model.normalised(images), masks)
     labels = torch.from_numpy(batch.arrays["label"]).long()
@@ -39,15 +48,21 @@ def update(workload, parameters, states, rate):
     for name, parameter in parameters.items():
         weight, gradient = parameter.detach().numpy(), parameter.grad.numpy()
         rule = workload.parameter_rule(name)
-        slots = states.setdefault(name, [np.zeros_like(weight) for _ in optimizers.SLOTS[settings.name]])
-        weight[...], *states[name] = optimizers.updated(settings, rule, rate, 0, gradient, weight, *slots)
+        slots = states.setdefault(
+            name, [np.zeros_like(weight) for _ in optimizers.SLOTS[settings.name]]
+        )
+        weight[...], *states[name] = optimizers.updated(
+            settings, rule, rate, 0, gradient, weight, *slots
+        )
         parameter.grad = None
 
 
 def trained(model_name, image_size, chosen="sgd"):
     """Losses of five steps of small images."""
     workload = synthetic_zoo.workload(model_name, "pytorch", image_size, chosen)
-    weights = {name: value.astype(np.float64) for name, value in synthetic_zoo.weights(workload).items()}
+    weights = {
+        name: value.astype(np.float64) for name, value in synthetic_zoo.weights(workload).items()
+    }
     model, parameters = model_of(workload, weights)
     states, losses = {}, []
     for step in range(STEPS):

@@ -21,14 +21,18 @@ def peak_of_a_step(model, image_size, images):
     allocation of its CPU allocator; scratch memory of oneDNN is not among them.
     """
     small = synthetic_zoo.workload(model, "pytorch", image_size)
-    workload = Zoo(dataclasses.replace(small.settings, global_batch_size=images), small.dataset_info)
+    workload = Zoo(
+        dataclasses.replace(small.settings, global_batch_size=images), small.dataset_info
+    )
     trainer = load_trainer("zoo", "pytorch")(workload, place_here())
     trainer.setup(synthetic_zoo.weights(workload).items(), False)
     batch = synthetic_zoo.batch(workload, 0)
     trainer.train([[batch]], 0)
     for parameter in trainer.parameters.values():
         parameter.grad = torch.zeros_like(parameter)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+    ) as profile:
         trainer.train([[batch]], 1)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json"

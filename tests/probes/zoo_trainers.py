@@ -46,7 +46,9 @@ def compared(model, framework, image_size=0, implementations=("suite", "stock"))
     """
     found = {}
     for implementation in implementations:
-        workload = synthetic_zoo.workload(model, framework, image_size, implementation=implementation)
+        workload = synthetic_zoo.workload(
+            model, framework, image_size, implementation=implementation
+        )
         trainer = load_trainer("zoo", framework)(workload, place_here())
         trainer.setup(synthetic_zoo.weights(workload).items(), False)
         state = trainer.state_dict()
@@ -54,7 +56,9 @@ def compared(model, framework, image_size=0, implementations=("suite", "stock"))
         (seen,) = trainer.predict([[synthetic_zoo.batch(workload, 0)]])
         found[f"logits/{implementation}"] = seen[1]["logits"]
         names = layer_lists.shapes(workload.network)
-        found[f"parameters/{implementation}"] = sum(state[name].size for name in names if name in state)
+        found[f"parameters/{implementation}"] = sum(
+            state[name].size for name in names if name in state
+        )
         trainer.close()
         del trainer, state, seen
         gc.collect()
@@ -67,18 +71,26 @@ def asynchronous(framework):
     workload = type(made)(dataclasses.replace(made.settings, update="async"), made.dataset_info)
     address = f"127.0.0.1:{free_ports(1)[0]}"
     with _serving(framework, workload, address):
-        trainer = load_trainer("zoo", framework)(workload, dataclasses.replace(place_here(), server=address))
+        trainer = load_trainer("zoo", framework)(
+            workload, dataclasses.replace(place_here(), server=address)
+        )
         trainer.setup(synthetic_zoo.weights(workload).items(), True)
         exchange, losses, versions = trainer.exchange, [], []
         for number in range(STEPS):
             versions.append(exchange.pull())
             losses.append(trainer.train([[synthetic_zoo.batch(workload, number)]], number).loss)
         versions.append(exchange.pull())
-        gathered = trainer.gather({"large": np.arange(300_000, dtype=np.float64), "none": np.zeros(0, np.int64)})
+        gathered = trainer.gather(
+            {"large": np.arange(300_000, dtype=np.float64), "none": np.zeros(0, np.int64)}
+        )
         value = trainer.broadcast(1 / 3)
         trainer.close()
     found = {"losses": np.array(losses), "versions": np.array(versions), "value": np.array(value)}
-    return {**found, "staleness": np.array(sorted(exchange.staleness.items())), **under("gathered", gathered[0])}
+    return {
+        **found,
+        "staleness": np.array(sorted(exchange.staleness.items())),
+        **under("gathered", gathered[0]),
+    }
 
 
 @contextlib.contextmanager
@@ -92,7 +104,9 @@ def _serving(framework, workload, address):
     host = hosts_of(make_run())[0]
     rendezvous = Rendezvous((host,), (0,), int(address.rpartition(":")[2]))
     command = [sys.executable, "-c", "from workloads.frameworks.mxnet.server import serve; serve()"]
-    variables = [store_variables(rendezvous, host, role, 1) for role in ("scheduler", "server", "worker")]
+    variables = [
+        store_variables(rendezvous, host, role, 1) for role in ("scheduler", "server", "worker")
+    ]
     servers = [subprocess.Popen(command, env={**os.environ, **own}) for own in variables[:2]]
     with mock.patch.dict(os.environ, variables[2]):
         yield

@@ -15,7 +15,9 @@ from tests.helpers import BURN, python
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--busy", type=int, default=2)
     parser.add_argument("command", nargs="+")
@@ -26,7 +28,9 @@ def main():
         for number in range(arguments.times):
             begin = time.monotonic()
             codes.append(subprocess.run(arguments.command, check=False).returncode)
-            print(f"{number + 1}: exit code {codes[-1]}, {time.monotonic() - begin:.0f} s", flush=True)
+            print(
+                f"{number + 1}: exit code {codes[-1]}, {time.monotonic() - begin:.0f} s", flush=True
+            )
     return int(any(codes))
 
 

@@ -38,7 +38,13 @@ EVALUATING = '"phase": "evaluate"'
 
 def start(sweep, scratch, output, *arguments, **extra):
     """A sweep into `output`, with extra variables."""
-    command = [sys.executable, str(PROJECT / "run_suite.py"), *sweep, f"output={output}", *arguments]
+    command = [
+        sys.executable,
+        str(PROJECT / "run_suite.py"),
+        *sweep,
+        f"output={output}",
+        *arguments,
+    ]
     own = suite_env(scratch, toy=True, **extra)
     return subprocess.Popen(command, env=own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
@@ -48,7 +54,11 @@ def workers(output):
     found = []
     for process in psutil.process_iter(["cmdline", "status"]):
         line = " ".join(process.info["cmdline"] or [])
-        if str(output) in line and "run_suite.py" not in line and process.info["status"] != psutil.STATUS_ZOMBIE:
+        if (
+            str(output) in line
+            and "run_suite.py" not in line
+            and process.info["status"] != psutil.STATUS_ZOMBIE
+        ):
             found.append(process)
     return found
 
@@ -67,7 +77,11 @@ def logged_bytes(output):
 
 def is_moment(kind, output, logged):
     """Whether a kill of this kind is due. `logged`: `logged_bytes` a moment ago."""
-    return evaluates(output) if kind == "evaluation" else kind != "log" or logged_bytes(output) > logged
+    return (
+        evaluates(output)
+        if kind == "evaluation"
+        else kind != "log" or logged_bytes(output) > logged
+    )
 
 
 def strike(kind, sweep, scratch, output, rng):
@@ -77,7 +91,9 @@ def strike(kind, sweep, scratch, output, rng):
     hit = kind == "data thread"
     if not hit:
         time.sleep(rng.uniform(0.3, LONGEST_SECONDS[sweep != TOY]))
-    while not hit and controller.poll() is None:  # between two runs there is no worker: wait for the next one
+    while (
+        not hit and controller.poll() is None
+    ):  # between two runs there is no worker: wait for the next one
         logged, of_worker = logged_bytes(output), kind in ("worker", "evaluation", "log")
         victims = [process.pid for process in workers(output)] if of_worker else [controller.pid]
         if not is_moment(kind, output, logged):
@@ -114,7 +130,9 @@ def weights(output):
     found = {}
     for path in sorted(output.glob("*/run_*/weights.npz")):
         with np.load(path) as arrays:
-            found[str(path.parent.relative_to(output))] = {name: arrays[name].tobytes() for name in arrays}
+            found[str(path.parent.relative_to(output))] = {
+                name: arrays[name].tobytes() for name in arrays
+            }
     return found
 
 
@@ -122,7 +140,11 @@ def scores(output):
     """What the evaluations of all runs gave, and the mean losses of their epochs."""
     found = {}
     for log in sorted(output.glob("*/run_*/result_*.txt")):
-        kept = [(key, value) for key, value, _ in events(log) if key in ("eval_accuracy", "tracked_stats")]
+        kept = [
+            (key, value)
+            for key, value, _ in events(log)
+            if key in ("eval_accuracy", "tracked_stats")
+        ]
         found[str(log.parent.relative_to(output))] = [
             value if key == "eval_accuracy" else value["loss"] for key, value in kept
         ]
@@ -149,9 +171,17 @@ def one_round(number, seed, sweep, scratch, whole):
     after = statuses(output)
     assert set(after.values()) <= ALLOWED[kind], (kind, after)
     finished = {folder: contents(folder) for folder, status in after.items() if status == "success"}
-    ends = {folder: [read_logged_end(log) for log in folder.glob("result_*.txt")] for folder in after}
-    ended = [folder for folder, found in ends.items() if any(end is not None and end.is_finished for end in found)]
-    without_weights = {str(folder.relative_to(output)) for folder in ended if not (folder / "weights.npz").exists()}
+    ends = {
+        folder: [read_logged_end(log) for log in folder.glob("result_*.txt")] for folder in after
+    }
+    ended = [
+        folder
+        for folder, found in ends.items()
+        if any(end is not None and end.is_finished for end in found)
+    ]
+    without_weights = {
+        str(folder.relative_to(output)) for folder in ended if not (folder / "weights.npz").exists()
+    }
     resumed = start(sweep, scratch, output, "resume=true")
     text = resumed.communicate(timeout=600)[0].decode()
     assert resumed.returncode == 0, text
@@ -159,13 +189,20 @@ def one_round(number, seed, sweep, scratch, whole):
     final = statuses(output)
     assert len(final) == RUNS, final
     # A worker that is killed after the end of its log leaves its status in status.json. The log counts, and is not run again.
-    assert all(status == "success" or (folder in ended and status == after[folder]) for folder, status in final.items())
+    assert all(
+        status == "success" or (folder in ended and status == after[folder])
+        for folder, status in final.items()
+    )
     assert {folder: contents(folder) for folder in finished} == finished
     assert len(list(output.glob("*/superseded/*"))) == len(after) - len(ended)
-    assert weights(output) == {name: arrays for name, arrays in whole.items() if name not in without_weights}
+    assert weights(output) == {
+        name: arrays for name, arrays in whole.items() if name not in without_weights
+    }
     assert not workers(output)
     continued = text.count("resumed from")
-    assert continued == sum("suite_continued" in log.read_text() for log in output.glob("*/run_*/result_*.txt"))
+    assert continued == sum(
+        "suite_continued" in log.read_text() for log in output.glob("*/run_*/result_*.txt")
+    )
     return (kind if hit else "nothing (the sweep was over)"), Counter(after.values()), continued
 
 
@@ -186,7 +223,10 @@ def main():
             kind, after, continued = one_round(number, arguments.seed, sweep, Path(scratch), whole)
             kinds[kind] += 1
             all_continued += continued
-            print(f"round {number}: {kind} killed; found {dict(after)}; {continued} went on", flush=True)
+            print(
+                f"round {number}: {kind} killed; found {dict(after)}; {continued} went on",
+                flush=True,
+            )
     counts = {"rounds": arguments.rounds, "continued": all_continued, "orphans": 0, "lost": 0}
     print(json.dumps({**counts, "kinds": dict(kinds)}))
 

@@ -22,7 +22,13 @@ from tests.helpers import wait_until
 from tests.stress.kill import scores, start, weights, workers
 
 SWEEP = ("workload=ncf,resnet50,ssd", "framework=pytorch", "gpus=1,2")
-KEPT = ("profile=demo", "device=cpu", "oversubscribe=true", "checkpoint=every:1", "checkpoint.final=true")
+KEPT = (
+    "profile=demo",
+    "device=cpu",
+    "oversubscribe=true",
+    "checkpoint=every:1",
+    "checkpoint.final=true",
+)
 
 
 def count(output, key):
@@ -42,7 +48,11 @@ def interrupted(sweep, scratch, output, rng, mean_seconds):
                 break
             except subprocess.TimeoutExpired:
                 kind = rng.choice(sorted(kills))
-                victims = [process.pid for process in workers(output)] if kind == "worker" else [controller.pid]
+                victims = (
+                    [process.pid for process in workers(output)]
+                    if kind == "worker"
+                    else [controller.pid]
+                )
                 with contextlib.suppress(ProcessLookupError):
                     for victim in victims[:1]:
                         os.kill(victim, signal.SIGKILL)
@@ -61,7 +71,9 @@ def main():
     parser.add_argument("words", nargs="*", default=SWEEP)
     arguments = parser.parse_args()
     begin, seed = time.monotonic(), 1
-    totals = dict.fromkeys(("sweeps", "runs", "controller", "worker", "checkpoints", "continued"), 0)
+    totals = dict.fromkeys(
+        ("sweeps", "runs", "controller", "worker", "checkpoints", "continued"), 0
+    )
     with tempfile.TemporaryDirectory() as folder:
         while time.monotonic() - begin < arguments.minutes * 60:
             whole, cut = (Path(folder, f"{seed}-{name}") for name in ("whole", "cut"))

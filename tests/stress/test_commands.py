@@ -78,7 +78,11 @@ def test_commands(tmp_path, seed):
             done = suite_here(tmp_path, *words, SUITE_DATA_DIR=str(tmp_path / "data"))
         assert done.returncode in (0, 1, 2), (words, done.stderr)
         assert "Traceback" not in done.stdout + done.stderr, (words, done.stderr)
-        if number % 4 and done.returncode == 2 and "problems prevent this command" not in done.stderr:
+        if (
+            number % 4
+            and done.returncode == 2
+            and "problems prevent this command" not in done.stderr
+        ):
             assert len(done.stderr.strip().splitlines()) == 1, (words, done.stderr)
         assert not (tmp_path / "logs").exists(), words
         assert not (tmp_path / "out").exists(), words

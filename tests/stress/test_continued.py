@@ -47,11 +47,19 @@ def scratch(tmp_path_factory):
 @pytest.mark.full
 @pytest.mark.framework
 @pytest.mark.parametrize(
-    ("workload", "framework"), [(name, framework) for name in WORKLOADS for framework in registry.frameworks_of(name)]
+    ("workload", "framework"),
+    [(name, framework) for name in WORKLOADS for framework in registry.frameworks_of(name)],
 )
 def test_killed_three_times(scratch, workload, framework):
     few = (*WORKLOADS[workload], "stop=epochs:4", *KEPT)
-    sweep = ("-m", f"workload={workload}", f"framework={framework}", "profile=demo", "device=cpu", *few)
+    sweep = (
+        "-m",
+        f"workload={workload}",
+        f"framework={framework}",
+        "profile=demo",
+        "device=cpu",
+        *few,
+    )
     whole, cut = (scratch / f"{workload}-{framework}-{name}" for name in ("whole", "cut"))
     begin, rng = time.monotonic(), random.Random(f"{workload} {framework}")
     text = start(sweep, scratch, whole).communicate(timeout=1200)[0].decode()
@@ -67,8 +75,13 @@ def test_killed_three_times(scratch, workload, framework):
     for run, wanted in weights(whole).items():
         found = weights(cut)[run]
         if (workload, framework) == LAST_BIT and "-2dev-" in run:
-            arrays = ([np.frombuffer(value, np.float32) for value in one.values()] for one in (found, wanted))
-            np.testing.assert_allclose(*map(np.concatenate, arrays), rtol=1e-4, atol=1e-6, err_msg=text)
+            arrays = (
+                [np.frombuffer(value, np.float32) for value in one.values()]
+                for one in (found, wanted)
+            )
+            np.testing.assert_allclose(
+                *map(np.concatenate, arrays), rtol=1e-4, atol=1e-6, err_msg=text
+            )
         else:
             assert found == wanted, text
             assert scores(cut)[run] == scores(whole)[run], text

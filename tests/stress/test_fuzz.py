@@ -45,7 +45,11 @@ def damaged(data, rng):
         elif kind == 4:
             del data[first:]
         else:
-            digits = [place for place in range(first, min(first + 400, len(data))) if chr(data[place]).isdigit()]
+            digits = [
+                place
+                for place in range(first, min(first + 400, len(data)))
+                if chr(data[place]).isdigit()
+            ]
             if digits:
                 stop = digits[0]
                 while stop < len(data) and chr(data[stop]).isdigit():
@@ -98,7 +102,11 @@ def test_logs(tmp_path, seed):
         for name in ("seconds", "train_seconds", "evaluation_seconds", "epochs", "samples"):
             values = pd.to_numeric(good[name]).dropna()
             assert ((values >= 0) & (values < 1e15)).all(), values
-        for words in (("report", folder, "--html", tmp_path / "page.html"), ("check", folder), ("tables", folder)):
+        for words in (
+            ("report", folder, "--html", tmp_path / "page.html"),
+            ("check", folder),
+            ("tables", folder),
+        ):
             with within(LONGEST_SECONDS):
                 done = suite_here(tmp_path, *words)
             assert done.returncode in (0, 1, 2), done.stderr
@@ -137,7 +145,11 @@ def test_coco(tmp_path, seed):
 def test_ratings(tmp_path, seed):
     """50 of 250 mutations of a file of ratings."""
     rng = random.Random(seed)
-    rows = [f"{user},{item},3.5,{1_000 + item}" for user in range(1, 30) for item in rng.sample(range(1, 99), 25)]
+    rows = [
+        f"{user},{item},3.5,{1_000 + item}"
+        for user in range(1, 30)
+        for item in rng.sample(range(1, 99), 25)
+    ]
     whole = "\n".join(["userId,movieId,rating,timestamp", *rows, ""]).encode()
     for _ in range(50):
         write(tmp_path / "ratings.csv", damaged(whole, rng))

@@ -20,10 +20,14 @@ def test_text_of_a_log_in_an_error_stays_one_printable_line(tmp_path):
     assert "\x1b" not in line
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("reprot", "report"), ("Check", "check"), ("tabels", "tables")])
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("reprot", "report"), ("Check", "check"), ("tabels", "tables")]
+)
 def test_a_mistyped_command_names_the_nearest(tmp_path, typed, meant):
     done = suite_here(tmp_path, typed, "logs", exits=2)
-    assert done.stderr.startswith(f"suite {typed}: no such command; there are run, env, data, check, ")
+    assert done.stderr.startswith(
+        f"suite {typed}: no such command; there are run, env, data, check, "
+    )
     assert done.stderr.endswith(f"(did you mean '{meant}'?)\n")
 
 
@@ -43,7 +47,9 @@ def test_a_terminal_without_our_characters_gets_others(tmp_path):
     write_run(tmp_path / "logs", "a")
     report = [sys.executable, "-m", "suite.cli", "report", "logs"]
     for command in (report, [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN]):
-        done = subprocess.run(command, capture_output=True, cwd=tmp_path, env=suite_env(tmp_path, toy=True, **ASCII))
+        done = subprocess.run(
+            command, capture_output=True, cwd=tmp_path, env=suite_env(tmp_path, toy=True, **ASCII)
+        )
         assert done.returncode == 0, done.stderr
         assert b"codec" not in done.stdout + done.stderr
         assert done.stdout.isascii()
@@ -52,7 +58,17 @@ def test_a_terminal_without_our_characters_gets_others(tmp_path):
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no PYTHONSAFEPATH")
 def test_python_files_in_the_current_folder_are_never_imported(tmp_path):
-    for name in ("json", "torch", "mxnet", "tensorflow", "numpy", "suite", "workloads", "yaml", "re"):
+    for name in (
+        "json",
+        "torch",
+        "mxnet",
+        "tensorflow",
+        "numpy",
+        "suite",
+        "workloads",
+        "yaml",
+        "re",
+    ):
         noted = f"open({str(tmp_path / 'imported')!r}, 'a').write('{name} ')"
         (tmp_path / f"{name}.py").write_text(f"{noted}\nraise SystemExit(9)\n")
     write_run(tmp_path / "logs", "a")

@@ -26,7 +26,9 @@ QUARTZ = dataclasses.replace(
 )
 TRAINERS = {"toy": TrainerInfo("toy:ToyTrainer", precisions=("fp32", "bf16"))}
 """
-POINTS = "[suite.frameworks]\nquartz = quartz:QUARTZ\n\n[suite.trainers]\nquartz = quartz:TRAINERS\n"
+POINTS = (
+    "[suite.frameworks]\nquartz = quartz:QUARTZ\n\n[suite.trainers]\nquartz = quartz:TRAINERS\n"
+)
 RUN = ("workload=toy", "framework=quartz", "profile=demo", "device=cpu")
 EXPORTS = (0, "toy-quartz") if find_spec("tensorboard") else (2, "tensorboard is not installed")
 """Its library is an extra."""
@@ -64,7 +66,10 @@ def installed(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "path", [*paths, *sys.path])
         registry.refresh()
-        yield {"PYTHONPATH": os.pathsep.join([*paths, str(PROJECT)]), "SUITE_DATA_DIR": str(folder / "data")}
+        yield {
+            "PYTHONPATH": os.pathsep.join([*paths, str(PROJECT)]),
+            "SUITE_DATA_DIR": str(folder / "data"),
+        }
     sys.modules.pop("quartz", None)
     registry.refresh()
 
@@ -77,10 +82,14 @@ def logs(tmp_path_factory, installed):
     return folder / "logs"
 
 
-@pytest.mark.parametrize(("words", "exits", "said"), STEPS, ids=lambda one: one[0] if isinstance(one, tuple) else "")
+@pytest.mark.parametrize(
+    ("words", "exits", "said"), STEPS, ids=lambda one: one[0] if isinstance(one, tuple) else ""
+)
 def test_every_command_takes_it(tmp_path, installed, logs, words, exits, said):
     places = {"LOGS": logs, "OUT": tmp_path / "out"}
-    done = suite_here(tmp_path, *(places.get(word, word) for word in words), **installed, exits=exits)
+    done = suite_here(
+        tmp_path, *(places.get(word, word) for word in words), **installed, exits=exits
+    )
     page = places["OUT"].read_text() if places["OUT"].is_file() else ""
     assert said in done.stdout + done.stderr + page
     assert "Traceback" not in done.stderr
@@ -102,5 +111,7 @@ def test_what_is_known_of_it_is_in_its_value(installed, monkeypatch):
 
 
 def test_a_framework_without_networks_of_its_own_is_told_so_in_one_line():
-    with pytest.raises(ValueError, match=r"stock: not supported with framework=quartz\. Set .*=suite"):
+    with pytest.raises(
+        ValueError, match=r"stock: not supported with framework=quartz\. Set .*=suite"
+    ):
         stock.check("quartz", "vgg16", 224, 224, "fp32")

@@ -5,7 +5,10 @@ from dataclasses import fields
 from suite.common.runspec import SCHEMA, Host, RunSpec
 from workloads.api import DatasetInfo, Settings
 
-HOSTS = (Host("node-a", "10.0.0.1", 0, (0, 1, 2, 3), ()), Host("node-b", "node-b.cluster", 4, (0, 1, 2, 3), ()))
+HOSTS = (
+    Host("node-a", "10.0.0.1", 0, (0, 1, 2, 3), ()),
+    Host("node-b", "node-b.cluster", 4, (0, 1, 2, 3), ()),
+)
 
 
 def make_run(hosts=(), cores=(), folder="", **changes):

@@ -20,8 +20,18 @@ from suite.worker.runlog import RunLog
 from workloads.api import Settings, Workload
 
 IDENTITY = {
-    **{"submission_org": "o", "submission_status": "onprem", "submission_platform": "p", "system": "s"},
-    **{"device_name": "d", "framework_version": "1", "sample_unit": "samples", "batch_unit": "samples"},
+    **{
+        "submission_org": "o",
+        "submission_status": "onprem",
+        "submission_platform": "p",
+        "system": "s",
+    },
+    **{
+        "device_name": "d",
+        "framework_version": "1",
+        "sample_unit": "samples",
+        "batch_unit": "samples",
+    },
 }
 
 
@@ -32,10 +42,14 @@ VERIFIED_FINGERPRINT = "verified"
 def changed(settings: Settings, **changes) -> Settings:
     """The settings with other values, hyperparameters among them."""
     own = {
-        name: value for name, value in changes.items() if name in {item.name for item in dataclasses.fields(Settings)}
+        name: value
+        for name, value in changes.items()
+        if name in {item.name for item in dataclasses.fields(Settings)}
     }
     others = {name: value for name, value in changes.items() if name not in own}
-    return dataclasses.replace(settings, **own, hyperparameters={**settings.hyperparameters, **others})
+    return dataclasses.replace(
+        settings, **own, hyperparameters={**settings.hyperparameters, **others}
+    )
 
 
 def varied(settings: Settings, edges: Mapping[str, Iterable]) -> Iterable[Settings]:
@@ -58,8 +72,12 @@ def closed_run(folder: Path, workload: Workload) -> RunSpec:
 
 def write_log(path: Path, workload: Workload, evaluations: int = 1) -> None:
     """A log of a run that reached its target in its last evaluation, with the lines that the loop writes."""
-    if workload.length_dependent_log_keys:  # its training samples leave out pairs that are too long, as in a run
-        workload = type(workload)(workload.settings, type(workload).load_dataset_info(workload.settings))
+    if (
+        workload.length_dependent_log_keys
+    ):  # its training samples leave out pairs that are too long, as in a run
+        workload = type(workload)(
+            workload.settings, type(workload).load_dataset_info(workload.settings)
+        )
     run = closed_run(path.parent, workload)
     with RunLog(path) as log:
         write_log_header(log, run, workload)
@@ -71,18 +89,26 @@ def write_log(path: Path, workload: Workload, evaluations: int = 1) -> None:
             log_settings(log, run, workload)
             log.end("init_stop")
             log.start("run_start")
-        steps = itertools.islice((step for step in workload.evaluation_steps() if step > 0), evaluations)
+        steps = itertools.islice(
+            (step for step in workload.evaluation_steps() if step > 0), evaluations
+        )
         first = 0
         for number, stop in enumerate(steps, start=1):
             targets = workload.settings.targets
-            quality = targets if number == evaluations else {name: value / 2 for name, value in targets.items()}
+            quality = (
+                targets
+                if number == evaluations
+                else {name: value / 2 for name, value in targets.items()}
+            )
             write_block(log, workload, first, stop, quality)
             first = stop
         log.end("run_stop", status="success")
     lengthen(path)
 
 
-def write_block(log: RunLog, workload: Workload, first: int, stop: int, quality: Mapping[str, float]) -> None:
+def write_block(
+    log: RunLog, workload: Workload, first: int, stop: int, quality: Mapping[str, float]
+) -> None:
     """The lines of the block of steps `first` to `stop`, which ends with an evaluation."""
     start, offset = workload.epochs.start, workload.round.first_epoch
     begin, end = workload.epochs.epoch_of(first), workload.epochs.epoch_of(stop - 1)
@@ -93,10 +119,22 @@ def write_block(log: RunLog, workload: Workload, first: int, stop: int, quality:
         if start(epoch + 1) <= stop:
             log.end("epoch_stop", epoch_num=epoch + offset)
     log.start("eval_start", epoch_num=end + offset)
-    log.event("eval_accuracy", eval_accuracy_value(quality, workload.settings.targets), epoch_num=end + offset)
+    log.event(
+        "eval_accuracy",
+        eval_accuracy_value(quality, workload.settings.targets),
+        epoch_num=end + offset,
+    )
     log.end("eval_stop", epoch_num=end + offset)
-    samples, seconds = samples_of_first_steps(workload, stop) - samples_of_first_steps(workload, first), 0.0005
-    stats = {"throughput": samples / seconds, "train_seconds": seconds, "evaluation_seconds": 0.0, "samples": samples}
+    samples, seconds = (
+        samples_of_first_steps(workload, stop) - samples_of_first_steps(workload, first),
+        0.0005,
+    )
+    stats = {
+        "throughput": samples / seconds,
+        "train_seconds": seconds,
+        "evaluation_seconds": 0.0,
+        "samples": samples,
+    }
     log.event("tracked_stats", {**stats, "data_wait_seconds": 0.0, "loss": 0.5}, step=stop)
     log.end("block_stop", first_epoch_num=begin + offset)
 
@@ -120,7 +158,9 @@ def lengthen(path: Path, milliseconds: int = 1_000) -> None:
     for number, line in enumerate(lines):
         record = json.loads(line.removeprefix(":::MLLOG "))
         if record["key"] == "run_stop":
-            lines[number] = f":::MLLOG {json.dumps({**record, 'time_ms': record['time_ms'] + milliseconds})}"
+            lines[number] = (
+                f":::MLLOG {json.dumps({**record, 'time_ms': record['time_ms'] + milliseconds})}"
+            )
     path.write_text("\n".join(lines) + "\n")
 
 
@@ -142,23 +182,32 @@ def disagreements(
     for number, workload in enumerate(workloads):
         path = folder / f"result_{number}.txt"
         write_log(path, workload)
-        values = {**effective_settings(type(workload), workload.settings), **schedule_inputs(workload)}
+        values = {
+            **effective_settings(type(workload), workload.settings),
+            **schedule_inputs(workload),
+        }
         rows = get_round(workload.settings.rules, type(workload)).rows
         outside = {name for name in values if deviations(rows, values, [name])}
         complaints = checked(path)
         counts[not outside] += 1
         if check_file(path).passed != (not outside):
-            found.append(f"{workload.settings}: {sorted(outside) or 'closed'}, but suite check says otherwise")
+            found.append(
+                f"{workload.settings}: {sorted(outside) or 'closed'}, but suite check says otherwise"
+            )
         if not outside and complaints:
             found.append(f"{workload.settings}: closed, but {complaints}")
         if outside and not complaints:
             needed |= outside
             if not outside <= set(laxer):
-                found.append(f"{sorted(outside - set(laxer))} are open, but the checker passes {workload.settings}")
+                found.append(
+                    f"{sorted(outside - set(laxer))} are open, but the checker passes {workload.settings}"
+                )
     return found, needed, counts
 
 
-def assert_agreement(folder: Path, workloads: Iterable[Workload], laxer: Mapping[str, str], least: int) -> None:
+def assert_agreement(
+    folder: Path, workloads: Iterable[Workload], laxer: Mapping[str, str], least: int
+) -> None:
     """Table and checker differ in the settings of `laxer` alone, all of which have a case; `least` are closed, and open."""
     found, needed, counts = disagreements(folder, workloads, laxer)
     assert found == []

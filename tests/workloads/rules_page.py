@@ -46,9 +46,7 @@ PUBLISHED: dict[type[Workload], DatasetInfo] = {
     Transformer: test_transformer_workload.WMT,
 }
 """Counts of the published data sets."""
-SETS = (
-    "Of `profile=reference`; closed where nothing else is said. *: the round lists the optimizer for other frameworks."
-)
+SETS = "Of `profile=reference`; closed where nothing else is said. *: the round lists the optimizer for other frameworks."
 IMAGES = (ResNet50, SSD, MaskRCNN)
 FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 ROUNDS = ("v0.5", "v0.7")
@@ -71,7 +69,10 @@ def table(rounds: dict[str, list[Rule]]) -> list[str]:
     for name, rows in rounds.items():
         for row in rows:
             found.setdefault((_allowed(row), _source(row, name)), []).append(name)
-    tables: dict[str, dict[str, list[str]]] = {" and ".join(rounds): {}, **{name: {} for name in rounds}}
+    tables: dict[str, dict[str, list[str]]] = {
+        " and ".join(rounds): {},
+        **{name: {} for name in rounds},
+    }
     for (allowed, source), names in found.items():
         tables[" and ".join(names)].setdefault(source, []).append(allowed)
     lines = []
@@ -83,7 +84,9 @@ def table(rounds: dict[str, list[Rule]]) -> list[str]:
 
 def _source(row: Rule, name: str) -> str:
     """Section or row of the rules, and a published result or a rule file beside it; the section's words stand in the code."""
-    whole = row.source.removeprefix(f"{name}, ").replace("Hyperparameters and Optimizer", "Hyperparameters")
+    whole = row.source.removeprefix(f"{name}, ").replace(
+        "Hyperparameters and Optimizer", "Hyperparameters"
+    )
     section, _, words = whole.partition(": ")
     if "results" in words or not section[0].isupper():
         return whole
@@ -106,10 +109,15 @@ def of_workload(workload: type[Workload], laxer: dict[str, str]) -> list[str]:
     }
     lines = [f"## {workload.name}", "", *table(own)]
     for name, found in workload_rounds(workload).items():
-        listed = [f"`{one}` in {', '.join(sorted(frameworks))}" for one, frameworks in found.listed_optimizers.items()]
+        listed = [
+            f"`{one}` in {', '.join(sorted(frameworks))}"
+            for one, frameworks in found.listed_optimizers.items()
+        ]
         lines += [f"Implementations that {name} lists: {'; '.join(listed)}.", ""] if listed else []
         lines += (
-            [f"Under {name} every run is open: {found.unsupported_reason}.", ""] if found.unsupported_reason else []
+            [f"Under {name} every run is open: {found.unsupported_reason}.", ""]
+            if found.unsupported_reason
+            else []
         )
     lines += ["Open, though the checker passes it:", ""]
     reasons: dict[str, list[str]] = {}
@@ -143,7 +151,9 @@ def opened_by(run: Workload, **of_run: bool | str) -> list[str]:
     return [deviation.text for deviation in found]
 
 
-def default_run(workload: type[Workload], rules: str, framework: str) -> tuple[str, list[str], bool]:
+def default_run(
+    workload: type[Workload], rules: str, framework: str
+) -> tuple[str, list[str], bool]:
     """The default set, what makes a run with it open, and whether the round lists its optimizer for the framework."""
     run = workload(default_settings(workload, rules, framework), PUBLISHED[workload])
     listed = get_round(rules, workload).listed_optimizers
@@ -162,23 +172,38 @@ def sets() -> list[str]:
             )
             for framework in FRAMEWORKS if not names else ():
                 name, open_by, listed = default_run(workload, name_of_rules, framework)
-                said = f"`{name}`" + (f", open: {'; '.join(open_by)}" if open_by else "") + ("" if listed else "*")
+                said = (
+                    f"`{name}`"
+                    + (f", open: {'; '.join(open_by)}" if open_by else "")
+                    + ("" if listed else "*")
+                )
                 names.setdefault(said, []).append(framework)
             alone = len(names) == 1
-            cells.append("; ".join(name if alone else f"{name} ({', '.join(of)})" for name, of in names.items()))
+            cells.append(
+                "; ".join(
+                    name if alone else f"{name} ({', '.join(of)})" for name, of in names.items()
+                )
+            )
         lines.append(f"| `{workload.name}` | {' | '.join(cells)} |")
     return [*lines, ""]
 
 
 def rounds() -> list[str]:
     """What a round is for every workload."""
-    lines = ["| round | the clock starts | first epoch | 24 BLEU are | logs are checked by |", "|---|---|---|---|---|"]
+    lines = [
+        "| round | the clock starts | first epoch | 24 BLEU are | logs are checked by |",
+        "|---|---|---|---|---|",
+    ]
     for name in ROUNDS:
         found = find_round(name)
         assert isinstance(found, Round)
         clock = "before set-up" if found.setup_is_timed else "after up to 20 minutes of set-up"
-        checked_by = f"mlperf-logging {found.ruleset}" if found.ruleset else f"the suite's rules {name}"
-        lines.append(f"| {name} | {clock} | {found.first_epoch} | {24 * found.bleu_scale:g} | {checked_by} |")
+        checked_by = (
+            f"mlperf-logging {found.ruleset}" if found.ruleset else f"the suite's rules {name}"
+        )
+        lines.append(
+            f"| {name} | {clock} | {found.first_epoch} | {24 * found.bleu_scale:g} | {checked_by} |"
+        )
     return [*lines, ""]
 
 

@@ -19,7 +19,12 @@ from workloads.ncf.workload import NCF
 MOST = Fraction(1, 100)
 IMAGES = {ssd: 117_266, resnet: 1_281_167}
 """Published counts of COCO 2017 and ImageNet."""
-ENTRIES = [(made, name) for made in IMAGES for name in named_sets(type(made("reference"))) if name.startswith("nvidia")]
+ENTRIES = [
+    (made, name)
+    for made in IMAGES
+    for name in named_sets(type(made("reference")))
+    if name.startswith("nvidia")
+]
 
 
 def deviations(workload):
@@ -28,7 +33,9 @@ def deviations(workload):
 
 
 @pytest.mark.parametrize("made", IMAGES)
-@pytest.mark.parametrize("batch", [1, 8, 960, 1_536, 1_664, 3_264, 8_192, 14_592, 16_384, 58_633, 64_000, 100_000])
+@pytest.mark.parametrize(
+    "batch", [1, 8, 960, 1_536, 1_664, 3_264, 8_192, 14_592, 16_384, 58_633, 64_000, 100_000]
+)
 def test_a_hundredth_of_an_epoch_may_be_repeated(made, batch):
     """Of n images in batches of b, -n mod b fill up the last one."""
     workload = made("reference", global_batch_size=batch, devices=1)
@@ -67,7 +74,10 @@ def test_pairs_that_fill_no_batch_of_their_bucket(made, every, scale):
     """`scale`: of the reference's batch. Counted from the lengths by hand."""
     workload = made("reference")
     workload = made("reference", global_batch_size=scale * workload.settings.global_batch_size)
-    lengths = synthetic_lengths(workload.dataset_info.sizes["pairs"]).max(0).astype(int) + workload.framing.extra
+    lengths = (
+        synthetic_lengths(workload.dataset_info.sizes["pairs"]).max(0).astype(int)
+        + workload.framing.extra
+    )
     left = first = rest = 0
     for bucket in workload.batching.buckets:
         rest = (rest if every else 0) + int(((lengths > first) & (lengths <= bucket.edge)).sum())
@@ -76,7 +86,9 @@ def test_pairs_that_fill_no_batch_of_their_bucket(made, every, scale):
     assert workload.epoch_samples.left_out == left
     assert workload.epoch_samples.repeated == (-rest % bucket.batch_samples if every else 0)
     told = any("share of an epoch" in text for text in deviations(workload))
-    assert told == (max(left, workload.epoch_samples.repeated) > workload.dataset_info.train_samples / 100)
+    assert told == (
+        max(left, workload.epoch_samples.repeated) > workload.dataset_info.train_samples / 100
+    )
 
 
 @pytest.mark.parametrize("made", [gnmt, transformer])
@@ -88,7 +100,11 @@ def test_published_sets_of_translation_have_nearly_every_pair(made):
 
 
 def test_a_smaller_last_batch_repeats_nothing():
-    settings = dataclasses.replace(ssd("reference").settings, workload="ncf", rules="v0.5", model={}, options={})
-    workload = NCF(dataclasses.replace(settings, profile="demo", global_batch_size=10**7), published_facts())
+    settings = dataclasses.replace(
+        ssd("reference").settings, workload="ncf", rules="v0.5", model={}, options={}
+    )
+    workload = NCF(
+        dataclasses.replace(settings, profile="demo", global_batch_size=10**7), published_facts()
+    )
     assert (workload.epoch_samples.repeated, workload.epoch_samples.left_out) == (0, 0)
     assert deviations(workload) == []

@@ -67,7 +67,9 @@ def test_text_that_is_not_in_its_encoding_is_one_line(tmp_path, content, said):
         read_text(tmp_path / "x")
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"\xff"], ids=["empty", "cut", "deep", "no UTF-8"])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[" * 100_000, b"\xff"], ids=["empty", "cut", "deep", "no UTF-8"]
+)
 def test_what_is_no_json_is_a_value_error(tmp_path, content):
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(ValueError, match=r"\w"):
@@ -106,7 +108,9 @@ def reads_otherwise(module):
             and "'w" not in str(words)
             and "'x" not in str(words)
         )
-        if opens and not any("open_stream(" in word or "open_regular(" in word or word == "'ab'" for word in words):
+        if opens and not any(
+            "open_stream(" in word or "open_regular(" in word or word == "'ab'" for word in words
+        ):
             return True
         if attribute in ("read_text", "read_bytes", "read_csv") and name and name != "files":
             return True
@@ -115,5 +119,9 @@ def reads_otherwise(module):
 
 def test_nobody_reads_what_others_wrote_in_another_way():
     modules = [path for room in ("suite", "workloads") for path in (PROJECT / room).rglob("*.py")]
-    found = [str(path.relative_to(PROJECT)) for path in modules if reads_otherwise(ast.parse(path.read_text("utf-8")))]
+    found = [
+        str(path.relative_to(PROJECT))
+        for path in modules
+        if reads_otherwise(ast.parse(path.read_text("utf-8")))
+    ]
     assert sorted(found) == sorted(OTHERWISE)

@@ -27,7 +27,9 @@ def make(parent, marker, name="left"):
     folder = parent / f"{PREFIX}{name}"
     folder.mkdir()
     (folder / "paper.txt").touch()
-    (folder / MARKER).write_text(json.dumps(marker if "folder" in marker else {"folder": folder.name, **marker}))
+    (folder / MARKER).write_text(
+        json.dumps(marker if "folder" in marker else {"folder": folder.name, **marker})
+    )
     return folder
 
 
@@ -40,7 +42,9 @@ def test_it_exists_while_it_is_held(tmp_path):
 
 
 def test_the_next_call_removes_what_a_killed_process_left(tmp_path):
-    with python(HOLD, tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with python(
+        HOLD, tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         folder = held_folder.Path(process.stdout.readline().strip())
         remove_left(tmp_path, PREFIX)
         assert folder.is_dir(), "its holder lives"
@@ -64,7 +68,10 @@ UNKNOWN = {
     "no process": {},
     "a process of another machine": {"process": {**EARLIER_BOOT, "host": "elsewhere"}},
     "a process of another container": {"process": {**ENDED, "namespace": "pid:[1]"}},
-    "no boot id": {"process": {name: value for name, value in ENDED.items() if name != "boot"} | {"host": "elsewhere"}},
+    "no boot id": {
+        "process": {name: value for name, value in ENDED.items() if name != "boot"}
+        | {"host": "elsewhere"}
+    },
     "a process id of another kind": {"process": {**ENDED, "pid": "1"}},
     "a process that is a list": {"process": [1]},
     "the name of another folder": {"folder": "other", "process": ENDED},
@@ -105,7 +112,11 @@ def test_a_marker_that_is_not_a_plain_file_is_none(tmp_path, change):
 @pytest.mark.parametrize("strangers", ["the marker", "the folder", "both"])
 def test_what_another_user_wrote_stays(tmp_path, strangers):
     folder = make(tmp_path, {"process": ENDED})
-    for path in {"the marker": [folder / MARKER], "the folder": [folder], "both": [folder, folder / MARKER]}[strangers]:
+    for path in {
+        "the marker": [folder / MARKER],
+        "the folder": [folder],
+        "both": [folder, folder / MARKER],
+    }[strangers]:
         os.chown(path, 12345, 12345)
     remove_left(tmp_path, PREFIX)
     assert (folder / "paper.txt").exists()

@@ -41,9 +41,16 @@ def in_each(cases, frameworks=FRAMEWORKS):
     Against float64 `make test` holds SSD, and ResNet-50 in PyTorch; against PyTorch the others, on uneven sizes.
     """
     plain = [one.values if hasattr(one, "marks") else one for one in cases]
-    every = [(*one, name) for one in plain for name in frameworks if name in registry.frameworks_of(one[0])]
+    every = [
+        (*one, name)
+        for one in plain
+        for name in frameworks
+        if name in registry.frameworks_of(one[0])
+    ]
     short = [
-        one for one in every if one[:2] in (*UNEVEN, SMALL[1]) or (one[:2] == SMALL[0] and one[2] in ("pytorch", "jax"))
+        one
+        for one in every
+        if one[:2] in (*UNEVEN, SMALL[1]) or (one[:2] == SMALL[0] and one[2] in ("pytorch", "jax"))
     ]
     return pytest.mark.parametrize(("workload", "case", "framework"), full_but(every, *short))
 
@@ -66,7 +73,10 @@ all_at_once = begins(
 
 @in_each(CASES)
 def test_outputs_are_those_of_float64(workload, case, framework):
-    found, wanted = (below(one, "outputs/") for one in (trained(workload, framework, case), reference(workload, case)))
+    found, wanted = (
+        below(one, "outputs/")
+        for one in (trained(workload, framework, case), reference(workload, case))
+    )
     assert found.keys() == wanted.keys() == SHAPES[workload].keys()
     for name, output in found.items():
         assert output.dtype == np.float32
@@ -91,8 +101,13 @@ def test_ten_steps_follow_float64(workload, case, framework):
 
 @in_each(STEPPED)
 def test_state_has_every_parameter_velocity_and_statistic(workload, case, framework):
-    found, wanted = (below(one, "state/") for one in (trained(workload, framework, case), reference(workload, case)))
-    assert {name: value.shape for name, value in found.items()} == {n: value.shape for n, value in wanted.items()}
+    found, wanted = (
+        below(one, "state/")
+        for one in (trained(workload, framework, case), reference(workload, case))
+    )
+    assert {name: value.shape for name, value in found.items()} == {
+        n: value.shape for n, value in wanted.items()
+    }
     # The stem's statistics hardly depend on what training made of the weights.
     for kind in ("mean", "var"):
         assert relative(found[f"bn1.running_{kind}"], wanted[f"bn1.running_{kind}"]) < 5e-3
@@ -107,7 +122,10 @@ def test_warm_up_leaves_no_trace_and_state_comes_back(workload, case, framework)
 @pytest.mark.parametrize(("workload", "case"), CASES)
 def test_gradients_in_float64(workload, case):
     """Every parameter's, in PyTorch."""
-    found, wanted = (below(one, "gradient/") for one in (trained(workload, "pytorch", case), reference(workload, case)))
+    found, wanted = (
+        below(one, "gradient/")
+        for one in (trained(workload, "pytorch", case), reference(workload, case))
+    )
     assert found.keys() == wanted.keys()
     for name, gradient in wanted.items():
         assert relative(found[name], gradient) <= 1e-5, name
@@ -130,7 +148,9 @@ def test_mxnet_computes_the_same_without_its_graph(workload):
     """`compile=off` calls the same operators one by one."""
     found = probe("mxnet", TRAINED, workload, "mxnet", "uneven", 1, "off")
     wanted = trained(workload, "mxnet", "uneven")
-    np.testing.assert_allclose(found["outputs/logits"], wanted["outputs/logits"], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        found["outputs/logits"], wanted["outputs/logits"], rtol=1e-5, atol=1e-5
+    )
     assert relative(found["outputs/logits"], wanted["outputs/logits"]) <= 1e-5
     np.testing.assert_allclose(found["losses"][:3], wanted["losses"][:3], rtol=1e-4)
 
@@ -140,7 +160,11 @@ def test_the_step_is_traced_once(workload, case, framework):
     assert trained(workload, framework, case)["traces"] == 1
 
 
-PAIRS = [pair for pair in itertools.product(WORKLOADS, FRAMEWORKS) if pair[1] in registry.frameworks_of(pair[0])]
+PAIRS = [
+    pair
+    for pair in itertools.product(WORKLOADS, FRAMEWORKS)
+    if pair[1] in registry.frameworks_of(pair[0])
+]
 ON_TWO_IN_SHORT = [*((workload, "pytorch") for workload in WORKLOADS), ("resnet50", "mxnet")]
 """TensorFlow's two devices are looked at with NCF and small models."""
 
@@ -149,15 +173,23 @@ ON_TWO_IN_SHORT = [*((workload, "pytorch") for workload in WORKLOADS), ("resnet5
 def test_two_devices_follow_two_replicas_in_float64(workload, framework):
     """Each has half of a batch and its own batch norm, so losses are not those of one device."""
     processes, case = 1 if framework == "mxnet" else 2, ON_TWO[workload]
-    two, *others = probe_together(framework, processes, TRAINED, workload, framework, case, 2, "", ON_TWO_STEPS)
+    two, *others = probe_together(
+        framework, processes, TRAINED, workload, framework, case, 2, "", ON_TWO_STEPS
+    )
     wanted = reference(workload, case, 2, ON_TWO_STEPS)
     np.testing.assert_allclose(two["losses"], wanted["losses"], rtol=1e-5)
     for name, velocity in below(wanted, "first/velocity.").items():
         difference = two[f"first/velocity.{name}"] - velocity
         assert np.linalg.norm(difference) <= 1e-2 * np.linalg.norm(velocity), name
     for kind in ("mean", "var"):
-        assert relative(two[f"first/bn1.running_{kind}"], wanted[f"first/bn1.running_{kind}"]) < 1e-5
-        assert relative(two[f"state/bn1.running_{kind}"], wanted[f"state/bn1.running_{kind}"]) < 5e-3
+        assert (
+            relative(two[f"first/bn1.running_{kind}"], wanted[f"first/bn1.running_{kind}"]) < 1e-5
+        )
+        assert (
+            relative(two[f"state/bn1.running_{kind}"], wanted[f"state/bn1.running_{kind}"]) < 5e-3
+        )
     assert two["digests"][0] == two["digests"][1] != two["digests"][2] == two["digests"][3]
     for other in others:
-        assert two["digests"][2] == other["digests"][2]  # parameters, velocities and averaged statistics
+        assert (
+            two["digests"][2] == other["digests"][2]
+        )  # parameters, velocities and averaged statistics

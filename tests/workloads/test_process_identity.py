@@ -48,7 +48,9 @@ def test_a_killed_run_stays_interrupted_when_another_command_uses_its_folder(con
     assert status(output) == ("interrupted", "its controller was killed")
     with output_locked(output):
         write_run(output, "later")
-        assert status(output) == ("interrupted", "its controller was killed"), "while the other command runs"
+        assert status(output) == ("interrupted", "its controller was killed"), (
+            "while the other command runs"
+        )
     assert not (output / ".lock").exists()
     assert status(output) == ("interrupted", "its controller was killed"), "after the other command"
 
@@ -57,11 +59,25 @@ def test_a_process_is_known_by_its_start_and_its_machine(monkeypatch):
     here = this_process()
     assert json.loads(json.dumps(here)) == here
     assert is_alive(here) is True
-    assert is_alive({**here, "start_ticks": here["start_ticks"] - 1}) is False, "another process has the id now"
+    assert is_alive({**here, "start_ticks": here["start_ticks"] - 1}) is False, (
+        "another process has the id now"
+    )
     assert is_alive({**here, "boot": "earlier"}) is False, "the machine was rebooted"
     assert is_alive({**here, "host": "elsewhere"}) is None
-    assert is_alive({**here, "namespace": "pid:[1]"}) is None, "in another container of the host's name"
-    for damaged in (None, "", [], {}, {**here, "pid": "1"}, {**here, "pid": True}, {**here, "pid": None}):
+    assert is_alive({**here, "namespace": "pid:[1]"}) is None, (
+        "in another container of the host's name"
+    )
+    for damaged in (
+        None,
+        "",
+        [],
+        {},
+        {**here, "pid": "1"},
+        {**here, "pid": True},
+        {**here, "pid": None},
+    ):
         assert is_alive(damaged) is None
-    monkeypatch.setattr(process_identity, "_machine", lambda: {"host": here["host"], "boot": "", "namespace": ""})
+    monkeypatch.setattr(
+        process_identity, "_machine", lambda: {"host": here["host"], "boot": "", "namespace": ""}
+    )
     assert is_alive(here) is None

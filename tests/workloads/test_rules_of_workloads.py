@@ -9,7 +9,9 @@ from tests.workloads.rules_page import RULES
 
 def rows(name):
     """Each workload with the rows that its module has of a name: settings and phrases."""
-    found = [(workload, *row) for workload, module in RULES.items() for row in getattr(module, name, ())]
+    found = [
+        (workload, *row) for workload, module in RULES.items() for row in getattr(module, name, ())
+    ]
     return pytest.mark.parametrize(("workload", "settings", "phrases"), found)
 
 

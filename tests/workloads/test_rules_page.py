@@ -17,7 +17,9 @@ def differences(workload):
     no setting."""
     found = {}
     for name, closed in workload_rounds(workload).items():
-        mentioned = {setting for row in closed.rows for setting in (*row.names, *row.when)} - set(RULE_INPUTS)
+        mentioned = {setting for row in closed.rows for setting in (*row.names, *row.when)} - set(
+            RULE_INPUTS
+        )
         settings = set(effective_settings(workload, Settings(workload=workload.name, rules=name)))
         found[name] = sorted(settings ^ mentioned)
     return found
@@ -32,7 +34,9 @@ def test_every_setting_has_a_row_in_the_rules_and_every_row_a_setting(workload):
 
 def test_a_setting_without_a_row_is_named():
     fields = [("warp", float, hyperparameter("a new one")), ("speed", int, option(1, "another"))]
-    options = dataclasses.make_dataclass("Options", fields, bases=(ResNet50.Options,), frozen=True, kw_only=True)
+    options = dataclasses.make_dataclass(
+        "Options", fields, bases=(ResNet50.Options,), frozen=True, kw_only=True
+    )
     found = differences(type("More", (ResNet50,), {"Options": options}))
     assert found == {name: ["speed", "warp"] for name in ROUNDS}
 
@@ -47,5 +51,7 @@ def test_a_row_changed_in_the_file_alone_is_seen(monkeypatch):
     text, v07 = PAGE.read_text(encoding="utf-8"), get_round("v0.7", ResNet50)
     every = rules_page.workload_rounds
     one = {"v0.7": v07}
-    monkeypatch.setattr(rules_page, "workload_rounds", lambda kind: one if kind is ResNet50 else every(kind))
+    monkeypatch.setattr(
+        rules_page, "workload_rounds", lambda kind: one if kind is ResNet50 else every(kind)
+    )
     assert text != rules_page.page(text)

@@ -16,9 +16,15 @@ CASES = [
     *(("gnmt", framework, "dropout") for framework in FRAMEWORKS),
     # Without dropout: not in TensorFlow, whose traces take as long as all others' cases.
     *(("gnmt", framework, "steps") for framework in ("pytorch", "jax", "mxnet")),
-    *(("transformer", framework, case) for framework in FRAMEWORKS for case in ("fairseq", "dropout")),
+    *(
+        ("transformer", framework, case)
+        for framework in FRAMEWORKS
+        for case in ("fairseq", "dropout")
+    ),
 ]
-EACH = pytest.mark.parametrize(("name", "framework", "case"), full_of(CASES, ("transformer", "tensorflow", "fairseq")))
+EACH = pytest.mark.parametrize(
+    ("name", "framework", "case"), full_of(CASES, ("transformer", "tensorflow", "fairseq"))
+)
 CLOSE = 1e-5
 
 
@@ -62,7 +68,9 @@ def test_loss_of_sentences_and_batch(name, framework, case):
 
 @EACH
 def test_every_gradient(name, framework, case):
-    assert_same_gradients(*(below(one, "gradient/") for one in (trained(name, framework, case), expected(name, case))))
+    assert_same_gradients(
+        *(below(one, "gradient/") for one in (trained(name, framework, case), expected(name, case)))
+    )
 
 
 @EACH
@@ -99,7 +107,9 @@ def test_warm_up_leaves_no_trace_and_state_comes_back(name, framework, case):
 def test_pytorch_in_float64(name, close):
     """No rounding hides a wrong gradient."""
     found = probe("pytorch", f"{PROBES}.in_double", name, "dropout")
-    assert_same_gradients(below(found, "gradient/"), below(expected(name, "dropout"), "gradient/"), close)
+    assert_same_gradients(
+        below(found, "gradient/"), below(expected(name, "dropout"), "gradient/"), close
+    )
 
 
 @pytest.mark.parametrize("framework", full_but(FRAMEWORKS, "pytorch", "jax", "mxnet"))
@@ -108,7 +118,9 @@ def test_two_devices_take_the_steps_of_one(name, framework):
     """Their batches have unequal numbers of tokens. Dropout included: masks belong to sentences, not to devices."""
     processes = 1 if framework == "mxnet" else 2
     one = trained(name, framework, "dropout")
-    for two in probe_together(framework, processes, f"{PROBES}.stepped", name, framework, "dropout", 2):
+    for two in probe_together(
+        framework, processes, f"{PROBES}.stepped", name, framework, "dropout", 2
+    ):
         np.testing.assert_allclose(two["losses"], one["losses"], rtol=CLOSE)
         weights = {key: one[f"state/{key}"] for key in below(expected(name, "dropout"), "state/")}
         assert_same_weights(below(two, "state/"), weights)
@@ -125,7 +137,9 @@ TRACES = {"gnmt": len(EDGES), "transformer": len(EDGES) + 1}
         *((name, "jax", traces) for name, traces in TRACES.items()),
     ],
 )  # fmt: skip
-def test_each_shape_is_traced_once_and_tensorflows_transformer_once_for_all(name, framework, traces):
+def test_each_shape_is_traced_once_and_tensorflows_transformer_once_for_all(
+    name, framework, traces
+):
     assert trained(name, framework, "dropout")["traces"] == traces
 
 
@@ -175,7 +189,9 @@ def test_somebody_elses_transformer():
 
 def test_rows_that_only_fill_up_change_nothing():
     """Shapes are fewer with them. No row is taken from an empty sequence, where attention gives no number."""
-    bare, filled = (probe("pytorch", "probes.transformer_trainers.filled", multiple) for multiple in (1, 8))
+    bare, filled = (
+        probe("pytorch", "probes.transformer_trainers.filled", multiple) for multiple in (1, 8)
+    )
     np.testing.assert_array_equal(bare["rows"], bare["counting"])
     assert not (filled["rows"] % 8).any()
     assert (filled["rows"] > filled["counting"]).any()

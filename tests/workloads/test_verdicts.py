@@ -31,7 +31,9 @@ OF_EVERY = {
     "Optimizer: updates are by all gradients": lambda run, _: changed(run, update="async"),
     "a device that sleeps": lambda run, _: changed(run, straggler_ms=50),
     "Numerical formats": lambda run, _: changed(run, precision="int8"),
-    "Model": lambda run, _: changed(run, model={**run.model, "hidden": 7, "blocks": [1], "mlp_layer_sizes": [7]}),
+    "Model": lambda run, _: changed(
+        run, model={**run.model, "hidden": 7, "blocks": [1], "mlp_layer_sizes": [7]}
+    ),
     "Hyperparameters: a rate of 0": lambda run, _: changed(run, learning_rate=0.0),
 }
 OPEN = {
@@ -67,12 +69,16 @@ OPEN = {
 CLOSED = {
     "Numerical formats": lambda run: changed(run, precision="fp16"),
     "Numerical formats: bf16": lambda run: changed(run, precision="bf16"),
-    "Hardware: any number of devices": lambda run: changed(run, devices=2, nodes=2, cores_per_device=3),
+    "Hardware: any number of devices": lambda run: changed(
+        run, devices=2, nodes=2, cores_per_device=3
+    ),
     "Graph Execution: evaluation": lambda run: changed(
         run, options={**run.options, **EVALUATION.get(run.workload, {})}
     ),
     "Random numbers: any seed": lambda run: changed(run, seed=4711),
-    "Hyperparameters: batch size arbitrary": lambda run: changed(run, global_batch_size=run.global_batch_size // 2),
+    "Hyperparameters: batch size arbitrary": lambda run: changed(
+        run, global_batch_size=run.global_batch_size // 2
+    ),
 }
 EVALUATION = {
     "ncf": {"evaluation_users_per_batch": 7},
@@ -101,7 +107,12 @@ def test_what_breaks_a_rule_is_open(workload, rules, change):
     other = change(settings, rules)
     try:
         found = opened_by(workload(other, PUBLISHED[workload]))
-    except (AssertionError, ValueError, LookupError, TypeError):  # no network, or no plan, of such settings
+    except (
+        AssertionError,
+        ValueError,
+        LookupError,
+        TypeError,
+    ):  # no network, or no plan, of such settings
         found = find_deviations(workload, other)
     assert found
 
@@ -124,11 +135,15 @@ def test_a_typed_seed_and_caches_that_were_not_cleared_are_open(workload, rules)
     [
         (GNMT, {"bleu": 0.24}, [{"bleu": 0.2399}]),
         (Transformer, {"bleu": 0.25}, [{"bleu": 0.2499}]),
-        (MaskRCNN, {"BBOX": 0.377, "SEGM": 0.339}, [{"BBOX": 0.3769, "SEGM": 0.35}, {"BBOX": 0.39, "SEGM": 0.3389}]),
+        (
+            MaskRCNN,
+            {"BBOX": 0.377, "SEGM": 0.339},
+            [{"BBOX": 0.3769, "SEGM": 0.35}, {"BBOX": 0.39, "SEGM": 0.3389}],
+        ),
     ],
 )
 def test_every_target_must_be_met(workload, met, missed):
     run = workload(default_settings(workload, "v0.7", "pytorch"), PUBLISHED[workload])
-    assert [targets_reached(quality, run.settings.targets) for quality in (met, *missed)] == [True] + [False] * len(
-        missed
-    )
+    assert [targets_reached(quality, run.settings.targets) for quality in (met, *missed)] == [
+        True
+    ] + [False] * len(missed)

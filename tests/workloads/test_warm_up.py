@@ -37,7 +37,12 @@ def test_v05_bounds_the_warm_up_in_images(made, batch):
 def test_v05_bounds_resnets_warm_up_in_epochs():
     """30 epochs are 37,534 steps, one fewer than those before the reference's first decay."""
     workload = resnet("nvidia_v0.5_dgx1", rules="v0.5")
-    assert [bool(warmup(workload, warmup_epochs=epochs)) for epochs in (0, 29, 30, 31)] == [False, False, False, True]
+    assert [bool(warmup(workload, warmup_epochs=epochs)) for epochs in (0, 29, 30, 31)] == [
+        False,
+        False,
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize("rules", ["v0.5", "v0.7"])
@@ -67,7 +72,9 @@ def test_a_warm_up_may_take_the_whole_run_but_a_step(made, first):
     ]
 
 
-@pytest.mark.parametrize(("made", "name"), [(ssd, "nvidia_v0.7_dgx1"), (maskrcnn, "nvidia_v0.7_dgx1")])
+@pytest.mark.parametrize(
+    ("made", "name"), [(ssd, "nvidia_v0.7_dgx1"), (maskrcnn, "nvidia_v0.7_dgx1")]
+)
 def test_a_rate_that_falls_before_its_peak_is_open(made, name):
     """Under v0.7 the base rate is that "after warm up and before decay"."""
     workload = made(name)

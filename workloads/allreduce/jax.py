@@ -22,13 +22,18 @@ class AllReduceTrainer(TimedSums, JaxTrainer):
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
         """Create a period of the summed values. Each size has separate warm-ups, the first of which compiles the function."""
         self.kind = np.dtype(_TYPES[self.settings.precision])
-        self.mine, self.expected = contribution(self.worker.replica_ids[0]), self.workload.expected()
+        self.mine, self.expected = (
+            contribution(self.worker.replica_ids[0]),
+            self.workload.expected(),
+        )
         self.collective = self.mapped(lambda array: jax.lax.psum(array, AXIS), (OWN,), OWN)
 
     def fill(self, size: int, numbers: bool) -> None:
         """Create a new array of `size` bytes."""
         period = self.mine if numbers else np.zeros(PERIOD)
-        self.total = self.operand = self.own(np.tile(period.astype(self.kind), size // self.kind.itemsize // PERIOD))
+        self.total = self.operand = self.own(
+            np.tile(period.astype(self.kind), size // self.kind.itemsize // PERIOD)
+        )
 
     def reduce(self) -> None:
         """Sum the operand into a new array."""

@@ -25,7 +25,9 @@ class AllReduceTrainer(TimedSums, MXNetTrainer):
         self.item_bytes = np.dtype(self.kind).itemsize
         count, self.size = self.workload.sizes[-1] // self.item_bytes, 0
         with memory_errors():
-            self.buffers = [mx.nd.zeros((count,), ctx=context, dtype=self.kind) for context in self.contexts]
+            self.buffers = [
+                mx.nd.zeros((count,), ctx=context, dtype=self.kind) for context in self.contexts
+            ]
             self.periods = [
                 [
                     mx.nd.array(period, ctx=context, dtype=self.kind)
@@ -56,7 +58,8 @@ class AllReduceTrainer(TimedSums, MXNetTrainer):
         """Return the number of wrong values, which are counted on each context."""
         differ = (
             mx.nd.broadcast_not_equal(
-                part.reshape((-1, PERIOD)), (expected if numbers else expected * 0).reshape((1, PERIOD))
+                part.reshape((-1, PERIOD)),
+                (expected if numbers else expected * 0).reshape((1, PERIOD)),
             )
             for part, (_, expected) in zip(self.parts, self.periods, strict=True)
         )

@@ -25,9 +25,13 @@ class AllReduceTrainer(TimedSums, PyTorchTrainer):
         """Allocate the buffers. Each size has separate warm-ups."""
         self.open_device()
         kind = _TYPES[self.settings.precision]
-        self.buffer = torch.zeros(self.workload.sizes[-1] // kind.itemsize, dtype=kind, device=self.device)
+        self.buffer = torch.zeros(
+            self.workload.sizes[-1] // kind.itemsize, dtype=kind, device=self.device
+        )
         mine, expected = contribution(self.worker.replica_ids[0]), self.workload.expected()
-        self.mine, self.expected = (torch.from_numpy(period).to(self.device, kind) for period in (mine, expected))
+        self.mine, self.expected = (
+            torch.from_numpy(period).to(self.device, kind) for period in (mine, expected)
+        )
 
     def fill(self, size: int, numbers: bool) -> None:
         """Fill the first `size` bytes of the buffer."""

@@ -23,7 +23,9 @@ class AllReduceTrainer(TimedSums, TensorFlowTrainer):
         self.build()
         self.kind = _TYPES[self.settings.precision]
         mine, expected = contribution(self.worker.replica_ids[0]), self.workload.expected()
-        self.mine, self.expected = (tf.cast(tf.constant(period), self.kind) for period in (mine, expected))
+        self.mine, self.expected = (
+            tf.cast(tf.constant(period), self.kind) for period in (mine, expected)
+        )
         self.zeros = tf.zeros([PERIOD], self.kind)
         self.size = 0
 
@@ -34,7 +36,9 @@ class AllReduceTrainer(TimedSums, TensorFlowTrainer):
         """
         if size != self.size:
             self.size, self.collective = size, self.new_sum()
-        self.operand = tf.tile(self.mine if numbers else self.zeros, [size // self.kind.size // PERIOD])
+        self.operand = tf.tile(
+            self.mine if numbers else self.zeros, [size // self.kind.size // PERIOD]
+        )
 
     def reduce(self) -> None:
         """Sum the operand into a new tensor."""

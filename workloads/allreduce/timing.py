@@ -50,7 +50,9 @@ class TimedSums(Trainer):
             count += 1
         return TrainStats(count, float("nan"))
 
-    def time_steps(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]]:
+    def time_steps(
+        self, steps: Iterable[list[Batch]], seconds: list[float]
+    ) -> Iterator[list[Batch]]:
         """Yield the items, and append the time of each item's all-reduce to `seconds`."""
         return self.clocked(self._prepared(steps), seconds)
 

@@ -101,7 +101,9 @@ class AllReduce(Workload):
         if settings.devices < 2:
             raise ValueError("gpus=1: an all-reduce needs several devices. Set gpus=2 or more")
         if settings.mode != "train":
-            raise ValueError(f"mode={settings.mode}: allreduce has no forward and backward passes. Set mode=train")
+            raise ValueError(
+                f"mode={settings.mode}: allreduce has no forward and backward passes. Set mode=train"
+            )
         if settings.timing_each != "steps":
             raise ValueError(
                 "workload=allreduce: each all-reduce is timed separately. Set timing=steps or study=allreduce"
@@ -156,7 +158,9 @@ class AllReduce(Workload):
 
     def expected(self) -> Array:
         """Return the expected values of a period of every device's buffer after the all-reduce, float32 (PERIOD,)."""
-        total: Array = np.stack([contribution(replica) for replica in range(self.settings.devices)]).sum(axis=0)
+        total: Array = np.stack(
+            [contribution(replica) for replica in range(self.settings.devices)]
+        ).sum(axis=0)
         return total
 
     def summarize_step_times(self, seconds: Sequence[float], how: str) -> Mapping[str, Json]:
@@ -169,8 +173,17 @@ class AllReduce(Workload):
             size, number = self.place_of_step(step)
             if number >= WARMUPS:
                 times_by_size[size].append(taken * 1e6)
-        timed = [{"bytes": size, **_statistics(times)} for size, times in times_by_size.items() if times]
-        return {EVENT: {"devices": self.settings.devices, "warmups": WARMUPS, "how": how, "sizes": timed}}
+        timed = [
+            {"bytes": size, **_statistics(times)} for size, times in times_by_size.items() if times
+        ]
+        return {
+            EVENT: {
+                "devices": self.settings.devices,
+                "warmups": WARMUPS,
+                "how": how,
+                "sizes": timed,
+            }
+        }
 
 
 def _statistics(microseconds: Sequence[float]) -> dict[str, Json]:
@@ -180,7 +193,10 @@ def _statistics(microseconds: Sequence[float]) -> dict[str, Json]:
         "minimum": min,
         "maximum": max,
     }
-    return {"count": len(microseconds), **{f"{name}_us": round(kind(microseconds), 3) for name, kind in kinds.items()}}
+    return {
+        "count": len(microseconds),
+        **{f"{name}_us": round(kind(microseconds), 3) for name, kind in kinds.items()},
+    }
 
 
 class Steps:

@@ -4,9 +4,21 @@ The package imports neither a framework, nor Hydra, nor the runner. A *process* 
 is a device that holds a copy of the model. `WorkerContext` lists the replicas that a process drives.
 """
 
-from workloads.api.data import ArraySpec, Batch, DataPipeline, Dataset, DatasetInfo, check_evaluation_coverage
+from workloads.api.data import (
+    ArraySpec,
+    Batch,
+    DataPipeline,
+    Dataset,
+    DatasetInfo,
+    check_evaluation_coverage,
+)
 from workloads.api.epochs import EpochSamples, EpochSchedule, num_steps, share_of_samples
-from workloads.api.exchange import ParameterServerClient, ParameterServerTransport, metadata_size, record_update
+from workloads.api.exchange import (
+    ParameterServerClient,
+    ParameterServerTransport,
+    metadata_size,
+    record_update,
+)
 from workloads.api.hooks import ModelHooks
 from workloads.api.options import (
     NOT_OPTIONS,
@@ -26,7 +38,13 @@ from workloads.api.options import (
 )
 from workloads.api.round import Round
 from workloads.api.settings import Defaults, LoggedSettings, Settings, field_names, setting
-from workloads.api.trainer import GradientAllReduceInfo, NonFiniteLossError, Trainer, TrainStats, check_finite
+from workloads.api.trainer import (
+    GradientAllReduceInfo,
+    NonFiniteLossError,
+    Trainer,
+    TrainStats,
+    check_finite,
+)
 from workloads.api.trainer_info import TrainerInfo, find_trainer, frameworks_of, get_trainer
 from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
 from workloads.api.values import Array, Arrays, Json

@@ -96,7 +96,9 @@ def check_evaluation_coverage(numbers: Array, count: int, what: str) -> None:
     import numpy as np
 
     if not np.array_equal(np.sort(numbers), np.arange(count)):
-        raise ValueError(f"evaluation saw {len(numbers)} {what}, {len(np.unique(numbers))} different ones, of {count}")
+        raise ValueError(
+            f"evaluation saw {len(numbers)} {what}, {len(np.unique(numbers))} different ones, of {count}"
+        )
 
 
 class Dataset(ABC):
@@ -112,7 +114,9 @@ class Dataset(ABC):
         """Set values of `prepare_options`, and return this data set. Raises ValueError for an unsupported option."""
         for name in options:
             if name not in self.prepare_options:
-                raise ValueError(f"--{name.replace('_', '-')} is not an option of {type(self).name}. Leave it out")
+                raise ValueError(
+                    f"--{name.replace('_', '-')} is not an option of {type(self).name}. Leave it out"
+                )
         vars(self).update(options)
         return self
 
@@ -161,12 +165,18 @@ class Dataset(ABC):
 
     def make_demo(self, destination: Path) -> list[str]:
         """Generate and prepare the data set, and return lines to print. Raises ValueError if it cannot be generated."""
-        raise ValueError(f"{self.name} cannot be generated. Run: suite data prepare {self.name} --from FILE")
+        raise ValueError(
+            f"{self.name} cannot be generated. Run: suite data prepare {self.name} --from FILE"
+        )
 
-    def make_vocabulary(self, sources: Sequence[Path], destination: Path, size: int | None) -> list[str]:
+    def make_vocabulary(
+        self, sources: Sequence[Path], destination: Path, size: int | None
+    ) -> list[str]:
         """Learn a vocabulary of `size` from text, write it to a new file, and return lines to print.
 
         Raises:
             ValueError: The data set does not use a learned vocabulary, or a source, the destination or the size is invalid.
         """
-        raise ValueError(f"{self.name} does not use a learned vocabulary. Skip: suite data make-vocabulary")
+        raise ValueError(
+            f"{self.name} does not use a learned vocabulary. Skip: suite data make-vocabulary"
+        )

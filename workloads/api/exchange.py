@@ -50,7 +50,11 @@ class ParameterServerClient:
     """Parameter-server client of one worker."""
 
     def __init__(
-        self, channel: ParameterServerTransport, worker: int, workers: int, learning_rate: Callable[[int], float]
+        self,
+        channel: ParameterServerTransport,
+        worker: int,
+        workers: int,
+        learning_rate: Callable[[int], float],
     ) -> None:
         """`learning_rate` maps the number of a step to its rate. A step consists of as many updates as there are workers."""
         self.worker, self.workers = worker, workers

@@ -10,7 +10,16 @@ from collections.abc import Mapping
 
 PUBLISHED_DATASETS = frozenset(
     (
-        *("cifar10", "coco2014", "coco2017", "fashion-mnist", "imagenet", "ml-100k", "ml-1m", "ml-20m"),
+        *(
+            "cifar10",
+            "coco2014",
+            "coco2017",
+            "fashion-mnist",
+            "imagenet",
+            "ml-100k",
+            "ml-1m",
+            "ml-20m",
+        ),
         *("wmt16-en-de", "wmt17-en-de"),
     )
 )

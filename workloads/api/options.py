@@ -46,7 +46,13 @@ def option(
         key: Key on the command line, such as `data.decode`. Empty: the group of the dataclass and the name of the field, such
             as `workload.NAME`.
     """
-    metadata = {"help": help, "choices": choices, "minimum": minimum, "maximum": maximum, "pattern": pattern}
+    metadata = {
+        "help": help,
+        "choices": choices,
+        "minimum": minimum,
+        "maximum": maximum,
+        "pattern": pattern,
+    }
     metadata |= {"example": example, "key": key}
     if isinstance(default, (list, dict)):
         return field(default_factory=lambda: type(default)(default), metadata=metadata)
@@ -75,7 +81,9 @@ def hyperparameter(
         maximum: Largest allowed number.
     """
     metadata = {"help": help, "choices": choices, "minimum": minimum, "maximum": maximum}
-    return field(default=default, metadata={**metadata, "internal": not overridable, "of_set": True})
+    return field(
+        default=default, metadata={**metadata, "internal": not overridable, "of_set": True}
+    )
 
 
 @dataclass(frozen=True)
@@ -133,21 +141,37 @@ def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object)
     if value is None and ("None" in kind or kind == "Any"):
         return
     names = {"int": int, "float": float, "bool": bool, "str": str}
-    expected = next((names[part.strip()] for part in kind.split("|") if part.strip() in names), None)
+    expected = next(
+        (names[part.strip()] for part in kind.split("|") if part.strip() in names), None
+    )
     if kind.startswith("list") and not isinstance(value, list):
         raise ValueError(f"{key}={value}: a list is needed; type {key}=[a,b]")
-    if kind.startswith("dict") and not isinstance(value, dict):  # the command line cannot express mappings
-        raise ValueError(f"{key}={value}: a mapping is needed; write it into a file of yours (docs/environments.md)")
-    minimum, pattern, choices = metadata.get("minimum"), metadata.get("pattern"), metadata.get("choices")
+    if kind.startswith("dict") and not isinstance(
+        value, dict
+    ):  # the command line cannot express mappings
+        raise ValueError(
+            f"{key}={value}: a mapping is needed; write it into a file of yours (docs/environments.md)"
+        )
+    minimum, pattern, choices = (
+        metadata.get("minimum"),
+        metadata.get("pattern"),
+        metadata.get("choices"),
+    )
     example = f", for example {key}={metadata['example']}" if metadata.get("example") else ""
     if choices and (str(value).lower() if isinstance(value, bool) else str(value)) not in choices:
         raise invalid_choice(key, value, choices)
     if pattern and not re.fullmatch(pattern, str(value)):
         forms = pattern.replace(r"[1-9]\d*", "N").replace("|", " | ")
-        raise ValueError(f"{key}={value}: allowed: {forms} with N a whole number of at least 1{example}")
+        raise ValueError(
+            f"{key}={value}: allowed: {forms} with N a whole number of at least 1{example}"
+        )
     if expected is not None and not _fits(value, expected):
         least = f" of at least {minimum:g}" if minimum is not None else ""
-        name = "a finite number" if expected is float and isinstance(value, float) else _TYPE_NAMES[expected]
+        name = (
+            "a finite number"
+            if expected is float and isinstance(value, float)
+            else _TYPE_NAMES[expected]
+        )
         raise ValueError(f"{key}={value}: {name}{least} is needed{example}")
     if minimum is not None and isinstance(value, (int, float)) and value < minimum:
         raise ValueError(f"{key}={value}: at least {minimum:g} is needed{example}")
@@ -158,7 +182,11 @@ def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object)
 
 def _fits(value: object, expected: type) -> bool:
     if expected is float:
-        return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < math.inf
+        return (
+            isinstance(value, (int, float))
+            and not isinstance(value, bool)
+            and abs(value) < math.inf
+        )
     if expected is int:
         return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, expected) or (expected is str and isinstance(value, (int, float)))
@@ -174,4 +202,6 @@ def suggestion(given: str, allowed: Iterable[str]) -> str:
 def invalid_choice(what: str, given: object, allowed: Iterable[str]) -> ValueError:
     """Return the error for an invalid name: a line with the given name, the allowed names and the nearest match."""
     names = sorted(allowed)
-    return ValueError(f"{what}={given}: allowed: {', '.join(names) or 'none'}{suggestion(str(given), names)}")
+    return ValueError(
+        f"{what}={given}: allowed: {', '.join(names) or 'none'}{suggestion(str(given), names)}"
+    )

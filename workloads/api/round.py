@@ -46,7 +46,9 @@ class Round:
         """Name of the clock in logs and tables: the first round that used it."""
         return "v0.5" if self.setup_is_timed else "v0.7"
 
-    def defaults(self, workload: str, profile: str, model: Mapping[str, Json], demo: Defaults) -> Defaults:
+    def defaults(
+        self, workload: str, profile: str, model: Mapping[str, Json], demo: Defaults
+    ) -> Defaults:
         """Return the defaults of a profile of the round.
 
         Args:
@@ -63,4 +65,10 @@ class Round:
         if profile not in ("reference", "synthetic"):
             raise ValueError(f"profile={profile}: {workload} has reference, demo, synthetic")
         of_frameworks = self.default_set_by_framework if profile == "reference" else {}
-        return Defaults(self.dataset, self.sets[profile], model, self.targets, default_set_by_framework=of_frameworks)
+        return Defaults(
+            self.dataset,
+            self.sets[profile],
+            model,
+            self.targets,
+            default_set_by_framework=of_frameworks,
+        )

@@ -24,7 +24,9 @@ class NonFiniteLossError(RuntimeError):
 def check_finite(loss: float, steps: int) -> None:
     """Raise NonFiniteLossError if the loss of a segment of `steps` steps is not finite."""
     if not math.isfinite(loss):
-        raise NonFiniteLossError(f"the loss is {loss} within {steps} steps of this block. Try a smaller learning rate")
+        raise NonFiniteLossError(
+            f"the loss is {loss} within {steps} steps of this block. Try a smaller learning rate"
+        )
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,9 @@ class Trainer(ABC):
         device."""
         yield batches
 
-    def time_steps(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]] | None:
+    def time_steps(
+        self, steps: Iterable[list[Batch]], seconds: list[float]
+    ) -> Iterator[list[Batch]] | None:
         """Return the same items, whose steps the device times without a synchronization after each step (`timing=steps`).
 
         Args:

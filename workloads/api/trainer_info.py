@@ -64,7 +64,9 @@ def get_trainer(workload: type, framework: str) -> TrainerInfo:
     """
     info = find_trainer(workload, framework)
     if info is None:
-        raise invalid_choice(f"framework (for workload={_name(workload)})", framework, frameworks_of(workload))
+        raise invalid_choice(
+            f"framework (for workload={_name(workload)})", framework, frameworks_of(workload)
+        )
     return info
 
 
@@ -105,7 +107,9 @@ def package_trainers(workload: type) -> Mapping[str, TrainerInfo]:
         spec = getattr(sys.modules.get(kind.__module__), "__spec__", None)
         name = f"{spec.parent}.{MODULE}" if spec is not None and spec.parent else ""
         if name and find_spec(name) is not None:
-            return _checked(getattr(importlib.import_module(name), "TRAINERS", None), f"{name}:TRAINERS")
+            return _checked(
+                getattr(importlib.import_module(name), "TRAINERS", None), f"{name}:TRAINERS"
+            )
     return {}
 
 
@@ -121,6 +125,10 @@ def _name(workload: type) -> str:
 
 def _checked(trainers: Any, source: str) -> Mapping[str, TrainerInfo]:
     """Return the mapping. Raises ValueError if it is not a mapping of names to `TrainerInfo`."""
-    if not isinstance(trainers, Mapping) or not all(isinstance(info, TrainerInfo) for info in trainers.values()):
-        raise ValueError(f"{source}: expected a mapping of names to workloads.api.TrainerInfo, got {trainers!r:.80}")
+    if not isinstance(trainers, Mapping) or not all(
+        isinstance(info, TrainerInfo) for info in trainers.values()
+    ):
+        raise ValueError(
+            f"{source}: expected a mapping of names to workloads.api.TrainerInfo, got {trainers!r:.80}"
+        )
     return trainers

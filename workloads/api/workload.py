@@ -190,15 +190,25 @@ class Workload(ABC):
             raise NotImplementedError(
                 f"{type(self).__name__}: `Options` has no field `optimizer`. Override `optimizer`"
             )
-        common = {item.name: values[item.name] for item in fields(OptimizerSettings) if item.name in values}
-        return OptimizerSettings(**{**common, "name": values["optimizer"], "loss_scaling": self.loss_scaling})
+        common = {
+            item.name: values[item.name]
+            for item in fields(OptimizerSettings)
+            if item.name in values
+        }
+        return OptimizerSettings(
+            **{**common, "name": values["optimizer"], "loss_scaling": self.loss_scaling}
+        )
 
     @final
     def update_settings(self) -> OptimizerSettings:
         """Return `optimizer()`. Raises ValueError if a replica's batch cannot be cut into equal pieces for accumulation."""
         settings = self.optimizer()
         pieces = settings.accumulation_steps
-        counts = (spec.shape[0] for specs in self.shapes() for spec in specs.values()) if pieces > 1 else ()
+        counts = (
+            (spec.shape[0] for specs in self.shapes() for spec in specs.values())
+            if pieces > 1
+            else ()
+        )
         for count in sorted(set(counts)):
             if count % pieces:
                 raise ValueError(

@@ -36,10 +36,14 @@ def mapped(path: Path, dtype: str | tuple[str, ...], count: int | None = None) -
     try:
         array = np.load(path, mmap_mode="r" if count != 0 else None, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f"{path}: cannot be read as a NumPy array ({error}). Prepare the data again") from None
+        raise ValueError(
+            f"{path}: cannot be read as a NumPy array ({error}). Prepare the data again"
+        ) from None
     if str(array.dtype) not in dtypes or (count is not None and array.shape != (count,)):
         wanted = " or ".join(dtypes) + ("" if count is None else f" ({count},)")
-        raise ValueError(f"{path}: expected {wanted}, got {array.dtype} {array.shape}. Prepare the data again")
+        raise ValueError(
+            f"{path}: expected {wanted}, got {array.dtype} {array.shape}. Prepare the data again"
+        )
     return np.asarray(array.view(np.ndarray))
 
 

@@ -27,7 +27,9 @@ class Bucket:
     """Number of samples of a global batch, a multiple of the number of replicas."""
 
 
-def buckets_by_samples(edges: Sequence[int], batch_samples: int, replicas: int) -> tuple[Bucket, ...]:
+def buckets_by_samples(
+    edges: Sequence[int], batch_samples: int, replicas: int
+) -> tuple[Bucket, ...]:
     """Return buckets with the same number of samples per batch.
 
     Raises ValueError if a batch cannot be divided equally among the replicas.
@@ -50,7 +52,9 @@ def buckets_by_tokens(edges: Sequence[int], batch_tokens: int, replicas: int) ->
             f"batch size {batch_tokens} tokens cannot give each of {replicas} devices a sample of {max(edges)} tokens. "
             f"Set batch=global:{max(edges) * replicas} or more"
         )
-    return tuple(Bucket(edge, batch_tokens // edge // replicas * replicas) for edge in sorted(edges))
+    return tuple(
+        Bucket(edge, batch_tokens // edge // replicas * replicas) for edge in sorted(edges)
+    )
 
 
 class BatchPlan:
@@ -63,7 +67,12 @@ class BatchPlan:
     """
 
     def __init__(
-        self, lengths: Integers, buckets: Sequence[Bucket], seed: int, epoch: int, every: bool = False
+        self,
+        lengths: Integers,
+        buckets: Sequence[Bucket],
+        seed: int,
+        epoch: int,
+        every: bool = False,
     ) -> None:
         """Compute the batches of an epoch.
 
@@ -98,7 +107,9 @@ class BatchPlan:
         starts = np.cumsum(sizes) - sizes
         shuffled = np.zeros(0, np.int64)
         if len(sizes):
-            shuffled = Permutation(stream(seed, "batch order", epoch), len(sizes))(np.arange(len(sizes)))
+            shuffled = Permutation(stream(seed, "batch order", epoch), len(sizes))(
+                np.arange(len(sizes))
+            )
         self._owner, self._start = batch_owner[shuffled], starts[shuffled]
         self.samples_left_out = len(lengths) - len(self._samples) + self.samples_repeated
 

@@ -13,7 +13,10 @@ class DataThreadsOptions:
     """Option of workloads whose batches are prepared by threads."""
 
     data_threads: int = option(
-        0, "threads per process that prepare batches. 0: the default of the workload", minimum=0, key="data.threads"
+        0,
+        "threads per process that prepare batches. 0: the default of the workload",
+        minimum=0,
+        key="data.threads",
     )
 
 
@@ -24,4 +27,6 @@ def own_cores(worker: WorkerContext) -> int:
     example one with a GPU, gets an equal share of the cores of the host that it may use.
     """
     usable = len(os.sched_getaffinity(0))
-    return usable if worker.cores else max(1, usable // (worker.local_world_size or worker.world_size))
+    return (
+        usable if worker.cores else max(1, usable // (worker.local_world_size or worker.world_size))
+    )

@@ -49,13 +49,20 @@ def multipliers(keys: Int64s, label: str, positions: int, width: int, rate: floa
     return multipliers_at(keys[None, :], np.arange(positions)[:, None], label, width, rate)
 
 
-def multipliers_at(keys: Int64s, positions: Int64s, label: str, width: int, rate: float) -> Float32s:
+def multipliers_at(
+    keys: Int64s, positions: Int64s, label: str, width: int, rate: float
+) -> Float32s:
     """Return the factors of `multipliers` at single positions, (…, width).
 
     Keys (…) and positions (…) are broadcast against each other.
     """
     assert width % DRAWS == 0, width
-    random = bits(stream(0, f"dropout/{label}"), keys[..., None], positions[..., None], np.arange(width // DRAWS))
+    random = bits(
+        stream(0, f"dropout/{label}"),
+        keys[..., None],
+        positions[..., None],
+        np.arange(width // DRAWS),
+    )
     kept = random.astype("<u8", copy=False).view("<u2") >= threshold(rate)
     factors = kept.astype(np.float32)
     factors *= np.float32(1 / (1 - rate))

@@ -70,14 +70,20 @@ class Manifest:
     def notices(self) -> list[str]:
         """One line for each note. Without notes, a line if the fingerprint is not verified."""
         unverified = (
-            [] if self.notes else [f"{note}, so runs are open (docs/rules.md)" for note in unverified_notes(self)]
+            []
+            if self.notes
+            else [f"{note}, so runs are open (docs/rules.md)" for note in unverified_notes(self)]
         )
         return [f"notice: {note}" for note in (*self.notes, *unverified)]
 
     def same_origin(self, manifest: Manifest) -> bool:
         """Return whether both manifests have the same data set, source bytes, and options."""
         mine, theirs = self.source.get("sha256"), manifest.source.get("sha256")
-        return (self.dataset, mine, dict(self.options)) == (manifest.dataset, theirs, dict(manifest.options))
+        return (self.dataset, mine, dict(self.options)) == (
+            manifest.dataset,
+            theirs,
+            dict(manifest.options),
+        )
 
 
 def block_digests(path: Path) -> list[str]:
@@ -86,7 +92,9 @@ def block_digests(path: Path) -> list[str]:
     Blocks have BLOCK_BYTES, except for the last block.
     """
     with open_stream(path) as file:
-        return [hashlib.sha256(block).hexdigest() for block in iter(lambda: file.read(BLOCK_BYTES), b"")]
+        return [
+            hashlib.sha256(block).hexdigest() for block in iter(lambda: file.read(BLOCK_BYTES), b"")
+        ]
 
 
 def sha256(path: Path, algorithm: str = "sha256") -> str:
@@ -121,7 +129,9 @@ def notes(manifest: Manifest, is_compared: bool = True) -> tuple[str, ...]:
     if manifest.notes or dataset not in published.COUNTS:
         return tuple(manifest.notes)
     looked_at = "yes" if manifest.matches_published else ""
-    reasons = unlike(dataset, manifest.counts, looked_at, "its manifest does not say so; prepare it again")
+    reasons = unlike(
+        dataset, manifest.counts, looked_at, "its manifest does not say so; prepare it again"
+    )
     if manifest.matches_published and is_compared and not manifest.compared:
         reasons.append(f"prepared before {dataset}'s content was compared")
     return tuple(reasons) or unverified_notes(manifest)
@@ -149,7 +159,9 @@ def unlike(dataset: str, counts: Mapping[str, int], compared: str, how: str) -> 
 
 def fingerprint(files: Mapping[str, Mapping[str, Any]]) -> str:
     """Return one digest of the names, sizes and digests of all files."""
-    lines = [f"{name} {entry['bytes']} {entry['sha256']}\n" for name, entry in sorted(files.items())]
+    lines = [
+        f"{name} {entry['bytes']} {entry['sha256']}\n" for name, entry in sorted(files.items())
+    ]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
@@ -170,7 +182,9 @@ def read(folder: Path) -> Manifest | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path}: cannot be read ({error}). Remove {folder} and prepare the data again") from None
+        raise ValueError(
+            f"{path}: cannot be read ({error}). Remove {folder} and prepare the data again"
+        ) from None
     try:
         manifest_schema.check_manifest(content, NAME)
         if content["schema"] != SCHEMA:
@@ -178,13 +192,20 @@ def read(folder: Path) -> Manifest | None:
         if fingerprint(content["files"]) != content["fingerprint"]:
             raise ValueError("the fingerprint does not match the list of files")
     except ValueError as error:
-        raise ValueError(f"{path}: not a manifest ({error}). Remove {folder} and prepare the data again") from None
+        raise ValueError(
+            f"{path}: not a manifest ({error}). Remove {folder} and prepare the data again"
+        ) from None
     text = {name: printable(content[name]) for name in ("dataset", "compared") if name in content}
-    return Manifest(**{**content, **text, "notes": [printable(note) for note in content.get("notes", ())]})
+    return Manifest(
+        **{**content, **text, "notes": [printable(note) for note in content.get("notes", ())]}
+    )
 
 
 def verify(
-    folder: Path, manifest: Manifest, how: str = "", digested: Callable[[Path], bool] = lambda path: True
+    folder: Path,
+    manifest: Manifest,
+    how: str = "",
+    digested: Callable[[Path], bool] = lambda path: True,
 ) -> list[str]:
     """Compare the size of every file with the manifest, and the content of selected files.
 
@@ -217,7 +238,9 @@ def check_inside(folder: Path, name: str) -> None:
     """Raise ValueError if links lead from the path of a file to a place outside the folder."""
     target = os.path.realpath(folder / name)
     if not Path(target).is_relative_to(os.path.realpath(folder)):
-        raise ValueError(f"{folder / name}: a link to {target}, outside of {folder}. Replace the link by the file")
+        raise ValueError(
+            f"{folder / name}: a link to {target}, outside of {folder}. Replace the link by the file"
+        )
 
 
 def verify_sample(folder: Path, manifest: Manifest, how: str) -> None:
@@ -225,14 +248,20 @@ def verify_sample(folder: Path, manifest: Manifest, how: str) -> None:
 
     Files without block digests in the manifest are skipped. Raises ValueError if a block differs.
     """
-    blocks = [(name, at) for name, entry in manifest.files.items() for at in range(len(entry.get("blocks", ())))]
+    blocks = [
+        (name, at)
+        for name, entry in manifest.files.items()
+        for at in range(len(entry.get("blocks", ())))
+    ]
     for name, at in random.sample(blocks, min(SAMPLED_BLOCKS, len(blocks))):
         with open_stream(folder / name) as file:
             file.seek(at * BLOCK_BYTES)
             digest = hashlib.sha256(file.read(BLOCK_BYTES)).hexdigest()
         if digest != manifest.files[name]["blocks"][at]:
             problem = f"content differs from the manifest at byte {at * BLOCK_BYTES:,}"
-            raise ValueError(f"{folder / name}: {problem}. Remove {folder} and prepare the data again: {how}")
+            raise ValueError(
+                f"{folder / name}: {problem}. Remove {folder} and prepare the data again: {how}"
+            )
 
 
 def _last_change(path: Path) -> int:
@@ -286,7 +315,11 @@ class Prepared(Dataset):
         with suppress(OSError):
             os.utime(destination / NAME)
         lines = self.verified(destination, manifest, files)
-        return [*lines, f"{self.name}: sound, fingerprint {manifest.fingerprint}", *manifest.notices]
+        return [
+            *lines,
+            f"{self.name}: sound, fingerprint {manifest.fingerprint}",
+            *manifest.notices,
+        ]
 
     def verified(self, destination: Path, manifest: Manifest, files: list[str]) -> list[str]:
         """Check the content of prepared data, and return the lines to print.
@@ -317,7 +350,10 @@ class Prepared(Dataset):
             return
         for name in manifest.files:
             check_inside(destination, name)
-        manifest = replace(manifest, files={name: files for name, files in manifest.files.items() if "/" not in name})
+        manifest = replace(
+            manifest,
+            files={name: files for name, files in manifest.files.items() if "/" not in name},
+        )
         written = _last_change(destination / NAME)
         few = sum(entry["bytes"] for entry in manifest.files.values()) <= DIGESTED_BYTES
         verify(destination, manifest, self.how(), lambda path: few or _last_change(path) > written)
@@ -364,9 +400,13 @@ def publish(folder: Path, destination: Path, manifest: Manifest) -> Manifest:
     """
     names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     sizes = {name: (folder / name).stat().st_size for name in names}
-    files: dict[str, dict[str, Any]] = {name: {"bytes": sizes[name], "sha256": sha256(folder / name)} for name in names}
+    files: dict[str, dict[str, Any]] = {
+        name: {"bytes": sizes[name], "sha256": sha256(folder / name)} for name in names
+    }
     if sum(sizes.values()) > DIGESTED_BYTES:
-        files = {name: {**entry, "blocks": block_digests(folder / name)} for name, entry in files.items()}
+        files = {
+            name: {**entry, "blocks": block_digests(folder / name)} for name, entry in files.items()
+        }
     complete = Manifest(**{**asdict(manifest), "files": files, "fingerprint": fingerprint(files)})
     (folder / NAME).write_text(json.dumps(asdict(complete), indent=1) + "\n", encoding="utf-8")
     folder.chmod(0o755)
@@ -385,7 +425,9 @@ def publish(folder: Path, destination: Path, manifest: Manifest) -> Manifest:
         )
     for name in names:
         existing = destination / name
-        if os.path.lexists(existing) and (not existing.is_file() or sha256(existing) != files[name]["sha256"]):
+        if os.path.lexists(existing) and (
+            not existing.is_file() or sha256(existing) != files[name]["sha256"]
+        ):
             raise ValueError(
                 f"{existing} already exists with different content. Set a different folder with --to, or remove this file"
             )

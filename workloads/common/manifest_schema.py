@@ -94,7 +94,9 @@ def _list_of(check: Check) -> Check:
     return check_all
 
 
-def _object_of(checks: Mapping[str, Check], default: Check, required: tuple[str, ...] = ()) -> Check:
+def _object_of(
+    checks: Mapping[str, Check], default: Check, required: tuple[str, ...] = ()
+) -> Check:
     """Return a check for objects.
 
     Args:
@@ -109,7 +111,9 @@ def _object_of(checks: Mapping[str, Check], default: Check, required: tuple[str,
             if key not in value:
                 raise ValueError(f"{name}: no {key}")
         for key, entry in value.items():
-            checks.get(key, default)(f"{name}.{key if key.isidentifier() and key.isascii() else _shown(key)}", entry)
+            checks.get(key, default)(
+                f"{name}.{key if key.isidentifier() and key.isascii() else _shown(key)}", entry
+            )
 
     return check_values
 
@@ -140,10 +144,17 @@ def is_file_name(name: str) -> bool:
         return False
     if any(len(part.encode(errors="replace")) > MAX_NAME_BYTES for part in path.parts):
         return False
-    return name.isprintable() and str(path) == name and not path.is_absolute() and not {"..", "."} & {name, *path.parts}
+    return (
+        name.isprintable()
+        and str(path) == name
+        and not path.is_absolute()
+        and not {"..", "."} & {name, *path.parts}
+    )
 
 
-_FILE = _object_of({"bytes": _count, "sha256": _digest, "blocks": _list_of(_digest)}, _any, ("bytes", "sha256"))
+_FILE = _object_of(
+    {"bytes": _count, "sha256": _digest, "blocks": _list_of(_digest)}, _any, ("bytes", "sha256")
+)
 _SOURCE = _object_of({"name": _string, "bytes": _count, "sha256": _string}, _any)
 _OPTIONS = _object_of(
     {

@@ -14,7 +14,14 @@ from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from workloads.api import Array, Arrays, LossScaling, OptimizerSettings, ParameterRule, invalid_choice
+from workloads.api import (
+    Array,
+    Arrays,
+    LossScaling,
+    OptimizerSettings,
+    ParameterRule,
+    invalid_choice,
+)
 
 
 class Skips(Protocol):
@@ -62,7 +69,9 @@ def sgd(
     return weight - rate * velocity, velocity
 
 
-def trust_ratio(weight: Array, gradient: Array, coefficient: float, decay: float, epsilon: float = 0.0) -> float:
+def trust_ratio(
+    weight: Array, gradient: Array, coefficient: float, decay: float, epsilon: float = 0.0
+) -> float:
     """Return coefficient · ‖w‖ / (‖g‖ + decay·‖w‖ + epsilon), or 1 if a norm is 0.
 
     Source: reference lars_util.py.
@@ -102,13 +111,27 @@ def lars(
 
 
 def with_momentum(
-    settings: OptimizerSettings, weight: Array, velocity: Array, gradient: Array, rate: float, rule: ParameterRule
+    settings: OptimizerSettings,
+    weight: Array,
+    velocity: Array,
+    gradient: Array,
+    rate: float,
+    rule: ParameterRule,
 ) -> tuple[Array, Array]:
     """Return (weight, velocity) after one step of `sgd` or `lars`, depending on the settings."""
     if settings.name == "sgd" and not settings.lr_in_momentum:
         return sgd(weight, velocity, gradient, rate, settings.momentum, rule.decay)
     coefficient = settings.trust_coefficient
-    return lars(weight, velocity, gradient, rate, settings.momentum, coefficient, rule, settings.lr_in_momentum)
+    return lars(
+        weight,
+        velocity,
+        gradient,
+        rate,
+        settings.momentum,
+        coefficient,
+        rule,
+        settings.lr_in_momentum,
+    )
 
 
 def adam(
@@ -138,7 +161,13 @@ def adam(
 
 
 def rmsprop(
-    weight: Array, square: Array, gradient: Array, rate: float, rho: float, epsilon: float, decay: float = 0.0
+    weight: Array,
+    square: Array,
+    gradient: Array,
+    rate: float,
+    rho: float,
+    epsilon: float,
+    decay: float = 0.0,
 ) -> tuple[Array, Array]:
     """Return (weight, square) after one step: s ← ρ·s + (1 - ρ)·g², w ← w - rate · g / (√s + ε).
 
@@ -177,7 +206,9 @@ def updated(
     first, *rest = slots
     if settings.name == "adam":
         betas = (settings.beta1, settings.beta2)
-        return adam(weight, first, rest[0], gradient, rate, step, betas, settings.epsilon, rule.decay)
+        return adam(
+            weight, first, rest[0], gradient, rate, step, betas, settings.epsilon, rule.decay
+        )
     if settings.name == "rmsprop":
         return rmsprop(weight, first, gradient, rate, settings.rho, settings.epsilon, rule.decay)
     return with_momentum(settings, weight, first, gradient, rate, rule)

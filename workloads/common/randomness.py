@@ -148,7 +148,9 @@ def normal(random: UInt64s, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[np
         upper = np.right_shift(flat[first : first + CHUNK], np.uint64(12)).view(np.int64)
         # The probability is the middle of one of 2⁵² equal cells: never 0 or 1, and exactly
         # symmetric about 1/2.
-        out[first : first + CHUNK] = inverse_normal(np.asarray((upper + 0.5) * 2.0**-52, np.float64))
+        out[first : first + CHUNK] = inverse_normal(
+            np.asarray((upper + 0.5) * 2.0**-52, np.float64)
+        )
     return out.reshape(np.shape(random))
 
 
@@ -221,7 +223,9 @@ class Permutation:
         indices = np.asarray(positions, np.int64)
         flat = indices.reshape(-1)
         if flat.size and (int(flat.min()) < 0 or int(flat.max()) >= self.size):
-            raise ValueError(f"positions: expected 0 … {self.size - 1}, got {int(flat.min())} … {int(flat.max())}")
+            raise ValueError(
+                f"positions: expected 0 … {self.size - 1}, got {int(flat.min())} … {int(flat.max())}"
+            )
         out = np.empty(flat.size, np.int64)
         for rows in _chunks((flat.size,)):
             block = out[rows]
@@ -241,7 +245,9 @@ class Permutation:
         right = np.subtract(positions, right)
         scratch = np.empty_like(left)
         for number, table in enumerate(self.tables):
-            changed, index, modulus = (right, left, self.right_size) if number % 2 else (left, right, self.left_size)
+            changed, index, modulus = (
+                (right, left, self.right_size) if number % 2 else (left, right, self.left_size)
+            )
             np.add(changed, table[index], out=changed)
             np.subtract(changed, modulus, out=scratch)
             # Subtract the modulus if the result is not negative. As an unsigned number, a negative

@@ -58,7 +58,9 @@ def cosine_decay(step: int, first: int, steps: int, base: float) -> float:
     return float(base * 0.5 * (1.0 + math.cos(math.pi * passed)))
 
 
-def polynomial_decay(step: int, first: int, steps: int, base: float, end: float, power: float) -> float:
+def polynomial_decay(
+    step: int, first: int, steps: int, base: float, end: float, power: float
+) -> float:
     """Decrease from `base` at step `first` to `end` at step `first + steps`, and stay at `end`.
 
     end + (base - end) · (1 - (step - first) / steps)^power

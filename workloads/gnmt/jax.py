@@ -56,7 +56,9 @@ class Translator(Model):
 
         The pre-activations contain the input's share and both biases, without the recurrent share.
         """
-        of_input, of_state, *biases = (self.weights[f"{layer.name}.{part}"] for part in network.PARTS)
+        of_input, of_state, *biases = (
+            self.weights[f"{layer.name}.{part}"] for part in network.PARTS
+        )
         return product(x, of_input, self.dtype) + sum(biases), of_state.astype(self.dtype)
 
     def run(self, layer: network.Lstm, x: jax.Array) -> jax.Array:
@@ -92,9 +94,13 @@ class Translator(Model):
         """Return contexts (B, T, h) and attention weights (B, T, S) of queries (B, T, h)."""
         sums = jnp.tanh(self.linear("attention.query", queries)[:, :, None] + memory.keys[:, None])
         vector = self.weights["attention.vector"]
-        scores = (sums * (self.weights["attention.scale"] * vector / jnp.linalg.norm(vector))).sum(-1)
+        scores = (sums * (self.weights["attention.scale"] * vector / jnp.linalg.norm(vector))).sum(
+            -1
+        )
         weights = jax.nn.softmax(jnp.where(memory.padding[:, None], network.MASKED_SCORE, scores))
-        return (weights.astype(self.dtype) @ memory.values.astype(self.dtype)).astype(jnp.float32), weights
+        return (weights.astype(self.dtype) @ memory.values.astype(self.dtype)).astype(
+            jnp.float32
+        ), weights
 
     def classify(self, x: jax.Array) -> jax.Array:
         """Return logits (…, V) from the decoder's outputs (…, h)."""
@@ -106,7 +112,9 @@ def dropped(x: jax.Array, mask: jax.Array | None, layer: network.Lstm) -> jax.Ar
     return x if mask is None else x * mask[..., layer.mask]
 
 
-def cell(given: jax.Array, state: tuple[jax.Array, jax.Array], weight: jax.Array) -> tuple[jax.Array, jax.Array]:
+def cell(
+    given: jax.Array, state: tuple[jax.Array, jax.Array], weight: jax.Array
+) -> tuple[jax.Array, jax.Array]:
     """Run a step of an LSTM and return its new hidden values and cell (N, h).
 
     Args:
@@ -127,7 +135,9 @@ def _scanned(given: jax.Array, weight: jax.Array) -> jax.Array:
     """
     zeros = jnp.zeros((given.shape[1], weight.shape[1]), given.dtype)
 
-    def step(state: tuple[jax.Array, jax.Array], now: jax.Array) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
+    def step(
+        state: tuple[jax.Array, jax.Array], now: jax.Array
+    ) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
         state = cell(now, state, weight)
         return state, state[0]
 
@@ -175,18 +185,26 @@ class GNMTTrainer(TextTrainer):
         smoothing = self.workload.options.label_smoothing
         return entropy(logits, batch["label"], 1 - smoothing, smoothing).sum()
 
-    def logits(self, model: Translator, batch: Mapping[str, jax.Array], masks: Masks | None) -> jax.Array:
+    def logits(
+        self, model: Translator, batch: Mapping[str, jax.Array], masks: Masks | None
+    ) -> jax.Array:
         source, target = batch["source"], batch["target"]
         # A single look-up serves both sides, because each look-up's gradient is an array as large as the table.
-        embedded, previous = jnp.split(model.words(jnp.concatenate([source, target], 1).T), [source.shape[1]])
-        memory = model.encode(embedded, batch["source_length"], masks and masks["source"].swapaxes(0, 1))
+        embedded, previous = jnp.split(
+            model.words(jnp.concatenate([source, target], 1).T), [source.shape[1]]
+        )
+        memory = model.encode(
+            embedded, batch["source_length"], masks and masks["source"].swapaxes(0, 1)
+        )
         decoded = model.decode(previous, memory, masks and masks["target"].swapaxes(0, 1))
         return model.classify(decoded).swapaxes(0, 1)
 
     def _masks(self, batch: Mapping[str, jax.Array]) -> Masks:
         masks: Masks = {}
         for side, width in zip(("source", "target"), self.layers.mask_widths, strict=True):
-            masks |= drawn(batch["dropout_key"], batch[side].shape[1], {side: width}, self.layers.dropout)
+            masks |= drawn(
+                batch["dropout_key"], batch[side].shape[1], {side: width}, self.layers.dropout
+            )
         return masks
 
     # -- a search -------------------------------------------------------------------------------------------------
@@ -197,10 +215,18 @@ class GNMTTrainer(TextTrainer):
 
     def begun(self, rows: int) -> list[Array]:
         """Return zeros for the hidden values of each layer, then for the cells, (N, h) each."""
-        return [np.zeros((rows, self.layers.hidden), np.float32) for _ in range(2 * len(self.layers.decoder))]
+        return [
+            np.zeros((rows, self.layers.hidden), np.float32)
+            for _ in range(2 * len(self.layers.decoder))
+        ]
 
     def advanced(
-        self, weights: Values, memory: Memory, kept: list[jax.Array], tokens: jax.Array, position: jax.Array
+        self,
+        weights: Values,
+        memory: Memory,
+        kept: list[jax.Array],
+        tokens: jax.Array,
+        position: jax.Array,
     ) -> tuple[jax.Array, jax.Array, list[jax.Array]]:
         model, layers = self.build_model(weights, {}), self.layers.decoder
         hidden, cells = kept[: len(layers)], kept[len(layers) :]

@@ -68,7 +68,9 @@ class Layers(Model):
         """Run an LSTM over a sequence (L, B, inputs) from a zero state and return its outputs (L, B, h)."""
         F, hidden = self.F, self.layers.hidden
         zeros = F.zeros_like(F.slice(x, begin=(0, None, 0), end=(1, None, hidden)))
-        return F.RNN(x, self.arrays[lstm.name], zeros, zeros, state_size=hidden, num_layers=1, mode="lstm")
+        return F.RNN(
+            x, self.arrays[lstm.name], zeros, zeros, state_size=hidden, num_layers=1, mode="lstm"
+        )
 
     def encode(self, source: Tensor, lengths: Tensor, mask: Tensor) -> list[Tensor]:
         """Return the encoder's outputs (B, S, h) and attention keys (B, S, h) from source (B, S) and its lengths (B,)."""
@@ -108,7 +110,9 @@ class Layers(Model):
         asked = self.project(queries, "attention.query.weight", self.layers.hidden)
         sums = all_sums(F, asked, memory.keys)
         vector = self.arrays["attention.vector"]
-        vector = F.broadcast_mul(F.broadcast_div(vector, F.norm(vector)), self.arrays["attention.scale"])
+        vector = F.broadcast_mul(
+            F.broadcast_div(vector, F.norm(vector)), self.arrays["attention.scale"]
+        )
         scores = product(F, F.Activation(sums, act_type="tanh"), F.reshape(vector, (1, -1)), 1)
         scores = F.broadcast_add(F.reshape(scores, (0, 0, -1)), F.expand_dims(memory.padding, 1))
         weights = F.softmax(scores, axis=-1)
@@ -119,7 +123,9 @@ class Layers(Model):
         return product(self.F, x, self.arrays[weight], rows, self.arrays[bias] if bias else None)
 
 
-def product(F: ModuleType, x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -> Tensor:
+def product(
+    F: ModuleType, x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None
+) -> Tensor:
     """Return x (…, inputs) · weightᵀ + bias, (…, rows)."""
     arrays = [x, weight] if bias is None else [x, weight, bias]
     return F.FullyConnected(*arrays, num_hidden=rows, no_bias=bias is None, flatten=False)
@@ -184,7 +190,10 @@ class Step(Layers):
         super().__init__(layers)
         self.width = width
         numbers = range(len(layers.decoder))
-        self.states = (*(f"hidden{number}" for number in numbers), *(f"cell{number}" for number in numbers))
+        self.states = (
+            *(f"hidden{number}" for number in numbers),
+            *(f"cell{number}" for number in numbers),
+        )
 
     def __call__(self, batch: Inputs) -> dict[str, Tensor]:
         """Return log p and ids of the best words (N, m), attention weights (N, S), and the states (1, N, h)."""
@@ -197,7 +206,9 @@ class Step(Layers):
             inputs = F.concat(x, context, dim=2) if number else x
             states = before[number], before[count + number]
             sizes = {"state_size": hidden, "num_layers": 1, "mode": "lstm", "state_outputs": True}
-            y, after[number], after[count + number] = F.RNN(inputs, self.arrays[lstm.name], *states, **sizes)
+            y, after[number], after[count + number] = F.RNN(
+                inputs, self.arrays[lstm.name], *states, **sizes
+            )
             x = x + y if lstm.residual else y
             if not number:
                 queries = F.reshape(x, (-1, self.width, hidden))
@@ -206,7 +217,9 @@ class Step(Layers):
         rows = self.layers.vocabulary
         logits = self.project(x, "classifier.weight", rows, "classifier.bias")
         logarithms = F.log_softmax(F.reshape(logits, (-1, rows)), axis=1)
-        scores, ids = F.topk(logarithms, axis=1, k=min(2 * self.width, rows), ret_typ="both", dtype="int32")
+        scores, ids = F.topk(
+            logarithms, axis=1, k=min(2 * self.width, rows), ret_typ="both", dtype="int32"
+        )
         best = {"scores": scores, "ids": ids, "attention": F.reshape(weights, (-3, 0))}
         return {**best, **dict(zip(self.states, after, strict=True))}
 
@@ -239,9 +252,15 @@ class Decoder:
     def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[beam.Candidates, State]:
         words = {"tokens": self._there(tokens), "parents": self._there(parents.astype(np.int32))}
         states = dict(zip(self.trainer.step_model.states, state.layers, strict=True))
-        outputs = self.trainer.stepper(self.replica.arguments(False), {**words, **state.memory, **states})
-        candidates = beam.Candidates(*(outputs[name].asnumpy() for name in ("scores", "ids", "attention")))
-        return candidates, State(state.memory, [outputs[name] for name in self.trainer.step_model.states])
+        outputs = self.trainer.stepper(
+            self.replica.arguments(False), {**words, **state.memory, **states}
+        )
+        candidates = beam.Candidates(
+            *(outputs[name].asnumpy() for name in ("scores", "ids", "attention"))
+        )
+        return candidates, State(
+            state.memory, [outputs[name] for name in self.trainer.step_model.states]
+        )
 
     def _there(self, array: Array) -> mx.nd.NDArray:
         return self.trainer.to_device(array, self.replica.context)
@@ -277,7 +296,9 @@ class GNMTTrainer(ModelTrainer):
         if training and layers.dropout:
             for side, width in zip(("source", "target"), layers.mask_widths, strict=True):
                 keys, places = arrays["dropout_key"], arrays[side].shape[1]
-                host[f"{side}_mask"] = dropout.multipliers(keys, side, places, width, layers.dropout)
+                host[f"{side}_mask"] = dropout.multipliers(
+                    keys, side, places, width, layers.dropout
+                )
         return host
 
     def loss(self, model: Translator, batch: Inputs) -> Tensor:
@@ -299,4 +320,7 @@ class GNMTTrainer(ModelTrainer):
         if "label" in batch.arrays:
             return super().run_outputs(batch, replica)
         translated = self.workload.translated(Decoder(self, self.replicas[replica]), batch)
-        return {name: [mx.nd.from_numpy(np.ascontiguousarray(value))] for name, value in translated.items()}
+        return {
+            name: [mx.nd.from_numpy(np.ascontiguousarray(value))]
+            for name, value in translated.items()
+        }

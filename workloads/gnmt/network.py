@@ -104,9 +104,18 @@ def build(model: Mapping[str, Json], vocabulary: int, dropout: float) -> Network
     for number in range(2, layers + 1):
         inputs = 2 * hidden if number == 2 else hidden
         start = encoder[-1].mask.stop
-        encoder.append(Lstm(f"encoder{number}", inputs, slice(start, start + inputs), residual=number > 2))
+        encoder.append(
+            Lstm(f"encoder{number}", inputs, slice(start, start + inputs), residual=number > 2)
+        )
         start = decoder[-1].mask.stop
-        decoder.append(Lstm(f"decoder{number}", 2 * hidden, slice(start, start + 2 * hidden), residual=number > 2))
+        decoder.append(
+            Lstm(
+                f"decoder{number}",
+                2 * hidden,
+                slice(start, start + 2 * hidden),
+                residual=number > 2,
+            )
+        )
     return Network(vocabulary, hidden, tuple(encoder), tuple(decoder), dropout)
 
 
@@ -119,8 +128,15 @@ def shapes(network: Network) -> Shapes:
         sizes = ((rows, lstm.inputs), (rows, hidden), (rows,), (rows,))
         shape_of |= {f"{lstm.name}.{part}": size for part, size in zip(PARTS, sizes, strict=True)}
     shape_of |= {f"attention.{kind}.weight": (hidden, hidden) for kind in ("query", "key")}
-    shape_of |= {"attention.bias": (hidden,), "attention.vector": (hidden,), "attention.scale": (1,)}
-    return shape_of | {"classifier.weight": (network.vocabulary, hidden), "classifier.bias": (network.vocabulary,)}
+    shape_of |= {
+        "attention.bias": (hidden,),
+        "attention.vector": (hidden,),
+        "attention.scale": (1,),
+    }
+    return shape_of | {
+        "classifier.weight": (network.vocabulary, hidden),
+        "classifier.bias": (network.vocabulary,),
+    }
 
 
 def parameter_counts(network: Network) -> dict[str, int]:

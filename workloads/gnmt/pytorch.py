@@ -88,7 +88,10 @@ class Attention(nn.Module):
 
     def __init__(self, hidden: int) -> None:
         super().__init__()
-        self.query, self.key = nn.Linear(hidden, hidden, bias=False), nn.Linear(hidden, hidden, bias=False)
+        self.query, self.key = (
+            nn.Linear(hidden, hidden, bias=False),
+            nn.Linear(hidden, hidden, bias=False),
+        )
         self.bias, self.vector = nn.Parameter(torch.zeros(hidden)), nn.Parameter(torch.ones(hidden))
         self.scale = nn.Parameter(torch.zeros(1))
 
@@ -127,7 +130,9 @@ class Translator(nn.Module):
         self.attention = Attention(layers.hidden)
         self.classifier = nn.Linear(layers.hidden, layers.vocabulary)
 
-    def forward(self, source: Tensor, lengths: Tensor, target: Tensor, masks: tuple[Mask, Mask] | None) -> Tensor:
+    def forward(
+        self, source: Tensor, lengths: Tensor, target: Tensor, masks: tuple[Mask, Mask] | None
+    ) -> Tensor:
         """Return logits (T · B, V) from source (B, S), its lengths (B,), and target (B, T), all int64.
 
         `masks` holds the dropout masks of both sides, (S, B, …) and (T, B, …).
@@ -138,7 +143,9 @@ class Translator(nn.Module):
         embedded = self.embedding(words).split([source.numel(), target.numel()])
         values = self.encode(embedded[0].view(*source.t().shape, -1), lengths, of_source)
         outputs = self.decode(
-            embedded[1].view(*target.t().shape, -1), self.attention.memory(values, lengths), of_target
+            embedded[1].view(*target.t().shape, -1),
+            self.attention.memory(values, lengths),
+            of_target,
         )
         return linear(outputs.flatten(0, 1), self.classifier.weight, self.classifier.bias)
 
@@ -168,13 +175,23 @@ class Translator(nn.Module):
     def run(self, lstm: network.Lstm, x: Tensor) -> Tensor:
         """Run an LSTM over a sequence (L, B, inputs) from a zero state and return its outputs (L, B, h)."""
         module: nn.LSTM = getattr(self, lstm.name)
-        narrow = torch.get_autocast_dtype("cuda") if x.is_cuda and torch.is_autocast_enabled("cuda") else x.dtype
+        narrow = (
+            torch.get_autocast_dtype("cuda")
+            if x.is_cuda and torch.is_autocast_enabled("cuda")
+            else x.dtype
+        )
         if narrow != torch.bfloat16:
             return module(x)[0]
-        with torch.autocast("cuda", enabled=False):  # autocast would convert an LSTM's input to fp16
-            weights = _Narrowed.apply(self.narrowed(lstm.name, module, narrow), *module._flat_weights)
+        with torch.autocast(
+            "cuda", enabled=False
+        ):  # autocast would convert an LSTM's input to fp16
+            weights = _Narrowed.apply(
+                self.narrowed(lstm.name, module, narrow), *module._flat_weights
+            )
             zeros = torch.zeros(1, x.shape[1], module.hidden_size, dtype=narrow, device=x.device)
-            return torch.lstm(x.to(narrow), (zeros, zeros), weights, True, 1, 0.0, self.training, False, False)[0]
+            return torch.lstm(
+                x.to(narrow), (zeros, zeros), weights, True, 1, 0.0, self.training, False, False
+            )[0]
 
     def narrowed(self, name: str, module: nn.LSTM, narrow: torch.dtype) -> list[Tensor]:
         """Return the buffers of an LSTM's weights in a narrow type. They are views of a single array, as cuDNN requires."""
@@ -182,7 +199,9 @@ class Translator(nn.Module):
             sizes = module.input_size, CUDNN_LSTM, module.hidden_size, 0, module.num_layers
             with torch.inference_mode(False), torch.no_grad():
                 self.narrow[name] = [weight.detach().to(narrow) for weight in module._flat_weights]
-                torch._cudnn_rnn_flatten_weight(self.narrow[name], len(self.narrow[name]), *sizes, False, False)
+                torch._cudnn_rnn_flatten_weight(
+                    self.narrow[name], len(self.narrow[name]), *sizes, False, False
+                )
         return self.narrow[name]
 
 
@@ -230,7 +249,9 @@ class Decoder:
         source, lengths = (self.trainer.ids(batch, name) for name in ("source", "source_length"))
         values = self.model.encode(self.model.embedding(source.t()), lengths, None)
         memory = self.model.attention.memory(values, lengths)
-        zeros = torch.zeros(len(source) * self.width, values.shape[2], dtype=values.dtype, device=values.device)
+        zeros = torch.zeros(
+            len(source) * self.width, values.shape[2], dtype=values.dtype, device=values.device
+        )
         count = len(self.model.layers.decoder)
         return State(memory, [zeros] * count, [zeros] * count)
 
@@ -243,12 +264,16 @@ class Decoder:
             inputs = torch.cat([x, context], 1) if number else x
             module = getattr(model, lstm.name)
             state_before = hidden[number], cells[number]
-            hidden[number], cells[number] = torch.lstm_cell(inputs, state_before, *module._flat_weights)
+            hidden[number], cells[number] = torch.lstm_cell(
+                inputs, state_before, *module._flat_weights
+            )
             x = x + hidden[number] if lstm.residual else hidden[number]
             if not number:
                 context, weights = model.attention(x.view(-1, self.width, x.shape[1]), state.memory)
                 context, weights = context.flatten(0, 1), weights.flatten(0, 1)
-        scores = F.log_softmax(linear(x, model.classifier.weight, model.classifier.bias).float(), -1)
+        scores = F.log_softmax(
+            linear(x, model.classifier.weight, model.classifier.bias).float(), -1
+        )
         best = scores.topk(min(2 * self.width, scores.shape[1]))
         candidates = beam.Candidates(*download(best.values, best.indices.int(), weights.float()))
         return candidates, State(state.memory, hidden, cells)
@@ -301,7 +326,9 @@ class GNMTTrainer(ModelTrainer):
         """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label smoothing."""
         source, lengths, target, label = (batch[name].long() for name in PAIR)
         logits = model(source, lengths, target, None)
-        entropy = F.cross_entropy(logits.float(), label.t().reshape(-1), ignore_index=PAD, reduction="none")
+        entropy = F.cross_entropy(
+            logits.float(), label.t().reshape(-1), ignore_index=PAD, reduction="none"
+        )
         return {"loss": entropy.view(label.t().shape).sum(0)}
 
     def run_outputs(self, batch: Batch) -> Mapping[str, Tensor]:

@@ -28,16 +28,25 @@ class GNMTOptions(TranslationOptions, WorkloadOptions):
     """Options `workload.*` of GNMT."""
 
     name: str = "gnmt"
-    warmup_steps: int = hyperparameter("steps of warm-up, from a hundredth of the rate, exponentially", minimum=0)
-    remain_steps: float = hyperparameter(
-        "step from which on the rate is halved; up to 1: share of the steps of max_epochs; 0: constant", minimum=0.0
+    warmup_steps: int = hyperparameter(
+        "steps of warm-up, from a hundredth of the rate, exponentially", minimum=0
     )
-    decay_interval: int = hyperparameter("steps between two halvings; 0: the rest in decay_steps parts", minimum=0)
+    remain_steps: float = hyperparameter(
+        "step from which on the rate is halved; up to 1: share of the steps of max_epochs; 0: constant",
+        minimum=0.0,
+    )
+    decay_interval: int = hyperparameter(
+        "steps between two halvings; 0: the rest in decay_steps parts", minimum=0
+    )
     decay_steps: int = hyperparameter("decays in all", minimum=0, overridable=False)
     decay_factor: float = hyperparameter("of each decay", minimum=0.0, overridable=False)
-    clip_norm: float = hyperparameter("most that the L2 norm of all gradients may be", minimum=0.0, overridable=False)
+    clip_norm: float = hyperparameter(
+        "most that the L2 norm of all gradients may be", minimum=0.0, overridable=False
+    )
     dropout: float = hyperparameter("share of an LSTM's inputs that is dropped", minimum=0.0)
-    buckets: int = hyperparameter("of equal widths, up to the longest pair", minimum=1, overridable=False)
+    buckets: int = hyperparameter(
+        "of equal widths, up to the longest pair", minimum=1, overridable=False
+    )
     max_sequence_length: int = hyperparameter(
         "subwords of a side with BOS and EOS; longer pairs are left out", minimum=4
     )
@@ -48,7 +57,9 @@ class GNMTOptions(TranslationOptions, WorkloadOptions):
     hidden: int | None = option(
         None, "values of a word and of an LSTM, a multiple of 8; null: the profile's", minimum=8
     )
-    layers: int | None = option(None, "of encoder and of decoder, at least 2; null: the profile's", minimum=2)
+    layers: int | None = option(
+        None, "of encoder and of decoder, at least 2; null: the profile's", minimum=2
+    )
 
 
 def profile_defaults(profile: str, of_round: Round, options: Mapping[str, Json]) -> Defaults:
@@ -60,7 +71,9 @@ def profile_defaults(profile: str, of_round: Round, options: Mapping[str, Json])
     sizes = {name: options[name] for name in ("hidden", "layers") if options.get(name) is not None}
     if sizes.get("hidden", 8) % 8:
         hidden = sizes["hidden"]
-        raise ValueError(f"workload.hidden={hidden}: not a multiple of 8. Set workload.hidden={hidden // 8 * 8 + 8}")
+        raise ValueError(
+            f"workload.hidden={hidden}: not a multiple of 8. Set workload.hidden={hidden // 8 * 8 + 8}"
+        )
     target = {"bleu": of_round.bleu_scale * DEMO_TARGET_BLEU}
     demo = Defaults("translation-demo", "demo", {**DEMO_MODEL, **sizes}, target)
     return of_round.defaults("gnmt", profile, {**REFERENCE_MODEL, **sizes}, demo)

@@ -48,11 +48,17 @@ class Translator(Model):
 
     def weights(self, layer: network.Lstm) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
         """Return an LSTM's weights: for the input, for the state, and both biases."""
-        of_input, of_state, *biases = (self.parameters[f"{layer.name}.{part}"] for part in network.PARTS)
+        of_input, of_state, *biases = (
+            self.parameters[f"{layer.name}.{part}"] for part in network.PARTS
+        )
         return of_input, of_state, biases[0], biases[1]
 
     def __call__(
-        self, source: tf.Tensor, lengths: tf.Tensor, target: tf.Tensor, masks: tuple[tf.Tensor, tf.Tensor] | None
+        self,
+        source: tf.Tensor,
+        lengths: tf.Tensor,
+        target: tf.Tensor,
+        masks: tuple[tf.Tensor, tf.Tensor] | None,
     ) -> tf.Tensor:
         """Return logits (T, B, V) from source (B, S), its lengths (B,), and target (B, T).
 
@@ -73,7 +79,9 @@ class Translator(Model):
         ahead, back, *others = self.layers.encoder
         x = dropped(x, mask, ahead)
         backward = lstm(tf.reverse_sequence(x, lengths, 0, 1), self.weights(back))
-        x = tf.concat([lstm(x, self.weights(ahead)), tf.reverse_sequence(backward, lengths, 0, 1)], 2)
+        x = tf.concat(
+            [lstm(x, self.weights(ahead)), tf.reverse_sequence(backward, lengths, 0, 1)], 2
+        )
         for layer in others:
             y = lstm(dropped(x, mask, layer), self.weights(layer))
             x = x + y if layer.residual else y
@@ -98,7 +106,9 @@ class Translator(Model):
         sums = tf.tanh(asked[:, :, None] + memory.keys[:, None])
         vector = self.parameters["attention.vector"]
         vector = self.parameters["attention.scale"] * vector / tf.norm(vector)
-        scores = tf.reshape(tf.matmul(tf.reshape(sums, [-1, self.layers.hidden]), vector[:, None]), sums.shape[:3])
+        scores = tf.reshape(
+            tf.matmul(tf.reshape(sums, [-1, self.layers.hidden]), vector[:, None]), sums.shape[:3]
+        )
         weights = tf.nn.softmax(tf.where(memory.padding[:, None], network.MASKED_SCORE, scores))
         return tf.matmul(weights, memory.values), weights
 
@@ -110,7 +120,9 @@ class Translator(Model):
             y = tf.nn.bias_add(y, self.parameters[bias])
         return tf.reshape(y, [*x.shape[:-1], matrix.shape[0]])
 
-    def step(self, memory: Memory, tokens: tf.Tensor, hidden: States, cells: States, width: int) -> list[tf.Tensor]:
+    def step(
+        self, memory: Memory, tokens: tf.Tensor, hidden: States, cells: States, width: int
+    ) -> list[tf.Tensor]:
         """Return the results of a decoder step for the words (N,).
 
         The list holds log p and ids of the best next words (N, m), attention weights (N, S), hidden values, and cells.
@@ -119,11 +131,15 @@ class Translator(Model):
         x = context = weights = self.words(tokens)
         for number, layer in enumerate(self.layers.decoder):
             inputs = tf.concat([x, context], 1) if number else x
-            hidden[number], cells[number] = lstm_cell(inputs, hidden[number], cells[number], self.weights(layer))
+            hidden[number], cells[number] = lstm_cell(
+                inputs, hidden[number], cells[number], self.weights(layer)
+            )
             x = x + hidden[number] if layer.residual else hidden[number]
             if not number:
                 context, weights = self.attend(tf.reshape(x, [-1, width, x.shape[1]]), memory)
-                context, weights = (tf.reshape(part, [-1, part.shape[2]]) for part in (context, weights))
+                context, weights = (
+                    tf.reshape(part, [-1, part.shape[2]]) for part in (context, weights)
+                )
         scores = tf.nn.log_softmax(self.project(x, "classifier.weight", "classifier.bias"))
         best = tf.math.top_k(scores, min(2 * width, self.layers.vocabulary))
         return [best.values, best.indices, weights, *hidden, *cells]
@@ -151,14 +167,20 @@ class Decoder:
         self.trainer, self.width = trainer, trainer.workload.beam.width
 
     def start(self, batch: Batch) -> State:
-        memory = self.trainer.encode(*(tf.constant(batch.arrays[name]) for name in ("source", "source_length")))
+        memory = self.trainer.encode(
+            *(tf.constant(batch.arrays[name]) for name in ("source", "source_length"))
+        )
         layers = self.trainer.workload.network
         zeros = tf.zeros((memory[0].shape[0] * self.width, layers.hidden))
         return State(memory, [zeros] * (2 * len(layers.decoder)))
 
     def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[beam.Candidates, State]:
-        outputs = self.trainer.advance(state.memory, tf.constant(tokens), tf.constant(parents), state.layers)
-        return beam.Candidates(*(output.numpy() for output in outputs[:3])), State(state.memory, outputs[3:])
+        outputs = self.trainer.advance(
+            state.memory, tf.constant(tokens), tf.constant(parents), state.layers
+        )
+        return beam.Candidates(*(output.numpy() for output in outputs[:3])), State(
+            state.memory, outputs[3:]
+        )
 
 
 class GNMTTrainer(ModelTrainer):
@@ -187,12 +209,16 @@ class GNMTTrainer(ModelTrainer):
         if training and layers.dropout:
             for side, width in zip(("source", "target"), layers.mask_widths, strict=True):
                 keys, places = arrays["dropout_key"], arrays[side].shape[1]
-                arrays[f"{side}_mask"] = dropout.multipliers(keys, side, places, width, layers.dropout)
+                arrays[f"{side}_mask"] = dropout.multipliers(
+                    keys, side, places, width, layers.dropout
+                )
         return super().host_arrays(replace(batch, arrays=arrays), training)
 
     def loss(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Return the cross-entropy with smoothed labels, summed over the tokens."""
-        masks = (batch["source_mask"], batch["target_mask"]) if self.workload.network.dropout else None
+        masks = (
+            (batch["source_mask"], batch["target_mask"]) if self.workload.network.dropout else None
+        )
         logits = model(batch["source"], batch["source_length"], batch["target"], masks)
         words, smoothing = self.workload.network.vocabulary, self.workload.options.label_smoothing
         labels = tf.transpose(batch["label"])
@@ -207,7 +233,9 @@ class GNMTTrainer(ModelTrainer):
         if "label" in batch.arrays:
             return super().run_outputs(batch)
         translated = self.workload.translated(Decoder(self), batch)
-        return {name: tf.constant(np.ascontiguousarray(value)) for name, value in translated.items()}
+        return {
+            name: tf.constant(np.ascontiguousarray(value)) for name, value in translated.items()
+        }
 
     def outputs(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> Tensors:
         """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label smoothing."""
@@ -220,8 +248,12 @@ class GNMTTrainer(ModelTrainer):
         memory = self.model.encode(self.model.words(tf.transpose(source)), lengths, None)
         return [memory.values, memory.keys, memory.padding]
 
-    def _advance(self, memory: States, tokens: tf.Tensor, parents: tf.Tensor, layers: States) -> list[tf.Tensor]:
+    def _advance(
+        self, memory: States, tokens: tf.Tensor, parents: tf.Tensor, layers: States
+    ) -> list[tf.Tensor]:
         """Run a step of a beam search, in which row n continues row `parents[n]` (N,)."""
         before = [tf.gather(values, parents) for values in layers]
         count = len(before) // 2
-        return self.model.step(Memory(*memory), tokens, before[:count], before[count:], self.workload.beam.width)
+        return self.model.step(
+            Memory(*memory), tokens, before[:count], before[count:], self.workload.beam.width
+        )

@@ -55,9 +55,14 @@ class GNMT(TranslationWorkload):
         multiple = network.VOCABULARY_MULTIPLE if settings.precision in HALF else 1
         words = padded_size(self.vocabulary_size, multiple)
         self.network = network.build(settings.model, words, self.options.dropout)
-        is_reference = all(settings.model[name] == REFERENCE_MODEL[name] for name in ("hidden", "layers"))
+        is_reference = all(
+            settings.model[name] == REFERENCE_MODEL[name] for name in ("hidden", "layers")
+        )
         if is_reference and words in REFERENCE_PARAMETERS:
-            count, reference = sum(network.parameter_counts(self.network).values()), REFERENCE_PARAMETERS[words]
+            count, reference = (
+                sum(network.parameter_counts(self.network).values()),
+                REFERENCE_PARAMETERS[words],
+            )
             assert count == reference, f"{count} parameters, not the reference's {reference}"
 
     @classmethod
@@ -74,7 +79,9 @@ class GNMT(TranslationWorkload):
         model, longest = settings.model, build_options(cls.Options, settings).max_sequence_length
         hidden, lstms = int(model["hidden"]), 2 * int(model["layers"]) + 1
         words = REFERENCE_VOCABULARY if settings.profile != "demo" else 0
-        values: int = longest * (words + lstms * (network.GATES + 2) * hidden) + longest * longest * hidden
+        values: int = (
+            longest * (words + lstms * (network.GATES + 2) * hidden) + longest * longest * hidden
+        )
         return values * (2 if settings.precision in HALF else 4)
 
     # -- schedule -------------------------------------------------------------------------------------------------
@@ -85,10 +92,14 @@ class GNMT(TranslationWorkload):
         The scheduler steps before the optimizer (fp_optimizers.py), so the first update has the rate of position 1.
         """
         position, base = step + 1, self.options.learning_rate
-        warming = schedules.exponential_warm_up(position, self.scheduled_warm_up, base, WARMUP_START)
+        warming = schedules.exponential_warm_up(
+            position, self.scheduled_warm_up, base, WARMUP_START
+        )
         if warming is not None:
             return warming
-        return schedules.step_decay(position, self.decay_boundaries, base, self.options.decay_factor)
+        return schedules.step_decay(
+            position, self.decay_boundaries, base, self.options.decay_factor
+        )
 
     @property
     def scheduled_warm_up(self) -> int:
@@ -106,7 +117,9 @@ class GNMT(TranslationWorkload):
         reference."""
         values = self.options
         is_share = 0 < values.remain_steps <= 1
-        return int(values.remain_steps * (values.max_epochs * self.steps_per_epoch if is_share else 1))
+        return int(
+            values.remain_steps * (values.max_epochs * self.steps_per_epoch if is_share else 1)
+        )
 
     @property
     def decay_interval(self) -> int:
@@ -119,7 +132,11 @@ class GNMT(TranslationWorkload):
     def decay_boundaries(self) -> list[int]:
         """Steps at which the rate decays. Empty if it is constant."""
         first, interval = self.remain_steps, self.decay_interval
-        return [first + number * interval for number in range(self.options.decay_steps)] if first else []
+        return (
+            [first + number * interval for number in range(self.options.decay_steps)]
+            if first
+            else []
+        )
 
     def optimizer(self) -> OptimizerSettings:
         """Return Adam without weight decay, with gradients clipped by their global norm."""
@@ -128,7 +145,9 @@ class GNMT(TranslationWorkload):
     # -- weights, quality -----------------------------------------------------------------------------------------
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        scale, embedding_scale = (float(self.settings.model[name]) for name in ("initial", "initial_embedding"))
+        scale, embedding_scale = (
+            float(self.settings.model[name]) for name in ("initial", "initial_embedding")
+        )
         return network.initial_weights(self.network, seed, scale, embedding_scale, PAD)
 
     @property

@@ -44,7 +44,9 @@ class Level:
     @cached_property
     def anchors(self) -> Float32s:
         """Return all anchors (cells · R, 4) of the level, read-only."""
-        y, x = np.meshgrid(np.arange(self.height) * self.stride, np.arange(self.width) * self.stride, indexing="ij")
+        y, x = np.meshgrid(
+            np.arange(self.height) * self.stride, np.arange(self.width) * self.stride, indexing="ij"
+        )
         moves = np.stack([x, y, x, y], axis=-1).astype(np.float32)
         anchors: Float32s = (moves[:, :, None] + self.base).reshape(-1, 4)
         anchors.flags.writeable = False
@@ -70,7 +72,13 @@ def levels(model: Mapping[str, Json], height: int, width: int) -> tuple[Level, .
     """Return the levels for images padded to `height` x `width` pixels, cached by shape."""
     sizes = tuple(float(size) for size in model["anchor_sizes"])
     strides = tuple(int(stride) for stride in model["strides"])
-    return _levels(sizes, strides, tuple(float(ratio) for ratio in model.get("anchor_ratios", RATIOS)), height, width)
+    return _levels(
+        sizes,
+        strides,
+        tuple(float(ratio) for ratio in model.get("anchor_ratios", RATIOS)),
+        height,
+        width,
+    )
 
 
 def level_anchors(model: Mapping[str, Json], height: int, width: int) -> list[Float32s]:
@@ -88,7 +96,11 @@ def count(model: Mapping[str, Json], height: int, width: int) -> int:
 
 @lru_cache(maxsize=64)
 def _levels(
-    sizes: tuple[float, ...], strides: tuple[int, ...], ratios: tuple[float, ...], height: int, width: int
+    sizes: tuple[float, ...],
+    strides: tuple[int, ...],
+    ratios: tuple[float, ...],
+    height: int,
+    width: int,
 ) -> tuple[Level, ...]:
     levels: list[Level] = []
     for size, stride in zip(sizes, strides, strict=True):

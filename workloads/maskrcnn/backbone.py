@@ -31,7 +31,12 @@ The digest is from the reference's download_dataset.sh. No other digest is publi
 TORCHVISION_EPSILON = 1e-5
 TORCHVISION_DEVIATIONS = (0.225, 0.224, 0.229)
 """Standard deviations of blue, green, and red, for pixel values of 0 … 1."""
-_BRANCHES = {"conv1": "branch2a", "conv2": "branch2b", "conv3": "branch2c", "downsample.0": "branch1"}
+_BRANCHES = {
+    "conv1": "branch2a",
+    "conv2": "branch2b",
+    "conv3": "branch2c",
+    "downsample.0": "branch1",
+}
 
 
 def shapes(layers: network.Network) -> Shapes:
@@ -92,7 +97,9 @@ def from_torchvision(arrays: Mapping[str, Array], layers: network.Network) -> di
     renamed: dict[str, Array] = {}
     for layer in convolutions:
         names = ("weight", "bias", "running_mean", "running_var")
-        weight, bias, mean, variance = (np.float64(checked[f"{layer.norm}.{name}"]) for name in names)
+        weight, bias, mean, variance = (
+            np.float64(checked[f"{layer.norm}.{name}"]) for name in names
+        )
         scale = weight / np.sqrt(variance + TORCHVISION_EPSILON)
         renamed[f"{layer.name}.weight"] = checked[f"{layer.name}.weight"]
         renamed[f"{layer.norm}.weight"] = scale.astype(np.float32)

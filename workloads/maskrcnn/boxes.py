@@ -29,7 +29,9 @@ _LARGE = 1e6
 
 def functions(array: Any) -> Any:
     """Return the module with NumPy's functions for this type of array, NumPy by default."""
-    return array.__array_namespace__() if hasattr(array, "__array_namespace__") else np  # missing before NumPy 2
+    return (
+        array.__array_namespace__() if hasattr(array, "__array_namespace__") else np
+    )  # missing before NumPy 2
 
 
 def area(boxes: Boxes[Floating]) -> Boxes[Floating]:
@@ -42,7 +44,10 @@ def area(boxes: Boxes[Floating]) -> Boxes[Floating]:
 def iou(first: Boxes[Floating], second: Boxes[Floating]) -> Boxes[Floating]:
     """Return the intersection over union (…, n, m) of boxes (…, n, 4) and (…, m, 4)."""
     xp, first, second = functions(first), first[..., :, None, :], second[..., None, :, :]
-    low, high = xp.maximum(first[..., :2], second[..., :2]), xp.minimum(first[..., 2:], second[..., 2:])
+    low, high = (
+        xp.maximum(first[..., :2], second[..., :2]),
+        xp.minimum(first[..., 2:], second[..., 2:]),
+    )
     sides = xp.maximum(high - low + 1, 0)
     shared = sides[..., 0] * sides[..., 1]
     overlap: Boxes[Floating] = shared / (area(first) + area(second) - shared)
@@ -55,10 +60,14 @@ def encode(
     """Return the deltas (…, 4) that convert `references` (…, 4) into `boxes` (…, 4)."""
     xp = functions(boxes)
     factors = xp.asarray(weights, boxes.dtype)
-    size, reference_size = (corners[..., 2:] - corners[..., :2] + 1 for corners in (boxes, references))
+    size, reference_size = (
+        corners[..., 2:] - corners[..., :2] + 1 for corners in (boxes, references)
+    )
     middle, reference_middle = boxes[..., :2] + size / 2, references[..., :2] + reference_size / 2
     moves = (middle - reference_middle) / reference_size
-    deltas: Boxes[Floating] = xp.concatenate([moves, xp.log(size / reference_size)], axis=-1) * factors
+    deltas: Boxes[Floating] = (
+        xp.concatenate([moves, xp.log(size / reference_size)], axis=-1) * factors
+    )
     return deltas
 
 

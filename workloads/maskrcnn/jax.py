@@ -36,11 +36,15 @@ class Detector(Layers):
 
     epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
 
-    def __init__(self, weights: Values, statistics: Values, dtype: Any, layers: network.Network) -> None:
+    def __init__(
+        self, weights: Values, statistics: Values, dtype: Any, layers: network.Network
+    ) -> None:
         super().__init__(weights, statistics, dtype)
         self.layers = layers
 
-    def first_half(self, images: jax.Array, sizes: jax.Array, training: bool) -> tuple[Maps, jax.Array, jax.Array]:
+    def first_half(
+        self, images: jax.Array, sizes: jax.Array, training: bool
+    ) -> tuple[Maps, jax.Array, jax.Array]:
         """Return the pyramid's maps, RPN's logits (B, A), and its deltas (B, A, 4), from images with `sizes` (B, 2).
 
         In training, the running statistics are updated.
@@ -60,15 +64,25 @@ class Detector(Layers):
     def centred(self, images: jax.Array, sizes: jax.Array) -> jax.Array:
         """Return blue, green, and red minus their means, (B, H, W, 3). Padding beyond `sizes` (B, 2) is 0."""
         x = images[..., ::-1].astype(jnp.float32) - jnp.array(network.BGR_MEANS, jnp.float32)
-        rows, columns = (jnp.arange(images.shape[axis + 1]) < sizes[:, axis, None] for axis in (0, 1))
-        return jnp.where(rows[:, :, None, None] & columns[:, None, :, None], x, 0).astype(self.dtype)
+        rows, columns = (
+            jnp.arange(images.shape[axis + 1]) < sizes[:, axis, None] for axis in (0, 1)
+        )
+        return jnp.where(rows[:, :, None, None] & columns[:, None, :, None], x, 0).astype(
+            self.dtype
+        )
 
     def pyramid(self, stages: Maps) -> Maps:
         """Return the maps of the pyramid's levels, finest first, from the stages' maps."""
-        inner = [self.biased(stage, layer) for stage, layer in zip(stages, self.layers.inner, strict=True)]
+        inner = [
+            self.biased(stage, layer)
+            for stage, layer in zip(stages, self.layers.inner, strict=True)
+        ]
         for number in reversed(range(len(inner) - 1)):
             inner[number] += inner[number + 1].repeat(2, 1).repeat(2, 2)
-        return [self.biased(lateral, layer) for lateral, layer in zip(inner, self.layers.outer, strict=True)]
+        return [
+            self.biased(lateral, layer)
+            for lateral, layer in zip(inner, self.layers.outer, strict=True)
+        ]
 
     def boxes(self, maps: Maps, box: jax.Array, level: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return class logits (B, R, C + 1) and deltas (B, R, C + 1, 4) of regions (B, R, 4)."""
@@ -96,7 +110,10 @@ class Detector(Layers):
         of_label = self.parameter(f"{last.name}.weight")[0, 0].T[label.ravel()]
         logits = jnp.einsum("nyxrco,no->nyrxc", x, of_label).astype(jnp.float32)
         side = 2 * self.layers.mask_pool
-        return logits.reshape(*label.shape, side, side) + self.weights[f"{last.name}.bias"][label][..., None, None]
+        return (
+            logits.reshape(*label.shape, side, side)
+            + self.weights[f"{last.name}.bias"][label][..., None, None]
+        )
 
 
 def losses(outputs: Values, batch: Mapping[str, jax.Array]) -> Values:
@@ -108,10 +125,14 @@ def losses(outputs: Values, batch: Mapping[str, jax.Array]) -> Values:
     weight, label = batch["anchor_weight"], outputs["label"]
     rpn = jnp.take_along_axis(outputs["objectness"], batch["anchor"], 1)
     rpn_delta = jnp.take_along_axis(outputs["rpn_delta"], batch["anchor"][..., None], 1)
-    rpn_box = smooth_l1(rpn_delta - batch["anchor_offset"], network.RPN_BETA).sum(-1) / network.RPN_BETA
+    rpn_box = (
+        smooth_l1(rpn_delta - batch["anchor_offset"], network.RPN_BETA).sum(-1) / network.RPN_BETA
+    )
     of_label = jnp.take_along_axis(outputs["box_delta"], label[..., None, None], 2)[:, :, 0]
     box = smooth_l1(of_label - outputs["delta"], 1.0).sum(-1)
-    log_likelihood = jnp.take_along_axis(jax.nn.log_softmax(outputs["logits"]), label[..., None], 2)[..., 0]
+    log_likelihood = jnp.take_along_axis(
+        jax.nn.log_softmax(outputs["logits"]), label[..., None], 2
+    )[..., 0]
     of_masks = _entropy(outputs["mask_logits"], outputs["mask"]).mean((2, 3))
     in_slots = label[:, : of_masks.shape[1]] > 0
     return {
@@ -191,14 +212,24 @@ class MaskRCNNTrainer(ImageTrainer):
         proposed = jax.lax.optimization_barrier(self.proposals(objectness, deltas, batch, True))
         # Without barriers, XLA recomputes all of this wherever a region is read, and compilation takes minutes.
         learned = jax.lax.optimization_barrier(regions.sample(proposed, dict(batch), self.rules))
-        predicted = {"objectness": objectness, "rpn_delta": deltas, "mask": self.mask_targets(learned, batch["ticket"])}
-        predicted["logits"], predicted["box_delta"] = model.boxes(maps, learned["box"], learned["level"])
+        predicted = {
+            "objectness": objectness,
+            "rpn_delta": deltas,
+            "mask": self.mask_targets(learned, batch["ticket"]),
+        }
+        predicted["logits"], predicted["box_delta"] = model.boxes(
+            maps, learned["box"], learned["level"]
+        )
         some = (learned[name][:, : self.rules.positives] for name in ("box", "level", "label"))
         predicted["mask_logits"] = model.masks(maps, *some)
         return losses({**learned, **predicted}, batch)
 
     def proposals(
-        self, objectness: jax.Array, deltas: jax.Array, batch: Mapping[str, jax.Array], training: bool
+        self,
+        objectness: jax.Array,
+        deltas: jax.Array,
+        batch: Mapping[str, jax.Array],
+        training: bool,
     ) -> regions.Proposals:
         """Return the proposals of a batch. No gradient flows through them."""
         levels = anchors.level_anchors(self.settings.model, *batch["image"].shape[1:3])
@@ -212,13 +243,20 @@ class MaskRCNNTrainer(ImageTrainer):
         """
         slots, side = learned["object"].shape, self.rules.mask_side
         wanted = jax.ShapeDtypeStruct((*slots, side, side), jnp.float32)
-        inputs = (learned["box"][:, : slots[1]], learned["label"][:, : slots[1]], learned["object"], ticket)
+        inputs = (
+            learned["box"][:, : slots[1]],
+            learned["label"][:, : slots[1]],
+            learned["object"],
+            ticket,
+        )
         return jax.pure_callback(self._mask_targets, wanted, *inputs)
 
     def _mask_targets(self, box: Array, label: Array, owner: Array, ticket: Array) -> Array:
         # Indexing a JAX array is an operation. It would wait for the step, which waits for this call.
         box, label, owner, (number,) = (np.asarray(array) for array in (box, label, owner, ticket))
-        return host.mask_targets(box, label, owner, self.under_way.pop(int(number)), self.rules.mask_side)
+        return host.mask_targets(
+            box, label, owner, self.under_way.pop(int(number)), self.rules.mask_side
+        )
 
     def outputs(self, model: Detector, batch: Mapping[str, jax.Array]) -> Values:
         """Return `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D, 28, 28).

@@ -46,9 +46,14 @@ def targets(rois: Float32s, objects: Int64s, polygons: Polygons, side: int) -> U
     ratio = (side / np.maximum(rois[:, 2:] - rois[:, :2], 1).astype(np.float64)).astype(np.float32)
     points = ((taken.points - rois[owner, :2]) * ratio[owner]).astype(np.float64)
     ends = [0, *taken.polygon_ends.tolist()]
-    drawn = tool.frPyObjects([points[first:stop].reshape(-1) for first, stop in pairwise(ends)], side, side)
+    drawn = tool.frPyObjects(
+        [points[first:stop].reshape(-1) for first, stop in pairwise(ends)], side, side
+    )
     ends = [0, *taken.object_ends.tolist()]
-    merged = [drawn[first] if stop == first + 1 else tool.merge(drawn[first:stop]) for first, stop in pairwise(ends)]
+    merged = [
+        drawn[first] if stop == first + 1 else tool.merge(drawn[first:stop])
+        for first, stop in pairwise(ends)
+    ]
     return np.ascontiguousarray(np.moveaxis(tool.decode(merged), -1, 0))
 
 

@@ -59,7 +59,10 @@ class Detector(ImageModel):
 
     def constants(self) -> dict[str, Array]:
         """Return the constants that normalize images. `scale` also changes red, green, blue to blue, green, red."""
-        return {**super().constants(), "scale": np.eye(3, dtype=np.float32)[::-1].reshape(3, 3, 1, 1).copy()}
+        return {
+            **super().constants(),
+            "scale": np.eye(3, dtype=np.float32)[::-1].reshape(3, 3, 1, 1).copy(),
+        }
 
     def padded(self, images: Tensor, sizes: Tensor) -> Tensor:
         """Return blue, green, and red minus their means, (B, 3, H, W). Padding beyond `sizes` (B, 2) is 0."""
@@ -68,7 +71,9 @@ class Detector(ImageModel):
         inside = []
         for axis in (0, 1):
             places = F.reshape(F.contrib.arange_like(x, axis=axis + 2), (1, -1))
-            inside.append(F.broadcast_lesser(places, F.slice_axis(limits, axis=1, begin=axis, end=axis + 1)))
+            inside.append(
+                F.broadcast_lesser(places, F.slice_axis(limits, axis=1, begin=axis, end=axis + 1))
+            )
         rows, columns = inside
         mask = F.batch_dot(F.expand_dims(rows, 2), F.expand_dims(columns, 1))
         return F.broadcast_mul(x, F.cast(F.expand_dims(mask, 1), self.dtype))
@@ -78,9 +83,13 @@ class Detector(ImageModel):
         F, inputs = self.F, self.arrays
         images = self.padded(batch["image"], batch["size"])
         maps = self.pyramid(self.stage_maps(images, self.layers.stem, self.layers.blocks))
-        last = F.Pooling(maps[-1], kernel=(1, 1), stride=(2, 2), pool_type="max", pooling_convention="valid")
+        last = F.Pooling(
+            maps[-1], kernel=(1, 1), stride=(2, 2), pool_type="max", pooling_convention="valid"
+        )
         conv, *heads = self.layers.rpn
-        joint = _joined(F, [inputs[f"{head.name}.{kind}"] for kind in ("weight", "bias") for head in heads])
+        joint = _joined(
+            F, [inputs[f"{head.name}.{kind}"] for kind in ("weight", "bias") for head in heads]
+        )
         of_levels = []
         for level_map in (*maps, last):
             hidden = rectified(F, self.convolution(level_map, conv))
@@ -89,9 +98,13 @@ class Detector(ImageModel):
         # The channels of a cell are the logits of its anchors, then four deltas for each anchor.
         planes = F.transpose(F.concat(*of_levels, dim=2), (0, 2, 1))
         stops = (0, network.RATIOS, 5 * network.RATIOS)
-        logits, deltas = (F.slice_axis(planes, axis=2, begin=stops[i], end=stops[i + 1]) for i in range(2))
+        logits, deltas = (
+            F.slice_axis(planes, axis=2, begin=stops[i], end=stops[i + 1]) for i in range(2)
+        )
         channels = self.layers.outer[0].outputs
-        cells = [F.reshape(F.transpose(level_map, (0, 2, 3, 1)), (0, -1, channels)) for level_map in maps]
+        cells = [
+            F.reshape(F.transpose(level_map, (0, 2, 3, 1)), (0, -1, channels)) for level_map in maps
+        ]
         objectness, rpn_delta = F.reshape(logits, (0, -1)), F.reshape(deltas, (0, -1, 4))
         return {"objectness": objectness, "rpn_delta": rpn_delta, "cells": F.concat(*cells, dim=1)}
 
@@ -101,7 +114,9 @@ class Detector(ImageModel):
         layers = zip(stages, self.layers.inner, strict=True)
         inner = [self.convolution(stage, layer) for stage, layer in layers]
         for number in reversed(range(len(inner) - 1)):
-            inner[number] = inner[number] + F.UpSampling(inner[number + 1], scale=2, sample_type="nearest")
+            inner[number] = inner[number] + F.UpSampling(
+                inner[number + 1], scale=2, sample_type="nearest"
+            )
         outer = zip(inner, self.layers.outer, strict=True)
         return [self.convolution(lateral, layer) for lateral, layer in outer]
 
@@ -137,7 +152,9 @@ class Detector(ImageModel):
             x = rectified(F, self.convolution(x, layer))
         weight, bias = (inputs[f"{up.name}.{kind}"] for kind in ("weight", "bias"))
         weight = F.reshape(F.transpose(weight, (1, 2, 3, 0)), (-1, up.inputs, 1, 1))
-        x = F.Convolution(x, weight, F.repeat(bias, repeats=4), num_filter=4 * up.outputs, kernel=(1, 1))
+        x = F.Convolution(
+            x, weight, F.repeat(bias, repeats=4), num_filter=4 * up.outputs, kernel=(1, 1)
+        )
         x = F.reshape(rectified(F, x), (-1, up.outputs, 4 * side * side))
         name = self.layers.mask_logits.name
         of_label = F.take(F.reshape(inputs[f"{name}.weight"], (0, -1)), label)
@@ -203,10 +220,15 @@ class MaskRCNNTrainer(ImageTrainer):
 
     def build(self) -> None:
         super().build()
-        shapes, slots = len(self.workload.image_shapes), math.ceil(self.rules.positives / host.SLOTS_ROUNDED)
+        shapes, slots = (
+            len(self.workload.image_shapes),
+            math.ceil(self.rules.positives / host.SLOTS_ROUNDED),
+        )
         self.training_graphs.fixed = self.evaluation_graphs.fixed = shapes <= MAX_FIXED_SHAPES
         few = shapes * slots <= MAX_FIXED_SHAPES
-        self.second_half = self.graphs_of(lambda model, batch: {"loss": self.loss(model, batch)}, few)
+        self.second_half = self.graphs_of(
+            lambda model, batch: {"loss": self.loss(model, batch)}, few
+        )
         self.boxes = self.graphs_of(_detected, fixed=False)
         self.masks = self.graphs_of(_shown, fixed=False)
 
@@ -242,7 +264,9 @@ class MaskRCNNTrainer(ImageTrainer):
         `mask` (n, 28, 28).
         """
         F = model.F
-        anchor, is_object, used = (batch[name] for name in ("anchor", "anchor_label", "anchor_weight"))
+        anchor, is_object, used = (
+            batch[name] for name in ("anchor", "anchor_label", "anchor_weight")
+        )
         objectness = F.take(F.reshape(batch["objectness"], (-1,)), anchor)
         rpn_delta = F.take(F.reshape(batch["rpn_delta"], (-1, 4)), anchor)
         logits, deltas = model.boxes(batch["pooled"])
@@ -253,7 +277,9 @@ class MaskRCNNTrainer(ImageTrainer):
         of_masks = F.mean(_entropy(F, mask_logits, batch["mask"]), axis=(1, 2))
         positive = F.cast(batch["mask_label"] > 0, "float32")
         of_rpn = _smooth_l1(F, rpn_delta, batch["anchor_offset"], RPN_BETA_ROOT)
-        sampled, regions, positives = (F.maximum(F.sum(counted), 1) for counted in (used, weight, positive))
+        sampled, regions, positives = (
+            F.maximum(F.sum(counted), 1) for counted in (used, weight, positive)
+        )
         return {
             "objectness": F.sum(_entropy(F, objectness, is_object) * used) / sampled,
             "rpn_box": F.sum(of_rpn * is_object * used) / sampled,
@@ -277,19 +303,27 @@ class MaskRCNNTrainer(ImageTrainer):
         for leaf in learned.leaves.values():
             leaf.attach_grad()
         with mx.autograd.record():
-            loss = self.second_half(replica.arguments(True), {**learned.leaves, **learned.data})["loss"]
+            loss = self.second_half(replica.arguments(True), {**learned.leaves, **learned.data})[
+                "loss"
+            ]
         loss.backward(self.optimizer.seed(number, divisor))
         gradients = {name: leaf.grad for name, leaf in learned.leaves.items()}
         of_boxes, of_masks = (
-            part.back(gradients[name]) for part, name in zip(learned.pools, ("pooled", "mask_pooled"), strict=True)
+            part.back(gradients[name])
+            for part, name in zip(learned.pools, ("pooled", "mask_pooled"), strict=True)
         )
-        mx.autograd.backward(first, [gradients["objectness"], gradients["rpn_delta"], of_boxes + of_masks])
+        mx.autograd.backward(
+            first, [gradients["objectness"], gradients["rpn_delta"], of_boxes + of_masks]
+        )
         return loss.detach() / divisor
 
     def run_loss(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
-        works = [self.run_halves(number, batch, self.second_half) for number, batch in enumerate(batches)]
+        works = [
+            self.run_halves(number, batch, self.second_half) for number, batch in enumerate(batches)
+        ]
         return [
-            outputs["loss"] / batch.global_weight_sum for outputs, batch in zip(in_turn(works), batches, strict=True)
+            outputs["loss"] / batch.global_weight_sum
+            for outputs, batch in zip(in_turn(works), batches, strict=True)
         ]
 
     def run_halves(
@@ -312,9 +346,15 @@ class MaskRCNNTrainer(ImageTrainer):
         sampled = host.learned(proposed, arrays, self.settings.seed, self.rules)
         slots = sampled["mask"].shape[1]
         pools = (
-            self._pool(replica, batch, sampled["box"], sampled["level"], self.workload.network.box_pool),
             self._pool(
-                replica, batch, sampled["box"][:, :slots], sampled["level"][:, :slots], self.workload.network.mask_pool
+                replica, batch, sampled["box"], sampled["level"], self.workload.network.box_pool
+            ),
+            self._pool(
+                replica,
+                batch,
+                sampled["box"][:, :slots],
+                sampled["level"][:, :slots],
+                self.workload.network.mask_pool,
             ),
         )
         leaves = {
@@ -333,18 +373,29 @@ class MaskRCNNTrainer(ImageTrainer):
             "label": label,
             "weight": sampled["weight"].reshape(-1),
             "delta": sampled["delta"].reshape(-1, 4),
-            "own_delta": np.arange(len(label), dtype=np.int32) * (self.workload.network.classes + 1) + label,
+            "own_delta": np.arange(len(label), dtype=np.int32) * (self.workload.network.classes + 1)
+            + label,
             "mask": sampled["mask"].reshape(-1, *sampled["mask"].shape[2:]),
         }
-        return Learned(leaves, {name: self.to_device(array, replica.context) for name, array in data.items()}, pools)
+        return Learned(
+            leaves,
+            {name: self.to_device(array, replica.context) for name, array in data.items()},
+            pools,
+        )
 
-    def proposals(self, replica: Replica, batch: Batch, first: list[mx.nd.NDArray], training: bool) -> list[Proposals]:
+    def proposals(
+        self, replica: Replica, batch: Batch, first: list[mx.nd.NDArray], training: bool
+    ) -> list[Proposals]:
         """Return the proposals of each image, computed on the host. This waits for the first half."""
         objectness, deltas = (output.asnumpy() for output in first[:2])
         on_context = partial(suppress, context=replica.context)
-        return host.proposals(batch.arrays, objectness, deltas, self.settings.model, self.rules, on_context, training)
+        return host.proposals(
+            batch.arrays, objectness, deltas, self.settings.model, self.rules, on_context, training
+        )
 
-    def _pool(self, replica: Replica, batch: Batch, box: Float32s, level: Int32s, side: int) -> Pool:
+    def _pool(
+        self, replica: Replica, batch: Batch, box: Float32s, level: Int32s, side: int
+    ) -> Pool:
         layers = self.workload.network
         shapes = network.map_shapes(layers, *batch.arrays["image"].shape[1:3])[: layers.levels]
         return pool(shapes, layers.strides, box, level, side, replica.context)
@@ -364,26 +415,44 @@ class MaskRCNNTrainer(ImageTrainer):
         (data,) = self.pieces(replica, batch, training=False)
         first = list(self.evaluation_graphs(replica.arguments(False), data).values())
         yield
-        boxes = [proposals.box for proposals in self.proposals(replica, batch, first, training=False)]
+        boxes = [
+            proposals.box for proposals in self.proposals(replica, batch, first, training=False)
+        ]
         box = np.zeros((len(boxes), self.rules.of_image, 4), np.float32)
         proposed = stacked(boxes)
         box[:, : proposed.shape[1]] = proposed
-        pooled = self._pool(replica, batch, box, self.rules.level(box), self.workload.network.box_pool)(first[2])
+        pooled = self._pool(
+            replica, batch, box, self.rules.level(box), self.workload.network.box_pool
+        )(first[2])
         of_boxes = self.boxes(replica.arguments(False), {"pooled": pooled}).values()
         yield
         probabilities, deltas = (
-            output.asnumpy().reshape(*box.shape[:2], self.workload.network.classes + 1, -1) for output in of_boxes
+            output.asnumpy().reshape(*box.shape[:2], self.workload.network.classes + 1, -1)
+            for output in of_boxes
         )
         on_context = partial(suppress, context=replica.context)
-        detected = detect(boxes, probabilities[..., 0], deltas, arrays["size"], self.rules, on_context)
+        detected = detect(
+            boxes, probabilities[..., 0], deltas, arrays["size"], self.rules, on_context
+        )
         slots = host.slots(detected.label > 0)
         pooled = self._pool(
-            replica, batch, detected.box[:, :slots], detected.level[:, :slots], self.workload.network.mask_pool
+            replica,
+            batch,
+            detected.box[:, :slots],
+            detected.level[:, :slots],
+            self.workload.network.mask_pool,
         )(first[2])
         label = self.to_device(detected.label[:, :slots].reshape(-1), replica.context)
-        some = self.masks(replica.arguments(False), {"mask_pooled": pooled, "mask_label": label})["mask"]
+        some = self.masks(replica.arguments(False), {"mask_pooled": pooled, "mask_label": label})[
+            "mask"
+        ]
         some = some.reshape((len(boxes), slots, *some.shape[1:]))
-        mask = mx.nd.zeros((len(boxes), self.rules.detections, *some.shape[2:]), ctx=replica.context)
+        mask = mx.nd.zeros(
+            (len(boxes), self.rules.detections, *some.shape[2:]), ctx=replica.context
+        )
         mask[:, :slots] = some
-        values = {name: self.to_device(getattr(detected, name), replica.context) for name in ("box", "score", "label")}
+        values = {
+            name: self.to_device(getattr(detected, name), replica.context)
+            for name in ("box", "score", "label")
+        }
         return {name: [value] for name, value in {**values, "mask": mask}.items()}

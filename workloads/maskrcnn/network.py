@@ -152,9 +152,15 @@ def build(model: Mapping[str, Json]) -> Network:
     blocks, width = model["trunk_blocks"], int(model["trunk_width"])
     stages = range(len(blocks))
     trunk = residual.build_trunk(
-        "bottleneck", blocks, [width << stage for stage in stages], residual.STRIDES[: len(blocks)], stride_on_1x1=True
+        "bottleneck",
+        blocks,
+        [width << stage for stage in stages],
+        residual.STRIDES[: len(blocks)],
+        stride_on_1x1=True,
     )
-    channels, features, between = (int(model[name]) for name in ("fpn_channels", "box_features", "mask_channels"))
+    channels, features, between = (
+        int(model[name]) for name in ("fpn_channels", "box_features", "mask_channels")
+    )
     classes = int(model["classes"])
     inputs = [4 * width << stage for stage in stages]
     mask_inputs = [channels] + [between] * (int(model["mask_convolutions"]) - 1)
@@ -176,7 +182,8 @@ def build(model: Mapping[str, Json]) -> Network:
             Dense("box.bbox_pred", features, 4 * (classes + 1)),
         ),
         mask_convolutions=tuple(
-            Convolution(f"mask.conv{i}", before, between, 3, 1, 1) for i, before in enumerate(mask_inputs)
+            Convolution(f"mask.conv{i}", before, between, 3, 1, 1)
+            for i, before in enumerate(mask_inputs)
         ),
         mask_up=Transposed("mask.conv5_mask", between, between),
         mask_logits=Convolution("mask.mask_fcn_logits", between, classes + 1, 1, 1, 0),
@@ -222,7 +229,10 @@ def shapes(network: Network) -> Shapes:
     """
     shape_of = residual.parameter_shapes(network.trunk_convolutions, network.frozen)
     for layer in network.layers:
-        shape_of[f"{layer.name}.weight"], shape_of[f"{layer.name}.bias"] = layer.shape, (layer.outputs,)
+        shape_of[f"{layer.name}.weight"], shape_of[f"{layer.name}.bias"] = (
+            layer.shape,
+            (layer.outputs,),
+        )
     return shape_of
 
 
@@ -259,9 +269,13 @@ def check_reference_counts(network: Network) -> None:
     """Assert that a model with 80 classes has as many parameters as the reference."""
     counts = parameter_counts(network)
     total = sum(counts.values()) - counts["frozen"]
-    assert total == REFERENCE_PARAMETERS, f"{total} parameters, not the reference's {REFERENCE_PARAMETERS}"
+    assert total == REFERENCE_PARAMETERS, (
+        f"{total} parameters, not the reference's {REFERENCE_PARAMETERS}"
+    )
     trained = total - counts["frozen"]
-    assert trained == REFERENCE_TRAINED, f"{trained} trained parameters, not the reference's {REFERENCE_TRAINED}"
+    assert trained == REFERENCE_TRAINED, (
+        f"{trained} trained parameters, not the reference's {REFERENCE_TRAINED}"
+    )
 
 
 def parameter_rule(network: Network, name: str, decay: float) -> ParameterRule:
@@ -272,7 +286,9 @@ def parameter_rule(network: Network, name: str, decay: float) -> ParameterRule:
     """
     if network.frozen and _is_frozen(name):
         return ParameterRule(frozen=True)
-    return ParameterRule(lr_multiplier=BIAS_RATE) if name.endswith(".bias") else ParameterRule(decay)
+    return (
+        ParameterRule(lr_multiplier=BIAS_RATE) if name.endswith(".bias") else ParameterRule(decay)
+    )
 
 
 def _is_frozen(name: str) -> bool:

@@ -62,7 +62,9 @@ It maps RPN's logits (B, A) and deltas (B, A, 4) to `box` (B, R, 4) and `level` 
 of the regions.
 """
 
-_live: Norm = partial(BatchNorm, eps=network.BATCH_NORM_EPSILON, momentum=network.BATCH_NORM_MOMENTUM)
+_live: Norm = partial(
+    BatchNorm, eps=network.BATCH_NORM_EPSILON, momentum=network.BATCH_NORM_MOMENTUM
+)
 
 
 class Part(nn.Module):
@@ -91,7 +93,9 @@ class Detector(Trunk):
         self.fpn, self.rpn = Part([*layers.inner, *layers.outer]), Part([*layers.rpn])
         self.box = Part([*layers.box])
         self.mask = Part([*layers.mask_convolutions, layers.mask_up, layers.mask_logits])
-        self.register_buffer("means", torch.tensor(network.BGR_MEANS).view(1, 3, 1, 1), persistent=False)
+        self.register_buffer(
+            "means", torch.tensor(network.BGR_MEANS).view(1, 3, 1, 1), persistent=False
+        )
 
     def forward(self, images: Tensor, sizes: Tensor, between: Between) -> Tensors:
         """Return the inputs of the losses, except the mask targets if `between` does not return them.
@@ -104,7 +108,12 @@ class Detector(Trunk):
         slots = regions["object"].shape[1]
         label = regions["label"][:, :slots]
         of_masks = self.masks(maps, regions["box"][:, :slots], regions["level"][:, :slots], label)
-        predicted = {"objectness": objectness, "rpn_delta": deltas, "logits": logits, "box_delta": box_deltas}
+        predicted = {
+            "objectness": objectness,
+            "rpn_delta": deltas,
+            "logits": logits,
+            "box_delta": box_deltas,
+        }
         return {**regions, **predicted, "mask_logits": of_masks}
 
     def first_half(self, images: Tensor, sizes: Tensor) -> tuple[list[Tensor], Tensor, Tensor]:
@@ -117,7 +126,9 @@ class Detector(Trunk):
         for level_map in (*maps, F.max_pool2d(maps[-1], 1, 2)):
             hidden = F.relu(self.rpn.conv(level_map), inplace=True)
             objectness.append(self.rpn.cls_logits(hidden).permute(0, 2, 3, 1).flatten(1))
-            deltas.append(self.rpn.bbox_pred(hidden).permute(0, 2, 3, 1).reshape(len(level_map), -1, 4))
+            deltas.append(
+                self.rpn.bbox_pred(hidden).permute(0, 2, 3, 1).reshape(len(level_map), -1, 4)
+            )
         return maps, torch.cat(objectness, 1).float(), torch.cat(deltas, 1).float()
 
     def normalised(self, images: Tensor, sizes: Tensor) -> Tensor:
@@ -133,7 +144,9 @@ class Detector(Trunk):
         inner = [getattr(self.fpn, f"inner{number}")(stage) for number, stage in enumerate(stages)]
         for number in reversed(range(self.layers.levels - 1)):
             inner[number] += F.interpolate(inner[number + 1], size=inner[number].shape[2:])
-        return [getattr(self.fpn, f"layer{number}")(lateral) for number, lateral in enumerate(inner)]
+        return [
+            getattr(self.fpn, f"layer{number}")(lateral) for number, lateral in enumerate(inner)
+        ]
 
     def boxes(self, maps: list[Tensor], box: Tensor, level: Tensor) -> tuple[Tensor, Tensor]:
         """Return class logits (B, R, C + 1) and deltas (B, R, C + 1, 4) of regions."""
@@ -154,7 +167,9 @@ class Detector(Trunk):
         x, last = F.relu(self.mask.conv5_mask(x), inplace=True), self.mask.mask_fcn_logits
         classes = label.flatten().long()
         weight, bias = last.weight[classes].flatten(1)[:, None], last.bias[classes][:, None, None]
-        return (torch.bmm(weight, x.flatten(2)).float() + bias.float()).view(*label.shape, *x.shape[2:])
+        return (torch.bmm(weight, x.flatten(2)).float() + bias.float()).view(
+            *label.shape, *x.shape[2:]
+        )
 
 
 def losses(outputs: Tensors, batch: Mapping[str, Tensor]) -> Tensors:
@@ -162,23 +177,30 @@ def losses(outputs: Tensors, batch: Mapping[str, Tensor]) -> Tensors:
 
     `outputs` are the outputs of `Detector`, including `mask`. `batch` holds the sampled anchors.
     """
-    anchor, is_object, weight = batch["anchor"].long(), batch["anchor_label"], batch["anchor_weight"]
+    anchor, is_object, weight = (
+        batch["anchor"].long(),
+        batch["anchor_label"],
+        batch["anchor_weight"],
+    )
     logits = outputs["objectness"].gather(1, anchor)
     deltas = outputs["rpn_delta"].gather(1, anchor[..., None].expand(-1, -1, 4))
     sampled, regions = _count(weight), _count(outputs["weight"])
     label, slots = outputs["label"].long(), outputs["mask"].shape[1]
     of_label = outputs["box_delta"].gather(2, label[..., None, None].expand(-1, -1, 1, 4))[:, :, 0]
-    entropy = F.cross_entropy(outputs["logits"].flatten(0, 1), label.flatten(), reduction="none").view(label.shape)
+    entropy = F.cross_entropy(
+        outputs["logits"].flatten(0, 1), label.flatten(), reduction="none"
+    ).view(label.shape)
     positive = (label[:, :slots] > 0).to(entropy.dtype)
-    of_masks = F.binary_cross_entropy_with_logits(outputs["mask_logits"], outputs["mask"], reduction="none").mean(
-        (2, 3)
-    )
+    of_masks = F.binary_cross_entropy_with_logits(
+        outputs["mask_logits"], outputs["mask"], reduction="none"
+    ).mean((2, 3))
     rpn_box, box = (
         _smooth_l1(deltas, batch["anchor_offset"], network.RPN_BETA),
         _smooth_l1(of_label, outputs["delta"], 1.0),
     )
     return {
-        "objectness": F.binary_cross_entropy_with_logits(logits, is_object, weight, reduction="sum") / sampled,
+        "objectness": F.binary_cross_entropy_with_logits(logits, is_object, weight, reduction="sum")
+        / sampled,
         "rpn_box": (rpn_box * is_object * weight).sum() / sampled,
         "class": (entropy * outputs["weight"]).sum() / regions,
         "box": (box * (label > 0)).sum() / regions,
@@ -234,7 +256,11 @@ class MaskRCNNTrainer(ImageTrainer):
     def losses(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensors:
         """Return the five losses of this device's batch by name."""
         arrays = self.arrays
-        decide = self.between(arrays, batch) if self.device.type == "cuda" else partial(self.learned, arrays)
+        decide = (
+            self.between(arrays, batch)
+            if self.device.type == "cuda"
+            else partial(self.learned, arrays)
+        )
         with self.autocast():
             outputs = model(batch["image"], batch["size"], partial(self.decided, decide))
         if "mask" not in outputs:
@@ -253,10 +279,16 @@ class MaskRCNNTrainer(ImageTrainer):
 
     def between(self, arrays: Arrays, on_device: Mapping[str, Tensor]) -> Between:
         """Return `learned` for the device. The copies of its inputs to the device start before the network runs."""
-        values = {name: arrays[name] for name in ("box", "label", *on_gpu.POLYGONS * on_gpu.draws_masks())}
+        values = {
+            name: arrays[name] for name in ("box", "label", *on_gpu.POLYGONS * on_gpu.draws_masks())
+        }
         values["keys"] = on_gpu.keys(arrays["number"], int(arrays["epoch"][0]), self.settings.seed)
-        batch = {name: self.to_device(value) for name, value in values.items()} | {"size": on_device["size"]}
-        return partial(on_gpu.learned, anchors=self.anchors_on_device(arrays), batch=batch, rules=self.rules)
+        batch = {name: self.to_device(value) for name, value in values.items()} | {
+            "size": on_device["size"]
+        }
+        return partial(
+            on_gpu.learned, anchors=self.anchors_on_device(arrays), batch=batch, rules=self.rules
+        )
 
     def anchors_on_device(self, arrays: Arrays) -> list[Tensor]:
         """Return the anchors of each level, (A_l, 4), for a batch's padded images."""
@@ -266,7 +298,9 @@ class MaskRCNNTrainer(ImageTrainer):
             self.anchors[shape] = [self.to_device(level.copy()) for level in levels]
         return self.anchors[shape]
 
-    def proposals(self, arrays: Arrays, objectness: Tensor, deltas: Tensor, training: bool) -> list[Proposals]:
+    def proposals(
+        self, arrays: Arrays, objectness: Tensor, deltas: Tensor, training: bool
+    ) -> list[Proposals]:
         """Return the proposals of each image, computed on the host."""
         on_host = objectness.cpu().numpy(), deltas.cpu().numpy()
         return host.proposals(arrays, *on_host, self.settings.model, self.rules, suppress, training)
@@ -286,25 +320,45 @@ class MaskRCNNTrainer(ImageTrainer):
             return self.outputs_on_device(model, batch)
         arrays = self.arrays
         maps, objectness, deltas = model.first_half(batch["image"], batch["size"])
-        proposed = [proposals.box for proposals in self.proposals(arrays, objectness, deltas, training=False)]
+        proposed = [
+            proposals.box
+            for proposals in self.proposals(arrays, objectness, deltas, training=False)
+        ]
         box = stacked(proposed)
-        logits, deltas = model.boxes(maps, self.to_device(box), self.to_device(self.rules.level(box)))
+        logits, deltas = model.boxes(
+            maps, self.to_device(box), self.to_device(self.rules.level(box))
+        )
         probabilities = logits.softmax(-1).cpu().numpy()
-        detected = detect(proposed, probabilities, deltas.cpu().numpy(), arrays["size"], self.rules, suppress)
+        detected = detect(
+            proposed, probabilities, deltas.cpu().numpy(), arrays["size"], self.rules, suppress
+        )
         slots = host.slots(detected.label > 0)
-        some = (self.to_device(array[:, :slots]) for array in (detected.box, detected.level, detected.label))
+        some = (
+            self.to_device(array[:, :slots])
+            for array in (detected.box, detected.level, detected.label)
+        )
         of_masks = model.masks(maps, *some).sigmoid()
         mask = of_masks.new_zeros((*detected.label.shape, *of_masks.shape[2:]))
         mask[:, :slots] = of_masks
-        return {**{name: torch.from_numpy(getattr(detected, name)) for name in ("box", "score", "label")}, "mask": mask}
+        return {
+            **{
+                name: torch.from_numpy(getattr(detected, name))
+                for name in ("box", "score", "label")
+            },
+            "mask": mask,
+        }
 
     def outputs_on_device(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensors:
         """Return `outputs` without decisions on the host. Masks are computed for all D slots of every image."""
         size = batch["size"]
         maps, objectness, deltas = model.first_half(batch["image"], size)
         levels = self.anchors_on_device(self.arrays)
-        box, _, is_used = on_gpu.propose(objectness, deltas, levels, size, self.rules, training=False)
+        box, _, is_used = on_gpu.propose(
+            objectness, deltas, levels, size, self.rules, training=False
+        )
         logits, deltas = model.boxes(maps, box, on_gpu.level(box, self.rules))
         detected = on_gpu.detect(box, is_used, logits.softmax(-1), deltas, size, self.rules)
-        mask = model.masks(maps, detected["box"], detected.pop("level"), detected["label"]).sigmoid()
+        mask = model.masks(
+            maps, detected["box"], detected.pop("level"), detected["label"]
+        ).sigmoid()
         return {**detected, "mask": mask}

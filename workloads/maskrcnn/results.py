@@ -41,7 +41,9 @@ def eval_batch_metrics(batch: Batch, outputs: Arrays) -> Arrays:
         counts += masks.encode(mask, box, height, width)
         boxes.append(box)
         chosen.append((slot, rows))
-    slots = np.repeat([slot for slot, _ in chosen], [len(rows) for _, rows in chosen]).astype(np.int64)
+    slots = np.repeat([slot for slot, _ in chosen], [len(rows) for _, rows in chosen]).astype(
+        np.int64
+    )
     rows = np.concatenate([rows for _, rows in chosen]) if chosen else slots
     box = np.concatenate(boxes)
     return {
@@ -55,7 +57,9 @@ def eval_batch_metrics(batch: Batch, outputs: Arrays) -> Arrays:
     }
 
 
-def compute_metrics(detected: Arrays, folder: Path, images: int, evaluator: str) -> dict[str, float]:
+def compute_metrics(
+    detected: Arrays, folder: Path, images: int, evaluator: str
+) -> dict[str, float]:
     """Return the AP of boxes and of masks.
 
     Raises:
@@ -69,5 +73,7 @@ def compute_metrics(detected: Arrays, folder: Path, images: int, evaluator: str)
     of_truth = read_run_lengths(folder, "val", len(truth["annotations"]))
     return {
         "BBOX": average_precision.average_precision(truth, rows, evaluator),
-        "SEGM": average_precision.mask_average_precision(truth, of_truth, rows, sizes, encoded, evaluator),
+        "SEGM": average_precision.mask_average_precision(
+            truth, of_truth, rows, sizes, encoded, evaluator
+        ),
     }

@@ -85,11 +85,16 @@ def with_shapes(model: Mapping[str, Json], text: str) -> Mapping[str, Json]:
         raise ValueError(
             f"workload.padded_shapes={text}: {invalid[0]} is not a multiple of 32. Set {default_shapes(model)}"
         )
-    if min(width - height for height, width in shapes) >= 0 or max(width - height for height, width in shapes) <= 0:
+    if (
+        min(width - height for height, width in shapes) >= 0
+        or max(width - height for height, width in shapes) <= 0
+    ):
         raise ValueError(
             f"workload.padded_shapes={text}: landscape and portrait images need a shape each. Set {default_shapes(model)}"
         )
-    ordered = sorted(set(shapes), key=lambda shape: (shape[0] > shape[1], -shape[0] * shape[1], shape))
+    ordered = sorted(
+        set(shapes), key=lambda shape: (shape[0] > shape[1], -shape[0] * shape[1], shape)
+    )
     return {**model, "padded_shapes": [list(shape) for shape in ordered]}
 
 
@@ -99,7 +104,9 @@ def default_shapes(model: Mapping[str, Json]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskRCNNOptions(DetectionOptions, BackboneOptions, ImageOptions, DataThreadsOptions, WorkloadOptions):
+class MaskRCNNOptions(
+    DetectionOptions, BackboneOptions, ImageOptions, DataThreadsOptions, WorkloadOptions
+):
     """Options `workload.*` of Mask R-CNN."""
 
     name: str = "maskrcnn"
@@ -108,9 +115,12 @@ class MaskRCNNOptions(DetectionOptions, BackboneOptions, ImageOptions, DataThrea
         "the first rate, as a share of the rate; rules: 1 - 2^-k for a whole k", minimum=0.0
     )
     num_image_candidates: int = hyperparameter(
-        "proposals of a device's batch that training goes on with; rules: a multiple of 1000", minimum=1
+        "proposals of a device's batch that training goes on with; rules: a multiple of 1000",
+        minimum=1,
     )
-    evaluation_interval_epochs: int = hyperparameter("epochs between evaluations", minimum=1, overridable=False)
+    evaluation_interval_epochs: int = hyperparameter(
+        "epochs between evaluations", minimum=1, overridable=False
+    )
     decay_boundaries: tuple[float, ...] = hyperparameter(
         "of decay=steps, in steps of 16 images", default=(), minimum=0.0, overridable=False
     )
@@ -121,4 +131,6 @@ class MaskRCNNOptions(DetectionOptions, BackboneOptions, ImageOptions, DataThrea
         example="800x1344+1344x800",
     )
     evaluation_batch_size: int = option(8, "images per device and evaluation step", minimum=1)
-    target: float | None = option(None, "workload.target.BBOX and workload.target.SEGM: AP to reach", minimum=0.0)
+    target: float | None = option(
+        None, "workload.target.BBOX and workload.target.SEGM: AP to reach", minimum=0.0
+    )

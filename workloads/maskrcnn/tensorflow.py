@@ -32,7 +32,13 @@ Maps = list[tf.Tensor]
 Half = tuple[Maps, tf.Tensor, tf.Tensor]
 """The pyramid's bordered maps, RPN's logits (B, A), and its deltas (B, A, 4)."""
 
-LEARNED = {"box": tf.float32, "level": tf.int32, "label": tf.int32, "weight": tf.float32, "delta": tf.float32}
+LEARNED = {
+    "box": tf.float32,
+    "level": tf.int32,
+    "label": tf.int32,
+    "weight": tf.float32,
+    "delta": tf.float32,
+}
 """Arrays that the host computes between the halves in training, in addition to `mask`."""
 DETECTED = {"box": tf.float32, "score": tf.float32, "label": tf.int32, "level": tf.int32}
 
@@ -42,12 +48,18 @@ class Detector(ImageModel):
 
     epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
 
-    def __init__(self, layers: network.Network, dtype: tf.DType, as_products: bool, compiled: bool) -> None:
+    def __init__(
+        self, layers: network.Network, dtype: tf.DType, as_products: bool, compiled: bool
+    ) -> None:
         shapes = network.shapes(layers), network.statistics(layers)
         super().__init__(*shapes, dtype, as_products, network.constants(layers))
         self.layers, self.compiled = layers, compiled
-        part: Callable[..., Any] = partial(tf.function, autograph=False, jit_compile=True) if compiled else lambda f: f
-        self.first_half, self._box_head, self._mask_head = map(part, (self._first_half, self._boxes, self._masks))
+        part: Callable[..., Any] = (
+            partial(tf.function, autograph=False, jit_compile=True) if compiled else lambda f: f
+        )
+        self.first_half, self._box_head, self._mask_head = map(
+            part, (self._first_half, self._boxes, self._masks)
+        )
 
     def _first_half(self, images: tf.Tensor, sizes: tf.Tensor, training: bool) -> Half:
         """Compute the first half of the network from images with `sizes` (B, 2).
@@ -71,14 +83,22 @@ class Detector(ImageModel):
         x = tf.cast(tf.reverse(images, [3]), tf.float32) - tf.constant(network.BGR_MEANS)
         rows = tf.range(images.shape[1]) < sizes[:, :1]
         columns = tf.range(images.shape[2]) < sizes[:, 1:]
-        return tf.cast(tf.where(rows[:, :, None, None] & columns[:, None, :, None], x, 0), self.dtype)
+        return tf.cast(
+            tf.where(rows[:, :, None, None] & columns[:, None, :, None], x, 0), self.dtype
+        )
 
     def pyramid(self, stages: Maps) -> Maps:
         """Return the maps of the pyramid's levels, finest first, from the stages' maps."""
-        inner = [self.biased(stage, layer) for stage, layer in zip(stages, self.layers.inner, strict=True)]
+        inner = [
+            self.biased(stage, layer)
+            for stage, layer in zip(stages, self.layers.inner, strict=True)
+        ]
         for number in reversed(range(len(inner) - 1)):
             inner[number] = self._added(inner[number], inner[number + 1])
-        return [self.biased(lateral, layer) for lateral, layer in zip(inner, self.layers.outer, strict=True)]
+        return [
+            self.biased(lateral, layer)
+            for lateral, layer in zip(inner, self.layers.outer, strict=True)
+        ]
 
     def _added(self, finer: tf.Tensor, coarser: tf.Tensor) -> tf.Tensor:
         """Return the sum of a map and the next coarser map, whose cells are repeated twice in each direction.
@@ -90,11 +110,15 @@ class Detector(ImageModel):
             return finer + tf.raw_ops.ResizeNearestNeighbor(images=coarser, size=finer.shape[1:3])
         count, height, width, channels = coarser.shape
         cells = tf.reshape(finer, [count * height, 2, width, 2, channels])
-        return tf.reshape(cells + tf.reshape(coarser, [count * height, 1, width, 1, channels]), finer.shape)
+        return tf.reshape(
+            cells + tf.reshape(coarser, [count * height, 1, width, 1, channels]), finer.shape
+        )
 
     def boxes(self, maps: Maps, box: tf.Tensor, level: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return class logits (B, R, C + 1) and deltas (B, R, C + 1, 4) of regions."""
-        logits, deltas = self._box_head(pool(maps, self.layers.strides, box, level, self.layers.box_pool))
+        logits, deltas = self._box_head(
+            pool(maps, self.layers.strides, box, level, self.layers.box_pool)
+        )
         shape = [box.shape[0], -1, self.layers.classes + 1]
         return tf.reshape(logits, shape), tf.reshape(deltas, [*shape, 4])
 
@@ -106,7 +130,9 @@ class Detector(ImageModel):
         first, second, logits, deltas = self.layers.box
         x = tf.reshape(tf.transpose(tf.cast(pooled, self.dtype), [0, 3, 1, 2]), [-1, first.inputs])
         x = tf.nn.relu(self._dense(tf.nn.relu(self._dense(x, first)), second))
-        return tf.cast(self._dense(x, logits), tf.float32), tf.cast(self._dense(x, deltas), tf.float32)
+        return tf.cast(self._dense(x, logits), tf.float32), tf.cast(
+            self._dense(x, deltas), tf.float32
+        )
 
     def _dense(self, x: tf.Tensor, layer: network.Dense) -> tf.Tensor:
         product = tf.matmul(x, self.parameter(f"{layer.name}.weight"), transpose_b=True)
@@ -130,10 +156,16 @@ class Detector(ImageModel):
         up, last = self.layers.mask_up, self.layers.mask_logits
         weight = tf.reshape(self.parameter(f"{up.name}.weight"), [4 * up.outputs, up.inputs])
         x = tf.matmul(tf.reshape(x, [-1, up.inputs]), weight, transpose_b=True)
-        x = tf.nn.relu(tf.nn.bias_add(tf.reshape(x, [-1, up.outputs]), self.parameter(f"{up.name}.bias")))
-        weights = tf.transpose(tf.reshape(self.parameter(f"{last.name}.weight"), [last.inputs, last.outputs]))
+        x = tf.nn.relu(
+            tf.nn.bias_add(tf.reshape(x, [-1, up.outputs]), self.parameter(f"{up.name}.bias"))
+        )
+        weights = tf.transpose(
+            tf.reshape(self.parameter(f"{last.name}.weight"), [last.inputs, last.outputs])
+        )
         of_label = tf.gather(weights, label)[:, :, None]
-        x = tf.cast(tf.matmul(tf.reshape(x, [-1, 4 * side * side, up.outputs]), of_label), tf.float32)
+        x = tf.cast(
+            tf.matmul(tf.reshape(x, [-1, 4 * side * side, up.outputs]), of_label), tf.float32
+        )
         x = tf.transpose(tf.reshape(x, [-1, side, side, 2, 2]), [0, 1, 3, 2, 4])
         bias = tf.gather(self.parameters[f"{last.name}.bias"], label)
         return tf.reshape(x, [-1, 2 * side, 2 * side]) + bias[:, None, None]
@@ -145,11 +177,15 @@ def losses(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> Tensors:
     `outputs` holds the host's arrays of `MaskRCNNTrainer.between`, and `objectness`, `rpn_delta`, `logits`, `box_delta`, and
     `mask_logits`. `batch` holds `anchor`, `anchor_label`, and `anchor_weight` (B, S), and `anchor_offset` (B, S, 4).
     """
-    anchor, is_object, weight = (batch[name] for name in ("anchor", "anchor_label", "anchor_weight"))
+    anchor, is_object, weight = (
+        batch[name] for name in ("anchor", "anchor_label", "anchor_weight")
+    )
     offset = batch["anchor_offset"]
     label, of_slots = outputs["label"], tf.shape(outputs["mask"])[1]
     rpn_logits = tf.gather(outputs["objectness"], anchor, batch_dims=1)
-    rpn_box = _smooth_l1(tf.gather(outputs["rpn_delta"], anchor, batch_dims=1) - offset, network.RPN_BETA)
+    rpn_box = _smooth_l1(
+        tf.gather(outputs["rpn_delta"], anchor, batch_dims=1) - offset, network.RPN_BETA
+    )
     of_label = tf.gather(outputs["box_delta"], label, batch_dims=2)
     box = _smooth_l1(of_label - outputs["delta"], 1.0)
     rpn = tf.nn.sigmoid_cross_entropy_with_logits(is_object, rpn_logits)
@@ -187,7 +223,10 @@ class MaskRCNNTrainer(ImageTrainer):
 
     def __init__(self, workload: MaskRCNN, worker: WorkerContext) -> None:
         super().__init__(workload, worker)
-        self.parts_compiled, self.compiled = self.compiled, False  # XLA does not support functions that call the host
+        self.parts_compiled, self.compiled = (
+            self.compiled,
+            False,
+        )  # XLA does not support functions that call the host
         assert self.updates.accumulation_steps == 1, "the host chooses regions for whole batches"
         self.rules = workload.region_rules
         self.arrays: Arrays = {}
@@ -212,8 +251,14 @@ class MaskRCNNTrainer(ImageTrainer):
     def losses(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> Tensors:
         """Return the five losses of this device's batch by name."""
         maps, objectness, deltas = model.first_half(batch["image"], batch["size"], True)
-        predicted = {"objectness": objectness, "rpn_delta": deltas, **self.between(objectness, deltas)}
-        predicted["logits"], predicted["box_delta"] = model.boxes(maps, predicted["box"], predicted["level"])
+        predicted = {
+            "objectness": objectness,
+            "rpn_delta": deltas,
+            **self.between(objectness, deltas),
+        }
+        predicted["logits"], predicted["box_delta"] = model.boxes(
+            maps, predicted["box"], predicted["level"]
+        )
         of_slots = tf.shape(predicted["mask"])[1]
         some = (predicted[name][:, :of_slots] for name in ("box", "level", "label"))
         predicted["mask_logits"] = model.masks(maps, *some)
@@ -236,12 +281,16 @@ class MaskRCNNTrainer(ImageTrainer):
 
     def proposals(self, objectness: Array, deltas: Array, training: bool) -> list[Proposals]:
         """Return the proposals of each image of the batch."""
-        return host.proposals(self.arrays, objectness, deltas, self.settings.model, self.rules, suppress, training)
+        return host.proposals(
+            self.arrays, objectness, deltas, self.settings.model, self.rules, suppress, training
+        )
 
     def learned(self, objectness: Array, deltas: Array) -> list[Array]:
         """Compute the arrays of `between` on the host."""
         proposed = self.proposals(objectness, deltas, training=True)
-        arrays = host.learned(proposed, self.arrays, self.settings.seed, self.rules, every_slot=self.parts_compiled)
+        arrays = host.learned(
+            proposed, self.arrays, self.settings.seed, self.rules, every_slot=self.parts_compiled
+        )
         return [arrays[name] for name in (*LEARNED, "mask")]
 
     def outputs(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> Tensors:
@@ -251,7 +300,9 @@ class MaskRCNNTrainer(ImageTrainer):
         """
         maps, objectness, deltas = model.first_half(batch["image"], batch["size"], False)
         count, most = batch["image"].shape[0], self.rules.of_image if self.parts_compiled else None
-        box, level, counts = tf.numpy_function(self.proposed, [objectness, deltas], [tf.float32, tf.int32, tf.int32])
+        box, level, counts = tf.numpy_function(
+            self.proposed, [objectness, deltas], [tf.float32, tf.int32, tf.int32]
+        )
         box.set_shape([count, most, 4])
         level.set_shape([count, most])
         logits, deltas = model.boxes(maps, box, level)
@@ -262,7 +313,9 @@ class MaskRCNNTrainer(ImageTrainer):
         for name, array in detected.items():
             array.set_shape([count, *slots[: 2 if name == "box" else 1]])
         used = self.rules.detections if self.parts_compiled else arrays[-1]
-        mask = tf.sigmoid(model.masks(maps, *(detected[name][:, :used] for name in ("box", "level", "label"))))
+        mask = tf.sigmoid(
+            model.masks(maps, *(detected[name][:, :used] for name in ("box", "level", "label")))
+        )
         mask = tf.pad(mask, [[0, 0], [0, self.rules.detections - used], [0, 0], [0, 0]])
         return {name: detected[name] for name in ("box", "score", "label")} | {"mask": mask}
 
@@ -272,11 +325,19 @@ class MaskRCNNTrainer(ImageTrainer):
         box = stacked([of_image.box for of_image in proposals])
         if self.parts_compiled:
             box = np.pad(box, [(0, 0), (0, self.rules.of_image - box.shape[1]), (0, 0)])
-        return box, self.rules.level(box), np.array([len(of_image) for of_image in proposals], np.int32)
+        return (
+            box,
+            self.rules.level(box),
+            np.array([len(of_image) for of_image in proposals], np.int32),
+        )
 
-    def detected(self, box: Array, counts: Array, probabilities: Array, deltas: Array) -> list[Array]:
+    def detected(
+        self, box: Array, counts: Array, probabilities: Array, deltas: Array
+    ) -> list[Array]:
         """Compute on the host the arrays of `DETECTED`, and the number of slots for which masks are computed."""
         proposed = [of_image[:count] for of_image, count in zip(box, counts, strict=True)]
-        detections = detect(proposed, probabilities, deltas, self.arrays["size"], self.rules, suppress)
+        detections = detect(
+            proposed, probabilities, deltas, self.arrays["size"], self.rules, suppress
+        )
         slots = np.array(host.slots(detections.label > 0), np.int32)
         return [*(getattr(detections, name) for name in DETECTED), slots]

@@ -22,5 +22,7 @@ TRAINERS: Mapping[str, TrainerInfo] = {
         fp16_loss_scaling=_FP16_SCALING,
     ),
     "mxnet": TrainerInfo("workloads.maskrcnn.mxnet:MaskRCNNTrainer"),
-    "jax": TrainerInfo("workloads.maskrcnn.jax:MaskRCNNTrainer", precisions=("fp32", "bf16", "tf32")),
+    "jax": TrainerInfo(
+        "workloads.maskrcnn.jax:MaskRCNNTrainer", precisions=("fp32", "bf16", "tf32")
+    ),
 }

@@ -30,7 +30,13 @@ from workloads.common.networks import backbones
 from workloads.common.networks.backbones import Decode, Published, Shapes
 from workloads.maskrcnn import backbone, network
 from workloads.maskrcnn.regions.rules import RegionRules
-from workloads.maskrcnn.settings import DEMO_MODEL, DEMO_TARGETS, REFERENCE_MODEL, MaskRCNNOptions, with_shapes
+from workloads.maskrcnn.settings import (
+    DEMO_MODEL,
+    DEMO_TARGETS,
+    REFERENCE_MODEL,
+    MaskRCNNOptions,
+    with_shapes,
+)
 
 BOUNDARY_IMAGES = 16
 """Images per step in the units of `decay_boundaries` (rules of v0.7, opt_learning_rate_decay_steps)."""
@@ -79,17 +85,23 @@ class MaskRCNN(DetectionWorkload):
     def activation_values(cls, settings: Settings) -> int:
         """Return the number of values for an image of the largest padded shape."""
         height, width = max(settings.model["padded_shapes"], key=lambda shape: shape[0] * shape[1])
-        return network.activation_values(network.build(settings.model), settings.model, height, width)
+        return network.activation_values(
+            network.build(settings.model), settings.model, height, width
+        )
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
         """Return the bytes of `activation_values`. Each value is stored once, since a frozen norm stores no values."""
-        return cls.activation_values(settings) * (2 if settings.precision in ("bf16", "fp16") else 4)
+        return cls.activation_values(settings) * (
+            2 if settings.precision in ("bf16", "fp16") else 4
+        )
 
     @property
     def steps_per_epoch(self) -> int:
         """Steps of an epoch. Each device fills batches of a single orientation from its part of the images."""
-        orientations = sum(self.dataset_info.sizes.get(count_name(shape), 0) > 0 for shape in self.image_shapes)
+        orientations = sum(
+            self.dataset_info.sizes.get(count_name(shape), 0) > 0 for shape in self.image_shapes
+        )
         batch, devices = self.settings.global_batch_size, self.settings.devices
         return stream_steps(self.dataset_info.train_samples, batch, devices, max(orientations, 1))
 
@@ -112,7 +124,9 @@ class MaskRCNN(DetectionWorkload):
     @property
     def decay_steps(self) -> list[int]:
         batch = self.settings.global_batch_size
-        return [int(boundary) * BOUNDARY_IMAGES // batch for boundary in self.options.decay_boundaries]
+        return [
+            int(boundary) * BOUNDARY_IMAGES // batch for boundary in self.options.decay_boundaries
+        ]
 
     def evaluation_steps(self) -> Iterator[int]:
         epoch = 0
@@ -148,7 +162,10 @@ class MaskRCNN(DetectionWorkload):
     def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
         """Return the shapes of the image and of `size`, the size of its valid part."""
         count = self.evaluation_batch_size
-        return [{**specs, "size": ArraySpec((count, 2), "int32")} for specs in super().evaluation_shapes()]
+        return [
+            {**specs, "size": ArraySpec((count, 2), "int32")}
+            for specs in super().evaluation_shapes()
+        ]
 
     def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
         """Return gray images that fill the padded shape, without objects and samples. The loss is 0."""
@@ -187,7 +204,10 @@ class MaskRCNN(DetectionWorkload):
         from workloads.maskrcnn import results
 
         return results.compute_metrics(
-            arrays, Path(self.settings.data_dir), self.dataset_info.evaluation_samples, self.options.evaluator
+            arrays,
+            Path(self.settings.data_dir),
+            self.dataset_info.evaluation_samples,
+            self.options.evaluator,
         )
 
     def log_keys(self) -> Mapping[str, Json]:

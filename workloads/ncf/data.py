@@ -61,7 +61,9 @@ class NCFData:
     - `valid` bool (u,): False if a user is padding.
     """
 
-    def __init__(self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int) -> None:
+    def __init__(
+        self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int
+    ) -> None:
         self.dataset_info, self.worker, self.seed = dataset_info, worker, seed
         self.users, self.items = dataset_info.sizes["users"], dataset_info.sizes["items"]
         folder = Path(settings.data_dir)
@@ -72,7 +74,9 @@ class NCFData:
         self.sharding = Sharding(self.samples_per_epoch, settings.global_batch_size, worker)
         self.steps_per_epoch = self.sharding.steps_per_epoch
         self.users_per_batch = evaluation_users_per_batch(settings, self.users, worker.num_replicas)
-        self.threads = build_options(NCFOptions, settings).data_threads or _threads(settings.device, worker)
+        self.threads = build_options(NCFOptions, settings).data_threads or _threads(
+            settings.device, worker
+        )
         self.device_draws = device_draws(settings)
         self._positives: Positives | None = None
         self._evaluation: list[tuple[Int32s, Int32s]] | None = None
@@ -87,7 +91,9 @@ class NCFData:
         """
         local_samples = self.sharding.padded(0) * len(self.worker.replica_ids)
         steps = max(1, BURST_SAMPLES // local_samples)
-        prefetch = Prefetch(_in_bursts(self._steps(first_step, stop_step), steps), depth=max(2, steps))
+        prefetch = Prefetch(
+            _in_bursts(self._steps(first_step, stop_step), steps), depth=max(2, steps)
+        )
         self._running.add(prefetch)
         try:
             yield from prefetch
@@ -100,7 +106,10 @@ class NCFData:
             epoch = step // self.steps_per_epoch
             if order is None or step % self.steps_per_epoch == 0:
                 order = self.order(epoch)
-            yield [self._train_batch(step, replica, epoch, order) for replica in self.worker.replica_ids]
+            yield [
+                self._train_batch(step, replica, epoch, order)
+                for replica in self.worker.replica_ids
+            ]
 
     def order(self, epoch: int) -> Permutation:
         """Return the order of an epoch's samples."""
@@ -111,17 +120,32 @@ class NCFData:
         real, total = len(positions), self.sharding.size(step)
         if self.device_draws:
             arrays = drawn_by_device(order, positions, training_key(self.seed, epoch))
-            return Batch(arrays=arrays, weight_sum=float(real), global_weight_sum=float(total), global_samples=total)
+            return Batch(
+                arrays=arrays,
+                weight_sum=float(real),
+                global_weight_sum=float(total),
+                global_samples=total,
+            )
         arrays = {name: np.zeros(padded, np.int32) for name in ("user", "item")}
         arrays |= {name: np.zeros(padded, np.float32) for name in ("label", "weight")}
         arrays["weight"][:real] = 1
         key = training_key(self.seed, epoch)
         chunk = partial(self._fill, key, order, positions, arrays)
         run_parallel([partial(chunk, thread) for thread in range(self.threads)])
-        return Batch(arrays=arrays, weight_sum=float(real), global_weight_sum=float(total), global_samples=total)
+        return Batch(
+            arrays=arrays,
+            weight_sum=float(real),
+            global_weight_sum=float(total),
+            global_samples=total,
+        )
 
     def _fill(
-        self, key: np.uint64, order: Permutation, positions: range, arrays: dict[str, Array], thread: int
+        self,
+        key: np.uint64,
+        order: Permutation,
+        positions: range,
+        arrays: dict[str, Array],
+        thread: int,
     ) -> None:
         """Fill every `threads`-th chunk of a replica's samples, starting with chunk `thread`."""
         positives = self.positives()
@@ -162,7 +186,10 @@ class NCFData:
         tables = self._evaluation_tables()
         size, replicas = self.users_per_batch, self.worker.num_replicas
         for first in range(0, -(-self.users // replicas), size):
-            counts = [max(0, min(size, len(range(r, self.users, replicas)) - first)) for r in range(replicas)]
+            counts = [
+                max(0, min(size, len(range(r, self.users, replicas)) - first))
+                for r in range(replicas)
+            ]
             total = sum(counts)
             batches = []
             for (users, items), replica in zip(tables, self.worker.replica_ids, strict=True):
@@ -173,7 +200,10 @@ class NCFData:
                     rows = np.minimum(np.arange(first, first + size), len(users) - 1)
                     user, item = users[rows], items[rows]
                 else:
-                    user, item = np.zeros(size, np.int32), np.zeros((size, EVALUATION_NEGATIVES + 1), np.int32)
+                    user, item = (
+                        np.zeros(size, np.int32),
+                        np.zeros((size, EVALUATION_NEGATIVES + 1), np.int32),
+                    )
                 arrays = {"user": user, "item": item, "valid": np.arange(size) < count}
                 batches.append(Batch(arrays, float(count), float(total), total))
             yield batches
@@ -186,7 +216,9 @@ class NCFData:
                 users = np.arange(replica, self.users, self.worker.num_replicas, dtype=np.int32)
                 items = np.empty((len(users), EVALUATION_NEGATIVES + 1), np.int32)
                 items[:, 0] = self.test_item[users]
-                evaluation_negatives(self.seed, users, self.positives(), items[:, 1:], own_cores(self.worker))
+                evaluation_negatives(
+                    self.seed, users, self.positives(), items[:, 1:], own_cores(self.worker)
+                )
                 tables.append((users, items))
             self._evaluation = tables
         return self._evaluation
@@ -224,7 +256,10 @@ def drawn_by_device(order: Permutation, positions: range, key: np.uint64) -> dic
     tables = np.zeros((len(order.tables), max(map(len, order.tables))), np.int32)
     for row, table in zip(tables, order.tables, strict=True):
         row[: len(table)] = table
-    return {"order": tables, "draw": np.array([positions.start * bool(positions), len(positions), key.view(np.int64)])}
+    return {
+        "order": tables,
+        "draw": np.array([positions.start * bool(positions), len(positions), key.view(np.int64)]),
+    }
 
 
 def _in_bursts(batches: Iterator[list[Batch]], steps: int) -> Iterator[list[Batch]]:
@@ -239,7 +274,11 @@ def evaluation_users_per_batch(settings: Settings, users: int, replicas: int) ->
     It is the option of the same name, limited to the users of a replica.
     """
     option = build_options(NCFOptions, settings).evaluation_users_per_batch
-    count = (CPU_EVALUATION_USERS if settings.device == "cpu" else GPU_EVALUATION_USERS) if option is None else option
+    count = (
+        (CPU_EVALUATION_USERS if settings.device == "cpu" else GPU_EVALUATION_USERS)
+        if option is None
+        else option
+    )
     if count < 1:
         raise ValueError(f"evaluation_users_per_batch: expected a positive integer, got {count}")
     return min(count, -(-users // replicas))

@@ -53,7 +53,9 @@ class Split:
         }
 
 
-def split(ratings: Ratings, minimum_ratings: int = MINIMUM_RATINGS, require_two: bool = True) -> Split:
+def split(
+    ratings: Ratings, minimum_ratings: int = MINIMUM_RATINGS, require_two: bool = True
+) -> Split:
     """Return the leave-one-out split: the latest rating of each user is the test item.
 
     If several ratings of a user have the latest time, the last in the file is the test item.
@@ -85,7 +87,9 @@ def split(ratings: Ratings, minimum_ratings: int = MINIMUM_RATINGS, require_two:
     return _leave_one_out(user, item, time, duplicates, poor_users)
 
 
-def _check_users(name: str, ids: Int64s, per_user: Int64s, minimum_ratings: int, require_two: bool) -> None:
+def _check_users(
+    name: str, ids: Int64s, per_user: Int64s, minimum_ratings: int, require_two: bool
+) -> None:
     """Raise ValueError if no user has enough items, or, with `require_two`, if a user has only one."""
     if require_two and int(per_user.min()) < LEAST_MINIMUM:
         poor = int(np.argmax(per_user < LEAST_MINIMUM))
@@ -115,7 +119,9 @@ def _latest(user: Int64s, item: Int64s, time: Int64s, items: int) -> Int64s:
     return np.sort(order[last])
 
 
-def _leave_one_out(user: Int64s, item: Int64s, time: Int64s, duplicates: int, dropped: int) -> Split:
+def _leave_one_out(
+    user: Int64s, item: Int64s, time: Int64s, duplicates: int, dropped: int
+) -> Split:
     """Sort the rows by user, keeping the file order, and hold out each user's latest row."""
     users, items = int(user.max()) + 1, int(item.max()) + 1
     order = np.argsort(user.astype(np.int32), kind="stable")
@@ -194,7 +200,9 @@ class MovieLens(manifests.Prepared):
         ]
         if counts["users_dropped"]:
             minimum = manifest.options["minimum_ratings"]
-            lines.append(f"notice: dropped {counts['users_dropped']:,} users with fewer than {minimum} ratings")
+            lines.append(
+                f"notice: dropped {counts['users_dropped']:,} users with fewer than {minimum} ratings"
+            )
         if counts["duplicates_dropped"]:
             lines.append(
                 f"notice: dropped {counts['duplicates_dropped']:,} repeated ratings and kept the latest of each"

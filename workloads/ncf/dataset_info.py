@@ -35,6 +35,8 @@ def published_facts() -> DatasetInfo:
     return _facts(COUNTS["ml-20m"], 20, "synthetic")
 
 
-def _facts(counts: Mapping[str, int], minimum: int, fingerprint: str, notes: tuple[str, ...] = ()) -> DatasetInfo:
+def _facts(
+    counts: Mapping[str, int], minimum: int, fingerprint: str, notes: tuple[str, ...] = ()
+) -> DatasetInfo:
     sizes = {"users": counts["users"], "items": counts["items"], "min_ratings": minimum}
     return DatasetInfo(counts["train"], counts["users"], sizes, fingerprint, notes)

@@ -42,7 +42,9 @@ FIRST_SECOND = 1_400_000_000
 
 def _normals(label: str, rows: int, columns: int) -> Float64s:
     index = np.arange(rows * columns)
-    return np.asarray(normal(bits(stream(SEED, label), index), np.float64).reshape(rows, columns), np.float64)
+    return np.asarray(
+        normal(bits(stream(SEED, label), index), np.float64).reshape(rows, columns), np.float64
+    )
 
 
 def true_scores() -> Float64s:
@@ -65,7 +67,10 @@ def generate() -> tuple[Int64s, Int64s, Int64s]:
     draws = uniform(bits(stream(SEED, "gumbel"), np.arange(USERS * ITEMS))).reshape(USERS, ITEMS)
     scores = true_scores() - NOISE * log(-log(draws + 2.0**-54))
     spread = normal(bits(stream(SEED, "ratings of user"), np.arange(USERS)), np.float64)
-    counts = [max(MINIMUM_RATINGS, round(RATINGS_MEDIAN * math.exp(RATINGS_SPREAD * z))) for z in spread.tolist()]
+    counts = [
+        max(MINIMUM_RATINGS, round(RATINGS_MEDIAN * math.exp(RATINGS_SPREAD * z)))
+        for z in spread.tolist()
+    ]
     best = np.argsort(-scores, axis=1, kind="stable")
     chosen = np.zeros((USERS, ITEMS), bool)
     np.put_along_axis(chosen, best, np.arange(ITEMS) < np.array(counts)[:, None], axis=1)

@@ -43,10 +43,14 @@ class NCFTrainer(ModelTrainer):
         """
         width = self.parameters["mlp_user"][1]
         first = weights["mlp.0.weight"]
-        hidden = self._product(rows["mlp_user"], first[:, :width]) + self._product(rows["mlp_item"], first[:, width:])
+        hidden = self._product(rows["mlp_user"], first[:, :width]) + self._product(
+            rows["mlp_item"], first[:, width:]
+        )
         hidden = jax.nn.relu(hidden + weights["mlp.0.bias"])
         for layer in range(1, self.layers):
-            hidden = self._product(hidden, weights[f"mlp.{layer}.weight"]) + weights[f"mlp.{layer}.bias"]
+            hidden = (
+                self._product(hidden, weights[f"mlp.{layer}.weight"]) + weights[f"mlp.{layer}.bias"]
+            )
             hidden = jax.nn.relu(hidden)
         output, factors = weights["output.weight"][0], self.parameters["gmf_user"][1]
         product = rows["gmf_user"] * rows["gmf_item"]
@@ -81,17 +85,26 @@ class NCFTrainer(ModelTrainer):
         weights = {**trained, **others}
         dense = {name: value for name, value in trained.items() if name not in EMBEDDINGS}
 
-        def add(carried: tuple[jax.Array, Values], piece: Values) -> tuple[tuple[jax.Array, Values], None]:
+        def add(
+            carried: tuple[jax.Array, Values], piece: Values
+        ) -> tuple[tuple[jax.Array, Values], None]:
             loss, sums = carried
             leaves = {name: row for name, row in _rows(weights, piece).items() if name in trained}
 
             def scaled(leaves: Values, dense: Values) -> tuple[jax.Array, jax.Array]:
-                entropy = self._entropy({**weights, **dense}, {**_rows(weights, piece), **leaves}, piece)
+                entropy = self._entropy(
+                    {**weights, **dense}, {**_rows(weights, piece), **leaves}, piece
+                )
                 return entropy * scale, entropy
 
-            (_, more), (by_row, by_name) = jax.value_and_grad(scaled, (0, 1), has_aux=True)(leaves, dense)
+            (_, more), (by_row, by_name) = jax.value_and_grad(scaled, (0, 1), has_aux=True)(
+                leaves, dense
+            )
             added = {name: sums[name] + gradient for name, gradient in by_name.items()}
-            added |= {name: sums[name].at[piece[name[4:]]].add(gradient) for name, gradient in by_row.items()}
+            added |= {
+                name: sums[name].at[piece[name[4:]]].add(gradient)
+                for name, gradient in by_row.items()
+            }
             return (loss + more, added), None
 
         zeros = jax.tree.map(jnp.zeros_like, trained)
@@ -104,7 +117,9 @@ class NCFTrainer(ModelTrainer):
         users, candidates = batch["item"].shape
 
         def logits(piece: Values) -> jax.Array:
-            return self.logits(weights, _rows(weights, {"user": piece["user"][:, None], "item": piece["item"]}))
+            return self.logits(
+                weights, _rows(weights, {"user": piece["user"][:, None], "item": piece["item"]})
+            )
 
         scores = jax.lax.map(logits, _cut(batch, self.piece and max(1, self.piece // candidates)))
         return {"logits": scores.reshape(-1, candidates)[:users]}
@@ -121,6 +136,8 @@ def _cut(batch: Mapping[str, jax.Array], size: int | None) -> Values:
     count = 1 if size is None else -(-total // size)
     padding = -total % count
     return {
-        name: jnp.pad(array, [(0, padding), *[(0, 0)] * (array.ndim - 1)]).reshape(count, -1, *array.shape[1:])
+        name: jnp.pad(array, [(0, padding), *[(0, 0)] * (array.ndim - 1)]).reshape(
+            count, -1, *array.shape[1:]
+        )
         for name, array in batch.items()
     }

@@ -56,11 +56,15 @@ class NeuMF(Model):
             return F.take(inputs[table], ids, axis=0, mode="clip")
 
         hidden = gather("mlp_tables", rows).reshape((-1, width))
-        for name in (name for name in self.shapes if name.startswith("mlp.") and name.endswith(".weight")):
+        for name in (
+            name for name in self.shapes if name.startswith("mlp.") and name.endswith(".weight")
+        ):
             bias = inputs[name.replace("weight", "bias")]
             hidden = F.FullyConnected(hidden, inputs[name], bias, num_hidden=self.shapes[name][0])
             hidden = F.Activation(hidden, act_type="relu")
-        product = gather("gmf_user", _column(F, rows, 0)) * gather("gmf_item", _column(F, rows, 1) - users)
+        product = gather("gmf_user", _column(F, rows, 0)) * gather(
+            "gmf_item", _column(F, rows, 1) - users
+        )
         # The output layer's halves are multiplied separately, which avoids a second concatenation.
         of_product = F.slice_axis(inputs["output.weight"], axis=1, begin=0, end=factors)
         of_hidden = F.slice_axis(inputs["output.weight"], axis=1, begin=factors, end=None)
@@ -98,7 +102,9 @@ class NCFTrainer(ModelTrainer):
     def piece_size(self, samples: int, training: bool) -> int:
         """Return the size of equal pieces: at most `CPU_PIECE` per core, or on a GPU at most a global batch."""
         on_cpu = self.contexts[0].device_type == "cpu"
-        most = CPU_PIECE * self.worker.cores_per_device if on_cpu else self.settings.global_batch_size
+        most = (
+            CPU_PIECE * self.worker.cores_per_device if on_cpu else self.settings.global_batch_size
+        )
         return math.ceil(samples / math.ceil(samples / most))
 
     def loss(self, model: NeuMF, batch: Inputs) -> Tensor:

@@ -121,7 +121,11 @@ class NCFTrainer(ModelTrainer):
         self.flat.grad = self.gradient
         self.by_name = views(self.gradient, self.shapes)
         model = NeuMF(views(self.flat, self.shapes), self.layers)
-        layers = {name: parameter for name, parameter in model.named_parameters() if name not in EMBEDDINGS}
+        layers = {
+            name: parameter
+            for name, parameter in model.named_parameters()
+            if name not in EMBEDDINGS
+        }
         for name, parameter in layers.items():
             parameter.grad = self.by_name[name]
         self.layer_parameters = list(layers.values())
@@ -162,11 +166,17 @@ class NCFTrainer(ModelTrainer):
 
     def loss(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
         """Return the binary cross-entropy, summed over the samples' weights."""
-        return self.entropy(model, model.rows(batch["user"], batch["item"]), batch["label"], batch["weight"])
+        return self.entropy(
+            model, model.rows(batch["user"], batch["item"]), batch["label"], batch["weight"]
+        )
 
-    def entropy(self, model: nn.Module, rows: Mapping[str, Tensor], label: Tensor, weight: Tensor) -> Tensor:
+    def entropy(
+        self, model: nn.Module, rows: Mapping[str, Tensor], label: Tensor, weight: Tensor
+    ) -> Tensor:
         """Return the loss from gathered embedding rows."""
-        return F.binary_cross_entropy_with_logits(self.logits(model, rows), label, weight, reduction="sum")
+        return F.binary_cross_entropy_with_logits(
+            self.logits(model, rows), label, weight, reduction="sum"
+        )
 
     # -- training -------------------------------------------------------------------------------------------------
 
@@ -187,7 +197,9 @@ class NCFTrainer(ModelTrainer):
             group = pieces[first : first + self.side_by_side.count]
             last = self.sums_by_table and first + len(group) == len(pieces)
             for loss in self._add(
-                group, self.side_by_side.map(self._differentiate, group), under_way if last else None
+                group,
+                self.side_by_side.map(self._differentiate, group),
+                under_way if last else None,
             ):
                 total += loss
         if self.worker.world_size > 1 and not self.sums_by_table:
@@ -206,7 +218,9 @@ class NCFTrainer(ModelTrainer):
         for row in rows.values():
             row.requires_grad_()
         loss = self.entropy(self.model, rows, piece.label, piece.weight) / piece.global_weight_sum
-        gradients = torch.autograd.grad(self.scaler.scaled(loss), [*rows.values(), *self.layer_parameters])
+        gradients = torch.autograd.grad(
+            self.scaler.scaled(loss), [*rows.values(), *self.layer_parameters]
+        )
         return loss.detach(), gradients
 
     def _add(
@@ -234,10 +248,14 @@ class NCFTrainer(ModelTrainer):
             complete(self.by_name[name])
 
         for _, gradients in done:
-            for parameter, gradient in zip(self.layer_parameters, gradients[len(EMBEDDINGS) :], strict=True):
+            for parameter, gradient in zip(
+                self.layer_parameters, gradients[len(EMBEDDINGS) :], strict=True
+            ):
                 assert parameter.grad is not None
                 parameter.grad += gradient
-        complete(self.gradient[sum(self.by_name[name].numel() for name in EMBEDDINGS) :])  # the tables come first
+        complete(
+            self.gradient[sum(self.by_name[name].numel() for name in EMBEDDINGS) :]
+        )  # the tables come first
         self.side_by_side.map(scatter, range(len(EMBEDDINGS)))
         return [loss for loss, _ in done]
 
@@ -255,7 +273,9 @@ class NCFTrainer(ModelTrainer):
         separately.
         """
         size = self.gradient.numel() * self.gradient.element_size()
-        return GradientAllReduceInfo(size, len(self.by_name), 1 + len(EMBEDDINGS) if self.sums_by_table else 1)
+        return GradientAllReduceInfo(
+            size, len(self.by_name), 1 + len(EMBEDDINGS) if self.sums_by_table else 1
+        )
 
     # -- evaluation -----------------------------------------------------------------------------------------------
 
@@ -267,11 +287,18 @@ class NCFTrainer(ModelTrainer):
         """
         with torch.inference_mode():
             first, table = self.model.mlp[0], self.model.mlp_item
-            with self.autocast():  # (items, outputs of the first layer): the items' share of its sums, bias included
+            with (
+                self.autocast()
+            ):  # (items, outputs of the first layer): the items' share of its sums, bias included
                 item_half = linear(table, first.weight[:, -table.shape[1] :], first.bias)
             for (batch,) in batches:
-                user, item = self.to_device(batch.arrays["user"]), self.to_device(batch.arrays["item"])
-                step = max(1, (CPU_PIECE if self.device.type == "cpu" else GPU_SCORES) // item.shape[1])
+                user, item = (
+                    self.to_device(batch.arrays["user"]),
+                    self.to_device(batch.arrays["item"]),
+                )
+                step = max(
+                    1, (CPU_PIECE if self.device.type == "cpu" else GPU_SCORES) // item.shape[1]
+                )
                 pairs = list(zip(user.split(step), item.split(step), strict=True))
                 parts = self.side_by_side.map(lambda pair: self._score(*pair, item_half), pairs)
                 yield batch, {"logits": torch.cat(parts).cpu().numpy()}
@@ -286,7 +313,9 @@ class NCFTrainer(ModelTrainer):
             hidden = F.embedding(item, item_half).add_(user_half.unsqueeze(1)).relu_().flatten(0, 1)
             for layer in model.mlp[1:]:
                 hidden = layer(hidden, relu=True)
-        gmf_weight, mlp_weight = model.output.weight.split([model.gmf_user.shape[1], hidden.shape[1]], dim=1)
+        gmf_weight, mlp_weight = model.output.weight.split(
+            [model.gmf_user.shape[1], hidden.shape[1]], dim=1
+        )
         user_gmf = F.embedding(user, model.gmf_user) * gmf_weight
         gmf = torch.bmm(F.embedding(item, model.gmf_item), user_gmf.unsqueeze(2))
         mlp = linear(hidden.float(), mlp_weight, model.output.bias)

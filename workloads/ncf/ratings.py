@@ -51,7 +51,11 @@ class Layout:
         return re.compile(re.escape(self.separator).join(fields) + rb"\r?\n")
 
 
-CSV, DAT, TAB = Layout("ratings.csv", b",", True), Layout("ratings.dat", b"::", False), Layout("u.data", b"\t", False)
+CSV, DAT, TAB = (
+    Layout("ratings.csv", b",", True),
+    Layout("ratings.dat", b"::", False),
+    Layout("u.data", b"\t", False),
+)
 
 
 @dataclass(frozen=True)
@@ -117,10 +121,15 @@ def opened(source: Path) -> Iterator[tuple[BinaryIO, str]]:
     """
     try:
         if source.is_dir():
-            raise ValueError(f"{source} is a folder. Set --from to the ratings file in it, or to the zip")
+            raise ValueError(
+                f"{source} is a folder. Set --from to the ratings file in it, or to the zip"
+            )
         with open_stream(source) as file:
             if file.read(4) == b"PK\x03\x04" or source.suffix.lower() == ".zip":
-                with zipfile.ZipFile(file) as archive, archive.open(_member(archive, source)) as stream:
+                with (
+                    zipfile.ZipFile(file) as archive,
+                    archive.open(_member(archive, source)) as stream,
+                ):
                     name = f"{source.name}:{stream.name}"
                     yield _as_text(cast(io.BufferedReader, stream), name), name
             else:
@@ -129,7 +138,9 @@ def opened(source: Path) -> Iterator[tuple[BinaryIO, str]]:
     except FileNotFoundError:
         raise ValueError(f"{source}: no such file") from None
     except DAMAGED as error:
-        raise ValueError(f"{source}: the zip file is damaged or cannot be read ({why(error)})") from None
+        raise ValueError(
+            f"{source}: the zip file is damaged or cannot be read ({why(error)})"
+        ) from None
     except OSError as error:
         reason = error.strerror or why(error)
         raise ValueError(
@@ -147,7 +158,9 @@ def _as_text(stream: io.BufferedReader, name: str) -> BinaryIO:
     """
     encoding, mark_bytes = detect_encoding(stream.peek(4))
     if encoding != "utf-8":
-        raise ValueError(f"{name}: expected UTF-8 text, got {encoding[:6].upper()}. Save the file as UTF-8")
+        raise ValueError(
+            f"{name}: expected UTF-8 text, got {encoding[:6].upper()}. Save the file as UTF-8"
+        )
     stream.read(mark_bytes)
     head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
     only_cr = b"\r" in head[:-1] and b"\n" not in head
@@ -162,10 +175,14 @@ def _member(archive: zipfile.ZipFile, source: Path) -> zipfile.ZipInfo:
     members = [
         info
         for info in archive.infolist()
-        if PurePosixPath(info.filename).name in MEMBERS and not info.is_dir() and not is_hidden_path(info.filename)
+        if PurePosixPath(info.filename).name in MEMBERS
+        and not info.is_dir()
+        and not is_hidden_path(info.filename)
     ]
     if not members:
-        raise ValueError(f"{source}: the zip contains no ratings file, expected {', '.join(MEMBERS)}")
+        raise ValueError(
+            f"{source}: the zip contains no ratings file, expected {', '.join(MEMBERS)}"
+        )
     member = min(members, key=lambda info: (info.filename.count("/"), info.filename))
     if member.file_size > MAX_BYTES:  # `zipfile` reads at most `file_size` bytes
         raise ValueError(
@@ -198,7 +215,9 @@ def read(source: Path) -> Ratings:
             pass
     if columns is None or tee.last != b"\n":
         _explain(source, layout)
-        raise ValueError(f"{name}: not a MovieLens ratings file" + (f" ({reason})" if columns is None else ""))
+        raise ValueError(
+            f"{name}: not a MovieLens ratings file" + (f" ({reason})" if columns is None else "")
+        )
     user, item, time = columns
     return Ratings(user, item, time, name, tee.bytes, tee.digest.hexdigest())
 

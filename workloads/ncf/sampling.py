@@ -43,11 +43,15 @@ class Positives:
             every item.
     """
 
-    def __init__(self, users: Integers, items: Integers, users_total: int, items_total: int, threads: int = 1) -> None:
+    def __init__(
+        self, users: Integers, items: Integers, users_total: int, items_total: int, threads: int = 1
+    ) -> None:
         _check_range("train_user", users, users_total)
         _check_range("train_item", items, items_total)
         if (users[1:] < users[:-1]).any():
-            raise ValueError("train_user is not sorted: the file is damaged. Prepare the data again")
+            raise ValueError(
+                "train_user is not sorted: the file is damaged. Prepare the data again"
+            )
         self.items_total = items_total
         self.row_bytes = -(-items_total // 8)
         self.bitmap = np.empty(users_total * self.row_bytes, np.uint8)
@@ -55,7 +59,12 @@ class Positives:
         edges = np.arange(0, users_total + rows, rows).clip(max=users_total)
         cuts = np.searchsorted(users, edges)
         blocks = [
-            (int(edges[i]), int(edges[i + 1]), users[cuts[i] : cuts[i + 1]], items[cuts[i] : cuts[i + 1]])
+            (
+                int(edges[i]),
+                int(edges[i + 1]),
+                users[cuts[i] : cuts[i + 1]],
+                items[cuts[i] : cuts[i + 1]],
+            )
             for i in range(len(edges) - 1)
             if edges[i] < edges[i + 1]
         ]
@@ -69,13 +78,17 @@ class Positives:
             unpacked[(users.astype(np.int64) - first) * width + items] = 1
             if len(users) and int(np.bincount(users - first).max()) >= self.items_total:
                 self._require_a_negative(first, unpacked.reshape(stop - first, width))
-            self.bitmap[first * self.row_bytes : stop * self.row_bytes] = np.packbits(unpacked, bitorder="little")
+            self.bitmap[first * self.row_bytes : stop * self.row_bytes] = np.packbits(
+                unpacked, bitorder="little"
+            )
 
     def _require_a_negative(self, first: int, unpacked: UInt8s) -> None:
         """Raise ValueError if a user has every item, because drawing a negative would never end."""
         full = np.flatnonzero(unpacked.sum(axis=1, dtype=np.int64) >= self.items_total)
         if full.size:
-            raise ValueError(f"user {first + int(full[0])} has all {self.items_total} items: no negative can be drawn")
+            raise ValueError(
+                f"user {first + int(full[0])} has all {self.items_total} items: no negative can be drawn"
+            )
 
     def contains(self, users: Integers, items: Integers) -> Bools:
         """Return an array (n,) that is True if (users[i], items[i]) is a training positive."""
@@ -89,7 +102,9 @@ class Positives:
 
 def _check_range(name: str, values: Integers, total: int) -> None:
     if values.size and (int(values.min()) < 0 or int(values.max()) >= total):
-        raise ValueError(f"{name}: expected numbers from 0 to {total - 1}, the file is damaged. Prepare the data again")
+        raise ValueError(
+            f"{name}: expected numbers from 0 to {total - 1}, the file is damaged. Prepare the data again"
+        )
 
 
 def training_key(seed: int, epoch: int) -> np.uint64:
@@ -108,7 +123,9 @@ def evaluation_key(seed: int) -> np.uint64:
     return stream(seed, "ncf evaluation negatives")
 
 
-def draw(key: int | np.uint64, numbers: Int64s, users: Integers, positives: Positives, out: Items) -> None:
+def draw(
+    key: int | np.uint64, numbers: Int64s, users: Integers, positives: Positives, out: Items
+) -> None:
     """Fill `out` (n,) with items that are not training positives of the users.
 
     `numbers` (n,) and `users` (n,) are the numbers and users of the draws.
@@ -130,7 +147,9 @@ def draw(key: int | np.uint64, numbers: Int64s, users: Integers, positives: Posi
             attempt += 1
 
 
-def evaluation_negatives(seed: int, users: Integers, positives: Positives, out: Items, threads: int = 1) -> None:
+def evaluation_negatives(
+    seed: int, users: Integers, positives: Positives, out: Items, threads: int = 1
+) -> None:
     """Fill `out` (len(users), 999) with the negatives of each user.
 
     A row is in ascending order, so that repeated items are adjacent.

@@ -16,7 +16,9 @@ SAMPLES_PER_POSITIVE = 1 + NEGATIVES_PER_POSITIVE
 class Sharding:
     """Assignment of the positions of a step to replicas."""
 
-    def __init__(self, samples_per_epoch: int, global_batch_size: int, worker: WorkerContext) -> None:
+    def __init__(
+        self, samples_per_epoch: int, global_batch_size: int, worker: WorkerContext
+    ) -> None:
         self.samples_per_epoch = samples_per_epoch
         self.global_batch_size = global_batch_size
         self.worker = worker
@@ -49,7 +51,9 @@ class SyntheticNCFData:
 
     BATCHES = 4
 
-    def __init__(self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int) -> None:
+    def __init__(
+        self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int
+    ) -> None:
         self.worker = worker
         samples_per_epoch = dataset_info.train_samples * SAMPLES_PER_POSITIVE
         self.sharding = Sharding(samples_per_epoch, settings.global_batch_size, worker)
@@ -73,7 +77,10 @@ class SyntheticNCFData:
             batches = []
             for replica in self.worker.replica_ids:
                 real = len(self.sharding.positions(step, replica))
-                arrays = {name: array[:padded] for name, array in self.batches[(step + replica) % self.BATCHES].items()}
+                arrays = {
+                    name: array[:padded]
+                    for name, array in self.batches[(step + replica) % self.BATCHES].items()
+                }
                 if real < padded:
                     arrays["weight"] = (np.arange(padded) < real).astype(np.float32)
                 batches.append(Batch(arrays, float(real), float(total), total))

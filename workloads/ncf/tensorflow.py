@@ -46,7 +46,9 @@ class NCFTrainer(ModelTrainer):
         self.shapes = neumf.shapes(sizes["users"], sizes["items"], model)
         self.layers = len(neumf.layer_sizes(model))
         self.compiled = self.on_gpu or sum(map(math.prod, self.shapes.values())) >= XLA_PARAMETERS
-        self.piece = CPU_PIECE * worker.cores_per_device if self.compiled and not self.on_gpu else None
+        self.piece = (
+            CPU_PIECE * worker.cores_per_device if self.compiled and not self.on_gpu else None
+        )
 
     def build_model(self) -> Model:
         return Model(self.shapes)
@@ -60,14 +62,20 @@ class NCFTrainer(ModelTrainer):
         """
         p, width = model.parameters, self.shapes["mlp_user"][1]
         first = p["mlp.0.weight"]
-        hidden = self._matmul(rows["mlp_user"], first[:, :width]) + self._matmul(rows["mlp_item"], first[:, width:])
+        hidden = self._matmul(rows["mlp_user"], first[:, :width]) + self._matmul(
+            rows["mlp_item"], first[:, width:]
+        )
         hidden = tf.nn.relu(hidden + p["mlp.0.bias"])
         for layer in range(1, self.layers):
-            hidden = tf.nn.relu(self._matmul(hidden, p[f"mlp.{layer}.weight"]) + p[f"mlp.{layer}.bias"])
+            hidden = tf.nn.relu(
+                self._matmul(hidden, p[f"mlp.{layer}.weight"]) + p[f"mlp.{layer}.bias"]
+            )
         output, factors = p["output.weight"][0], self.shapes["gmf_user"][1]
         product = rows["gmf_user"] * rows["gmf_item"]
         return (
-            tf.linalg.matvec(product, output[:factors]) + tf.linalg.matvec(hidden, output[factors:]) + p["output.bias"]
+            tf.linalg.matvec(product, output[:factors])
+            + tf.linalg.matvec(hidden, output[factors:])
+            + p["output.bias"]
         )
 
     def _matmul(self, x: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
@@ -83,9 +91,13 @@ class NCFTrainer(ModelTrainer):
         ids = {"user": user, "item": item}
         return {name: tf.gather(model.parameters[name], ids[name[4:]]) for name in EMBEDDINGS}
 
-    def _entropy(self, model: Model, rows: Tensors, label: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
+    def _entropy(
+        self, model: Model, rows: Tensors, label: tf.Tensor, weight: tf.Tensor
+    ) -> tf.Tensor:
         """Return the binary cross-entropy with logits, summed over the samples' weights."""
-        return tf.reduce_sum(weight * tf.nn.sigmoid_cross_entropy_with_logits(label, self.logits(model, rows)))
+        return tf.reduce_sum(
+            weight * tf.nn.sigmoid_cross_entropy_with_logits(label, self.logits(model, rows))
+        )
 
     # -- training -------------------------------------------------------------------------------------------------
 
@@ -93,7 +105,9 @@ class NCFTrainer(ModelTrainer):
         """Compute the loss and gradients of a batch in pieces that stay in a CPU's cache."""
         pieces = [_cut(batch[name], self.piece) for name in self.inputs]
 
-        def add_piece(number: tf.Tensor, loss: tf.Tensor, sums: Tensors) -> tuple[tf.Tensor, tf.Tensor, Tensors]:
+        def add_piece(
+            number: tf.Tensor, loss: tf.Tensor, sums: Tensors
+        ) -> tuple[tf.Tensor, tf.Tensor, Tensors]:
             part, sums = self._add_gradients(scale, sums, *(array[number] for array in pieces))
             return number + 1, loss + part, sums
 
@@ -103,11 +117,19 @@ class NCFTrainer(ModelTrainer):
         if count == 1:
             state = add_piece(*state)
         else:
-            state = tf.while_loop(lambda number, *_: number < count, add_piece, state, maximum_iterations=count)
+            state = tf.while_loop(
+                lambda number, *_: number < count, add_piece, state, maximum_iterations=count
+            )
         return state[1], state[2]
 
     def _add_gradients(
-        self, scale: tf.Tensor, sums: Tensors, user: tf.Tensor, item: tf.Tensor, label: tf.Tensor, weight: tf.Tensor
+        self,
+        scale: tf.Tensor,
+        sums: Tensors,
+        user: tf.Tensor,
+        item: tf.Tensor,
+        label: tf.Tensor,
+        weight: tf.Tensor,
     ) -> Part:
         """Return the loss of a piece (P,) times `scale`, and `sums` plus the piece's gradients times the loss scale."""
         ids, rows = {"user": user, "item": item}, self.gather_rows(self.model, user, item)
@@ -144,7 +166,9 @@ class NCFTrainer(ModelTrainer):
         def logits(piece: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
             return self.logits(model, self.gather_rows(model, piece[0][:, None], piece[1]))
 
-        scores = tf.map_fn(logits, (_cut(user, users), _cut(item, users)), fn_output_signature=tf.float32)
+        scores = tf.map_fn(
+            logits, (_cut(user, users), _cut(item, users)), fn_output_signature=tf.float32
+        )
         return {"logits": tf.reshape(scores, [-1, item.shape[1]])[: user.shape[0]]}
 
 

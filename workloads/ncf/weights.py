@@ -45,7 +45,9 @@ def parameter_count(users: int, items: int, model: Mapping[str, Json]) -> int:
     return sum(math.prod(shape) for shape in shapes(users, items, model).values())
 
 
-def initial_weights(users: int, items: int, model: Mapping[str, Json], seed: int) -> Iterator[tuple[str, Array]]:
+def initial_weights(
+    users: int, items: int, model: Mapping[str, Json], seed: int
+) -> Iterator[tuple[str, Array]]:
     """Yield (name, float32 array) for every parameter.
 
     The distributions are those of the reference (neumf.py): embeddings normal(0, 0.01), MLP weights
@@ -63,5 +65,9 @@ def initial_weights(users: int, items: int, model: Mapping[str, Json], seed: int
             if part == "bias":
                 scale = 1 / math.sqrt(inputs)
             else:
-                scale = math.sqrt(3 / inputs) if layer == "output" else math.sqrt(6 / (inputs + outputs))
+                scale = (
+                    math.sqrt(3 / inputs)
+                    if layer == "output"
+                    else math.sqrt(6 / (inputs + outputs))
+                )
         yield name, draw(seed, name, shape, kind, scale)

@@ -42,7 +42,10 @@ class NCF(Workload):
     mlperf_name = "ncf"
     sample_unit = "samples"
     default_rules = "v0.5"
-    gpu_precisions = ("tf32", "bf16")  # small matrices are bound by bandwidth, and v0.5 does not allow tf32
+    gpu_precisions = (
+        "tf32",
+        "bf16",
+    )  # small matrices are bound by bandwidth, and v0.5 does not allow tf32
     reference_model = REFERENCE_MODEL
     runs_required = 100
     Options = NCFOptions
@@ -56,7 +59,9 @@ class NCF(Workload):
         self.measure_threads = 0 if settings.device == "cpu" else 1
         if dataset_info.sizes == published_facts().sizes and settings.profile != "demo":
             count = weights.parameter_count(self.users, self.items, settings.model)
-            assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
+            assert count == REFERENCE_PARAMETERS, (
+                f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
+            )
 
     @classmethod
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
@@ -67,7 +72,9 @@ class NCF(Workload):
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
         """Return the counts of the prepared data, or the published counts of ML-20M under `profile=synthetic`."""
-        return load_dataset_info(Path(settings.data_dir)) if settings.data_dir else published_facts()
+        return (
+            load_dataset_info(Path(settings.data_dir)) if settings.data_dir else published_facts()
+        )
 
     @property
     def users(self) -> int:
@@ -90,7 +97,9 @@ class NCF(Workload):
 
     def optimizer(self) -> OptimizerSettings:
         values = self.options
-        return OptimizerSettings("adam", beta1=values.beta1, beta2=values.beta2, epsilon=values.epsilon)
+        return OptimizerSettings(
+            "adam", beta1=values.beta1, beta2=values.beta2, epsilon=values.epsilon
+        )
 
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
         """Return the shapes of a replica's full batch, and of the last batch of an epoch if it is smaller."""
@@ -100,7 +109,9 @@ class NCF(Workload):
         last = math.ceil((samples % self.settings.global_batch_size) / replicas)
         sizes = sorted({min(full, math.ceil(samples / replicas)), last} - {0}, reverse=True)
         kinds = {"user": "int32", "item": "int32", "label": "float32", "weight": "float32"}
-        return [{name: ArraySpec((size,), dtype) for name, dtype in kinds.items()} for size in sizes]
+        return [
+            {name: ArraySpec((size,), dtype) for name, dtype in kinds.items()} for size in sizes
+        ]
 
     def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
         """Return the shape of a full batch of users, each with all candidates."""

@@ -46,7 +46,9 @@ class ImageFolders(ImageDataset[Content]):
         if self.subset is not None and self.subset < len(train.names):
             share = self.subset / len(train.names)
             listings["train"] = _spread(train, self.subset)
-            listings["val"] = _spread(listings["val"], max(1, round(share * len(listings["val"].names))))
+            listings["val"] = _spread(
+                listings["val"], max(1, round(share * len(listings["val"].names)))
+            )
         return classes, listings
 
     def manifest(self, images: str, content: Content) -> Manifest:
@@ -63,7 +65,9 @@ class ImageFolders(ImageDataset[Content]):
             counts={"classes": len(classes)},
         )
 
-    def write(self, source: Path, folder: Path, manifest: Manifest, content: Content) -> tuple[Manifest, list[str]]:
+    def write(
+        self, source: Path, folder: Path, manifest: Manifest, content: Content
+    ) -> tuple[Manifest, list[str]]:
         """Check the images and write the index below `folder`.
 
         Returns:
@@ -81,14 +85,24 @@ class ImageFolders(ImageDataset[Content]):
         for split, listing in listings.items():
             headers = check_files([source / name for name in listing.names], self.full)
             good = [i for i, header in enumerate(headers) if not isinstance(header, str)]
-            refused = [(listing.names[i], header) for i, header in enumerate(headers) if isinstance(header, str)]
+            refused = [
+                (listing.names[i], header)
+                for i, header in enumerate(headers)
+                if isinstance(header, str)
+            ]
             bad += [f"{source / name}: {what}" for name, what in [*listing.problems, *refused]]
-            kept, sound = listing.take(good), [header for header in headers if not isinstance(header, str)]
+            kept, sound = (
+                listing.take(good),
+                [header for header in headers if not isinstance(header, str)],
+            )
             for header in sound:
                 kinds = {header.kind, header.colours}
                 for kind in special:
                     special[kind] += kind in kinds
-            widths, heights = [header.width for header in sound], [header.height for header in sound]
+            widths, heights = (
+                [header.width for header in sound],
+                [header.height for header in sound],
+            )
             index.write(folder, split, kept.names, kept.labels, widths, heights, kept.sizes)
             counts[split] = len(good)
         if bad and not self.skip_bad:
@@ -96,9 +110,13 @@ class ImageFolders(ImageDataset[Content]):
         for split in listings:
             if not counts[split]:
                 raise ValueError(f"{source / split}: no image is valid. First error: {bad[0]}")
-        (folder / "classes.txt").write_text("".join(f"{name}\n" for name in classes), encoding="utf-8")
+        (folder / "classes.txt").write_text(
+            "".join(f"{name}\n" for name in classes), encoding="utf-8"
+        )
         counts |= {**special, "left_out": len(bad)}
-        same = self.archives and all(fill(size, listings[split].sizes) for split, size in self.archives.items())
+        same = self.archives and all(
+            fill(size, listings[split].sizes) for split, size in self.archives.items()
+        )
         missing = self._missing(counts, listings)
         complete = self.complete(manifest, counts, self.content if same else "", missing)
         return complete, [f"left out: {line}" for line in self.named(bad)]

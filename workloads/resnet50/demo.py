@@ -77,7 +77,11 @@ def write_images(root: Path) -> None:
             (root / split / wnid(kind)).mkdir(parents=True)
     every = [(split, index) for split, count in SIZES.items() for index in range(count)]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        list(pool.map(lambda image: scenes.write_jpeg(root / relative_path(*image), draw(*image)), every))
+        list(
+            pool.map(
+                lambda image: scenes.write_jpeg(root / relative_path(*image), draw(*image)), every
+            )
+        )
 
 
 class ImageNetDemo(Generated, ImageFolders):

@@ -16,7 +16,12 @@ from workloads.common.data.hidden import is_hidden
 from workloads.files import read_text
 
 SUFFIXES = (".jpeg", ".jpg", ".png")
-LABEL_FILES = ("val_labels.txt", "imagenet_2012_validation_synset_labels.txt", "LOC_val_solution.csv", "val.txt")
+LABEL_FILES = (
+    "val_labels.txt",
+    "imagenet_2012_validation_synset_labels.txt",
+    "LOC_val_solution.csv",
+    "val.txt",
+)
 """Names of the label file, which is searched next to val/ and inside it."""
 
 
@@ -67,7 +72,9 @@ def list_folders(source: Path, split: str, classes: list[str]) -> Listing:
     numbers = {name: number for number, name in enumerate(classes)}
     for name in _folders(source / split):
         if name not in numbers:
-            listing.problems.append((f"{split}/{name}", f"is not among the {len(classes):,} classes of train"))
+            listing.problems.append(
+                (f"{split}/{name}", f"is not among the {len(classes):,} classes of train")
+            )
             continue
         before = len(listing.names)
         try:
@@ -88,7 +95,9 @@ def list_validation(source: Path, classes: list[str]) -> Listing:
     """
     folder = source / "val"
     if not folder.is_dir():
-        raise ValueError(f"{source} has no folder val, expected val/<wnid>/*.JPEG, or val/*.JPEG with {LABEL_FILES[0]}")
+        raise ValueError(
+            f"{source} has no folder val, expected val/<wnid>/*.JPEG, or val/*.JPEG with {LABEL_FILES[0]}"
+        )
     if _folders(folder):
         return list_folders(source, "val", classes)
     listing = Listing()
@@ -110,7 +119,10 @@ def list_validation(source: Path, classes: list[str]) -> Listing:
             keep.append(i)
         else:
             listing.problems.append(
-                (name, f"its class {wnid} ({path.name}) is not among the {len(classes):,} classes of train")
+                (
+                    name,
+                    f"its class {wnid} ({path.name}) is not among the {len(classes):,} classes of train",
+                )
             )
     return listing.take(keep)
 
@@ -128,7 +140,9 @@ def read_labels(path: Path, names: list[str]) -> Mapping[str, str]:
     rows = [row for row in rows if row and row[0] != "ImageId"]
     if rows and all(len(row) == 1 for row in rows):
         if len(rows) != len(names):
-            raise ValueError(f"{path}: expected {len(names):,} labels for {len(names):,} images, got {len(rows):,}")
+            raise ValueError(
+                f"{path}: expected {len(names):,} labels for {len(names):,} images, got {len(rows):,}"
+            )
         if all(row[0].isdigit() for row in rows):
             raise ValueError(
                 f"{path}: expected a WordNet id (n01440764) per line, got numbers, whose order of classes is not in the file"
@@ -141,7 +155,9 @@ def read_labels(path: Path, names: list[str]) -> Mapping[str, str]:
         wnids[Path(row[0]).stem] = row[1]
     missing = [name for name in names if Path(name).stem not in wnids]
     if missing:
-        raise ValueError(f"{path}: no label for {missing[0]} ({len(missing):,} of {len(names):,} images)")
+        raise ValueError(
+            f"{path}: no label for {missing[0]} ({len(missing):,} of {len(names):,} images)"
+        )
     return {name: wnids[Path(name).stem] for name in names}
 
 
@@ -174,7 +190,9 @@ def _folders(folder: Path) -> list[str]:
     """
     try:
         with os.scandir(folder) as entries:
-            return sorted(entry.name for entry in entries if not is_hidden(entry.name) and _is_folder(entry))
+            return sorted(
+                entry.name for entry in entries if not is_hidden(entry.name) and _is_folder(entry)
+            )
     except OSError as error:
         raise ValueError(f"{folder}: cannot be read ({error.strerror})") from None
 

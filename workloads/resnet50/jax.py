@@ -23,7 +23,9 @@ class ResNet(Layers):
 
     epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
 
-    def __init__(self, weights: Values, statistics: Values, dtype: Any, layers: network.Network) -> None:
+    def __init__(
+        self, weights: Values, statistics: Values, dtype: Any, layers: network.Network
+    ) -> None:
         super().__init__(weights, statistics, dtype)
         self.layers = layers
 
@@ -44,7 +46,10 @@ class ResNetTrainer(ImageTrainer):
 
     def __init__(self, workload: ResNet50, worker: WorkerContext) -> None:
         super().__init__(workload, worker)
-        self.parameters, self.statistics = network.shapes(workload.network), network.statistics(workload.network)
+        self.parameters, self.statistics = (
+            network.shapes(workload.network),
+            network.statistics(workload.network),
+        )
 
     def build_model(self, weights: Values, statistics: Values) -> ResNet:
         """Return the workload's network with these weights."""

@@ -29,7 +29,9 @@ class ResNet(ImageModel):
         F = self.F
         x = self.trunk(self.normalised(images), self.layers.stem, self.layers.blocks)
         x = F.Pooling(x, kernel=(1, 1), global_pool=True, pool_type="avg")
-        weight, bias = (F.cast(self.arrays[f"fc.{kind}"], self.dtype) for kind in ("weight", "bias"))
+        weight, bias = (
+            F.cast(self.arrays[f"fc.{kind}"], self.dtype) for kind in ("weight", "bias")
+        )
         return F.cast(F.FullyConnected(x, weight, bias, num_hidden=self.layers.classes), "float32")
 
 

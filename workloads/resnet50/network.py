@@ -80,7 +80,9 @@ def build(model: Mapping[str, Json]) -> Network:
             and `classes`.
     """
     widths = model["widths"]
-    trunk = residual.build_trunk("bottleneck", model["blocks"], widths, [1] + [2] * (len(widths) - 1))
+    trunk = residual.build_trunk(
+        "bottleneck", model["blocks"], widths, [1] + [2] * (len(widths) - 1)
+    )
     return Network(trunk.stem, trunk.blocks, int(model["classes"]))
 
 
@@ -102,7 +104,9 @@ def parameter_count(network: Network) -> int:
 
 def is_norm(name: str, network: Network) -> bool:
     """Return whether a parameter is the scale or shift of a batch norm."""
-    return name.rpartition(".")[0] in {convolution.norm for convolution in network.trunk_convolutions}
+    return name.rpartition(".")[0] in {
+        convolution.norm for convolution in network.trunk_convolutions
+    }
 
 
 def initial_weights(network: Network, name: str, seed: int) -> Iterator[tuple[str, Array]]:
@@ -120,5 +124,8 @@ def initial_weights(network: Network, name: str, seed: int) -> Iterator[tuple[st
         "glorot": ("uniform", math.sqrt(6 / (network.features + network.classes))),
         "alike": (chosen.kind, math.sqrt(chosen.gain / network.features)),
     }
-    yield "fc.weight", draw(seed, "fc.weight", (network.classes, network.features), *kinds[chosen.classifier])
+    yield (
+        "fc.weight",
+        draw(seed, "fc.weight", (network.classes, network.features), *kinds[chosen.classifier]),
+    )
     yield "fc.bias", np.zeros(network.classes, np.float32)

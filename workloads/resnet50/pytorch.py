@@ -49,4 +49,6 @@ class ResNetTrainer(ImageTrainer):
         with self.autocast():
             logits = model(batch["image"])
         smoothing = self.workload.options.label_smoothing
-        return F.cross_entropy(logits, batch["label"].long(), reduction="sum", label_smoothing=smoothing)
+        return F.cross_entropy(
+            logits, batch["label"].long(), reduction="sum", label_smoothing=smoothing
+        )

@@ -51,16 +51,34 @@ class ResNet50Options(ImageOptions, DataThreadsOptions, WorkloadOptions):
         choices=("steps", "polynomial"),
         overridable=False,
     )
-    evaluation_interval_epochs: int = hyperparameter("epochs between evaluations", minimum=1, overridable=False)
-    evaluation_offset_epochs: int = hyperparameter("epoch of the first evaluation", minimum=1, overridable=False)
+    evaluation_interval_epochs: int = hyperparameter(
+        "epochs between evaluations", minimum=1, overridable=False
+    )
+    evaluation_offset_epochs: int = hyperparameter(
+        "epoch of the first evaluation", minimum=1, overridable=False
+    )
     lr_in_momentum: bool = hyperparameter(
         "apply the learning rate inside the momentum buffer (OptimizerSettings)", overridable=False
     )
-    initialisation: str = hyperparameter("first weights", choices=tuple(INITIALISATIONS), overridable=False)
-    decay_epochs: tuple[int, ...] = hyperparameter("of decay=steps", default=(), minimum=1, overridable=False)
-    decay_factor: float = hyperparameter("of decay=steps", default=1.0, minimum=0.0, overridable=False)
-    horizon_epochs: int = hyperparameter("of decay=polynomial", default=0, minimum=0, overridable=False)
-    end_learning_rate: float = hyperparameter("of decay=polynomial", default=0.0, minimum=0.0, overridable=False)
-    power: float = hyperparameter("of decay=polynomial", default=1.0, minimum=0.0, overridable=False)
-    lars_coefficient: float = hyperparameter("of optimizer=lars", default=0.0, minimum=0.0, overridable=False)
+    initialisation: str = hyperparameter(
+        "first weights", choices=tuple(INITIALISATIONS), overridable=False
+    )
+    decay_epochs: tuple[int, ...] = hyperparameter(
+        "of decay=steps", default=(), minimum=1, overridable=False
+    )
+    decay_factor: float = hyperparameter(
+        "of decay=steps", default=1.0, minimum=0.0, overridable=False
+    )
+    horizon_epochs: int = hyperparameter(
+        "of decay=polynomial", default=0, minimum=0, overridable=False
+    )
+    end_learning_rate: float = hyperparameter(
+        "of decay=polynomial", default=0.0, minimum=0.0, overridable=False
+    )
+    power: float = hyperparameter(
+        "of decay=polynomial", default=1.0, minimum=0.0, overridable=False
+    )
+    lars_coefficient: float = hyperparameter(
+        "of optimizer=lars", default=0.0, minimum=0.0, overridable=False
+    )
     target: float | None = option(None, "top-1 accuracy to reach; null: the profile's", minimum=0.0)

@@ -28,7 +28,9 @@ class ResNet(ImageModel):
         x = tf.cast(tf.cast(images, tf.float32) - tf.constant(network.MEAN), self.dtype)
         x = self.trunk(x, self.layers, training)
         features = tf.cast(tf.reduce_mean(tf.cast(x, tf.float32), [1, 2]), self.dtype)
-        logits = tf.matmul(features, self.parameter("fc.weight"), transpose_b=True) + self.parameter("fc.bias")
+        logits = tf.matmul(
+            features, self.parameter("fc.weight"), transpose_b=True
+        ) + self.parameter("fc.bias")
         return tf.cast(logits, tf.float32)
 
 
@@ -43,7 +45,10 @@ class ResNetTrainer(ImageTrainer):
 
     def loss(self, model: ResNet, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Return the cross-entropy with smoothed labels, summed over the images."""
-        logits, smoothing = model(batch["image"], training=True), self.workload.options.label_smoothing
+        logits, smoothing = (
+            model(batch["image"], training=True),
+            self.workload.options.label_smoothing,
+        )
         uniform = smoothing / logits.shape[1]
         wanted = tf.one_hot(batch["label"], logits.shape[1], 1 - smoothing + uniform, uniform)
         return tf.reduce_sum(tf.nn.softmax_cross_entropy_with_logits(wanted, logits))

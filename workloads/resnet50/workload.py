@@ -48,7 +48,9 @@ class ResNet50(ClassifierWorkload):
         self.network = network.build({**settings.model, "classes": dataset_info.sizes["classes"]})
         if settings.profile != "demo" and self.network.classes == 1000:
             count = network.parameter_count(self.network)
-            assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
+            assert count == REFERENCE_PARAMETERS, (
+                f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
+            )
 
     @classmethod
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
@@ -90,7 +92,11 @@ class ResNet50(ClassifierWorkload):
     def warmup_steps(self) -> int:
         """Steps of the warm-up. With `decay=steps`, an epoch has a fractional number of steps, as in the reference."""
         epochs = self.options.warmup_epochs
-        return self._reference_steps(epochs) if self.options.decay == "steps" else epochs * self.steps_per_epoch
+        return (
+            self._reference_steps(epochs)
+            if self.options.decay == "steps"
+            else epochs * self.steps_per_epoch
+        )
 
     @property
     def decay_boundaries(self) -> list[int]:
@@ -181,7 +187,12 @@ class ResNet50(ClassifierWorkload):
         }
         if values.decay == "steps":
             boundaries = {"opt_learning_rate_decay_boundary_epochs": list(values.decay_epochs)}
-            return {**common, **sgd_keys, **boundaries, "opt_learning_rate_decay_factor": values.decay_factor}
+            return {
+                **common,
+                **sgd_keys,
+                **boundaries,
+                "opt_learning_rate_decay_factor": values.decay_factor,
+            }
         return {
             **common,
             **sgd_keys,

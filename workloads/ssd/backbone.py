@@ -16,5 +16,7 @@ PUBLISHED = RESNET34
 def shapes(layers: network.Network) -> Shapes:
     """Return a map from name to shape of every parameter and running statistic of the trunk."""
     trained = network.shapes(layers).items()
-    parameters = {name: shape for name, shape in trained if name.startswith(("conv1.", "bn1.", "layer"))}
+    parameters = {
+        name: shape for name, shape in trained if name.startswith(("conv1.", "bn1.", "layer"))
+    }
     return {**parameters, **network.statistics(layers)}

@@ -42,7 +42,11 @@ def iou_planes(boxes: Floats, planes: Floats) -> Floats:
     height -= np.maximum(top, planes[1])
     np.maximum(height, 0, out=height)
     shared *= height
-    union = np.add((right - left) * (bottom - top), (planes[2] - planes[0]) * (planes[3] - planes[1]), out=height)
+    union = np.add(
+        (right - left) * (bottom - top),
+        (planes[2] - planes[0]) * (planes[3] - planes[1]),
+        out=height,
+    )
     union -= shared
     return np.asarray(np.divide(shared, union, out=np.zeros_like(shared), where=union > 0))
 
@@ -106,7 +110,9 @@ def _match_some(boxes: Float32s, starts: Int64s, counts: Int64s, corners: Float3
     return matches
 
 
-def targets(boxes: Float32s, labels: Int32s, ends: Int64s, priors: Priors) -> tuple[Float32s, Int32s]:
+def targets(
+    boxes: Float32s, labels: Int32s, ends: Int64s, priors: Priors
+) -> tuple[Float32s, Int32s]:
     """Return the targets of the priors: offsets (B, 4, P) and labels (B, P), both 0 for background.
 
     `labels` (M,) are the classes of the objects, from 1.

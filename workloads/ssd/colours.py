@@ -28,7 +28,9 @@ _CUT = -0.499
 _LEVELS = np.arange(256, dtype=np.float32)
 
 
-def draw(seed: int, epoch: int, images: Int64s, strengths: Sequence[float]) -> tuple[Float64s, Int64s]:
+def draw(
+    seed: int, epoch: int, images: Int64s, strengths: Sequence[float]
+) -> tuple[Float64s, Int64s]:
     """Return factors (b, 4) and orders (b, 4) for images (b,).
 
     `strengths` are the strengths of brightness, contrast, saturation, and hue.

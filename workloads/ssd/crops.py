@@ -63,11 +63,16 @@ class CropRule:
     def of(cls, model: Mapping[str, Json], attempts: int) -> CropRule:
         """Return the rule of a model (settings.py)."""
         return cls(
-            float(model["crop_side_minimum"]), float(model["crop_chance"]), bool(model["crop_overlap"]), int(attempts)
+            float(model["crop_side_minimum"]),
+            float(model["crop_chance"]),
+            bool(model["crop_overlap"]),
+            int(attempts),
         )
 
 
-def windows(seed: int, epoch: int, images: Int64s, boxes: Float32s, ends: Int64s, rule: CropRule) -> Float64s:
+def windows(
+    seed: int, epoch: int, images: Int64s, boxes: Float32s, ends: Int64s, rule: CropRule
+) -> Float64s:
     """Return the crop windows (b, 4) of images (b,).
 
     A window is left, top, right, bottom as fractions of the image.
@@ -156,7 +161,9 @@ def _objects_of(rows: Int64s, boxes: Float32s, ends: Int64s) -> tuple[Float64s, 
     counts = np.diff(ends, prepend=0)[rows]
     stops = np.cumsum(counts)
     image = np.repeat(np.arange(len(rows)), counts)
-    return boxes[np.arange(len(image)) + np.repeat(ends[rows] - stops, counts)].astype(np.float64), image
+    return boxes[np.arange(len(image)) + np.repeat(ends[rows] - stops, counts)].astype(
+        np.float64
+    ), image
 
 
 def _accepted(window: Float64s, minimum: Float64s, boxes: Float64s, image: Int64s) -> Bools:
@@ -166,10 +173,14 @@ def _accepted(window: Float64s, minimum: Float64s, boxes: Float64s, image: Int64
     contains the center of an object.
     """
     window_of_box = window[image]
-    size = np.minimum(boxes[:, 2:], window_of_box[:, 2:]) - np.maximum(boxes[:, :2], window_of_box[:, :2])
+    size = np.minimum(boxes[:, 2:], window_of_box[:, 2:]) - np.maximum(
+        boxes[:, :2], window_of_box[:, :2]
+    )
     shared = np.maximum(size, 0.0).prod(axis=1)
     union = (
-        (boxes[:, 2:] - boxes[:, :2]).prod(axis=1) + (window_of_box[:, 2:] - window_of_box[:, :2]).prod(axis=1) - shared
+        (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
+        + (window_of_box[:, 2:] - window_of_box[:, :2]).prod(axis=1)
+        - shared
     )
     above = shared > minimum[image] * union
     count = len(window)

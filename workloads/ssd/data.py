@@ -69,7 +69,9 @@ class DetectionData(ImageData):
 
     OPTIONS = SSDOptions
 
-    def __init__(self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int) -> None:
+    def __init__(
+        self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int
+    ) -> None:
         super().__init__(settings, dataset_info, worker, seed)
         self.rule = crops.CropRule.of(settings.model, int(settings.hyperparameters["max_samples"]))
         self.strengths = [float(strength) for strength in settings.model["jitter"]]
@@ -86,7 +88,9 @@ class DetectionData(ImageData):
         filling = Filling(arrays, self.draw(job.images, job.epoch), job.epoch)
         tasks = self.pool.start(lambda reader, slot: self._make(filling, reader, slot), count)
         groups = -(-count // MATCHED_AT_ONCE)
-        return arrays, tasks + self.pool.start(lambda reader, group: self._match(filling, group), groups)
+        return arrays, tasks + self.pool.start(
+            lambda reader, group: self._match(filling, group), groups
+        )
 
     def draw(self, images: Int64s, epoch: int) -> Drawn:
         """Return all random choices for images (b,) in an epoch."""
@@ -96,7 +100,9 @@ class DetectionData(ImageData):
         mirrored = crops.flips(self.seed, epoch, images)
         factors, orders = colours.draw(self.seed, epoch, images, self.strengths)
         remaining = crops.inside(windows, mirrored, box, label, ends)
-        return Drawn(images, crops.pixels(windows, widths, heights), mirrored, factors, orders, *remaining)
+        return Drawn(
+            images, crops.pixels(windows, widths, heights), mirrored, factors, orders, *remaining
+        )
 
     def _match(self, filling: Filling, group: int) -> None:
         """Write the targets of a group of images."""
@@ -136,13 +142,18 @@ class DetectionData(ImageData):
     def _make_image(self, out: UInt8s, drawn: Drawn, index: int, reader: Reader) -> None:
         """Decode, crop, resize, flip, and jitter an image."""
         left, top, width, height = drawn.pixels[index].tolist()
-        part = self.part(reader, int(drawn.images[index]), (left, top, width, height), out.shape[:2])
+        part = self.part(
+            reader, int(drawn.images[index]), (left, top, width, height), out.shape[:2]
+        )
         resize_smooth_into(part, out, bool(drawn.mirrored[index]))
         colours.jitter(out, drawn.factors[index].tolist(), drawn.orders[index].tolist())
 
     def evaluation_facts(self, images: Int64s, valid: Bools) -> dict[str, Array]:
         """Return numbers and sizes of the images. A padding image has the values of image 0."""
-        sizes = {"width": self.evaluation_images.width[images], "height": self.evaluation_images.height[images]}
+        sizes = {
+            "width": self.evaluation_images.width[images],
+            "height": self.evaluation_images.height[images],
+        }
         return {"number": images, **sizes}
 
     def evaluation_image(self, pixels: UInt8s, out: UInt8s) -> None:

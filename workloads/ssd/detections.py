@@ -55,14 +55,25 @@ def detect(logits: Float32s, offsets: Float32s, priors: Priors) -> Detections:
         offsets: (B, 4, P) box offsets.
         priors: The P priors.
     """
-    per_image = [_detect_one(image_logits, offsets[number], priors) for number, image_logits in enumerate(logits)]
-    image = np.repeat(np.arange(len(per_image), dtype=np.int32), [len(score) for _, _, score in per_image])
+    per_image = [
+        _detect_one(image_logits, offsets[number], priors)
+        for number, image_logits in enumerate(logits)
+    ]
+    image = np.repeat(
+        np.arange(len(per_image), dtype=np.int32), [len(score) for _, _, score in per_image]
+    )
     empty = (np.zeros((0, 4), np.float32), np.zeros(0, np.int32), np.zeros(0, np.float32))
-    box, label, score = (np.concatenate(parts) for parts in zip(empty, *per_image, strict=True)) if per_image else empty
+    box, label, score = (
+        (np.concatenate(parts) for parts in zip(empty, *per_image, strict=True))
+        if per_image
+        else empty
+    )
     return Detections(image, box, label, score)
 
 
-def _detect_one(logits: Float32s, offsets: Float32s, priors: Priors) -> tuple[Float32s, Int32s, Float32s]:
+def _detect_one(
+    logits: Float32s, offsets: Float32s, priors: Priors
+) -> tuple[Float32s, Int32s, Float32s]:
     """Return boxes, labels, and scores of an image."""
     label, prior, score = _candidates(logits)
     best = _best_of_classes(label, score)
@@ -85,7 +96,9 @@ def _candidates(logits: Float32s) -> tuple[Int64s, Int64s, Float32s]:
     largest = logits[1:].max(axis=0)
     possible = np.flatnonzero(largest - logits[0] > least)
     exponentials = (
-        logits.astype(np.float32) if len(possible) == len(largest) else logits[:, possible].astype(np.float32)
+        logits.astype(np.float32)
+        if len(possible) == len(largest)
+        else logits[:, possible].astype(np.float32)
     )
     exponentials -= np.maximum(largest, logits[0])[possible]
     np.exp(exponentials, out=exponentials)

@@ -25,7 +25,9 @@ class Detector(Layers):
 
     epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
 
-    def __init__(self, weights: Values, statistics: Values, dtype: Any, layers: network.Network) -> None:
+    def __init__(
+        self, weights: Values, statistics: Values, dtype: Any, layers: network.Network
+    ) -> None:
         super().__init__(weights, statistics, dtype)
         self.layers = layers
 
@@ -40,7 +42,10 @@ class Detector(Layers):
             maps.append(x)
         heads = ((layers.box_heads, 4), (layers.class_heads, layers.classes + 1))
         offsets, logits = (
-            jnp.concatenate([_planes(self.biased(x, head), count) for x, head in zip(maps, kind, strict=True)], 2)
+            jnp.concatenate(
+                [_planes(self.biased(x, head), count) for x, head in zip(maps, kind, strict=True)],
+                2,
+            )
             for kind, count in heads
         )
         return offsets.astype(jnp.float32), logits.astype(jnp.float32)
@@ -59,7 +64,9 @@ def detection_loss(
     positive = labels > 0
     count, priors = positive.sum(1), labels.shape[1]
     mined = jnp.minimum(options.negatives_per_positive * count, priors - count)
-    entropy = -(jax.nn.one_hot(labels, logits.shape[1], axis=1) * jax.nn.log_softmax(logits, axis=1)).sum(1)
+    entropy = -(
+        jax.nn.one_hot(labels, logits.shape[1], axis=1) * jax.nn.log_softmax(logits, axis=1)
+    ).sum(1)
     # All priors are sorted, so that no shape depends on the labels. Positives sort last. If values are equal, the lower prior
     # comes first.
     hardest, _ = jax.lax.top_k(jnp.where(positive, -1.0, entropy), priors)
@@ -86,7 +93,10 @@ class SSDTrainer(ImageTrainer):
 
     def __init__(self, workload: SSD, worker: WorkerContext) -> None:
         super().__init__(workload, worker)
-        self.parameters, self.statistics = network.shapes(workload.network), network.statistics(workload.network)
+        self.parameters, self.statistics = (
+            network.shapes(workload.network),
+            network.statistics(workload.network),
+        )
 
     def build_model(self, weights: Values, statistics: Values) -> Detector:
         """Return the workload's network with these weights."""
@@ -95,7 +105,9 @@ class SSDTrainer(ImageTrainer):
     def loss(self, model: Detector, batch: Mapping[str, jax.Array]) -> jax.Array:
         """Return `detection_loss` of the images. It is computed in fp32 for every precision of the network."""
         offsets, logits = model(batch["image"], training=True)
-        return detection_loss(offsets, logits, batch["offset"], batch["label"], self.workload.options)
+        return detection_loss(
+            offsets, logits, batch["offset"], batch["label"], self.workload.options
+        )
 
     def outputs(self, model: Detector, batch: Mapping[str, jax.Array]) -> Values:
         """Return `offsets` (B, 4, P) and `logits` (B, C + 1, P)."""

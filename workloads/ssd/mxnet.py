@@ -21,7 +21,10 @@ class Detector(ImageModel):
     """SSD's network: uint8 images (B, S, S, 3) to fp32 offsets (B, 4, P) and logits (B, C + 1, P)."""
 
     scale = tuple(1 / (255 * deviation) for deviation in network.STANDARD_DEVIATION)
-    shift = tuple(-mean / deviation for mean, deviation in zip(network.MEAN, network.STANDARD_DEVIATION, strict=True))
+    shift = tuple(
+        -mean / deviation
+        for mean, deviation in zip(network.MEAN, network.STANDARD_DEVIATION, strict=True)
+    )
     epsilon, momentum = network.BATCH_NORM_EPSILON, 1 - network.BATCH_NORM_MOMENTUM
 
     def __init__(self, layers: network.Network, half: bool, on_cpu: bool) -> None:
@@ -44,7 +47,9 @@ class Detector(ImageModel):
             logits.append(F.reshape(heads[1], (0, layers.classes + 1, -1)))
         return [F.cast(F.concat(*planes, dim=2), "float32") for planes in (offsets, logits)]
 
-    def _heads(self, x: Tensor, box: network.Convolution, classes: network.Convolution) -> list[Tensor]:
+    def _heads(
+        self, x: Tensor, box: network.Convolution, classes: network.Convolution
+    ) -> list[Tensor]:
         """Return both heads' outputs, computed by a single convolution.
 
         Its channels are padded to whole blocks, which makes oneDNN three times as fast.
@@ -53,17 +58,30 @@ class Detector(ImageModel):
         empty = -(box.outputs + classes.outputs) % BLOCK
         joint = []
         for kind in ("weight", "bias"):
-            parts = [F.cast(self.arrays[f"{head.name}.{kind}"], self.dtype) for head in (box, classes)]
+            parts = [
+                F.cast(self.arrays[f"{head.name}.{kind}"], self.dtype) for head in (box, classes)
+            ]
             if empty:
                 parts.append(F.zeros_like(F.slice_axis(parts[0], axis=0, begin=0, end=empty)))
             joint.append(F.concat(*parts, dim=0))
-        x = F.Convolution(x, *joint, num_filter=box.outputs + classes.outputs + empty, kernel=(3, 3), pad=(1, 1))
+        x = F.Convolution(
+            x, *joint, num_filter=box.outputs + classes.outputs + empty, kernel=(3, 3), pad=(1, 1)
+        )
         stops = (box.outputs, box.outputs + classes.outputs)
-        return [F.slice_axis(x, axis=1, begin=begin, end=end) for begin, end in zip((0, stops[0]), stops, strict=True)]
+        return [
+            F.slice_axis(x, axis=1, begin=begin, end=end)
+            for begin, end in zip((0, stops[0]), stops, strict=True)
+        ]
 
 
 def detection_loss(
-    F: ModuleType, offsets: Tensor, logits: Tensor, wanted: Tensor, labels: Tensor, options: SSDOptions, priors: int
+    F: ModuleType,
+    offsets: Tensor,
+    logits: Tensor,
+    wanted: Tensor,
+    labels: Tensor,
+    options: SSDOptions,
+    priors: int,
 ) -> Tensor:
     """Return the sum of the images' losses, (1,).
 
@@ -88,7 +106,12 @@ def hardest(F: ModuleType, entropy: Tensor, positive: Tensor, mined: Tensor) -> 
     If values are equal, the lower prior comes first.
     """
     entropy = F.where(positive, -F.ones_like(entropy), entropy)
-    last = F.pick(F.sort(entropy, axis=1, is_ascend=False), F.squeeze(mined, axis=1) - 1, axis=1, keepdims=True)
+    last = F.pick(
+        F.sort(entropy, axis=1, is_ascend=False),
+        F.squeeze(mined, axis=1) - 1,
+        axis=1,
+        keepdims=True,
+    )
     above = F.broadcast_greater(entropy, last)
     equal = F.broadcast_equal(entropy, last)
     left = mined - F.sum(above, axis=1, keepdims=True)
@@ -108,7 +131,9 @@ class SSDTrainer(ImageTrainer):
         """Return `detection_loss` of the images. It is computed in fp32 for every precision of the network."""
         offsets, logits = model(batch["image"])
         options, priors = self.workload.options, len(self.workload.priors)
-        return detection_loss(model.F, offsets, logits, batch["offset"], batch["label"], options, priors)
+        return detection_loss(
+            model.F, offsets, logits, batch["offset"], batch["label"], options, priors
+        )
 
     def outputs(self, model: Detector, batch: Inputs) -> Mapping[str, Tensor]:
         """Return `offsets` (B, 4, P) and `logits` (B, C + 1, P)."""

@@ -66,7 +66,9 @@ def build(model: Mapping[str, Json]) -> Network:
     extras, channels = [], [trunk.features]
     for number, (between, outputs, stride, padding) in enumerate(model["extras"], 1):
         first = Convolution(f"extra{number}.conv1", channels[-1], between, 1, 1, 0)
-        extras.append((first, Convolution(f"extra{number}.conv2", between, outputs, 3, stride, padding)))
+        extras.append(
+            (first, Convolution(f"extra{number}.conv2", between, outputs, 3, stride, padding))
+        )
         channels.append(outputs)
     classes = int(model["classes"])
     maps = list(enumerate(zip(channels, shapes_per_cell(model), strict=True), 1))
@@ -75,7 +77,9 @@ def build(model: Mapping[str, Json]) -> Network:
         trunk.blocks,
         tuple(extras),
         tuple(Convolution(f"box{i}", inputs, 4 * k, 3, 1, 1) for i, (inputs, k) in maps),
-        tuple(Convolution(f"class{i}", inputs, (classes + 1) * k, 3, 1, 1) for i, (inputs, k) in maps),
+        tuple(
+            Convolution(f"class{i}", inputs, (classes + 1) * k, 3, 1, 1) for i, (inputs, k) in maps
+        ),
         classes,
     )
 
@@ -126,10 +130,15 @@ def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
     PyTorch's default for convolutions, which the reference does not change (ssd300.py).
     """
     for layer in network.trunk_convolutions:
-        yield from residual.normed_weights(layer, seed, "normal", math.sqrt(2 / (layer.outputs * layer.kernel**2)))
+        yield from residual.normed_weights(
+            layer, seed, "normal", math.sqrt(2 / (layer.outputs * layer.kernel**2))
+        )
     for layer in network.convolutions:
         if layer.norm is None:
             area, weight, bias = layer.kernel**2, f"{layer.name}.weight", f"{layer.name}.bias"
             fan_in, fan_out = layer.inputs * area, layer.outputs * area
-            yield weight, draw(seed, weight, layer.shape, "uniform", math.sqrt(6 / (fan_in + fan_out)))
+            yield (
+                weight,
+                draw(seed, weight, layer.shape, "uniform", math.sqrt(6 / (fan_in + fan_out))),
+            )
             yield bias, draw(seed, bias, (layer.outputs,), "uniform", 1 / math.sqrt(fan_in))

@@ -60,14 +60,19 @@ def shapes_per_cell(model: Mapping[str, Json]) -> list[int]:
 
 def count(model: Mapping[str, Json]) -> int:
     """Return the number of priors without building them: 8,732 in the reference."""
-    return sum(int(size) ** 2 * shapes for size, shapes in zip(model["map_sizes"], shapes_per_cell(model), strict=True))
+    return sum(
+        int(size) ** 2 * shapes
+        for size, shapes in zip(model["map_sizes"], shapes_per_cell(model), strict=True)
+    )
 
 
 def _maps(model: Mapping[str, Json]) -> Iterator[tuple[int, float, list[tuple[float, float]]]]:
     """Yield cells per side, cells that fit into the image, and shapes (width, height) of each map."""
     image_size = float(model["image_size"])
     scales = [float(scale) / image_size for scale in model["scales"]]
-    per_map = zip(model["map_sizes"], model["steps"], model["ratios"], scales[:-1], scales[1:], strict=True)
+    per_map = zip(
+        model["map_sizes"], model["steps"], model["ratios"], scales[:-1], scales[1:], strict=True
+    )
     for size, step, ratios, scale, following in per_map:
         between = math.sqrt(scale * following)
         shapes = [(scale, scale), (between, between)]

@@ -41,7 +41,8 @@ class Detector(Trunk):
     def __init__(self, layers: network.Network) -> None:
         super().__init__(layers.stem, layers.blocks, _norm)
         mean, deviation = (
-            torch.tensor(values).view(1, 3, 1, 1) for values in (network.MEAN, network.STANDARD_DEVIATION)
+            torch.tensor(values).view(1, 3, 1, 1)
+            for values in (network.MEAN, network.STANDARD_DEVIATION)
         )
         self.register_buffer("scale", 1 / (255 * deviation), persistent=False)
         self.register_buffer("shift", mean / deviation, persistent=False)
@@ -66,7 +67,9 @@ class Detector(Trunk):
         return torch.cat(offsets, 2).float(), torch.cat(logits, 2).float()
 
 
-def detection_loss(offsets: Tensor, logits: Tensor, wanted: Tensor, labels: Tensor, options: SSDOptions) -> Tensor:
+def detection_loss(
+    offsets: Tensor, logits: Tensor, wanted: Tensor, labels: Tensor, options: SSDOptions
+) -> Tensor:
     """Return the sum of the images' losses.
 
     The loss of an image is (smooth L1 of the positives' offsets + cross-entropy of positives and of mined negatives) / number
@@ -101,7 +104,9 @@ class SSDTrainer(ImageTrainer):
         """Return `detection_loss` of the images. It is computed in fp32 for every precision of the network."""
         with self.autocast():
             offsets, logits = model(batch["image"])
-        return detection_loss(offsets, logits, batch["offset"], batch["label"].long(), self.workload.options)
+        return detection_loss(
+            offsets, logits, batch["offset"], batch["label"].long(), self.workload.options
+        )
 
     def outputs(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Return `offsets` (B, 4, P) and `logits` (B, C + 1, P)."""

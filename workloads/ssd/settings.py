@@ -15,7 +15,13 @@ REFERENCE_MODEL: Mapping[str, Json] = {
     "blocks": [3, 4, 6],
     "widths": [64, 128, 256],
     "strides": [1, 2, 1],
-    "extras": [[256, 512, 2, 1], [256, 512, 2, 1], [128, 256, 2, 1], [128, 256, 1, 0], [128, 256, 1, 0]],
+    "extras": [
+        [256, 512, 2, 1],
+        [256, 512, 2, 1],
+        [128, 256, 2, 1],
+        [128, 256, 1, 0],
+        [128, 256, 1, 0],
+    ],
     "classes": 80,
     "image_size": 300,
     "map_sizes": [38, 19, 10, 5, 3, 1],
@@ -51,14 +57,22 @@ DEMO = Defaults("coco-demo", "demo", DEMO_MODEL, {"map": 0.23})
 
 
 @dataclass(frozen=True, kw_only=True)
-class SSDOptions(DetectionOptions, BackboneOptions, ImageOptions, DataThreadsOptions, WorkloadOptions):
+class SSDOptions(
+    DetectionOptions, BackboneOptions, ImageOptions, DataThreadsOptions, WorkloadOptions
+):
     """Options `workload.*` of SSD."""
 
     name: str = "ssd"
-    warmup_factor: int = hyperparameter("warm-up begins at rate · (1 - 2^-factor); 0: at 0", minimum=0)
-    max_samples: int = hyperparameter("attempts at a crop before its mode is drawn again; rules: 1 or 50", minimum=1)
+    warmup_factor: int = hyperparameter(
+        "warm-up begins at rate · (1 - 2^-factor); 0: at 0", minimum=0
+    )
+    max_samples: int = hyperparameter(
+        "attempts at a crop before its mode is drawn again; rules: 1 or 50", minimum=1
+    )
     negatives_per_positive: int = hyperparameter(
-        "background priors in the loss, for each positive prior of an image; rules: 3", default=3, minimum=1
+        "background priors in the loss, for each positive prior of an image; rules: 3",
+        default=3,
+        minimum=1,
     )
     plateau: str = hyperparameter(
         "rate from the warm-up to the first decay: base, or last_warmup_rate, base · (1 - 1 / (steps · 2^factor))",

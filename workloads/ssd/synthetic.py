@@ -22,8 +22,12 @@ class SyntheticDetectionData(SyntheticData):
         """Return offsets (count, 4, P) and labels (count, P) of random positives."""
         prior_count = priors.count(self.settings.model)
         index = np.arange(count * prior_count)
-        positive = (integers(bits(key, 1, index), prior_count) < self.POSITIVES).reshape(count, prior_count)
-        label = 1 + integers(bits(key, 2, index), self.dataset_info.sizes["classes"]).reshape(positive.shape)
+        positive = (integers(bits(key, 1, index), prior_count) < self.POSITIVES).reshape(
+            count, prior_count
+        )
+        label = 1 + integers(bits(key, 2, index), self.dataset_info.sizes["classes"]).reshape(
+            positive.shape
+        )
         offset = normal(bits(key, 3, np.arange(4 * index.size))).reshape(count, 4, prior_count)
         return {
             "offset": np.where(positive[:, None], offset, 0).astype(np.float32),

@@ -29,7 +29,9 @@ class Detector(ImageModel):
     def __call__(self, images: tf.Tensor, training: bool) -> tuple[tf.Tensor, tf.Tensor]:
         """Return offsets and logits of the images. In training, the running statistics are updated."""
         mean, deviation = tf.constant(network.MEAN), tf.constant(network.STANDARD_DEVIATION)
-        x = tf.cast(tf.cast(images, tf.float32) * (1 / (255 * deviation)) - mean / deviation, self.dtype)
+        x = tf.cast(
+            tf.cast(images, tf.float32) * (1 / (255 * deviation)) - mean / deviation, self.dtype
+        )
         x = self.trunk(x, self.layers, training)
         maps = [x]
         for pair in self.layers.extras:
@@ -52,12 +54,19 @@ class Detector(ImageModel):
         offsets = tf.transpose(tf.reshape(self.biased(x, box), [-1, cells, box.outputs]), [0, 2, 1])
         count = self.layers.classes + 1
         logits = tf.reshape(self.biased(x, classes), [-1, cells, count, classes.outputs // count])
-        logits = tf.reshape(tf.transpose(logits, [0, 3, 1, 2]), [-1, cells * classes.outputs // count, count])
+        logits = tf.reshape(
+            tf.transpose(logits, [0, 3, 1, 2]), [-1, cells * classes.outputs // count, count]
+        )
         return tf.reshape(offsets, [-1, 4, cells * box.outputs // 4]), logits
 
 
 def detection_loss(
-    offsets: tf.Tensor, logits: tf.Tensor, wanted: tf.Tensor, labels: tf.Tensor, options: SSDOptions, static: bool
+    offsets: tf.Tensor,
+    logits: tf.Tensor,
+    wanted: tf.Tensor,
+    labels: tf.Tensor,
+    options: SSDOptions,
+    static: bool,
 ) -> tf.Tensor:
     """Return the sum of the images' losses.
 
@@ -82,7 +91,9 @@ def detection_loss(
     size = tf.abs(offsets - wanted)
     inner = tf.minimum(size, 1.0)
     of_boxes = tf.reduce_sum(inner * (size - 0.5 * inner), 1)
-    total = tf.reduce_sum(tf.where(positive, of_boxes + entropy, 0.0), 1) + tf.reduce_sum(negatives, 1)
+    total = tf.reduce_sum(tf.where(positive, of_boxes + entropy, 0.0), 1) + tf.reduce_sum(
+        negatives, 1
+    )
     return tf.reduce_sum(total / tf.cast(tf.maximum(count, 1), tf.float32))
 
 
@@ -100,7 +111,9 @@ class SSDTrainer(ImageTrainer):
         """Return `detection_loss` of the images. It is computed in fp32 for every precision of the network."""
         offsets, logits = model(batch["image"], training=True)
         static = self.compiled or self.on_gpu
-        return detection_loss(offsets, logits, batch["offset"], batch["label"], self.workload.options, static)
+        return detection_loss(
+            offsets, logits, batch["offset"], batch["label"], self.workload.options, static
+        )
 
     def outputs(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> Tensors:
         """Return `offsets` (B, 4, P) and `logits` (B, C + 1, P)."""

@@ -57,10 +57,14 @@ class SSD(DetectionWorkload):
         self.network = network.build(self.model)
         self.priors = priors.build(self.model)
         sizes = network.map_sizes(self.network, int(self.model["image_size"]))
-        assert sizes == list(self.model["map_sizes"]), f"maps {sizes}, but priors for {self.model['map_sizes']}"
+        assert sizes == list(self.model["map_sizes"]), (
+            f"maps {sizes}, but priors for {self.model['map_sizes']}"
+        )
         if settings.profile != "demo" and self.network.classes == 80:
             count = sum(network.parameter_counts(self.network).values())
-            assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
+            assert count == REFERENCE_PARAMETERS, (
+                f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
+            )
 
     @classmethod
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
@@ -87,9 +91,15 @@ class SSD(DetectionWorkload):
     def learning_rate(self, step: int) -> float:
         """Return the rate: a warm-up specific to SSD, then steps or half a cosine."""
         values = self.options
-        if values.plateau == "last_warmup_rate" and values.warmup_steps and step < self.decay_steps[0]:
+        if (
+            values.plateau == "last_warmup_rate"
+            and values.warmup_steps
+            and step < self.decay_steps[0]
+        ):
             step = min(step, values.warmup_steps - 1)
-        warming = schedules.warm_up_from(step, values.warmup_steps, values.learning_rate, values.warmup_factor)
+        warming = schedules.warm_up_from(
+            step, values.warmup_steps, values.learning_rate, values.warmup_factor
+        )
         return self.decayed_rate(step) if warming is None else warming
 
     @property
@@ -122,7 +132,9 @@ class SSD(DetectionWorkload):
         interval = self.options.evaluation_interval_epochs
         if interval:
             return (epoch * self.steps_per_epoch for epoch in itertools.count(interval, interval))
-        iterations, epochs = (self.round.evaluations.get(unit, ()) for unit in ("iterations_of_32", "epochs"))
+        iterations, epochs = (
+            self.round.evaluations.get(unit, ()) for unit in ("iterations_of_32", "epochs")
+        )
         if len(iterations) > 1:
             return (self._step_of(iteration) + 1 for iteration in _continued(iterations))
         if len(epochs) > 1:
@@ -140,7 +152,10 @@ class SSD(DetectionWorkload):
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
         """Return the shapes of the arrays of boxes.targets for P priors: `offset` (B, 4, P) and `label` (B, P)."""
         boxes = len(self.priors)
-        return {"offset": ArraySpec((count, 4, boxes), "float32"), "label": ArraySpec((count, boxes), "int32")}
+        return {
+            "offset": ArraySpec((count, 4, boxes), "float32"),
+            "label": ArraySpec((count, boxes), "int32"),
+        }
 
     def drawn_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         return network.initial_weights(self.network, seed)
@@ -169,7 +184,9 @@ class SSD(DetectionWorkload):
         if not valid.all():
             logits, offsets = logits[valid], offsets[valid]
         detections = detect(logits, offsets, self.priors)
-        number, width, height = (batch.arrays[name][valid] for name in ("number", "width", "height"))
+        number, width, height = (
+            batch.arrays[name][valid] for name in ("number", "width", "height")
+        )
         pixels = np.stack([width, height], axis=1).astype(np.float32)[detections.image]
         corner = detections.box[:, :2] * pixels
         size = detections.box[:, 2:] * pixels - corner
@@ -187,7 +204,9 @@ class SSD(DetectionWorkload):
         check_evaluation_coverage(results["seen"], count, "images")
         folder = Path(self.settings.data_dir)
         truth, detections = judged(folder, index.read(folder, "val", folder, count).label, results)
-        return {"map": average_precision.average_precision(truth, detections, self.options.evaluator)}
+        return {
+            "map": average_precision.average_precision(truth, detections, self.options.evaluator)
+        }
 
     def log_keys(self) -> Mapping[str, Json]:
         values = self.options
@@ -212,4 +231,6 @@ class SSD(DetectionWorkload):
 
 def _continued(numbers: Sequence[int]) -> Iterator[int]:
     """The numbers, then further ones without end, as far apart as the last two."""
-    return itertools.chain(numbers, itertools.count(2 * numbers[-1] - numbers[-2], numbers[-1] - numbers[-2]))
+    return itertools.chain(
+        numbers, itertools.count(2 * numbers[-1] - numbers[-2], numbers[-1] - numbers[-2])
+    )

@@ -76,16 +76,24 @@ class Translator(Model):
         """Return logits (B, T, V) from embedded words with position encodings (B, T, d), for all positions at once."""
         x = self.dropped(x, "target/embedding")
         places = jnp.arange(x.shape[1])
-        earlier = not_seen(places <= places[:, None])  # padding follows the words, so this hides it too
+        earlier = not_seen(
+            places <= places[:, None]
+        )  # padding follows the words, so this hides it too
         for layer in self.layers("decoder"):
             x = self.attended(x, f"{layer}.self", self.own(layer, x), earlier)
-            x = self.attended(x, f"{layer}.cross", self.asked(layer, x) + self.remembered(layer, memory), seen)
+            x = self.attended(
+                x, f"{layer}.cross", self.asked(layer, x) + self.remembered(layer, memory), seen
+            )
             x = self.fed_forward(x, layer)
         return self.classify(x)
 
     def heads(self, name: str, x: jax.Array, parts: int) -> Parts:
         """Apply the linear layer `name` to x (B, L, d) and split the result into `parts` tensors (B, H, L, e)."""
-        y = self.linear(name, x).astype(self.dtype).reshape(*x.shape[:2], parts, self.sizes.heads, -1)
+        y = (
+            self.linear(name, x)
+            .astype(self.dtype)
+            .reshape(*x.shape[:2], parts, self.sizes.heads, -1)
+        )
         return tuple(y.transpose(2, 0, 3, 1, 4))
 
     def own(self, layer: str, x: jax.Array) -> Parts:
@@ -108,14 +116,19 @@ class Translator(Model):
         label = name.replace(".", "/")
         scores = query * query.shape[-1] ** -0.5 @ key.swapaxes(-1, -2)
         weights = jax.nn.softmax(scores.astype(jnp.float32) + seen)
-        weights = self.dropped(weights.transpose(0, 2, 3, 1), f"{label}/weights").transpose(0, 3, 1, 2)
+        weights = self.dropped(weights.transpose(0, 2, 3, 1), f"{label}/weights").transpose(
+            0, 3, 1, 2
+        )
         y = (weights.astype(self.dtype) @ value).transpose(0, 2, 1, 3).reshape(x.shape)
         return x + self.dropped(self.linear(f"{name}_attention.output", y), label)
 
     def fed_forward(self, x: jax.Array, layer: str) -> jax.Array:
         """Apply the feed-forward sub-layer to x (B, L, d)."""
         name = f"{layer}.feed_forward"
-        inner = self.linear(f"{name}.inner", self.norm(f"{name}.norm", x)) + self.weights[f"{name}.inner.bias"]
+        inner = (
+            self.linear(f"{name}.inner", self.norm(f"{name}.norm", x))
+            + self.weights[f"{name}.inner.bias"]
+        )
         inner = self.dropped(jax.nn.relu(inner), f"{layer}/relu")
         y = self.linear(f"{name}.outer", inner) + self.weights[f"{name}.outer.bias"]
         return x + self.dropped(y, f"{layer}/feed_forward")
@@ -156,7 +169,9 @@ class TransformerTrainer(TextTrainer):
         least = self.workload.least_loss * (batch["label"] != PAD).sum()
         return entropy(logits, batch["label"], *self.workload.label_shares).sum() - least
 
-    def logits(self, model: Translator, batch: Mapping[str, jax.Array], masks: Masks | None) -> jax.Array:
+    def logits(
+        self, model: Translator, batch: Mapping[str, jax.Array], masks: Masks | None
+    ) -> jax.Array:
         model.masks = masks
         source, target = batch["source"], batch["target"]
         # A single look-up serves both sides, because each look-up's gradient is an array as large as the table.
@@ -171,13 +186,20 @@ class TransformerTrainer(TextTrainer):
         widths: dict[str, dict[str, int]] = {side: {} for side in edge}
         for label, width in network.mask_widths(self.sizes).items():
             side = "source" if label.startswith(("source", "encoder")) else "target"
-            widths[side][label] = width or self.sizes.heads * edge["source" if "/cross/" in label else side]
-        of_sides = (drawn(batch["dropout_key"], edge[side], widths[side], self.sizes.dropout) for side in edge)
+            widths[side][label] = (
+                width or self.sizes.heads * edge["source" if "/cross/" in label else side]
+            )
+        of_sides = (
+            drawn(batch["dropout_key"], edge[side], widths[side], self.sizes.dropout)
+            for side in edge
+        )
         return next(of_sides) | next(of_sides)
 
     # -- a search -------------------------------------------------------------------------------------------------
 
-    def encoded(self, weights: Values, source: jax.Array, lengths: jax.Array) -> tuple[list[Parts], jax.Array]:
+    def encoded(
+        self, weights: Values, source: jax.Array, lengths: jax.Array
+    ) -> tuple[list[Parts], jax.Array]:
         """Return keys and values of the source for each layer, and the padding mask that is added to scores, (B, 1, 1, S)."""
         model, seen = self.build_model(weights, {}), within(lengths, source.shape[1])
         memory = model.encode(model.embed(source) + self.positions[: source.shape[1]], seen)

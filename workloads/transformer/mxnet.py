@@ -58,7 +58,11 @@ class Layers(Model):
     def norm(self, name: str, x: Tensor) -> Tensor:
         """Apply the layer norm `name` to x (…, d)."""
         F = self.F
-        arrays = F.reshape(x, (-1, self.sizes.hidden)), self.arrays[f"{name}.weight"], self.arrays[f"{name}.bias"]
+        arrays = (
+            F.reshape(x, (-1, self.sizes.hidden)),
+            self.arrays[f"{name}.weight"],
+            self.arrays[f"{name}.bias"],
+        )
         return F.reshape_like(layer_norm(F, *arrays, self.sizes.hidden, network.EPSILON), x)
 
     # -- whole sentences ------------------------------------------------------------------------------------------
@@ -116,10 +120,14 @@ class Layers(Model):
         Padding follows the words, so this mask also hides the padding from the words.
         """
         F = self.F
-        hidden = F.slice_like(F.slice_like(self.arrays["later"], F.transpose(words), axes=(0,)), words, axes=(1,))
+        hidden = F.slice_like(
+            F.slice_like(self.arrays["later"], F.transpose(words), axes=(0,)), words, axes=(1,)
+        )
         return F.expand_dims(F.expand_dims(hidden, 0), 0)
 
-    def attended(self, batch: Inputs, x: Tensor, layer: str, mask: Tensor, memory: Tensor | None = None) -> Tensor:
+    def attended(
+        self, batch: Inputs, x: Tensor, layer: str, mask: Tensor, memory: Tensor | None = None
+    ) -> Tensor:
         """Apply an attention sub-layer to x (B, T, d): self-attention, or attention to a memory (B, S, d)."""
         kind = "self" if memory is None else "cross"
         name, label = f"{layer}.{kind}_attention", f"{layer}/{kind}"
@@ -133,7 +141,9 @@ class Layers(Model):
         y = self.linear(f"{name}.output", self.joined(y))
         return x + self.dropped(batch, y, label)
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropped: Tensor | None = None) -> Tensor:
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropped: Tensor | None = None
+    ) -> Tensor:
         """Return the attention outputs (B · H, T, e) of queries (B · H, T, e), keys, and values (B · H, S, e).
 
         `mask` is added to the scores and is broadcast to (B, H, T, S). `dropped` multiplies the weights (B, H, T, S).
@@ -141,8 +151,12 @@ class Layers(Model):
         F = self.F
         heads = self.sizes.heads
         scores = F.batch_dot(query * (self.sizes.hidden // heads) ** -0.5, key, transpose_b=True)
-        weights = F.softmax(F.broadcast_add(F.reshape(scores, (-4, -1, heads, 0, 0)), mask), axis=-1)
-        return F.batch_dot(F.reshape(weights if dropped is None else weights * dropped, (-3, 0, 0)), value)
+        weights = F.softmax(
+            F.broadcast_add(F.reshape(scores, (-4, -1, heads, 0, 0)), mask), axis=-1
+        )
+        return F.batch_dot(
+            F.reshape(weights if dropped is None else weights * dropped, (-3, 0, 0)), value
+        )
 
     def fed_forward(self, batch: Inputs, x: Tensor, layer: str) -> Tensor:
         """Apply the feed-forward sub-layer to x (…, d)."""
@@ -174,7 +188,9 @@ class Layers(Model):
         """Return logits (…, V) from the decoder's outputs (…, d), with the embedding table as the weight."""
         F = self.F
         words = self.sizes.vocabulary
-        return F.FullyConnected(x, self.arrays["embedding.weight"], num_hidden=words, no_bias=True, flatten=False)
+        return F.FullyConnected(
+            x, self.arrays["embedding.weight"], num_hidden=words, no_bias=True, flatten=False
+        )
 
 
 class Translator(Layers):
@@ -193,7 +209,9 @@ class Translator(Layers):
         """
         F = self.F
         words = F.stack(*(batch[name] for name in ("source", "target", "label")))
-        source, target, label = F.split(self.look_up(words), axis=0, num_outputs=3, squeeze_axis=True)
+        source, target, label = F.split(
+            self.look_up(words), axis=0, num_outputs=3, squeeze_axis=True
+        )
         return [self.decode(batch, self.encode(batch, source), target), label]
 
     def likely(self, batch: Inputs, x: Tensor) -> Tensor:
@@ -207,7 +225,9 @@ class Encoder(Layers):
 
     def __init__(self, sizes: network.Network, longest: int) -> None:
         super().__init__(sizes, longest)
-        self.names = tuple(f"{layer}/{kind}" for layer in self.layers("decoder") for kind in ("key", "value"))
+        self.names = tuple(
+            f"{layer}/{kind}" for layer in self.layers("decoder") for kind in ("key", "value")
+        )
 
     def __call__(self, batch: Inputs) -> dict[str, Tensor]:
         """Return keys and values (B · H, S, e) of the source for each layer of the decoder."""
@@ -262,9 +282,17 @@ class Step(Layers):
         F = self.F
         name, hidden, heads = f"{layer}.self_attention", self.sizes.hidden, self.sizes.heads
         projected = self.linear(f"{name}.query_key_value", self.norm(f"{name}.norm", x))
-        query = F.reshape(F.slice_axis(projected, axis=1, begin=0, end=hidden), (-1, 1, hidden // heads))
-        new = F.reshape(F.slice_axis(projected, axis=1, begin=hidden, end=3 * hidden), (0, 2 * heads, 1, -1))
-        before = F.take(F.slice_axis(batch[f"{layer}/said"], axis=2, begin=1, end=None), batch["parents"], axis=0)
+        query = F.reshape(
+            F.slice_axis(projected, axis=1, begin=0, end=hidden), (-1, 1, hidden // heads)
+        )
+        new = F.reshape(
+            F.slice_axis(projected, axis=1, begin=hidden, end=3 * hidden), (0, 2 * heads, 1, -1)
+        )
+        before = F.take(
+            F.slice_axis(batch[f"{layer}/said"], axis=2, begin=1, end=None),
+            batch["parents"],
+            axis=0,
+        )
         said = F.concat(before, new, dim=2)
         key, value = (F.reshape(part, (-3, 0, 0)) for part in F.split(said, axis=1, num_outputs=2))
         y = self.attend(query, key, value, F.reshape(batch["unused"], (1, 1, 1, -1)))
@@ -294,7 +322,12 @@ class Decoder:
         padding = self._there(padding_of(batch.arrays))
         data = {"source": self._there(batch.arrays["source"]), "padding": padding}
         encoded = self.trainer.encoder(self.replica.arguments(False), data)
-        shape = (padding.shape[0] * model.width, 2 * sizes.heads, PLACES, sizes.hidden // sizes.heads)
+        shape = (
+            padding.shape[0] * model.width,
+            2 * sizes.heads,
+            PLACES,
+            sizes.hidden // sizes.heads,
+        )
         empty = mx.nd.zeros(shape, ctx=self.replica.context)
         return State({"padding": padding, **encoded}, [empty] * len(model.said), 0)
 
@@ -303,15 +336,21 @@ class Decoder:
         if state.count == said[0].shape[2]:
             said = [mx.nd.concat(mx.nd.zeros_like(part), part, dim=2) for part in said]
         places = said[0].shape[2]
-        unused = np.where(np.arange(places) < places - 1 - state.count, MASKED_SCORE, 0.0).astype(np.float32)
+        unused = np.where(np.arange(places) < places - 1 - state.count, MASKED_SCORE, 0.0).astype(
+            np.float32
+        )
         host = {
             "tokens": tokens, "parents": parents.astype(np.int32), "number": np.array([state.count], np.int32),
             "unused": unused,
         }  # fmt: skip
-        data = {name: self._there(array) for name, array in host.items()} | dict(zip(model.said, said, strict=True))
+        data = {name: self._there(array) for name, array in host.items()} | dict(
+            zip(model.said, said, strict=True)
+        )
         outputs = self.trainer.stepper(self.replica.arguments(False), {**data, **state.memory})
         candidates = beam.Candidates(*(outputs[name].asnumpy() for name in ("scores", "ids")))
-        return candidates, State(state.memory, [outputs[name] for name in model.said], state.count + 1)
+        return candidates, State(
+            state.memory, [outputs[name] for name in model.said], state.count + 1
+        )
 
     def _there(self, array: Array) -> mx.nd.NDArray:
         return self.trainer.to_device(array, self.replica.context)
@@ -320,7 +359,9 @@ class Decoder:
 def padding_of(arrays: Arrays) -> Array:
     """Return the padding mask that is added to scores of the source, (B, S) float32."""
     places = np.arange(arrays["source"].shape[1])
-    return np.where(places >= arrays["source_length"][:, None], MASKED_SCORE, 0.0).astype(np.float32)
+    return np.where(places >= arrays["source_length"][:, None], MASKED_SCORE, 0.0).astype(
+        np.float32
+    )
 
 
 class TransformerTrainer(ModelTrainer):
@@ -361,9 +402,13 @@ class TransformerTrainer(ModelTrainer):
             values = key_count * sizes.heads if width is None else width
             sentence, position = rows[side]
             mask = np.zeros((len(keys), edge[side], values), np.float32)
-            mask[counts[side]] = dropout.multipliers_at(keys[sentence], position, label, values, sizes.dropout)
+            mask[counts[side]] = dropout.multipliers_at(
+                keys[sentence], position, label, values, sizes.dropout
+            )
             if width is None:
-                mask = np.ascontiguousarray(mask.reshape(*mask.shape[:2], key_count, sizes.heads).transpose(0, 3, 1, 2))
+                mask = np.ascontiguousarray(
+                    mask.reshape(*mask.shape[:2], key_count, sizes.heads).transpose(0, 3, 1, 2)
+                )
             masks[label] = mask
         return masks
 
@@ -378,7 +423,9 @@ class TransformerTrainer(ModelTrainer):
         x, rows = model.decoded(batch)
         likely = model.likely(batch, x)
         mean = F.dot(model.arrays["share"], model.arrays["embedding.weight"])
-        above = F.reshape(F.FullyConnected(x, mean, num_hidden=1, no_bias=True, flatten=False), (0, -1))
+        above = F.reshape(
+            F.FullyConnected(x, mean, num_hidden=1, no_bias=True, flatten=False), (0, -1)
+        )
         above = above - F.sum(x * rows, axis=2)
         terms = likely + on_mean * above + self.workload.least_loss
         return -F.sum(terms * F.cast(batch["label"] != PAD, "float32"))
@@ -386,11 +433,18 @@ class TransformerTrainer(ModelTrainer):
     def outputs(self, model: Translator, batch: Inputs) -> Mapping[str, Tensor]:
         """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label smoothing."""
         F, (x, _) = model.F, model.decoded(batch)
-        return {"loss": -F.sum(model.likely(batch, x) * F.cast(batch["label"] != PAD, "float32"), axis=1)}
+        return {
+            "loss": -F.sum(
+                model.likely(batch, x) * F.cast(batch["label"] != PAD, "float32"), axis=1
+            )
+        }
 
     def run_outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
         """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and `token_count` (B,)."""
         if "label" in batch.arrays:
             return super().run_outputs(batch, replica)
         translated = self.workload.translated(Decoder(self, self.replicas[replica]), batch)
-        return {name: [mx.nd.from_numpy(np.ascontiguousarray(value))] for name, value in translated.items()}
+        return {
+            name: [mx.nd.from_numpy(np.ascontiguousarray(value))]
+            for name, value in translated.items()
+        }

@@ -77,11 +77,18 @@ def shapes(network: Network) -> Shapes:
     """
     hidden = network.hidden
     shape_of: Shapes = {"embedding.weight": (network.vocabulary, hidden)}
-    for side, attentions in (("encoder", ("self_attention",)), ("decoder", ("self_attention", "cross_attention"))):
+    for side, attentions in (
+        ("encoder", ("self_attention",)),
+        ("decoder", ("self_attention", "cross_attention")),
+    ):
         for number in range(1, network.layers + 1):
             for attention in attentions:
                 shape_of |= _norm(f"{side}{number}.{attention}.norm", hidden)
-                inputs = {"query_key_value": 3} if attention == "self_attention" else {"query": 1, "key_value": 2}
+                inputs = (
+                    {"query_key_value": 3}
+                    if attention == "self_attention"
+                    else {"query": 1, "key_value": 2}
+                )
                 for name, parts in {**inputs, "output": 1}.items():
                     shape_of[f"{side}{number}.{attention}.{name}.weight"] = (parts * hidden, hidden)
             shape_of |= _feed_forward(f"{side}{number}.feed_forward", network)
@@ -109,13 +116,19 @@ def mask_widths(network: Network) -> dict[str, int | None]:
 
     The number is None for attention weights.
     """
-    widths: dict[str, int | None] = {"source/embedding": network.hidden, "target/embedding": network.hidden}
+    widths: dict[str, int | None] = {
+        "source/embedding": network.hidden,
+        "target/embedding": network.hidden,
+    }
     for side, attentions in (("encoder", ("self",)), ("decoder", ("self", "cross"))):
         for number in range(1, network.layers + 1):
             layer = f"{side}{number}"
             for kind in attentions:
                 widths |= {f"{layer}/{kind}/weights": None, f"{layer}/{kind}": network.hidden}
-            widths |= {f"{layer}/relu": network.feed_forward, f"{layer}/feed_forward": network.hidden}
+            widths |= {
+                f"{layer}/relu": network.feed_forward,
+                f"{layer}/feed_forward": network.hidden,
+            }
     return widths
 
 
@@ -146,7 +159,10 @@ def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
             parts = STACKED.get(name.split(".")[-2], 1)
             size = (shape[0] // parts, shape[1])
             limit = math.sqrt(6 / sum(size))
-            drawn = [draw(seed, f"{name}/{part}" if part else name, size, "uniform", limit) for part in range(parts)]
+            drawn = [
+                draw(seed, f"{name}/{part}" if part else name, size, "uniform", limit)
+                for part in range(parts)
+            ]
             yield name, np.concatenate(drawn)
 
 

@@ -135,13 +135,18 @@ class Translator(nn.Module):
         for number in range(1, sizes.layers + 1):
             self.add_module(f"encoder{number}", Encoder(sizes))
             self.add_module(f"decoder{number}", Decoder(sizes))
-        self.encoder_norm, self.decoder_norm = (nn.LayerNorm(sizes.hidden, network.EPSILON) for _ in range(2))
+        self.encoder_norm, self.decoder_norm = (
+            nn.LayerNorm(sizes.hidden, network.EPSILON) for _ in range(2)
+        )
         places = torch.from_numpy(network.positions(longest, sizes.hidden))
         self.register_buffer("positions", places, persistent=False)
 
     def layers(self, side: str) -> list[tuple[str, Encoder]]:
         """Return the layers of a side, `encoder` or `decoder`, with their names."""
-        return [(f"{side}{number}", getattr(self, f"{side}{number}")) for number in range(1, self.sizes.layers + 1)]
+        return [
+            (f"{side}{number}", getattr(self, f"{side}{number}"))
+            for number in range(1, self.sizes.layers + 1)
+        ]
 
     # -- on rows --------------------------------------------------------------------------------------------------
 
@@ -161,7 +166,9 @@ class Translator(nn.Module):
         x = self.placed(of_target, target, "target", masks)
         for name, layer in self.layers("decoder"):
             x = self.attended(x, layer.self_attention, f"{name}/self", target, target, None, masks)
-            x = self.attended(x, layer.cross_attention, f"{name}/cross", target, source, memory, masks)
+            x = self.attended(
+                x, layer.cross_attention, f"{name}/cross", target, source, memory, masks
+            )
             x = self.fed_forward(x, layer, name, target, masks)
         return self.classify(x)
 
@@ -206,13 +213,17 @@ class Translator(nn.Module):
         allowed = None if causal or others.mask is None else others.mask[:, None, None]
         drawn = None
         if masks is not None and not self.device_draws:
-            drawn = masks.of_weights(f"{label}/weights", self.sizes.heads, rows.length, others.length)
+            drawn = masks.of_weights(
+                f"{label}/weights", self.sizes.heads, rows.length, others.length
+            )
         dropped = self.sizes.dropout if masks is not None and self.device_draws else 0.0
         y = attend(query, key, value, allowed, causal, drawn, dropped)
         y = layer.linear("output", rows.packed(y.transpose(1, 2).flatten(2)))
         return added(x, y, rows, label, masks)
 
-    def fed_forward(self, x: Tensor, layer: Encoder, name: str, rows: Rows, masks: Masks | None) -> Tensor:
+    def fed_forward(
+        self, x: Tensor, layer: Encoder, name: str, rows: Rows, masks: Masks | None
+    ) -> Tensor:
         """Apply the feed-forward sub-layer to x (R, d)."""
         part = layer.feed_forward
         inner = part.linear("inner", part.norm(x), relu=True)
@@ -273,7 +284,9 @@ class Search:
         kept = []
         for number, (_, layer) in enumerate(model.layers("decoder")):
             part = layer.self_attention
-            query, key, value = model.split(part.linear("query_key_value", part.norm(x))[:, None], 3)
+            query, key, value = model.split(
+                part.linear("query_key_value", part.norm(x))[:, None], 3
+            )
             of_layer = torch.stack([key, value])
             if before is not None:
                 of_layer = torch.cat([before[number], of_layer], 3)
@@ -282,7 +295,9 @@ class Search:
             x = x + part.linear("output", y.flatten(1))
             part = layer.cross_attention
             # A sentence's hypotheses are adjacent rows, so they are the queries of a single attention to that sentence.
-            (query,) = model.split(part.linear("query", part.norm(x)).view(-1, self.width, x.shape[1]), 1)
+            (query,) = model.split(
+                part.linear("query", part.norm(x)).view(-1, self.width, x.shape[1]), 1
+            )
             y = F.scaled_dot_product_attention(query, *state.memory[number], state.allowed)
             x = x + part.linear("output", y.transpose(1, 2).reshape(x.shape))
             part = layer.feed_forward
@@ -314,12 +329,17 @@ class TransformerTrainer(ModelTrainer):
         """
         arrays = batch.arrays
         sides = {"source": "source_length", "target": "target_length"}
-        source, target = (Rows.of(arrays[length], arrays[side].shape[1], self.device) for side, length in sides.items())
+        source, target = (
+            Rows.of(arrays[length], arrays[side].shape[1], self.device)
+            for side, length in sides.items()
+        )
         words = [
             arrays[side][rows.sequence, rows.position]
             for side, rows in (("source", source), ("target", target), ("label", target))
         ]
-        of_both, labels = (self.to_device(ids).long() for ids in (np.concatenate(words[:2]), words[2]))
+        of_both, labels = (
+            self.to_device(ids).long() for ids in (np.concatenate(words[:2]), words[2])
+        )
         dropped = training and self.workload.network.dropout
         return {
             "words": of_both,
@@ -333,19 +353,25 @@ class TransformerTrainer(ModelTrainer):
     def loss(self, model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
         """Return the cross-entropy with smoothed labels, minus its minimum, summed over the target tokens."""
         on_label, on_mean = self.workload.label_shares
-        entropy = smoothed_entropy(self.logits(model, batch), batch["label"], on_label, on_mean, PAD)
+        entropy = smoothed_entropy(
+            self.logits(model, batch), batch["label"], on_label, on_mean, PAD
+        )
         return entropy - self.workload.least_loss * batch["tokens"]
 
     def logits(self, model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
         """Return logits (R_t, V)."""
         with self.autocast():
-            logits: Tensor = model(batch["words"], batch["source"], batch["target"], batch["dropout_key"])
+            logits: Tensor = model(
+                batch["words"], batch["source"], batch["target"], batch["dropout_key"]
+            )
         return logits
 
     def outputs(self, model: nn.Module, batch: Mapping[str, Any]) -> Mapping[str, Tensor]:
         """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label smoothing."""
         logits, rows = self.logits(model, batch), batch["target"]
-        entropy = F.cross_entropy(logits.float(), batch["label"], ignore_index=PAD, reduction="none")
+        entropy = F.cross_entropy(
+            logits.float(), batch["label"], ignore_index=PAD, reduction="none"
+        )
         return {"loss": entropy.new_zeros(rows.sequences).index_add_(0, rows.on_device[0], entropy)}
 
     def run_outputs(self, batch: Batch) -> Mapping[str, Tensor]:

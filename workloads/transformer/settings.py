@@ -15,7 +15,13 @@ REFERENCE_MODEL: Mapping[str, Json] = {
 }  # fmt: skip
 """Reference model_params.py, TransformerBigParams. `extra_length`: largest number of tokens by which a
 translation exceeds its source."""
-DEMO_MODEL: Mapping[str, Json] = {"hidden": 128, "feed_forward": 512, "layers": 2, "heads": 4, "extra_length": 50}
+DEMO_MODEL: Mapping[str, Json] = {
+    "hidden": 128,
+    "feed_forward": 512,
+    "layers": 2,
+    "heads": 4,
+    "extra_length": 50,
+}
 """Smaller model for demos (docs/demos.md)."""
 SIZES = ("hidden", "feed_forward", "layers", "heads")
 
@@ -25,7 +31,9 @@ class TransformerOptions(TranslationOptions, WorkloadOptions):
     """Options `workload.*` of the Transformer. Batch sizes count padded tokens of the longer side of each pair."""
 
     name: str = "transformer"
-    beam_width: int = option(4, "hypotheses of the beam search", minimum=1)  # reference model_params.py
+    beam_width: int = option(
+        4, "hypotheses of the beam search", minimum=1
+    )  # reference model_params.py
     learning_rate: float = hyperparameter("highest rate, at the end of the warm-up", minimum=0.0)
     warmup_steps: int = hyperparameter(
         "steps of linear warm-up; then the rate falls with the root of the step", minimum=0
@@ -39,17 +47,29 @@ class TransformerOptions(TranslationOptions, WorkloadOptions):
         overridable=False,
     )
     bucket_first: int = hyperparameter("edge of the first bucket, in tokens", minimum=1)
-    bucket_growth: float = hyperparameter("factor from one bucket's edge to the next, at least by 1", minimum=1.0)
-    bucket_multiple: int = hyperparameter("edges of buckets are rounded up to multiples of this", minimum=1)
-    max_sequence_length: int = hyperparameter("tokens of a side with EOS; longer pairs are left out", minimum=2)
+    bucket_growth: float = hyperparameter(
+        "factor from one bucket's edge to the next, at least by 1", minimum=1.0
+    )
+    bucket_multiple: int = hyperparameter(
+        "edges of buckets are rounded up to multiples of this", minimum=1
+    )
+    max_sequence_length: int = hyperparameter(
+        "tokens of a side with EOS; longer pairs are left out", minimum=2
+    )
     cudnn_attention: bool = option(
         False,
         "PyTorch on GPUs: let attention choose cuDNN's kernels, which build a plan for each new length of a search",
     )
-    hidden: int | None = option(None, "values of a word, a multiple of twice the heads; null: the profile's", minimum=8)
-    feed_forward: int | None = option(None, "values inside a feed-forward layer; null: the profile's", minimum=4)
+    hidden: int | None = option(
+        None, "values of a word, a multiple of twice the heads; null: the profile's", minimum=8
+    )
+    feed_forward: int | None = option(
+        None, "values inside a feed-forward layer; null: the profile's", minimum=4
+    )
     layers: int | None = option(None, "of encoder and of decoder; null: the profile's", minimum=1)
-    heads: int | None = option(None, "of an attention, a multiple of 4; null: the profile's", minimum=4)
+    heads: int | None = option(
+        None, "of an attention, a multiple of 4; null: the profile's", minimum=4
+    )
 
 
 def profile_defaults(profile: str, of_round: Round, options: Mapping[str, Json]) -> Defaults:
@@ -75,4 +95,6 @@ def _check_sizes(model: Mapping[str, Json]) -> None:
     ):
         if value % multiple:
             best = value // multiple * multiple + multiple
-            raise ValueError(f"workload.{name}={value}: not a multiple of {multiple}{why}. Set workload.{name}={best}")
+            raise ValueError(
+                f"workload.{name}={value}: not a multiple of {multiple}{why}. Set workload.{name}={best}"
+            )

@@ -54,12 +54,18 @@ class Masks:
         It is drawn as S · H values for each query, so that padding does not change any value.
         """
         places = tf.range(queries)
-        factors = multipliers_at(self.keys[:, None], places, label, keys * heads, self.rate, self.on_host)
+        factors = multipliers_at(
+            self.keys[:, None], places, label, keys * heads, self.rate, self.on_host
+        )
         return tf.transpose(tf.reshape(factors, [-1, queries, keys, heads]), [0, 3, 1, 2])
 
 
 def attend(
-    query: tf.Tensor, key: tf.Tensor, value: tf.Tensor, seen: tf.Tensor | None, mask: tf.Tensor | None
+    query: tf.Tensor,
+    key: tf.Tensor,
+    value: tf.Tensor,
+    seen: tf.Tensor | None,
+    mask: tf.Tensor | None,
 ) -> tf.Tensor:
     """Return the attention outputs (…, T, e) of queries (…, T, e), keys (…, S, e), and values (…, S, e).
 
@@ -93,7 +99,9 @@ class Translator(Model):
 
     def norm(self, name: str, x: tf.Tensor) -> tf.Tensor:
         """Apply the layer norm `name` to x (R, d)."""
-        return layer_norm(x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"), network.EPSILON)
+        return layer_norm(
+            x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"), network.EPSILON
+        )
 
     # -- on rows --------------------------------------------------------------------------------------------------
 
@@ -102,7 +110,12 @@ class Translator(Model):
         return Rows(lengths, array.shape[1] or tf.shape(array)[1], self.sizes.heads, self.compiled)
 
     def __call__(
-        self, source: tf.Tensor, source_rows: Rows, target: tf.Tensor, target_rows: Rows, keys: tf.Tensor | None
+        self,
+        source: tf.Tensor,
+        source_rows: Rows,
+        target: tf.Tensor,
+        target_rows: Rows,
+        keys: tf.Tensor | None,
     ) -> tf.Tensor:
         """Return logits (R_t, V) from source (B, S) and target (B, T).
 
@@ -113,7 +126,9 @@ class Translator(Model):
         words = tf.concat([source_rows.of(source), target_rows.of(target)], 0)
         count = tf.shape(source_rows.sequence)[0]
         embedded = self.embed(words)
-        memory = self.encode(self.placed(embedded[:count], source_rows, "source", masks), source_rows, masks)
+        memory = self.encode(
+            self.placed(embedded[:count], source_rows, "source", masks), source_rows, masks
+        )
         x = self.placed(embedded[count:], target_rows, "target", masks)
         later = later_ones(target_rows.length)
         padding = padded_ones(source_rows.mask)
@@ -164,7 +179,9 @@ class Translator(Model):
         """Apply an attention sub-layer to x (R, d). `parts` are its queries, keys, and values (B, H, …, e)."""
         label, drawn = name.replace(".", "/"), None
         if masks is not None:
-            drawn = masks.of_weights(f"{label}/weights", self.sizes.heads, rows.length, others.length)
+            drawn = masks.of_weights(
+                f"{label}/weights", self.sizes.heads, rows.length, others.length
+            )
         query, key, value = parts
         y = rows.packed(attend(query, key, value, seen, drawn))
         y = self.linear(f"{name}_attention.output", y)
@@ -217,7 +234,9 @@ class Translator(Model):
             query = self.linear(f"{name}.query", self.norm(f"{name}.norm", x))
             # A sentence's hypotheses are adjacent rows, so they are the queries of a single attention to that sentence.
             query = tf.transpose(tf.reshape(query, [-1, width, heads, size]), [0, 2, 1, 3])
-            y = tf.transpose(attend(query, memory[number, 0], memory[number, 1], seen, None), [0, 2, 1, 3])
+            y = tf.transpose(
+                attend(query, memory[number, 0], memory[number, 1], seen, None), [0, 2, 1, 3]
+            )
             x = x + self.linear(f"{name}.output", tf.reshape(y, [-1, hidden]))
             x = x + self.outer(layer, self.inner(layer, x))
         return self.classify(x), tf.stack(kept)
@@ -262,12 +281,16 @@ class Search:
         self.trainer, self.width = trainer, trainer.workload.beam.width
 
     def start(self, batch: Batch) -> State:
-        source = self.trainer.encode(*(tf.constant(batch.arrays[name]) for name in ("source", "source_length")))
+        source = self.trainer.encode(
+            *(tf.constant(batch.arrays[name]) for name in ("source", "source_length"))
+        )
         layers, parts, sentences, heads, _, size = source[0].shape
         return State(source, tf.zeros((layers, parts, sentences * self.width, heads, 0, size)))
 
     def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[beam.Candidates, State]:
-        *best, said = self.trainer.advance(*state.source, state.said, tf.constant(tokens), tf.constant(parents))
+        *best, said = self.trainer.advance(
+            *state.source, state.said, tf.constant(tokens), tf.constant(parents)
+        )
         return beam.Candidates(*(output.numpy() for output in best)), State(state.source, said)
 
 
@@ -291,18 +314,24 @@ class TransformerTrainer(ModelTrainer):
         super().build()
         sizes = self.workload.network
         shape = [sizes.layers, 2, None, sizes.heads, None, sizes.hidden // sizes.heads]
-        kept, seen = (tf.TensorSpec(dimensions, tf.float32) for dimensions in (shape, [None, 1, 1, None]))
+        kept, seen = (
+            tf.TensorSpec(dimensions, tf.float32) for dimensions in (shape, [None, 1, 1, None])
+        )
         words, lengths = (tf.TensorSpec([None] * rank, tf.int32) for rank in (2, 1))
         parents = tf.TensorSpec([None], tf.int64)
         self.encode = tf.function(self._encode, autograph=False, input_signature=[words, lengths])
-        self.advance = tf.function(self._advance, autograph=False, input_signature=[kept, seen, kept, lengths, parents])
+        self.advance = tf.function(
+            self._advance, autograph=False, input_signature=[kept, seen, kept, lengths, parents]
+        )
 
     # -- training -------------------------------------------------------------------------------------------------
 
     def loss(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Return the cross-entropy with smoothed labels, minus its minimum, summed over the target tokens."""
         workload = self.workload
-        logits, labels, _ = self.logits(model, batch, batch["dropout_key"] if workload.network.dropout else None)
+        logits, labels, _ = self.logits(
+            model, batch, batch["dropout_key"] if workload.network.dropout else None
+        )
         on_label, on_mean = workload.label_shares
         entropy = smoothed_entropy(logits, labels, on_label, on_mean, PAD)
         return entropy - workload.least_loss * tf.reduce_sum(tf.cast(labels != PAD, tf.float32))
@@ -312,7 +341,10 @@ class TransformerTrainer(ModelTrainer):
     ) -> tuple[tf.Tensor, tf.Tensor, Rows]:
         """Return logits (R_t, V), labels (R_t,), and the target's rows. `keys` (B,) are the dropout keys."""
         source, target = batch["source"], batch["target"]
-        source_rows, rows = model.rows(batch["source_length"], source), model.rows(batch["target_length"], target)
+        source_rows, rows = (
+            model.rows(batch["source_length"], source),
+            model.rows(batch["target_length"], target),
+        )
         return model(source, source_rows, target, rows, keys), rows.of(batch["label"]), rows
 
     # -- evaluation -----------------------------------------------------------------------------------------------
@@ -322,7 +354,9 @@ class TransformerTrainer(ModelTrainer):
         if "label" in batch.arrays:
             return super().run_outputs(batch)
         translated = self.workload.translated(Search(self), batch)
-        return {name: tf.constant(np.ascontiguousarray(value)) for name, value in translated.items()}
+        return {
+            name: tf.constant(np.ascontiguousarray(value)) for name, value in translated.items()
+        }
 
     def outputs(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> Tensors:
         """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label smoothing."""
@@ -335,18 +369,31 @@ class TransformerTrainer(ModelTrainer):
         """Return `State.source` from source (B, S) and its lengths (B,)."""
         model = self.model
         rows = Rows(lengths, tf.shape(source)[1], self.workload.network.heads, False)
-        memory = model.encode(model.placed(model.embed(rows.of(source)), rows, "source", None), rows, None)
-        of_layers = [tf.stack(model.memories(name, memory, rows)) for name in model.layers("decoder")]
+        memory = model.encode(
+            model.placed(model.embed(rows.of(source)), rows, "source", None), rows, None
+        )
+        of_layers = [
+            tf.stack(model.memories(name, memory, rows)) for name in model.layers("decoder")
+        ]
         return [tf.stack(of_layers), padded_ones(rows.mask)]
 
     def _advance(
-        self, memory: tf.Tensor, seen: tf.Tensor, said: tf.Tensor, tokens: tf.Tensor, parents: tf.Tensor
+        self,
+        memory: tf.Tensor,
+        seen: tf.Tensor,
+        said: tf.Tensor,
+        tokens: tf.Tensor,
+        parents: tf.Tensor,
     ) -> list[tf.Tensor]:
         """Run a step of a beam search, in which row n continues row `parents[n]`.
 
         Returns log p and ids of the best words, (N, m) each, and the new `said`.
         """
         width = self.workload.beam.width
-        logits, said = self.model.step(memory, seen, tf.gather(said, parents, axis=2), tokens, width)
-        best = tf.math.top_k(tf.nn.log_softmax(logits), min(2 * width, self.workload.network.vocabulary))
+        logits, said = self.model.step(
+            memory, seen, tf.gather(said, parents, axis=2), tokens, width
+        )
+        best = tf.math.top_k(
+            tf.nn.log_softmax(logits), min(2 * width, self.workload.network.vocabulary)
+        )
         return [best.values, best.indices, said]

@@ -16,7 +16,11 @@ TRAINERS: Mapping[str, TrainerInfo] = {
         linear_backend=True,
         fp16_loss_scaling=_FP16_SCALING,
     ),
-    "tensorflow": TrainerInfo("workloads.transformer.tensorflow:TransformerTrainer", precisions=("fp32", "tf32")),
+    "tensorflow": TrainerInfo(
+        "workloads.transformer.tensorflow:TransformerTrainer", precisions=("fp32", "tf32")
+    ),
     "mxnet": TrainerInfo("workloads.transformer.mxnet:TransformerTrainer"),
-    "jax": TrainerInfo("workloads.transformer.jax:TransformerTrainer", precisions=("fp32", "bf16", "tf32")),
+    "jax": TrainerInfo(
+        "workloads.transformer.jax:TransformerTrainer", precisions=("fp32", "bf16", "tf32")
+    ),
 }

@@ -14,7 +14,12 @@ from workloads.common.text.dataset_info import WMT17
 from workloads.common.text.vocabulary import PAD, SHIFTED
 from workloads.common.text.workload import TranslationWorkload
 from workloads.transformer import network
-from workloads.transformer.settings import REFERENCE_MODEL, SIZES, TransformerOptions, profile_defaults
+from workloads.transformer.settings import (
+    REFERENCE_MODEL,
+    SIZES,
+    TransformerOptions,
+    profile_defaults,
+)
 
 REFERENCE_PARAMETERS = 210_804_736
 """Number of parameters with 33,708 subwords (calculation in docs/transformer.md)."""
@@ -47,7 +52,9 @@ class Transformer(TranslationWorkload):
         is_reference = all(settings.model[name] == REFERENCE_MODEL[name] for name in SIZES)
         if is_reference and self.network.vocabulary == REFERENCE_VOCABULARY:
             count = sum(network.parameter_counts(self.network).values())
-            assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
+            assert count == REFERENCE_PARAMETERS, (
+                f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
+            )
 
     @classmethod
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
@@ -62,7 +69,9 @@ class Transformer(TranslationWorkload):
         """
         model = settings.model
         words = REFERENCE_VOCABULARY if settings.profile != "demo" else 0
-        layer_values = int(model["layers"]) * (16 * int(model["hidden"]) + 4 * int(model["feed_forward"]))
+        layer_values = int(model["layers"]) * (
+            16 * int(model["hidden"]) + 4 * int(model["feed_forward"])
+        )
         return 4 * words + layer_values * (2 if settings.precision in ("bf16", "fp16") else 4)
 
     # -- batches, schedule ----------------------------------------------------------------------------------------
@@ -71,7 +80,10 @@ class Transformer(TranslationWorkload):
         """Return buckets whose edges grow by a factor, with as many pairs as fit into a batch (reference utils/dataset.py)."""
         values = self.options
         edges = growing_edges(
-            values.bucket_first, values.bucket_growth, values.bucket_multiple, values.max_sequence_length
+            values.bucket_first,
+            values.bucket_growth,
+            values.bucket_multiple,
+            values.max_sequence_length,
         )
         return buckets_by_tokens(edges, self.settings.global_batch_size, self.settings.devices)
 
@@ -101,7 +113,10 @@ class Transformer(TranslationWorkload):
         smoothing, words = self.options.label_smoothing, self.network.vocabulary
         if self.options.smoothed_over == "all" or not smoothing:
             return 0.0
-        return -((1 - smoothing) * math.log(1 - smoothing) + smoothing * math.log(smoothing / (words - 1)))
+        return -(
+            (1 - smoothing) * math.log(1 - smoothing)
+            + smoothing * math.log(smoothing / (words - 1))
+        )
 
     # -- weights, quality -----------------------------------------------------------------------------------------
 

@@ -26,7 +26,10 @@ class ZooTrainer(ImageTrainer):
     def __init__(self, workload: Zoo, worker: WorkerContext) -> None:
         super().__init__(workload, worker)
         network = workload.network
-        self.parameters, self.statistics = layer_lists.shapes(network), layer_lists.statistics(network)
+        self.parameters, self.statistics = (
+            layer_lists.shapes(network),
+            layer_lists.statistics(network),
+        )
         self.masks = tuple(layer.label for layer in network.dropouts)
         """Labels of dropout masks, which are arrays of a batch."""
         self.inputs = ("image", "label", *self.masks)
@@ -41,5 +44,7 @@ class ZooTrainer(ImageTrainer):
 
     def loss(self, model: LayerNetwork, batch: Mapping[str, jax.Array]) -> jax.Array:
         """Return the cross-entropy, summed over the images."""
-        logits = model(batch["image"], training=True, masks={label: batch[label] for label in self.masks})
+        logits = model(
+            batch["image"], training=True, masks={label: batch[label] for label in self.masks}
+        )
         return cross_entropy(logits, batch["label"])

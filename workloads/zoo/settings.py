@@ -27,18 +27,30 @@ class ZooOptions(ImageOptions, DataThreadsOptions, WorkloadOptions):
 
     name: str = "zoo"
     model: str = option("littlecnn", "the network", choices=MODELS)
-    image_size: int = option(0, "pixels of a side; 0: the network's, or the data set's where that is fixed", minimum=0)
-    padding: str = option("same", "valid: littlecnn as Keras' example has it, with less padding", choices=PADDINGS)
+    image_size: int = option(
+        0, "pixels of a side; 0: the network's, or the data set's where that is fixed", minimum=0
+    )
+    padding: str = option(
+        "same", "valid: littlecnn as Keras' example has it, with less padding", choices=PADDINGS
+    )
     implementation: str = option(
-        "suite", "suite: the suite's list of layers; stock: the framework's own network", choices=IMPLEMENTATIONS
+        "suite",
+        "suite: the suite's list of layers; stock: the framework's own network",
+        choices=IMPLEMENTATIONS,
     )
     optimizer: str = hyperparameter("update rule", choices=("sgd", "rmsprop"), overridable=False)
     learning_rate: float = hyperparameter("learning rate", minimum=0.0)
     momentum: float = hyperparameter("momentum of SGD", minimum=0.0)
-    rho: float = hyperparameter("RMSprop's decay of the mean of squared gradients", minimum=0.0, overridable=False)
+    rho: float = hyperparameter(
+        "RMSprop's decay of the mean of squared gradients", minimum=0.0, overridable=False
+    )
     epsilon: float = hyperparameter("RMSprop's epsilon", minimum=0.0, overridable=False)
-    weight_decay: float = hyperparameter("L2 decay of weights; biases, scales and shifts have none", minimum=0.0)
-    target: float | None = option(None, "top-1 accuracy to reach; littlecnn alone has one", minimum=0.0)
+    weight_decay: float = hyperparameter(
+        "L2 decay of weights; biases, scales and shifts have none", minimum=0.0
+    )
+    target: float | None = option(
+        None, "top-1 accuracy to reach; littlecnn alone has one", minimum=0.0
+    )
 
 
 def profile_defaults(profile: str, options: Mapping[str, Json]) -> Defaults:
@@ -51,7 +63,11 @@ def profile_defaults(profile: str, options: Mapping[str, Json]) -> Defaults:
         raise ValueError(f"profile={profile}: zoo has reference, demo, synthetic")
     name, kind = options.get("model", "littlecnn"), KINDS[options.get("model", "littlecnn")]
     little, demo = name == "littlecnn", profile == "demo"
-    dataset = ("cifar-demo" if demo else "cifar10") if little else ("imagenet-demo" if demo else "imagenet")
+    dataset = (
+        ("cifar-demo" if demo else "cifar10")
+        if little
+        else ("imagenet-demo" if demo else "imagenet")
+    )
     chosen = options.get("dataset", dataset) if profile != "synthetic" else dataset
     user_size = int(options.get("image_size", 0))
     size = user_size or ARRAY_SIZES.get(chosen)
@@ -70,10 +86,20 @@ def profile_defaults(profile: str, options: Mapping[str, Json]) -> Defaults:
         "resize_size": round(size * 256 / 224),
         "area_minimum": 0.5 if demo else 0.05,
     }
-    rmsprop = "rmsprop_fashion" if chosen == "fashion-mnist" else "rmsprop_demo" if demo else "keras_article"
+    rmsprop = (
+        "rmsprop_fashion"
+        if chosen == "fashion-mnist"
+        else "rmsprop_demo"
+        if demo
+        else "keras_article"
+    )
     target = TARGETS_TOP1.get(chosen) if little else None
     return Defaults(
-        dataset, rmsprop if little else "sgd", model, {"top1": target} if target else {}, variant_name(model)
+        dataset,
+        rmsprop if little else "sgd",
+        model,
+        {"top1": target} if target else {},
+        variant_name(model),
     )
 
 

@@ -31,7 +31,9 @@ class ZooTrainer(ImageTrainer):
     @property
     def labels(self) -> tuple[str, ...]:
         """Labels of the dropout masks, which are arrays of a batch."""
-        return () if self.is_stock else tuple(layer.label for layer in self.workload.network.dropouts)
+        return (
+            () if self.is_stock else tuple(layer.label for layer in self.workload.network.dropouts)
+        )
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -70,13 +70,21 @@ class Zoo(ClassifierWorkload):
                 f"Set update=sync or workload.model=littlecnn"
             )
         if settings.model["implementation"] == "stock":
-            stock.check(settings.framework, model, size, networks.KINDS[model].image_size, settings.precision)
+            stock.check(
+                settings.framework,
+                model,
+                size,
+                networks.KINDS[model].image_size,
+                settings.precision,
+            )
         return dataset_info
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
         """Return the number of outputs of convolutions and dense layers: 13.6 million for VGG-16 at 224 pixels."""
-        return layer_lists.activation_values(_network(settings.model, int(settings.model["classes"])))
+        return layer_lists.activation_values(
+            _network(settings.model, int(settings.model["classes"]))
+        )
 
     # -- schedule -------------------------------------------------------------------------------------------------
 
@@ -100,8 +108,13 @@ class Zoo(ClassifierWorkload):
         valid = batch.arrays["valid"]
         logits = np.asarray(outputs["logits"], np.float64)[valid]
         logits -= logits.max(axis=1, keepdims=True)
-        label_logits = np.take_along_axis(logits, batch.arrays["label"][valid][:, None].astype(np.int64), axis=1)[:, 0]
-        return {**super().eval_batch_metrics(batch, outputs), "loss": np.log(np.exp(logits).sum(axis=1)) - label_logits}
+        label_logits = np.take_along_axis(
+            logits, batch.arrays["label"][valid][:, None].astype(np.int64), axis=1
+        )[:, 0]
+        return {
+            **super().eval_batch_metrics(batch, outputs),
+            "loss": np.log(np.exp(logits).sum(axis=1)) - label_logits,
+        }
 
     def compute_metrics(self, results: Arrays) -> dict[str, float]:
         """Return top-1 accuracy, and `eval_loss`, the mean cross-entropy, which has no target."""
@@ -126,18 +139,26 @@ class Zoo(ClassifierWorkload):
             return data.SyntheticZooData(self.settings, self.dataset_info, worker, seed)
         prepared = manifest.read(Path(self.settings.data_dir))
         arrays = prepared is not None and prepared.options.get("form") == data.FORM
-        return (data.ZooArrays if arrays else data.ZooImages)(self.settings, self.dataset_info, worker, seed)
+        return (data.ZooArrays if arrays else data.ZooImages)(
+            self.settings, self.dataset_info, worker, seed
+        )
 
     def log_keys(self) -> Mapping[str, Json]:
         values, model = self.options, self.settings.model
         is_stock = model["implementation"] == "stock"
-        difference = stock.DIFFERENCES.get((self.settings.framework, model["name"])) if is_stock else None
+        difference = (
+            stock.DIFFERENCES.get((self.settings.framework, model["name"])) if is_stock else None
+        )
         return {
             "opt_name": values.optimizer,
             "opt_base_learning_rate": values.learning_rate,
             "opt_weight_decay": values.weight_decay,
             **({"opt_momentum": values.momentum} if values.optimizer == "sgd" else {}),
-            **({"opt_rho": values.rho, "opt_epsilon": values.epsilon} if values.optimizer == "rmsprop" else {}),
+            **(
+                {"opt_rho": values.rho, "opt_epsilon": values.epsilon}
+                if values.optimizer == "rmsprop"
+                else {}
+            ),
             "model_name": model["name"],
             "model_implementation": model["implementation"],
             "model_parameters": layer_lists.parameter_count(self.network),

@@ -75,9 +75,13 @@ class Agents:
         """
         for job in {_requirements(job): job for job in jobs}.values():
             template = job.template
-            versions = {name: version for name, version in template.versions.items() if name != "suite"}
+            versions = {
+                name: version for name, version in template.versions.items() if name != "suite"
+            }
             set_by_run = variables_set_by_run(job.framework, template)
-            check_environments(self._links, job.environment, versions, template.environment_variables, set_by_run)
+            check_environments(
+                self._links, job.environment, versions, template.environment_variables, set_by_run
+            )
             check_same_lock(self._links, job.environment)
             settings = job.template.settings
             if settings.data_dir:
@@ -93,11 +97,17 @@ class Agents:
             ValueError: The configured method of clearing fails on a machine. The message names the machine.
         """
         settings = job.template.settings
-        arguments = {"system": dataclasses.asdict(job.system), "dataset": settings.dataset, "folder": settings.data_dir}
+        arguments = {
+            "system": dataclasses.asdict(job.system),
+            "dataset": settings.dataset,
+            "folder": settings.data_dir,
+        }
         argv = [sys.executable, "-m", "suite.control.caches", json.dumps(arguments)]
         order = {"command": argv, "most_seconds": CLEAR_SECONDS, "env": own_variables()}
         all_cleared, lines = True, []
-        for link, response in request_all(self._links[: settings.nodes], RUN_COMMAND, CLEAR_SECONDS, **order):
+        for link, response in request_all(
+            self._links[: settings.nodes], RUN_COMMAND, CLEAR_SECONDS, **order
+        ):
             if response.code != 0:
                 raise ValueError(f"machine {link.name}: {last_error_line(response)}")
             cleared, line = json.loads(response.output)
@@ -152,7 +162,11 @@ class Agents:
         names = [host.name for host in hosts]
         duplicate = next((name for name in names if names.count(name) > 1), None)
         if duplicate is not None:
-            aliases = ", ".join(link.name for link, name in zip(self._links, names, strict=True) if name == duplicate)
+            aliases = ", ".join(
+                link.name
+                for link, name in zip(self._links, names, strict=True)
+                if name == duplicate
+            )
             raise ValueError(
                 f"launch: {aliases} are the same machine with the host name {duplicate}. List each machine once"
             )
@@ -187,4 +201,11 @@ def open_agents(launch: LaunchConfig, count: int, env: Mapping[str, str] = os.en
 def _requirements(job: Job) -> tuple[str, ...]:
     """Return a key that is equal for jobs with the same requirements on a machine."""
     env, settings = job.environment, job.template.settings
-    return (env.name, env.python, *env.argv_prefix, settings.dataset, settings.data_dir, settings.framework)
+    return (
+        env.name,
+        env.python,
+        *env.argv_prefix,
+        settings.dataset,
+        settings.data_dir,
+        settings.framework,
+    )

@@ -44,11 +44,15 @@ def run_on_hosts(
     names = launchers.machine_names(launch, env)
     with ThreadPoolExecutor(len(names)) as pool:
         try:
-            for name in names:  # in this thread: an agent's client is killed when the thread that started it ends
+            for name in (
+                names
+            ):  # in this thread: an agent's client is killed when the thread that started it ends
                 links.append(launchers.start_agent(name, by, launch))
             codes = []
             for link, response in [(link, pool.submit(_answer, link, command)) for link in links]:
-                code, lines = response.result()  # in the order of the machines, each result as soon as it is available
+                code, lines = (
+                    response.result()
+                )  # in the order of the machines, each result as soon as it is available
                 codes.append(code)
                 for line in lines:
                     print_line(f"{link.name}: {line}")
@@ -71,7 +75,11 @@ def _answer(link: AgentConnection, command: Sequence[str]) -> tuple[int, list[st
 def _read(response: CommandOutput) -> tuple[int, list[str]]:
     """Return the exit code and the lines of a command that an agent ran."""
     code = response.code
-    lines = [line for line in (*response.output.splitlines(), *response.errors.splitlines()) if line.strip()]
+    lines = [
+        line
+        for line in (*response.output.splitlines(), *response.errors.splitlines())
+        if line.strip()
+    ]
     if code < 0:
         return 128 - code, [*lines, f"ended with {exit_text(code)}"]
     return code, lines or [f"no output, exit code {code}"]

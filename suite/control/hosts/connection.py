@@ -12,7 +12,16 @@ from typing import IO, Any, Generic, TypeVar
 
 from suite import __version__
 from suite.agent.message_stream import Message, MessageStream
-from suite.agent.messages import LEAVE, Event, MessageError, Request, Response, SignalEvent, decode, decode_message
+from suite.agent.messages import (
+    LEAVE,
+    Event,
+    MessageError,
+    Request,
+    Response,
+    SignalEvent,
+    decode,
+    decode_message,
+)
 from suite.control.hosts.host_control import ConnectionLost, HostFailure
 from suite.control.hosts.scheduler_text import find_scheduler_lines
 from suite.launch.children import exit_text
@@ -59,7 +68,12 @@ class AgentConnection:
     """Connection to the agent of a machine."""
 
     def __init__(
-        self, name: str, wire: MessageStream, lease_seconds: float, wait_seconds: float, client: Client | None = None
+        self,
+        name: str,
+        wire: MessageStream,
+        lease_seconds: float,
+        wait_seconds: float,
+        client: Client | None = None,
     ) -> None:
         """Create the connection, without waiting for the agent.
 
@@ -169,9 +183,12 @@ class AgentConnection:
             self._loss = HostFailure(status, f"machine {self.name} is lost: {exit_description}")
         elif self._loss is None and self.wire.silent_seconds > self._patience:
             key = "wait_seconds" if self.facts is None else "lease_seconds"
-            silent = f"silent for {self.wire.silent_seconds:.0f} s (launch.{key}={self._patience:g})"
+            silent = (
+                f"silent for {self.wire.silent_seconds:.0f} s (launch.{key}={self._patience:g})"
+            )
             self._loss = HostFailure(
-                "rank_died", f"machine {self.name} is lost: {silent}. The machine or its network is down"
+                "rank_died",
+                f"machine {self.name} is lost: {silent}. The machine or its network is down",
             )
         return self._loss
 
@@ -190,7 +207,9 @@ class AgentConnection:
             return
         if self._loss is not None and self.facts is not None and not self._ended:
             self._ended = True
-            _start(self._client.ending(self.facts))  # a suspended agent or a step of SLURM may outlive its client
+            _start(
+                self._client.ending(self.facts)
+            )  # a suspended agent or a step of SLURM may outlive its client
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._client.process.wait(CLIENT_SECONDS if self._loss is None else 0.1)
         if self._client.process.poll() is None:
@@ -204,7 +223,11 @@ class AgentConnection:
         code = None
         with contextlib.suppress(subprocess.TimeoutExpired):
             code = self._client.process.wait(EXIT_REASON_SECONDS)
-        strange_lines = [line.strip() for line in (*self.wire.strange, *self._client.stderr_lines()) if line.strip()]
+        strange_lines = [
+            line.strip()
+            for line in (*self.wire.strange, *self._client.stderr_lines())
+            if line.strip()
+        ]
         scheduler_lines = find_scheduler_lines(strange_lines)
         relevant_lines = scheduler_lines or strange_lines
         how = "has not ended" if code is None else f"ended with {exit_text(code)}"

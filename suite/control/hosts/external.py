@@ -96,12 +96,22 @@ class RankVariables:
 
 RANKS = {
     "SLURM": RankVariables("SLURM_PROCID", ("SLURM_LOCALID",), "SLURM_STEP_NUM_TASKS"),
-    "OpenMPI": RankVariables("OMPI_COMM_WORLD_RANK", ("OMPI_COMM_WORLD_LOCAL_RANK",), "OMPI_COMM_WORLD_SIZE"),
-    "MVAPICH": RankVariables("MV2_COMM_WORLD_RANK", ("MV2_COMM_WORLD_LOCAL_RANK",), "MV2_COMM_WORLD_SIZE"),
-    "MVAPICH 3": RankVariables("MVP_COMM_WORLD_RANK", ("MVP_COMM_WORLD_LOCAL_RANK",), "MVP_COMM_WORLD_SIZE"),
+    "OpenMPI": RankVariables(
+        "OMPI_COMM_WORLD_RANK", ("OMPI_COMM_WORLD_LOCAL_RANK",), "OMPI_COMM_WORLD_SIZE"
+    ),
+    "MVAPICH": RankVariables(
+        "MV2_COMM_WORLD_RANK", ("MV2_COMM_WORLD_LOCAL_RANK",), "MV2_COMM_WORLD_SIZE"
+    ),
+    "MVAPICH 3": RankVariables(
+        "MVP_COMM_WORLD_RANK", ("MVP_COMM_WORLD_LOCAL_RANK",), "MVP_COMM_WORLD_SIZE"
+    ),
     "Flux": RankVariables("FLUX_TASK_RANK", ("FLUX_TASK_LOCAL_ID",), "FLUX_JOB_SIZE"),
-    "jsrun": RankVariables("JSM_NAMESPACE_RANK", ("JSM_NAMESPACE_LOCAL_RANK",), "JSM_NAMESPACE_SIZE"),
-    "MPICH": RankVariables("PMI_RANK", ("MPI_LOCALRANKID", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID"), "PMI_SIZE"),
+    "jsrun": RankVariables(
+        "JSM_NAMESPACE_RANK", ("JSM_NAMESPACE_LOCAL_RANK",), "JSM_NAMESPACE_SIZE"
+    ),
+    "MPICH": RankVariables(
+        "PMI_RANK", ("MPI_LOCALRANKID", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID"), "PMI_SIZE"
+    ),
     "its launcher": RankVariables("RANK", ("LOCAL_RANK",), "WORLD_SIZE"),
 }
 """Maps launchers to their variables. Intel MPI, Cray PALS, and all launchers with the PMI interface set those of MPICH."""
@@ -131,14 +141,18 @@ def rank_here(env: Mapping[str, str] = os.environ) -> Rank | None:
         ValueError: Two launchers contradict each other, or a variable is not a number in its range.
     """
     names_by_launcher = {
-        launcher: names for launcher, names in RANKS.items() if names.number in env and names.count in env
+        launcher: names
+        for launcher, names in RANKS.items()
+        if names.number in env and names.count in env
     }
     ranks = [_rank_from(env, launcher, names) for launcher, names in names_by_launcher.items()]
     ranks = [rank for rank in ranks if rank.count > 1] or ranks
     if len({(rank.number, rank.count) for rank in ranks}) > 1:
         listed = [names_by_launcher[rank.source] for rank in ranks]
         ranks_text = ", ".join(f"{names.number}={env[names.number]}" for names in listed)
-        unused = [name for names in listed[1:] for name in (names.number, *names.local, names.count)]
+        unused = [
+            name for names in listed[1:] for name in (names.number, *names.local, names.count)
+        ]
         options = " ".join(f"-u {name}" for name in unused if name in env)
         raise ValueError(
             f"launch: {' and '.join(rank.source for rank in ranks)} both set the rank of this process ({ranks_text}). "
@@ -159,7 +173,9 @@ def _rank_from(env: Mapping[str, str], launcher: str, names: RankVariables) -> R
     )
 
 
-def _whole(env: Mapping[str, str], name: str, least: int, most: int, default: int | None = None) -> int:
+def _whole(
+    env: Mapping[str, str], name: str, least: int, most: int, default: int | None = None
+) -> int:
     """Return the integer in an environment variable.
 
     Args:
@@ -308,7 +324,9 @@ def _gathered(launch: LaunchConfig, count: int, address: str, port: int, token: 
     try:
         listener = socket.create_server((address, port))
     except OSError as error:
-        raise ValueError(f"cannot listen on port {port}: {error.strerror}. Set launch.port=N") from None
+        raise ValueError(
+            f"cannot listen on port {port}: {error.strerror}. Set launch.port=N"
+        ) from None
     with listener, ThreadPoolExecutor(MAX_HANDSHAKES) as pool:
         listener.settimeout(0.1)
         while len(connections) < count - 1:
@@ -330,7 +348,9 @@ def _gathered(launch: LaunchConfig, count: int, address: str, port: int, token: 
     return Agents([local_agent, *(connections[number] for number in sorted(connections))], launch)
 
 
-def _welcome(connection: socket.socket, launch: LaunchConfig, token: str) -> tuple[int, AgentConnection]:
+def _welcome(
+    connection: socket.socket, launch: LaunchConfig, token: str
+) -> tuple[int, AgentConnection]:
     """Perform the handshake with a process that connected, and return its rank and the connection to its agent.
 
     The connection is shut down if the handshake takes longer than HANDSHAKE_SECONDS.
@@ -347,7 +367,9 @@ def _welcome(connection: socket.socket, launch: LaunchConfig, token: str) -> tup
         nonce = secrets.token_hex(16)
         _say(writer, Challenge(nonce))
         agent = _hear(reader, AgentProof)
-        if agent.rank < 1 or not _same(agent.proof, _proof(token, "agent", nonce, agent.nonce, agent.rank)):
+        if agent.rank < 1 or not _same(
+            agent.proof, _proof(token, "agent", nonce, agent.nonce, agent.rank)
+        ):
             _say(writer, Refusal("token"))
             raise ValueError("the token differs, or the rank is not positive")
         _say(writer, ControllerProof(_proof(token, "controller", nonce, agent.nonce, agent.rank)))
@@ -356,7 +378,9 @@ def _welcome(connection: socket.socket, launch: LaunchConfig, token: str) -> tup
         raise
     finally:
         timer.cancel()
-    link = AgentConnection(agent.name, MessageStream(reader, writer), launch.lease_seconds, launch.wait_seconds)
+    link = AgentConnection(
+        agent.name, MessageStream(reader, writer), launch.lease_seconds, launch.wait_seconds
+    )
     return agent.rank, link
 
 
@@ -399,7 +423,9 @@ def _serve(launch: LaunchConfig, rank: Rank, address: tuple[str, int], token: st
             raise ValueError(_no_controller(address)) from None
     with connection:
         if not _same(response.proof, _proof(token, "controller", challenge, nonce, rank.number)):
-            raise ValueError(f"{address[0]}:{address[1]} has a different {TOKEN}. Set the same value for all processes")
+            raise ValueError(
+                f"{address[0]}:{address[1]} has a different {TOKEN}. Set the same value for all processes"
+            )
         connection.settimeout(None)
         Agent(MessageStream(reader, writer), launch.lease_seconds).run()
 
@@ -436,7 +462,9 @@ def _proof(token: str, side: str, challenge: str, nonce: str, rank: int) -> str:
         nonce: Random value of the agent.
         rank: Rank of the agent.
     """
-    return hmac.new(token.encode(), json.dumps([side, challenge, nonce, rank]).encode(), hashlib.sha256).hexdigest()
+    return hmac.new(
+        token.encode(), json.dumps([side, challenge, nonce, rank]).encode(), hashlib.sha256
+    ).hexdigest()
 
 
 def _same(received: str, proof: str) -> bool:

@@ -25,7 +25,9 @@ REQUEST_SECONDS = 120.0
 """Time limit for an answer of a machine, which may have to start the Python of an environment for the first time."""
 
 
-def find_addresses(links: Sequence[AgentConnection], interface: str | None) -> list[tuple[str, str]]:
+def find_addresses(
+    links: Sequence[AgentConnection], interface: str | None
+) -> list[tuple[str, str]]:
     """Return the address of each machine at which the remaining machines can reach it, and the interface with this address.
 
     Args:
@@ -102,7 +104,10 @@ def _address_of(link: AgentConnection, interface: str) -> str:
 
 
 def request_all(
-    links: Sequence[AgentConnection], request: Request[T], seconds: float = REQUEST_SECONDS, **order: Any
+    links: Sequence[AgentConnection],
+    request: Request[T],
+    seconds: float = REQUEST_SECONDS,
+    **order: Any,
 ) -> list[tuple[AgentConnection, T]]:
     """Send a request to all machines at the same time, and return each machine with its response.
 
@@ -117,7 +122,10 @@ def request_all(
     """
     pending = [link.send_request(request, **order) for link in links]
     try:
-        return [(link, link.get_response(sent, seconds)) for link, sent in zip(links, pending, strict=True)]
+        return [
+            (link, link.get_response(sent, seconds))
+            for link, sent in zip(links, pending, strict=True)
+        ]
     except ConnectionLost as error:
         raise ValueError(str(error)) from None
 
@@ -158,7 +166,9 @@ def check_environments(
         try:
             description = description_from(response.output, environment)
         except ValueError as error:
-            raise ValueError(f"machine {link.name}: environment {environment.name} {error}") from None
+            raise ValueError(
+                f"machine {link.name}: environment {environment.name} {error}"
+            ) from None
         for name, expected in versions.items():
             version = description.versions.get(name)
             if version != expected:
@@ -173,7 +183,10 @@ def _check_variables(machine: str, remote: Mapping[str, str], local: Mapping[str
     """Raise ValueError if a variable that puts a run into the open division differs on a machine."""
     for name in sorted({*remote, *local}):
         if opens_run(name) and remote.get(name) != local.get(name):
-            texts = (f"{name}={values[name]}" if name in values else "not set" for values in (remote, local))
+            texts = (
+                f"{name}={values[name]}" if name in values else "not set"
+                for values in (remote, local)
+            )
             raise ValueError(
                 f"machine {machine}: environment variable {name}: {' there, '.join(texts)} on this machine. "
                 f"Set the same value on all machines"

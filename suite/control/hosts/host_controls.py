@@ -18,7 +18,9 @@ Links = Mapping[str, AgentConnection]
 NO_LINKS: Links = {}
 
 
-def local_controls(hosts: Sequence[Host], folder: Path, environment: Environment) -> list[HostControl]:
+def local_controls(
+    hosts: Sequence[Host], folder: Path, environment: Environment
+) -> list[HostControl]:
     """Return the controls of a run without agents. Several hosts are then shares of this machine."""
     return [ThisHost(host, folder, environment) for host in hosts]
 

@@ -79,7 +79,9 @@ def hand_over(arguments: Sequence[str], jobs: Sequence[Composed], output: Path) 
     configs = [job.config for job in jobs]
     launch, need, name = launch_of(configs), required_resources(configs), name_of(output)
     _check(jobs, launch)
-    text = yaml.safe_dump_all(documents(arguments, launch, need, name, output.name), sort_keys=False)
+    text = yaml.safe_dump_all(
+        documents(arguments, launch, need, name, output.name), sort_keys=False
+    )
     if configs[0].dry_run:
         return text.splitlines()
     file = output / FILE
@@ -88,7 +90,9 @@ def hand_over(arguments: Sequence[str], jobs: Sequence[Composed], output: Path) 
             f"{file} exists and may have been edited, so it is not overwritten. Set output=FOLDER to a new folder"
         )
     output.mkdir(parents=True, exist_ok=True)
-    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as stream:
+    with open(
+        os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+    ) as stream:
         stream.write(text)  # the file contains the secret
     device = "GPU(s)" if need.gpus else "CPU device(s)"
     apply = ["kubectl", "apply", f"--filename={file}"]
@@ -135,19 +139,31 @@ def documents(
         "parallelism": need.nodes,
         "completionMode": "Indexed",
         "backoffLimit": 0,
-        "template": {"metadata": {"labels": _labels(name)}, "spec": _pod(arguments, launch, need, name, folder)},
+        "template": {
+            "metadata": {"labels": _labels(name)},
+            "spec": _pod(arguments, launch, need, name, folder),
+        },
     }
     if launch.kubernetes.jobset:
         replicated = [{"name": "run", "template": {"spec": spec}}]
         job_set = {"failurePolicy": {"maxRestarts": MAX_RESTARTS}, "replicatedJobs": replicated}
         return [secret, _object("jobset.x-k8s.io/v1alpha2", "JobSet", name, spec=job_set)]
     headless = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": _labels(name)}
-    return [secret, _object("v1", "Service", name, spec=headless), _object("batch/v1", "Job", name, spec=spec)]
+    return [
+        secret,
+        _object("v1", "Service", name, spec=headless),
+        _object("batch/v1", "Job", name, spec=spec),
+    ]
 
 
 def _object(version: str, kind: str, name: str, **content: Any) -> dict[str, Any]:
     """Return a Kubernetes object with the labels of the command."""
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "labels": _labels(name)}, **content}
+    return {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {"name": name, "labels": _labels(name)},
+        **content,
+    }
 
 
 def _labels(name: str) -> dict[str, str]:
@@ -166,7 +182,9 @@ def _pod(
     }
     first = f"{name}-run-0-0" if launch.kubernetes.jobset else f"{name}-0"
     index = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
-    limits = {"nvidia.com/gpu": need.devices} if need.gpus else {"cpu": need.cores} if need.cores else {}
+    limits = (
+        {"nvidia.com/gpu": need.devices} if need.gpus else {"cpu": need.cores} if need.cores else {}
+    )
     container = {
         "name": "suite",
         "image": launch.kubernetes.image,
@@ -176,7 +194,11 @@ def _pod(
             {"name": "WORLD_SIZE", "value": str(need.nodes)},
             {"name": "MASTER_ADDR", "value": f"{first}.{name}"},
             {"name": TOKEN, "valueFrom": {"secretKeyRef": {"name": name, "key": "token"}}},
-            *([{"name": "SUITE_DATA_DIR", "value": mount_paths["data"]}] if "data" in mount_paths else []),
+            *(
+                [{"name": "SUITE_DATA_DIR", "value": mount_paths["data"]}]
+                if "data" in mount_paths
+                else []
+            ),
         ],
         "resources": {"limits": limits},
         "volumeMounts": [
@@ -185,16 +207,24 @@ def _pod(
         ],
     }
     shm = {"name": "shm", "emptyDir": {"medium": "Memory"}}
-    anti_affinity = {"labelSelector": {"matchLabels": _labels(name)}, "topologyKey": "kubernetes.io/hostname"}
+    anti_affinity = {
+        "labelSelector": {"matchLabels": _labels(name)},
+        "topologyKey": "kubernetes.io/hostname",
+    }
     return {
         "restartPolicy": "Never",
         **({} if launch.kubernetes.jobset else {"subdomain": name}),
         "enableServiceLinks": False,  # a service called `master` would set MASTER_PORT
         "nodeSelector": dict(str(label).split("=", 1) for label in launch.kubernetes.node_selector),
-        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [anti_affinity]}},
+        "affinity": {
+            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [anti_affinity]}
+        },
         "securityContext": {"fsGroup": GROUP},
         "containers": [container],
-        "volumes": [shm, *(_volume(kind, getattr(launch.kubernetes, kind)) for kind in mount_paths)],
+        "volumes": [
+            shm,
+            *(_volume(kind, getattr(launch.kubernetes, kind)) for kind in mount_paths),
+        ],
     }
 
 
@@ -234,9 +264,13 @@ def _check(jobs: Sequence[Composed], launch: LaunchConfig) -> None:
     """Raise ValueError, in a single line, for settings that no cluster can run."""
     if not _IMAGE.fullmatch(launch.kubernetes.image or ""):
         setting = (
-            f"launch.kubernetes.image={launch.kubernetes.image}" if launch.kubernetes.image else "launch=kubernetes"
+            f"launch.kubernetes.image={launch.kubernetes.image}"
+            if launch.kubernetes.image
+            else "launch=kubernetes"
         )
-        raise ValueError(f"{setting}: expected an image. Set launch.kubernetes.image=NAME:TAG (docs/environments.md)")
+        raise ValueError(
+            f"{setting}: expected an image. Set launch.kubernetes.image=NAME:TAG (docs/environments.md)"
+        )
     if not launch.kubernetes.logs:
         raise ValueError(
             "launch=kubernetes: logs inside a pod would be lost with the pod. Set launch.kubernetes.logs=CLAIM, or "
@@ -271,7 +305,12 @@ def _submit(argv: Sequence[str], file: Path) -> None:
     """Run kubectl. Raises ValueError with kubectl's error message if it fails. The file is kept."""
     try:
         done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_SECONDS,
+            check=False,
         )
         lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         error = lines[-1] if done.returncode else ""
@@ -280,4 +319,6 @@ def _submit(argv: Sequence[str], file: Path) -> None:
     except subprocess.TimeoutExpired:
         error = f"kubectl does not answer within {ANSWER_SECONDS:g} s"
     if error:
-        raise ValueError(f"launch=kubernetes: {error}. The job is in {file}. Run: {shlex.join(argv)}")
+        raise ValueError(
+            f"launch=kubernetes: {error}. The job is in {file}. Run: {shlex.join(argv)}"
+        )

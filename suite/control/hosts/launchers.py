@@ -48,10 +48,14 @@ def machine_names(launch: LaunchConfig, env: Mapping[str, str] = os.environ) -> 
 def hosts_from_options(launch: LaunchConfig, env: Mapping[str, str]) -> list[str]:
     """Return the machines of `launch.hosts` or `launch.hostfile`. Raises ValueError."""
     if launch.hosts and launch.hostfile:
-        raise ValueError("launch.hosts and launch.hostfile are both set. Omit launch.hosts or launch.hostfile")
+        raise ValueError(
+            "launch.hosts and launch.hostfile are both set. Omit launch.hosts or launch.hostfile"
+        )
     hosts = launch.hosts or (_in_file(launch.hostfile) if launch.hostfile else [])
     if not hosts:
-        raise ValueError(f"launch={launch.by} needs machines. Set launch.hosts=[a,b] or launch.hostfile=FILE")
+        raise ValueError(
+            f"launch={launch.by} needs machines. Set launch.hosts=[a,b] or launch.hostfile=FILE"
+        )
     names = expanded([str(item) for item in ([hosts] if isinstance(hosts, str) else hosts)])
     duplicate = next((name for name in names if names.count(name) > 1), None)
     if duplicate is not None:
@@ -112,7 +116,10 @@ def srun_argv(name: str, env: Mapping[str, str] = os.environ) -> list[str]:
 
     The step may overlap with the step of this process.
     """
-    cpus = [int(count) for count in re.findall(r"(\d+)(?:\(x\d+\))?", env.get("SLURM_JOB_CPUS_PER_NODE", ""))]
+    cpus = [
+        int(count)
+        for count in re.findall(r"(\d+)(?:\(x\d+\))?", env.get("SLURM_JOB_CPUS_PER_NODE", ""))
+    ]
     width = [f"--cpus-per-task={min(cpus)}"] if cpus else []
     return [
         "srun",
@@ -158,7 +165,9 @@ SSH = Launcher(
 
 def launcher(name: str) -> Launcher:
     """Return the launcher called `name`, which a package may define. Raises ValueError with the allowed names."""
-    return next((builtin for builtin in (SLURM, SSH) if builtin.name == name), None) or registry.load_launcher(name)
+    return next(
+        (builtin for builtin in (SLURM, SSH) if builtin.name == name), None
+    ) or registry.load_launcher(name)
 
 
 def start_agent(name: str, by: str, launch: LaunchConfig) -> AgentConnection:
@@ -174,11 +183,16 @@ def start_agent(name: str, by: str, launch: LaunchConfig) -> AgentConnection:
     """
     selected = launcher(by)
     argv = selected.build_argv(name, launch, agent_argv(launch.lease_seconds))
-    return connect_agent(name, argv, launch, lambda facts: selected.build_kill_argv(name, launch, facts))
+    return connect_agent(
+        name, argv, launch, lambda facts: selected.build_kill_argv(name, launch, facts)
+    )
 
 
 def connect_agent(
-    name: str, argv: Sequence[str], launch: LaunchConfig, ending: Callable[[HostFacts], list[str]] = lambda facts: []
+    name: str,
+    argv: Sequence[str],
+    launch: LaunchConfig,
+    ending: Callable[[HostFacts], list[str]] = lambda facts: [],
 ) -> AgentConnection:
     """Run a command that starts an agent, and return the connection to the agent.
 
@@ -203,7 +217,9 @@ def connect_agent(
             preexec_fn=die_with_parent,
         )
     except FileNotFoundError:
-        raise ValueError(f"{argv[0]} is not installed here. Install it, or set a different launch=…") from None
+        raise ValueError(
+            f"{argv[0]} is not installed here. Install it, or set a different launch=…"
+        ) from None
     assert process.stdin is not None
     assert process.stdout is not None
     wire = MessageStream(process.stdout, process.stdin)

@@ -26,7 +26,9 @@ def submits(configs: Sequence[RunConfig], env: Mapping[str, str] = os.environ) -
     return bool(launch_of(configs).by == "slurm" and not launchers.in_allocation(env))
 
 
-def external_process_of(configs: Sequence[RunConfig], env: Mapping[str, str] = os.environ) -> ExternalProcess | None:
+def external_process_of(
+    configs: Sequence[RunConfig], env: Mapping[str, str] = os.environ
+) -> ExternalProcess | None:
     """Return this process of `launch=external`. None for the remaining launchers.
 
     Raises:
@@ -40,7 +42,9 @@ def external_process_of(configs: Sequence[RunConfig], env: Mapping[str, str] = o
 
 
 def agents_of(
-    configs: Sequence[RunConfig], process: ExternalProcess | None = None, env: Mapping[str, str] = os.environ
+    configs: Sequence[RunConfig],
+    process: ExternalProcess | None = None,
+    env: Mapping[str, str] = os.environ,
 ) -> Agents | None:
     """Return the agents of a command's machines. None if the command runs on this machine alone.
 

@@ -11,7 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from suite.agent import messages
-from suite.agent.messages import Event, ExitEvent, FileEvent, GoneEvent, HeartbeatEvent, MemoryEvent, OomEvent, pack
+from suite.agent.messages import (
+    Event,
+    ExitEvent,
+    FileEvent,
+    GoneEvent,
+    HeartbeatEvent,
+    MemoryEvent,
+    OomEvent,
+    pack,
+)
 from suite.common import checkpoint_files
 from suite.common.paths import PROJECT
 from suite.common.run_folder import RUN_FILE, STATUS_FILE
@@ -45,7 +54,11 @@ _OURS = (RUN_FILE, STATUS_FILE)
 def carried_variables() -> dict[str, str]:
     """Return the environment variables of this process that workers on remote machines get."""
     carried = (*CARRIED, *tuning_variables())
-    return {name: value for name, value in inherited_variables(os.environ).items() if name.startswith(carried)}
+    return {
+        name: value
+        for name, value in inherited_variables(os.environ).items()
+        if name.startswith(carried)
+    }
 
 
 def own_variables() -> dict[str, str]:
@@ -70,7 +83,12 @@ class RemoteHost:
     """A machine with an agent (`HostControl`). The agent copies what appears in its folder of the run to this machine."""
 
     def __init__(
-        self, link: AgentConnection, host: Host, environment: Environment, folder: Path, records: Path
+        self,
+        link: AgentConnection,
+        host: Host,
+        environment: Environment,
+        folder: Path,
+        records: Path,
     ) -> None:
         """Begin a run on the machine.
 
@@ -94,8 +112,12 @@ class RemoteHost:
         self._ending: PendingResponse[messages.Done] | None = None
         link.on_event = self._take
         run = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
-        watches = not environment.argv_prefix  # process ids inside a container are not valid on the machine
-        self.folder = Path(link.call(messages.BEGIN, BEGIN_SECONDS, run=run, watches_pids=watches).path)
+        watches = (
+            not environment.argv_prefix
+        )  # process ids inside a container are not valid on the machine
+        self.folder = Path(
+            link.call(messages.BEGIN, BEGIN_SECONDS, run=run, watches_pids=watches).path
+        )
         for path in sorted([*folder.glob("*.npy"), *checkpoint_files.found(folder)]):
             self._put(path)
         self._watch_machine(str(run["settings"]["device"]))
@@ -112,7 +134,9 @@ class RemoteHost:
         """Start the process that records telemetry and topology."""
         argv = [sys.executable, "-m", "suite.control.telemetry", str(self.folder), device]
         with contextlib.suppress(ValueError):
-            self.link.call(messages.START, name=TELEMETRY_PROCESS, arguments=argv, env=own_variables())
+            self.link.call(
+                messages.START, name=TELEMETRY_PROCESS, arguments=argv, env=own_variables()
+            )
 
     def ports(self) -> list[int]:
         count = len(self.host.replicas) + 1
@@ -124,7 +148,9 @@ class RemoteHost:
         self, name: str, arguments: Sequence[str], env: Mapping[str, str], private: bool = False
     ) -> RemoteCommand:
         env = {**carried_variables(), **env}
-        self.link.call(messages.START, name=name, arguments=list(arguments), env=env, private=private)
+        self.link.call(
+            messages.START, name=name, arguments=list(arguments), env=env, private=private
+        )
         return RemoteCommand(self, name)
 
     def alive(self, pid: int) -> bool:
@@ -133,13 +159,17 @@ class RemoteHost:
 
     def is_stopped(self, pid: int) -> bool:
         try:
-            return self.link.call(messages.IS_STOPPED, seconds=self.link.lease_seconds, pid=pid).is_stopped
+            return self.link.call(
+                messages.IS_STOPPED, seconds=self.link.lease_seconds, pid=pid
+            ).is_stopped
         except (ConnectionLost, ValueError):
             return False
 
     def stack(self, pid: int) -> bool:
         try:
-            self.link.call(messages.STACK, seconds=self.link.lease_seconds, pid=pid, number=int(STACK_SIGNAL))
+            self.link.call(
+                messages.STACK, seconds=self.link.lease_seconds, pid=pid, number=int(STACK_SIGNAL)
+            )
         except (ConnectionLost, ValueError):
             return False
         return True
@@ -185,7 +215,11 @@ class RemoteHost:
                     self._write(event)
             case ExitEvent():
                 self.exits[event.name] = event.code
-                self.full_disk = f"machine {self.host.name}: {event.full_disk}" if event.full_disk else self.full_disk
+                self.full_disk = (
+                    f"machine {self.host.name}: {event.full_disk}"
+                    if event.full_disk
+                    else self.full_disk
+                )
             case GoneEvent():
                 self._gone |= set(event.pids)
             case OomEvent():

@@ -36,7 +36,9 @@ def submit(arguments: Sequence[str], configs: Sequence[RunConfig], output: Path)
     log, user_options, error = output / "slurm-%j.log", map(str, configs[0].launch.slurm.sbatch), ""
     argv = ["sbatch", "--parsable", *_resource_options(configs), f"--output={log}", *user_options]
     try:
-        done = subprocess.run(argv, input=script(arguments, output), capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            argv, input=script(arguments, output), capture_output=True, text=True, timeout=60
+        )
         if done.returncode != 0:
             lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
             error = f"{lines[-1]}. Set options of sbatch with launch.slurm.sbatch=[…]"
@@ -61,7 +63,14 @@ def script(arguments: Sequence[str], output: Path) -> str:
         for word in arguments
         if word.partition("=")[0] not in ("output", "resume", "launch", "launch.slurm.sbatch")
     ]
-    command = [sys.executable, str(PROJECT / "run_suite.py"), *kept, "launch=slurm", f"output={output}", "resume=true"]
+    command = [
+        sys.executable,
+        str(PROJECT / "run_suite.py"),
+        *kept,
+        "launch=slurm",
+        f"output={output}",
+        "resume=true",
+    ]
     return f"#!/bin/sh\ncd {shlex.quote(os.getcwd())} || exit 1\nexec {shlex.join(command)}\n"
 
 
@@ -96,7 +105,9 @@ def required_resources(configs: Sequence[RunConfig]) -> SchedulerResources:
     gpus = any(config.device == "cuda" or needs_gpus(config) for config in configs)
     cores = [config.cpu.cores_per_device for config in configs]
     cores_per_node = 0 if gpus or "all" in cores else devices * max(map(int, cores))
-    return SchedulerResources(max(config.nodes for config in configs), devices, gpus, cores_per_node)
+    return SchedulerResources(
+        max(config.nodes for config in configs), devices, gpus, cores_per_node
+    )
 
 
 def needs_gpus(config: RunConfig) -> bool:

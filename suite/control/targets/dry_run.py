@@ -27,15 +27,23 @@ class DryRunTarget(RunTarget):
             ValueError: The command cannot run.
         """
         command = self.command
-        show_plans(command, plans, refusal(command.request, plans, self._agents is None), submits=False)
+        show_plans(
+            command, plans, refusal(command.request, plans, self._agents is None), submits=False
+        )
         jobs = [plan.job for plan in plans if plan.job is not None]
         largest = max(jobs, key=lambda job: job.template.settings.devices, default=None)
-        for line in check_machine.warnings_before(largest, on_agents=self._agents is not None) if largest else ():
+        for line in (
+            check_machine.warnings_before(largest, on_agents=self._agents is not None)
+            if largest
+            else ()
+        ):
             command.warn(localize_commands(line))
         return 0
 
 
-def show_plans(command: Command, plans: Sequence[Plan], error: ValueError | None, submits: bool) -> None:
+def show_plans(
+    command: Command, plans: Sequence[Plan], error: ValueError | None, submits: bool
+) -> None:
     """Print the plans of a dry run, and check the folders of the jobs.
 
     Args:
@@ -52,7 +60,10 @@ def show_plans(command: Command, plans: Sequence[Plan], error: ValueError | None
     names = [job_name(composed) for composed in command.request.jobs]
     full = command.config.dry_run == describe_plans.FULL
     named_plans = list(zip(names, shown_plans, strict=True))
-    command.show(localize_commands(line) for line in describe_plans.lines(named_plans, command.output, submits, full))
+    command.show(
+        localize_commands(line)
+        for line in describe_plans.lines(named_plans, command.output, submits, full)
+    )
     if error is not None:
         raise error
     jobs = [plan.job for plan in plans if plan.job is not None]

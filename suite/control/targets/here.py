@@ -41,7 +41,9 @@ class RunTarget(Target):
         if self._agents is not None:
             self._agents.check(jobs)
         with output_locked(command.output) as check_output:
-            check_folders(jobs, bool(command.config.resume), command.output, command.request.arguments)
+            check_folders(
+                jobs, bool(command.config.resume), command.output, command.request.arguments
+            )
             record_command(command.output, command.request.arguments)
             if cells:
                 write_study(command.output, cells)

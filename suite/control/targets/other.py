@@ -24,7 +24,9 @@ class KubernetesTarget(Target):
 
     def execute(self, plans: Sequence[Plan]) -> int:
         request = self.command.request
-        self.command.show(kubernetes.hand_over(request.arguments, request.jobs, self.command.output))
+        self.command.show(
+            kubernetes.hand_over(request.arguments, request.jobs, self.command.output)
+        )
         return 0
 
 
@@ -43,7 +45,9 @@ class SlurmTarget(Target):
         plans = plan_all(replace(request, jobs=tuple(jobs)), self.command.output)
         local = (MissingResourceError, TooLarge)
         return [
-            plan._replace(findings=tuple(error for error in plan.findings if not isinstance(error, local)))
+            plan._replace(
+                findings=tuple(error for error in plan.findings if not isinstance(error, local))
+            )
             for plan in plans
         ]
 

@@ -47,9 +47,16 @@ def all_reduce(value: Json) -> AllReduceTime | None:
         return None
     devices, how = number(value.get("devices")), value.get("how")
     items = [numbers(item) for item in value["sizes"][:64] if isinstance(item, dict)]
-    rows = [[item.get(name, 0.0) for name in ("bytes", "count", "median_us", "mean_us")] for item in items]
+    rows = [
+        [item.get(name, 0.0) for name in ("bytes", "count", "median_us", "mean_us")]
+        for item in items
+    ]
     rows.sort(key=lambda row: row[0])
-    sizes = [SizeTimes(row[0], int(row[1]), row[2] * 1e-6, row[3] * 1e-6) for row in rows if min(row) > 0.0]
+    sizes = [
+        SizeTimes(row[0], int(row[1]), row[2] * 1e-6, row[3] * 1e-6)
+        for row in rows
+        if min(row) > 0.0
+    ]
     if devices is None or not 2 <= devices <= 1_000_000 or not sizes:
         return None
     return AllReduceTime(int(devices), tuple(sizes), how if isinstance(how, str) else "")
@@ -60,7 +67,9 @@ def gradient_all_reduce_info(value: Json) -> GradientAllReduceInfo | None:
     figures = numbers(value) if isinstance(value, dict) else {}
     size, tensors, buckets = (figures.get(name, -1.0) for name in ("bytes", "tensors", "buckets"))
     return (
-        GradientAllReduceInfo(size, int(tensors), int(buckets)) if size > 0 and tensors >= 0 and buckets >= 1 else None
+        GradientAllReduceInfo(size, int(tensors), int(buckets))
+        if size > 0 and tensors >= 0 and buckets >= 1
+        else None
     )
 
 
@@ -71,7 +80,8 @@ def shown_link(folder: Path, device: str, devices: int) -> str:
     """
     machines = machine_folders(folder)
     shown = [
-        _shown_by(json_object(machine / "topology.json"), device, devices // len(machines)) for machine in machines
+        _shown_by(json_object(machine / "topology.json"), device, devices // len(machines))
+        for machine in machines
     ]
     if len(machines) == 1:
         return f"one machine, {shown[0]}" if shown[0] and device == "cpu" else shown[0]

@@ -31,7 +31,9 @@ _OF_UNFINISHED_LOG = frozenset(
 _LOG_NAME = re.compile(rf"result_[^/]*\.txt({'|'.join(map(re.escape, SUFFIXES))})?")
 _OF_A_RUN = (RUN_FILE, STATUS_FILE)
 """Files that every run of this suite has next to its log."""
-NOT_ENDED = RunEnd(EndStatus.RUNNING, EndCode.NOT_ENDED, "has not ended yet, or its controller was killed")
+NOT_ENDED = RunEnd(
+    EndStatus.RUNNING, EndCode.NOT_ENDED, "has not ended yet, or its controller was killed"
+)
 KILLED = RunEnd(EndStatus.INTERRUPTED, EndCode.CONTROLLER_KILLED, "its controller was killed")
 """End of a run without a controller, though its `status.json` has the status `running`."""
 
@@ -80,7 +82,9 @@ def _runs_below(folder: Path) -> Iterator[RunRecord]:
             yield _run(place / log, status, name if len(logs) == 1 else f"{name}/{log}")
         if status is not None and not logs:
             yield _without_log(status, name)
-        yield from filter(None, (_log_of_another_name(place / other, f"{name}/{other}") for other in others))
+        yield from filter(
+            None, (_log_of_another_name(place / other, f"{name}/{other}") for other in others)
+        )
     for error in closed:
         path = Path(error.filename)
         end = _unreadable(f"{path}: {error.strerror}")
@@ -99,13 +103,22 @@ def _walk(
         folders[:] = sorted(name for name in folders if name != SUPERSEDED)
         logs = sorted(name for name in files if _LOG_NAME.fullmatch(name))
         named = bool(logs) or any(name in files for name in _OF_A_RUN)
-        yield Path(place), files, logs, [] if named else sorted(name for name in files if not name.startswith("."))
+        yield (
+            Path(place),
+            files,
+            logs,
+            [] if named else sorted(name for name in files if not name.startswith(".")),
+        )
 
 
 def _log_of_another_name(path: Path, name: str) -> RunRecord | None:
     """Return the run of a file whose content is a log. Text about logs gives None."""
     run = _run(path, None, name) if may_be_log(path) else None
-    return run if run is not None and run.has_log and (run.benchmark or run.start_ms is not None) else None
+    return (
+        run
+        if run is not None and run.has_log and (run.benchmark or run.start_ms is not None)
+        else None
+    )
 
 
 def filed_end(path: Path) -> RunEnd | None:
@@ -123,7 +136,9 @@ def filed_end(path: Path) -> RunEnd | None:
         return end
     alive = is_alive(filed.controller)
     if alive is None:
-        alive = not any(map(holder_was_killed, path.absolute().parents[2:3]))  # of OUTPUT/JOB/run_N/status.json
+        alive = not any(
+            map(holder_was_killed, path.absolute().parents[2:3])
+        )  # of OUTPUT/JOB/run_N/status.json
     return NOT_ENDED if alive else KILLED
 
 
@@ -135,16 +150,24 @@ def end_next_to(log: Path) -> RunEnd | None:
 def skipped(paths: Sequence[Path]) -> int:
     """Return the number of files below folders that `collect` skips, without the files that runs of this suite write."""
     count = 0
-    for place, files, logs, others in itertools.chain.from_iterable(_walk(path) for path in paths if path.is_dir()):
-        if any(name in files for name in _OF_A_RUN) or real_path(place) == shipped("logs/published"):
+    for place, files, logs, others in itertools.chain.from_iterable(
+        _walk(path) for path in paths if path.is_dir()
+    ):
+        if any(name in files for name in _OF_A_RUN) or real_path(place) == shipped(
+            "logs/published"
+        ):
             continue
         rest = [
             name
             for name in set(files).difference(logs)
-            if name != COMMANDS_FILE and not fnmatch(name, STUDY_FILES) and not is_entry_file(place / name)
+            if name != COMMANDS_FILE
+            and not fnmatch(name, STUDY_FILES)
+            and not is_entry_file(place / name)
         ]
         unnamed = set(others)
-        count += sum(name not in unnamed or _log_of_another_name(place / name, name) is None for name in rest)
+        count += sum(
+            name not in unnamed or _log_of_another_name(place / name, name) is None for name in rest
+        )
     return count
 
 
@@ -173,34 +196,56 @@ def _unreadable(detail: str) -> RunEnd:
 
 
 def _run(log: Path, status_path: Path | None, name: str) -> RunRecord:
-    filed = filed_end(status_path) if status_path is not None else None  # before the log: the run may end now
+    filed = (
+        filed_end(status_path) if status_path is not None else None
+    )  # before the log: the run may end now
     try:
         record = read(log)
     except ValueError as error:
         return RunRecord(log, name, has_log=False, end=_unreadable(str(error)))
     settings = record.settings if record.settings.profile or record.benchmark else None
-    if settings is not None and not settings.system:  # v0.5 logs do not name it: <system>/<benchmark>/result_N.txt
+    if (
+        settings is not None and not settings.system
+    ):  # v0.5 logs do not name it: <system>/<benchmark>/result_N.txt
         settings = replace(settings, system=real_path(log).parent.parent.name)
     if record.finished:
-        return replace(record, name=name, described_settings=settings or record.settings, end=SUCCESS)
+        return replace(
+            record, name=name, described_settings=settings or record.settings, end=SUCCESS
+        )
     record = replace(record, name=name, described_settings=settings)
     if filed is None or filed.status is EndStatus.SUCCESS:
         return record
     # status.json states why the log ends early
-    problems = tuple(problem for problem in record.problems if problem.code not in _OF_UNFINISHED_LOG)
-    return replace(record, problems=problems, end=filed if filed.detail else replace(filed, detail=record.reason))
+    problems = tuple(
+        problem for problem in record.problems if problem.code not in _OF_UNFINISHED_LOG
+    )
+    return replace(
+        record,
+        problems=problems,
+        end=filed if filed.detail else replace(filed, detail=record.reason),
+    )
 
 
 def _with_settings_of_job(runs: Sequence[RunRecord]) -> list[RunRecord]:
     """Give runs without settings the settings of a run in the same job folder (`<job>/run_<N>`)."""
 
     def job(run: RunRecord) -> Path | None:
-        folder = _resolved(run.path) if not run.has_log and run.path.is_dir() else _resolved(run.path).parent
+        folder = (
+            _resolved(run.path)
+            if not run.has_log and run.path.is_dir()
+            else _resolved(run.path).parent
+        )
         return folder.parent if re.fullmatch(r"run_\d+", folder.name) else None
 
-    jobs = {job(run): run.described_settings for run in reversed(runs) if run.described_settings is not None}
+    jobs = {
+        job(run): run.described_settings
+        for run in reversed(runs)
+        if run.described_settings is not None
+    }
     jobs.pop(None, None)
     return [
-        run if run.described_settings is not None else replace(run, described_settings=jobs.get(job(run)))
+        run
+        if run.described_settings is not None
+        else replace(run, described_settings=jobs.get(job(run)))
         for run in runs
     ]

@@ -46,7 +46,9 @@ class CompressedLog:
         try:
             block = self._stream.read(min(size, self._left + 1))
         except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-            self.problem = f"the {self._compression} file is damaged or incomplete ({str(error)[:80]})"
+            self.problem = (
+                f"the {self._compression} file is damaged or incomplete ({str(error)[:80]})"
+            )
             return b""
         self._left -= len(block)
         if self._left < 0:

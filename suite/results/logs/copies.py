@@ -30,7 +30,9 @@ def _entry_key(log: RunRecord) -> Hashable:
 
 def _is_named_entry(log: RunRecord) -> bool:
     """Check whether the folders name the submitter and system. A copy elsewhere is then a log of a different entry."""
-    return _entry_key(log) is not None and log.entry is not None and log.entry.key != log.entry.folder
+    return (
+        _entry_key(log) is not None and log.entry is not None and log.entry.key != log.entry.folder
+    )
 
 
 def find_copies(runs: Sequence[RunRecord]) -> Copies:

@@ -102,12 +102,21 @@ class ProblemCode(enum.Enum):
         """Meaning for the log."""
         if self in _NOTES:
             return ProblemKind.NOTE
-        return ProblemKind.CUT_OFF if self in (ProblemCode.NO_START, ProblemCode.NO_STOP) else ProblemKind.DEFECT
+        return (
+            ProblemKind.CUT_OFF
+            if self in (ProblemCode.NO_START, ProblemCode.NO_STOP)
+            else ProblemKind.DEFECT
+        )
 
 
 _NOTES = frozenset(
     {
-        *(ProblemCode.UTF_16, ProblemCode.NO_TIME, ProblemCode.TIME_AS_TEXT, ProblemCode.TIME_IN_SECONDS),
+        *(
+            ProblemCode.UTF_16,
+            ProblemCode.NO_TIME,
+            ProblemCode.TIME_AS_TEXT,
+            ProblemCode.TIME_IN_SECONDS,
+        ),
         *(ProblemCode.DATED_LINE, ProblemCode.LATIN_1, ProblemCode.NOT_JSON, ProblemCode.TARGET),
         *(ProblemCode.NO_QUALITY, ProblemCode.CONVERTED_QUALITY, ProblemCode.EVALUATION_NOT_USED),
         *(ProblemCode.ROUNDED_TARGET, ProblemCode.CONTINUED_AFTER_TARGET, ProblemCode.EPOCH_LABELS),
@@ -168,7 +177,9 @@ class Remarks:
             text = "; ".join(remark.text for remark in remarks)
             text = text if count == 1 else f"{text} (on {count} lines, the last is {last})"
             refused = [remark.code for remark in remarks if remark.code not in CHECKER_READS]
-            found.append(Problem(first, (refused or [remarks[0].code])[0], text, checker_reads=not refused))
+            found.append(
+                Problem(first, (refused or [remarks[0].code])[0], text, checker_reads=not refused)
+            )
         return found
 
 
@@ -207,21 +218,33 @@ def not_finite(value: Json) -> float | None:
     """Return a value that is null, NaN or infinity as a float. A string may hold the value."""
     if value is None:
         return math.nan
-    if isinstance(value, str) and re.fullmatch(r"[+-]?(nan|inf|infinity)", value.strip(), re.IGNORECASE):
+    if isinstance(value, str) and re.fullmatch(
+        r"[+-]?(nan|inf|infinity)", value.strip(), re.IGNORECASE
+    ):
         return float(value)
     return value if isinstance(value, float) and not math.isfinite(value) else None
 
 
 def whole_number(value: Json) -> int | None:
     """Return a value as an exact integer, if it is an integer. A log may have it as a string or as 4096.0."""
-    if isinstance(value, str) and len(value) < _MAX_DIGITS and re.fullmatch(r"[+-]?[0-9]+", value.strip()):
+    if (
+        isinstance(value, str)
+        and len(value) < _MAX_DIGITS
+        and re.fullmatch(r"[+-]?[0-9]+", value.strip())
+    ):
         return int(value)
     if type(value) is int:
         return value
     figure = number(value)  # beyond 2^53 a float is not exact
-    return int(figure) if figure is not None and figure.is_integer() and abs(figure) < 2.0**53 else None
+    return (
+        int(figure)
+        if figure is not None and figure.is_integer() and abs(figure) < 2.0**53
+        else None
+    )
 
 
 def numbers(value: Mapping[str, Json]) -> dict[str, float]:
     """Return the values that are numbers, by name."""
-    return {str(name): figure for name, item in value.items() if (figure := number(item)) is not None}
+    return {
+        str(name): figure for name, item in value.items() if (figure := number(item)) is not None
+    }

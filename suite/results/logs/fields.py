@@ -14,7 +14,11 @@ from workloads.api import Json
 
 
 def _texts(value: Json) -> tuple[str, ...] | None:
-    return tuple(value) if isinstance(value, list) and all(isinstance(item, str) for item in value) else None
+    return (
+        tuple(value)
+        if isinstance(value, list) and all(isinstance(item, str) for item in value)
+        else None
+    )
 
 
 def _numbers(value: Json) -> dict[str, float] | None:
@@ -33,8 +37,12 @@ def _labels(value: Json) -> tuple[Label, ...] | None:
 
 
 def _deviations(value: Json) -> tuple[Deviation, ...] | None:
-    deviations = [deviation_from_json(item) for item in value] if isinstance(value, list) else [None]
-    return tuple(item for item in deviations if item is not None) if None not in deviations else None
+    deviations = (
+        [deviation_from_json(item) for item in value] if isinstance(value, list) else [None]
+    )
+    return (
+        tuple(item for item in deviations if item is not None) if None not in deviations else None
+    )
 
 
 _READERS: Mapping[str, tuple[str, Callable[[Json], object]]] = {
@@ -68,7 +76,9 @@ def run_settings(event: Event | None, problems: list[Problem]) -> RunSettings:
         value = reader(logged)
         odd = odd_value(item.name, value, event.line) if isinstance(value, int) else None
         if value is None:
-            odd = Problem(event.line, ProblemCode.SETTING, f"suite_run: {item.name} is not {type_name}")
+            odd = Problem(
+                event.line, ProblemCode.SETTING, f"suite_run: {item.name} is not {type_name}"
+            )
         if odd is None:
             values[item.name] = value
         else:
@@ -85,7 +95,9 @@ def with_open_reasons(settings: RunSettings, value: Json) -> RunSettings:
     """
     content = value if isinstance(value, dict) else {}
     reasons = content.get("reasons")
-    texts = [text for text in reasons[:8] if isinstance(text, str)] if isinstance(reasons, list) else []
+    texts = (
+        [text for text in reasons[:8] if isinstance(text, str)] if isinstance(reasons, list) else []
+    )
     texts = texts or ["a suite_open line without reasons"]
     facts = _deviations(content.get("deviation_facts")) or ()
     added = facts if len(facts) == len(texts) else tuple(map(deviation_of_text, texts))

@@ -20,8 +20,12 @@ RECORD_START = re.compile(r":::(MLLOG|MLL|MLPv0\.5\.0)(?=\s)|(MLPerf): (?=[a-z_]
 LINE_MARKS = (b":::ML", b"MLPerf: ")
 """Marks of records. Every line with a record contains at least one mark."""
 _MLL_HEAD = re.compile(r"\s+([0-9]+(?:\.[0-9]+)?)\s+([^\s:{]+)\s*:\s*")
-_V05_HEAD = re.compile(r"\s+(\S+)\s+([0-9]+(?:\.[0-9]+)?)\s+\(([^)]*)\)\s+([^\s:]+)[ \t]*(:(?!::)\s*)?")
-_DATED = re.compile(r"([a-z_]+) \[([0-9]{2}/[0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})\], (\w+)(?::\s*|(?=,|\s*$))")
+_V05_HEAD = re.compile(
+    r"\s+(\S+)\s+([0-9]+(?:\.[0-9]+)?)\s+\(([^)]*)\)\s+([^\s:]+)[ \t]*(:(?!::)\s*)?"
+)
+_DATED = re.compile(
+    r"([a-z_]+) \[([0-9]{2}/[0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})\], (\w+)(?::\s*|(?=,|\s*$))"
+)
 _SPACE = re.compile(r"\s*")
 _SCAN: Callable[[str, int], tuple[Json, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 """The function that `raw_decode` calls. It raises StopIteration if no value begins at the position."""
@@ -67,7 +71,12 @@ def parse_mllog(text: str, start: int) -> Parsed:
         record["time_ms"] = seconds * 1000.0
         remarks += (_SECONDS,)
     try:
-        time, key, value, metadata = record["time_ms"], record["key"], record["value"], record["metadata"]
+        time, key, value, metadata = (
+            record["time_ms"],
+            record["key"],
+            record["value"],
+            record["metadata"],
+        )
     except KeyError:
         missing = [name for name in ("time_ms", "key", "value", "metadata") if name not in record]
         raise ValueError(f"without {', '.join(missing)}") from None
@@ -87,14 +96,26 @@ def parse_mll(text: str, start: int) -> Parsed:
     body, end, remarks = _lenient_value(text, head.end())
     if not isinstance(body, dict) or "value" not in body:
         raise ValueError("without a value")
-    return end, remarks, "", _milliseconds(head[1]), head[2], body["value"], _metadata(body.get("metadata"))
+    return (
+        end,
+        remarks,
+        "",
+        _milliseconds(head[1]),
+        head[2],
+        body["value"],
+        _metadata(body.get("metadata")),
+    )
 
 
 def _v05_event(tag: str, value: Json) -> tuple[str, Json, Mapping[str, Json]]:
     """Return a v0.5 tag and its value as (key, value, metadata) in the vocabulary of `:::MLLOG`."""
     if tag == "train_epoch":
         return "epoch_start", None, {"epoch_num": value}
-    names = {"run_set_random_seed": "seed", "run_clear_caches": "cache_clear", "eval_target": "quality_target"}
+    names = {
+        "run_set_random_seed": "seed",
+        "run_clear_caches": "cache_clear",
+        "eval_target": "quality_target",
+    }
     if tag in ("eval_accuracy", "eval_target") and isinstance(value, dict) and "value" in value:
         return names.get(tag, tag), value["value"], {"epoch_num": value.get("epoch")}
     return names.get(tag, tag), value, _NO_METADATA
@@ -105,7 +126,9 @@ def parse_v05(text: str, start: int) -> Parsed:
     head = _V05_HEAD.match(text, start)
     if head is None:
         raise ValueError("not of the form: benchmark seconds (file:line) tag: value")
-    value, end, remarks = _lenient_value(text, head.end()) if head[5] else (None, head.end(), _NO_REMARKS)
+    value, end, remarks = (
+        _lenient_value(text, head.end()) if head[5] else (None, head.end(), _NO_REMARKS)
+    )
     return end, remarks, head[1], _milliseconds(head[2]), *_v05_event(head[4], value)
 
 
@@ -126,7 +149,13 @@ def parse_dated(text: str, start: int) -> Parsed:
             end = start
         if text[end:].strip():
             value, end, remarks = text[head.end() :].strip(), len(text), _NO_REMARKS
-    return end, (_DATES, *remarks), head[1], moment.timestamp() * 1000.0, *_v05_event(head[3], value)
+    return (
+        end,
+        (_DATES, *remarks),
+        head[1],
+        moment.timestamp() * 1000.0,
+        *_v05_event(head[3], value),
+    )
 
 
 def _milliseconds(seconds: str) -> float:

@@ -15,7 +15,13 @@ STRUCTURAL = frozenset(
     }
 )  # fmt: skip
 """Keys with a structural meaning."""
-BOOKKEEPING = ("seed", "run_set_random_seed", "global_batch_size", "power_measurement", "initialized_tensor")
+BOOKKEEPING = (
+    "seed",
+    "run_set_random_seed",
+    "global_batch_size",
+    "power_measurement",
+    "initialized_tensor",
+)
 """Keys that are not hyperparameters, although a round's rules list them. The batch size is a separate setting."""
 _OF_THE_RULES = re.compile(
     r"(\w+_)?(opt|hp)_\w+"  # of optimizers in every round, preproc_hp_, input_hp_, train_hp_, model_hp_, eval_hp_ of v0.5

@@ -21,7 +21,14 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
-_BARE_WORDS: dict[str, Json] = {"null": None, "None": None, "true": True, "True": True, "false": False, "False": False}
+_BARE_WORDS: dict[str, Json] = {
+    "null": None,
+    "None": None,
+    "true": True,
+    "True": True,
+    "false": False,
+    "False": False,
+}
 _CLOSING = {"{": "}", "[": "]", "(": ")"}
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED_LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
@@ -53,12 +60,19 @@ def read_lenient_json(text: str, start: int) -> tuple[Json, int, str]:
                 tolerated["round brackets"] = None
             parts.append("{" if mark == "{" else "[")
         elif closing and mark == closing[-1]:
-            if parts[-1] == "," and parts[-2] not in ("{", "["):  # before the closing bracket it is optional
+            if parts[-1] == "," and parts[-2] not in (
+                "{",
+                "[",
+            ):  # before the closing bracket it is optional
                 parts.pop()
             parts.append("}" if closing.pop() == "}" else "]")
         else:
             parts.append(mark)
-    return json.loads(" ".join(parts)), position, "not JSON: " + ", ".join(tolerated or {"its own notation": None})
+    return (
+        json.loads(" ".join(parts)),
+        position,
+        "not JSON: " + ", ".join(tolerated or {"its own notation": None}),
+    )
 
 
 def _scalar(match: re.Match[str], tolerated: dict[str, None]) -> Json:

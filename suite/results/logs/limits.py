@@ -19,8 +19,12 @@ _LIMITS: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(("train_seconds", "evaluation_seconds", "data_wait_seconds"), (0.0, 3.2e7)),
     # the largest published runs have about 10,000
     **dict.fromkeys(("devices", "nodes", "cores_per_device"), (1.0, 1e6)),
-    **dict.fromkeys(("global_batch_size", "global_batch_size"), (1.0, 1e12)),  # above the samples of any data set
-    **dict.fromkeys(("run_index", "runs_required", "straggler_ms", "timing_warmup_steps", "step"), (0.0, 1e12)),
+    **dict.fromkeys(
+        ("global_batch_size", "global_batch_size"), (1.0, 1e12)
+    ),  # above the samples of any data set
+    **dict.fromkeys(
+        ("run_index", "runs_required", "straggler_ms", "timing_warmup_steps", "step"), (0.0, 1e12)
+    ),
     "epoch_num": (-1.0, 1e12),  # from -1 in v0.5. BERT counts samples
     "throughput": (0.0, 1e12),  # samples or tokens per second: 10,000 chips with 1e8 each
     "samples": (0.0, 1e18),
@@ -37,12 +41,17 @@ def odd_value(key: str, value: float | None, line: int) -> Problem | None:
     low, high = _LIMITS.get(key, (-math.inf, math.inf))
     if value is None or low <= value <= high:
         return None
-    shown = f"{value:.6g}" if isinstance(value, float) else clean(str(value), 24)  # an integer may exceed any float
+    shown = (
+        f"{value:.6g}" if isinstance(value, float) else clean(str(value), 24)
+    )  # an integer may exceed any float
     return Problem(line, ProblemCode.NOT_PLAUSIBLE, f"not plausible: {key} = {shown}")
 
 
 def first_odd_value(
-    clock: RunClock, evaluations: Sequence[Evaluation], throughput: Sequence[Throughput], workload: str
+    clock: RunClock,
+    evaluations: Sequence[Evaluation],
+    throughput: Sequence[Throughput],
+    workload: str,
 ) -> list[Problem]:
     """Return the problem of the first measured value outside its limits. The list is empty if all values are plausible."""
     figures = itertools.starmap(odd_value, _figures(clock, evaluations, throughput, workload))
@@ -50,7 +59,10 @@ def first_odd_value(
 
 
 def _figures(
-    clock: RunClock, evaluations: Sequence[Evaluation], throughput: Sequence[Throughput], workload: str
+    clock: RunClock,
+    evaluations: Sequence[Evaluation],
+    throughput: Sequence[Throughput],
+    workload: str,
 ) -> Iterator[tuple[str, float | None, int]]:
     """Yield key, value and line of every measured value."""
     ends = [event for event in (clock.start, clock.end) if event is not None]
@@ -61,6 +73,9 @@ def _figures(
         for metric, value in evaluation.quality.items():
             yield metric_name(metric, workload), value, evaluation.line
     for block in throughput:
-        yield from (("throughput", rate, block.line) for rate in (block.samples_per_second, *block.rates.values()))
+        yield from (
+            ("throughput", rate, block.line)
+            for rate in (block.samples_per_second, *block.rates.values())
+        )
         for key in ("step", "samples", "train_seconds", "evaluation_seconds", "data_wait_seconds"):
             yield key, getattr(block, key), block.line

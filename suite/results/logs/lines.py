@@ -65,7 +65,9 @@ def read_file(path: Path) -> LogFile:
             return _read(stream)
     except OSError as error:
         reason = error.strerror or error
-        raise ValueError(f"{path}: cannot be read ({reason}). Set the path of a log file") from error
+        raise ValueError(
+            f"{path}: cannot be read ({reason}). Set the path of a log file"
+        ) from error
 
 
 def _read(stream: BinaryIO) -> LogFile:
@@ -75,7 +77,9 @@ def _read(stream: BinaryIO) -> LogFile:
     compression = compression_of(head)
     unpacked: CompressedLog | None = None
     if compression and not is_read(compression):
-        return LogFile([], [Problem(0, ProblemCode.NOT_A_LOG, f"not a log: {not_read_text(compression)}")], "")
+        return LogFile(
+            [], [Problem(0, ProblemCode.NOT_A_LOG, f"not a log: {not_read_text(compression)}")], ""
+        )
     if compression:
         first = CompressedLog(stream, compression).read(_BLOCK_BYTES)
         stream.seek(0)
@@ -109,7 +113,9 @@ def _read(stream: BinaryIO) -> LogFile:
     if unpacked is not None and unpacked.problem:
         problems.insert(0, Problem(0, ProblemCode.COMPRESSED_DATA, unpacked.problem))
     if dropped:
-        problems.append(Problem(0, ProblemCode.MORE_LINES, f"{dropped} more lines could not be read"))
+        problems.append(
+            Problem(0, ProblemCode.MORE_LINES, f"{dropped} more lines could not be read")
+        )
     return LogFile(events, problems, digest.hexdigest() if events else "")
 
 
@@ -196,7 +202,11 @@ def _marked_lines(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
 def _records(raw: bytes, line: int, texts: list[str]) -> Iterator[Event | Problem]:
     """Yield the records of a line, wherever they begin. Their texts are appended to `texts`."""
     if len(raw) > MAX_LINE_BYTES:
-        yield Problem(line, ProblemCode.LINE_TOO_LONG, f"a line of more than {MAX_LINE_BYTES} bytes cannot be a record")
+        yield Problem(
+            line,
+            ProblemCode.LINE_TOO_LONG,
+            f"a line of more than {MAX_LINE_BYTES} bytes cannot be a record",
+        )
         return
     try:
         text, odd = raw.decode("utf-8").rstrip(), False
@@ -207,11 +217,15 @@ def _records(raw: bytes, line: int, texts: list[str]) -> Iterator[Event | Proble
     while position < len(text) and (token := RECORD_START.search(text, position)) is not None:
         name = token[1] or token[2]
         try:
-            position, remarks, benchmark, time_ms, key, value, metadata = PARSERS[name](text, token.end())
+            position, remarks, benchmark, time_ms, key, value, metadata = PARSERS[name](
+                text, token.end()
+            )
         except (ValueError, RecursionError, OverflowError) as error:
             shown = "dated MLPerf:" if name == "MLPerf" else f":::{name}"
             text_of_problem = f"{shown} record cannot be read ({_error_text(error)})"
-            yield Problem(line, ProblemCode.UNREADABLE_RECORD, text_of_problem, checker_reads=name != "MLLOG")
+            yield Problem(
+                line, ProblemCode.UNREADABLE_RECORD, text_of_problem, checker_reads=name != "MLLOG"
+            )
             position, failures, after = token.end(), failures + 1, ""
             if failures == 10:
                 yield Problem(line, ProblemCode.REST_OF_LINE, "the rest of the line was not read")
@@ -226,10 +240,17 @@ def _records(raw: bytes, line: int, texts: list[str]) -> Iterator[Event | Proble
             mark = hash(record.rstrip())
             if key == "suite_run" and isinstance(value, dict):
                 value = current_settings(value)
-            yield Event(line, name, time_ms, sys.intern(key), value, metadata, mark, benchmark, remarks)
+            yield Event(
+                line, name, time_ms, sys.intern(key), value, metadata, mark, benchmark, remarks
+            )
     if not position and ":::ML" in text:
         shown = clean(text[text.index(":::ML") :], 40)
-        yield Problem(line, ProblemCode.UNKNOWN_FORM, f"no record of a known form: {shown}", checker_reads=True)
+        yield Problem(
+            line,
+            ProblemCode.UNKNOWN_FORM,
+            f"no record of a known form: {shown}",
+            checker_reads=True,
+        )
     if after in ("MLLOG", "MLPerf") and text[position:].strip():
         yield Problem(line, ProblemCode.TEXT_AFTER_RECORD, "text after the record")
 

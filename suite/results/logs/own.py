@@ -24,7 +24,13 @@ from workloads.api import Json
 
 FORMAT = "MLLOG"
 _MEASUREMENTS = frozenset(
-    {"suite_condition", "suite_step_times", "suite_all_reduce", "suite_gradients", "suite_staleness"}
+    {
+        "suite_condition",
+        "suite_step_times",
+        "suite_all_reduce",
+        "suite_gradients",
+        "suite_staleness",
+    }
 )
 
 
@@ -38,7 +44,9 @@ def _is_strict(event: Event) -> bool:
     return event.format == FORMAT and (not event.remarks or event.remarks == (LATIN_1,))
 
 
-def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], digest: str) -> RunRecord:
+def interpret(
+    path: Path, events: Sequence[Event], problems: Iterable[Problem], digest: str
+) -> RunRecord:
     """Return the record of a log of this suite. New problems follow `problems`.
 
     Args:
@@ -67,7 +75,9 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     return replace(record, seed=seed, problems=(*problems, *remarks.problems()))
 
 
-def _with_result(record: RunRecord, events: Sequence[Event], problems: list[Problem], remarks: Remarks) -> RunRecord:
+def _with_result(
+    record: RunRecord, events: Sequence[Event], problems: list[Problem], remarks: Remarks
+) -> RunRecord:
     """Return the record with the time, the evaluations, the end and the epochs of the run."""
     settings, benchmark = record.settings, record.benchmark
     clock = _clock(events, problems)
@@ -85,7 +95,9 @@ def _with_result(record: RunRecord, events: Sequence[Event], problems: list[Prob
     return replace(record, epochs_to_target=epochs.to_target, epochs_trained=epochs.trained)
 
 
-def _with_interruptions(record: RunRecord, first: Mapping[str, Event], events: Sequence[Event]) -> RunRecord:
+def _with_interruptions(
+    record: RunRecord, first: Mapping[str, Event], events: Sequence[Event]
+) -> RunRecord:
     """Return the record with resumptions and checkpoints. A resumed run is open, and so is a run with `suite_open`."""
     if not {"suite_continued", "suite_checkpoint", "suite_open"} & first.keys():
         return record
@@ -119,12 +131,16 @@ def _value(first: Mapping[str, Event], key: str) -> Json:
     return first[key].value if key in first else None
 
 
-def _written_records(events: Sequence[Event], problems: list[Problem], remarks: Remarks) -> Sequence[Event]:
+def _written_records(
+    events: Sequence[Event], problems: list[Problem], remarks: Remarks
+) -> Sequence[Event]:
     """Return the records of the run in the form that the suite writes. Skipped records are reported."""
     if any(event.remarks or event.format != FORMAT for event in events):
         for event in events:
             if not _is_strict(event):
-                text = f"a record in a form that the suite does not write is skipped ({event.format})"
+                text = (
+                    f"a record in a form that the suite does not write is skipped ({event.format})"
+                )
                 remarks.add(event.line, ProblemCode.SKIPPED_RECORD, text)
         events = [event for event in events if _is_strict(event)]
     runs = [index for index, event in enumerate(events) if event.key == "suite_run"]
@@ -160,16 +176,24 @@ def _clock(events: Sequence[Event], problems: list[Problem]) -> quality.RunClock
         late = " after run_start" if stops else ""
         text = f"the log ends here: no run_stop{late}, the run was cut off"
         problems.append(Problem(events[-1].line, ProblemCode.NO_STOP, text))
-    seconds = (stop.time_ms - start.time_ms) / 1000.0 if start is not None and stop is not None else None
+    seconds = (
+        (stop.time_ms - start.time_ms) / 1000.0 if start is not None and stop is not None else None
+    )
     status = stop.metadata.get("status") if stop is not None else None
     return quality.RunClock(start, stop, seconds, status if isinstance(status, str) else None)
 
 
 def _evaluations(
-    relevant: list[Event], clock: quality.RunClock, settings: RunSettings, benchmark: str, remarks: Remarks
+    relevant: list[Event],
+    clock: quality.RunClock,
+    settings: RunSettings,
+    benchmark: str,
+    remarks: Remarks,
 ) -> quality.Evaluations:
     name = next(iter(settings.targets)) if len(settings.targets) == 1 else "quality"
-    found = quality.read_evaluations(relevant, clock, lambda event: _quality(event.value, name), remarks)
+    found = quality.read_evaluations(
+        relevant, clock, lambda event: _quality(event.value, name), remarks
+    )
     return replace(found, reached=quality.first_that_meets(settings.targets, found.used, benchmark))
 
 
@@ -196,11 +220,15 @@ def _end(
     problems: list[Problem],
 ) -> RunEnd:
     """Return how the run ended: by its `run_stop`, unless a value lies outside its limits."""
-    end = quality.claimed_end(clock, settings.to_target, bool(settings.targets), evaluations, problems)
+    end = quality.claimed_end(
+        clock, settings.to_target, bool(settings.targets), evaluations, problems
+    )
     if end.status is EndStatus.SUCCESS and clock.end is not None and clock.claimed is None:
         problems.append(Problem(clock.end.line, ProblemCode.NO_STATUS, "run_stop has no status"))
     problems += first_odd_value(clock, evaluations.used, throughput, workload_name(benchmark))
-    outside = next((problem for problem in problems if problem.code is ProblemCode.NOT_PLAUSIBLE), None)
+    outside = next(
+        (problem for problem in problems if problem.code is ProblemCode.NOT_PLAUSIBLE), None
+    )
     return end if outside is None else RunEnd(EndStatus.FAILED, EndCode.NOT_PLAUSIBLE, outside.text)
 
 
@@ -227,7 +255,11 @@ def _count_epochs(
     assert clock.end is not None
     reached = evaluations.used[evaluations.reached]
     first = _first_label(events, settings)
-    if reached.epoch is None or reached.epoch < first or not _is_epoch_of_log(reached.epoch, events):
+    if (
+        reached.epoch is None
+        or reached.epoch < first
+        or not _is_epoch_of_log(reached.epoch, events)
+    ):
         text = "no epoch count: the evaluation has no epoch_num, or an epoch that the log does not have"
         remarks.add(reached.line, ProblemCode.NO_EPOCH_COUNT, text)
         return _Epochs(None, None)
@@ -252,8 +284,12 @@ def _first_label(events: Sequence[Event], settings: RunSettings) -> int:
     suite_run = next(event for event in events if event.key == "suite_run")
     if "first_epoch" in values.object_or_empty(suite_run.value):
         return label
-    started = (number(event.metadata.get("epoch_num")) for event in events if event.key == "epoch_start")
-    return 1 if min((epoch for epoch in started if epoch is not None), default=label) == 1 else label
+    started = (
+        number(event.metadata.get("epoch_num")) for event in events if event.key == "epoch_start"
+    )
+    return (
+        1 if min((epoch for epoch in started if epoch is not None), default=label) == 1 else label
+    )
 
 
 def _is_epoch_of_log(label: float, events: Sequence[Event]) -> bool:
@@ -263,7 +299,10 @@ def _is_epoch_of_log(label: float, events: Sequence[Event]) -> bool:
         if event.key in ("epoch_start", "epoch_stop", "block_start"):
             has_epochs = True
             name = "first_epoch_num" if event.key == "block_start" else "epoch_num"
-            first, count = number(event.metadata.get(name)), number(event.metadata.get("epoch_count", 1))
+            first, count = (
+                number(event.metadata.get(name)),
+                number(event.metadata.get("epoch_count", 1)),
+            )
             if first is not None and count is not None and first <= label < first + count:
                 return True
     return not has_epochs
@@ -272,7 +311,9 @@ def _is_epoch_of_log(label: float, events: Sequence[Event]) -> bool:
 def _ended_epochs(events: Sequence[Event], after: Evaluation, stop: Event) -> list[float]:
     """Return the labels of the epochs that ended between an evaluation and `run_stop`."""
     ended = (event for event in events if event.key == "epoch_stop" and event.line > after.line)
-    labels = (number(event.metadata.get("epoch_num")) for event in ended if event.time_ms <= stop.time_ms)
+    labels = (
+        number(event.metadata.get("epoch_num")) for event in ended if event.time_ms <= stop.time_ms
+    )
     return [label for label in labels if label is not None]
 
 
@@ -292,7 +333,9 @@ def _interrupted_seconds(events: Sequence[Event]) -> float:
 def _checkpoint_seconds(events: Sequence[Event]) -> float:
     """Return the seconds that writing checkpoints took."""
     written = (event.value for event in events if event.key == "suite_checkpoint")
-    return math.fsum(number(values.object_or_empty(value).get("seconds")) or 0.0 for value in written)
+    return math.fsum(
+        number(values.object_or_empty(value).get("seconds")) or 0.0 for value in written
+    )
 
 
 def _condition(value: Json) -> Condition | None:
@@ -300,5 +343,7 @@ def _condition(value: Json) -> Condition | None:
     if not isinstance(value, dict):
         return None
     busy = value.get("busy")
-    reasons = tuple(text for text in busy[:8] if isinstance(text, str)) if isinstance(busy, list) else ()
+    reasons = (
+        tuple(text for text in busy[:8] if isinstance(text, str)) if isinstance(busy, list) else ()
+    )
     return Condition(reasons, values.named_numbers(value))

@@ -43,7 +43,14 @@ class Evaluations:
     @property
     def diverged(self) -> str:
         """The value of the last evaluation if it is not finite: `NaN`, `inf`."""
-        return next((quality_text(value) for value in self.last_quality.values() if not math.isfinite(value)), "")
+        return next(
+            (
+                quality_text(value)
+                for value in self.last_quality.values()
+                if not math.isfinite(value)
+            ),
+            "",
+        )
 
 
 def read_evaluations(
@@ -86,11 +93,21 @@ def read_evaluations(
         if not quality:
             continue
         if event.time_ms < begin:
-            remarks.add(event.line, ProblemCode.EVALUATION_NOT_USED, "eval_accuracy before run_start is not used")
+            remarks.add(
+                event.line,
+                ProblemCode.EVALUATION_NOT_USED,
+                "eval_accuracy before run_start is not used",
+            )
         elif event.time_ms > last_ms:
-            remarks.add(event.line, ProblemCode.EVALUATION_NOT_USED, "eval_accuracy after run_stop is not used")
+            remarks.add(
+                event.line,
+                ProblemCode.EVALUATION_NOT_USED,
+                "eval_accuracy after run_stop is not used",
+            )
         elif finite:
-            evaluations.append(Evaluation(event.line, (event.time_ms - begin) / 1000.0, epoch, len(begun), finite))
+            evaluations.append(
+                Evaluation(event.line, (event.time_ms - begin) / 1000.0, epoch, len(begun), finite)
+            )
     return Evaluations(tuple(evaluations), last_quality, logged)
 
 
@@ -120,7 +137,10 @@ def first_that_meets(
         return None
     for index, evaluation in enumerate(evaluations):
         quality = evaluation.quality
-        if all(metric in quality and meets(quality[metric], targets[metric], falls[metric]) for metric in targets):
+        if all(
+            metric in quality and meets(quality[metric], targets[metric], falls[metric])
+            for metric in targets
+        ):
             return index
     return None
 
@@ -134,7 +154,9 @@ def is_rounded(targets: Mapping[str, float], quality: Mapping[str, float], bench
     return False
 
 
-def report_rounding(evaluations: Evaluations, targets: Mapping[str, float], benchmark: str, remarks: Remarks) -> None:
+def report_rounding(
+    evaluations: Evaluations, targets: Mapping[str, float], benchmark: str, remarks: Remarks
+) -> None:
     """Add a remark if the evaluation that counts reaches its target only after rounding to float32."""
     assert evaluations.reached is not None
     evaluation = evaluations.used[evaluations.reached]
@@ -144,7 +166,11 @@ def report_rounding(evaluations: Evaluations, targets: Mapping[str, float], benc
 
 
 def claimed_end(
-    clock: RunClock, is_to_target: bool, has_targets: bool, evaluations: Evaluations, problems: list[Problem]
+    clock: RunClock,
+    is_to_target: bool,
+    has_targets: bool,
+    evaluations: Evaluations,
+    problems: list[Problem],
 ) -> RunEnd:
     """Return the end of a run by its `run_stop`. A claim of success or failure is checked against the evaluations.
 
@@ -164,11 +190,17 @@ def claimed_end(
     if clock.claimed is None:
         if evaluations.reached is not None:
             return SUCCESS
-        return RunEnd(EndStatus.FAILED, EndCode.NO_STATUS, "run_stop has no status and no target was reached")
+        return RunEnd(
+            EndStatus.FAILED, EndCode.NO_STATUS, "run_stop has no status and no target was reached"
+        )
     if clock.claimed == EndStatus.SUCCESS.value:
         refuted = _why_no_success(has_targets, evaluations) if is_to_target else ""
         if refuted:
-            return RunEnd(EndStatus.FAILED, EndCode.FALSE_SUCCESS, f"run_stop has status success, but {refuted}")
+            return RunEnd(
+                EndStatus.FAILED,
+                EndCode.FALSE_SUCCESS,
+                f"run_stop has status success, but {refuted}",
+            )
         return SUCCESS
     return _unsuccessful_end(clock.end, clock.claimed, is_to_target, evaluations, problems)
 
@@ -179,7 +211,9 @@ def _unsuccessful_end(
     """Return the end of a run whose `run_stop` does not claim success."""
     status = EndStatus.FAILED if claimed in ("failed", "fail") else EndStatus.ABORTED
     is_false = is_to_target and evaluations.reached is not None
-    contradiction = f"run_stop has status {clean(claimed, 40)}, but an evaluation reaches the target"
+    contradiction = (
+        f"run_stop has status {clean(claimed, 40)}, but an evaluation reaches the target"
+    )
     if is_false:
         problems.append(Problem(end.line, ProblemCode.CONTRADICTING_STATUS, contradiction))
     reason = end.metadata.get("reason")
@@ -188,7 +222,9 @@ def _unsuccessful_end(
     if not is_to_target:
         return RunEnd(status)
     if evaluations.diverged:
-        return RunEnd(status, EndCode.DIVERGED, f"diverged: the last evaluation is {evaluations.diverged}")
+        return RunEnd(
+            status, EndCode.DIVERGED, f"diverged: the last evaluation is {evaluations.diverged}"
+        )
     if is_false:
         return RunEnd(status, EndCode.FALSE_FAILURE, contradiction)
     return RunEnd(status, EndCode.TARGET_MISSED, "target not reached")

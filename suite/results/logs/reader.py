@@ -30,7 +30,9 @@ def read(path: str | Path) -> RunRecord:
     )  # so that the reader can free the events
 
 
-def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], digest: str = "") -> RunRecord:
+def interpret(
+    path: Path, events: Sequence[Event], problems: Iterable[Problem], digest: str = ""
+) -> RunRecord:
     """Return the record of a log from its events. A `suite_run` record decides which reader interprets them.
 
     Args:

@@ -237,11 +237,15 @@ class RunRecord:
     def hyperparameters(self) -> Mapping[str, Json]:
         """Logged values in which all runs of an experiment agree."""
         is_suite_log = bool(self.settings.profile)
-        return {key: value for key, value in self.logged.items() if is_hyperparameter(key, is_suite_log)}
+        return {
+            key: value for key, value in self.logged.items() if is_hyperparameter(key, is_suite_log)
+        }
 
     def epochs_at(self, evaluation: Evaluation) -> float | None:
         """Return the epochs trained by an evaluation: its label if the round counts from 1, else the epochs begun."""
-        return float(evaluation.epochs_begun) if self.settings.first_epoch == 0 else evaluation.epoch
+        return (
+            float(evaluation.epochs_begun) if self.settings.first_epoch == 0 else evaluation.epoch
+        )
 
     @property
     def timed_steps(self) -> int:
@@ -258,7 +262,10 @@ class RunRecord:
         metric = next(iter(self.targets), next(iter(qualities[0])))
         best = min if improves_as_it_falls(metric, self.benchmark) else max
         with_metric = [quality for quality in qualities if metric in quality]
-        return best(with_metric or qualities, key=lambda quality: quality.get(metric, next(iter(quality.values()))))
+        return best(
+            with_metric or qualities,
+            key=lambda quality: quality.get(metric, next(iter(quality.values()))),
+        )
 
     @property
     def succeeded(self) -> bool:
@@ -277,4 +284,7 @@ class RunRecord:
             return False
         if self.settings.to_target:
             return self.end.status is EndStatus.SUCCESS
-        return self.end.status in (EndStatus.SUCCESS, EndStatus.ABORTED) and self.end.code is EndCode.NONE
+        return (
+            self.end.status in (EndStatus.SUCCESS, EndStatus.ABORTED)
+            and self.end.code is EndCode.NONE
+        )

@@ -42,7 +42,9 @@ class RecordedTelemetry:
             return None
         watts = [value or 0.0 for value in power]
         pairs = zip(self.seconds, self.seconds[1:], watts, watts[1:], strict=False)
-        return math.fsum((end - start) * (first + second) / 2 for start, end, first, second in pairs)
+        return math.fsum(
+            (end - start) * (first + second) / 2 for start, end, first, second in pairs
+        )
 
 
 _SUMMED = (
@@ -64,12 +66,21 @@ def telemetry(folder: Path) -> RecordedTelemetry | None:
     first, *further = machines
     series = {}
     for name, values in first.series.items():
-        columns = [values, *(_at(first.seconds, machine.seconds, machine.series.get(name, ())) for machine in further)]
+        columns = [
+            values,
+            *(
+                _at(first.seconds, machine.seconds, machine.series.get(name, ()))
+                for machine in further
+            ),
+        ]
         series[name] = (
-            tuple(_combined(name, list(sample)) for sample in zip(*columns, strict=True)) if further else values
+            tuple(_combined(name, list(sample)) for sample in zip(*columns, strict=True))
+            if further
+            else values
         )
     return RecordedTelemetry(
-        first.seconds, {name: values for name, values in series.items() if values.count(None) < len(values)}
+        first.seconds,
+        {name: values for name, values in series.items() if values.count(None) < len(values)},
     )
 
 
@@ -89,7 +100,11 @@ def _machine_names(file: Path, changed_ns: int) -> tuple[str, ...]:
 
 
 def _of_machine(file: Path) -> RecordedTelemetry | None:
-    rows = [(second, row) for row in json_lines(file) if (second := number(row.get("seconds"))) is not None]
+    rows = [
+        (second, row)
+        for row in json_lines(file)
+        if (second := number(row.get("seconds"))) is not None
+    ]
     if not rows:
         return None
     rows.sort(key=itemgetter(0))
@@ -98,15 +113,20 @@ def _of_machine(file: Path) -> RecordedTelemetry | None:
     return RecordedTelemetry(tuple(second for second, _ in rows), series)
 
 
-def _at(times: Sequence[float], seconds: Sequence[float], values: Sequence[float | None]) -> tuple[float | None, ...]:
+def _at(
+    times: Sequence[float], seconds: Sequence[float], values: Sequence[float | None]
+) -> tuple[float | None, ...]:
     """Return the value nearest to each of `times`. Both lists of times ascend. Distant values are None."""
     sampled = []
     for time in times:
         after = bisect.bisect_left(seconds, time)
         nearest = min(
-            range(max(0, after - 1), min(after + 1, len(seconds))), key=lambda index: abs(seconds[index] - time)
+            range(max(0, after - 1), min(after + 1, len(seconds))),
+            key=lambda index: abs(seconds[index] - time),
         )
-        sampled.append(values[nearest] if values and abs(seconds[nearest] - time) <= APART_SECONDS else None)
+        sampled.append(
+            values[nearest] if values and abs(seconds[nearest] - time) <= APART_SECONDS else None
+        )
     return tuple(sampled)
 
 

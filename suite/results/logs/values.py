@@ -44,14 +44,19 @@ def named_numbers(value: Json) -> Mapping[str, float]:
 
 def plain_values(first: Mapping[str, Event]) -> dict[str, Json]:
     """Return the values of all keys that have no structural meaning and hold plain values."""
-    return {key: event.value for key, event in first.items() if key not in STRUCTURAL and _is_plain(event.value)}
+    return {
+        key: event.value
+        for key, event in first.items()
+        if key not in STRUCTURAL and _is_plain(event.value)
+    }
 
 
 def _is_plain(value: Json) -> bool:
     """Check for a number, a string of at most 1,000 characters, or a list of at most 64 of these."""
     items = value if isinstance(value, list) else [value]
     return len(items) <= 64 and all(
-        isinstance(item, (bool, int, float)) or (isinstance(item, str) and len(item) <= 1000) for item in items
+        isinstance(item, (bool, int, float)) or (isinstance(item, str) and len(item) <= 1000)
+        for item in items
     )
 
 
@@ -80,7 +85,11 @@ def described_run(
 
 
 def with_result(
-    record: RunRecord, clock: RunClock, end: RunEnd, evaluations: Evaluations, throughput: tuple[Throughput, ...]
+    record: RunRecord,
+    clock: RunClock,
+    end: RunEnd,
+    evaluations: Evaluations,
+    throughput: tuple[Throughput, ...],
 ) -> RunRecord:
     """Return a record with the time, the evaluations, the throughput and the end of the run."""
     return replace(
@@ -117,7 +126,14 @@ def throughput_blocks(events: Sequence[Event], start: Event | None) -> tuple[Thr
 
 def _throughput(event: Event, start: Event | None) -> Throughput:
     stats, step = object_or_empty(event.value), number(event.metadata.get("step"))
-    names = ("samples", "train_seconds", "evaluation_seconds", "data_wait_seconds", "loss", "data_bytes")
+    names = (
+        "samples",
+        "train_seconds",
+        "evaluation_seconds",
+        "data_wait_seconds",
+        "loss",
+        "data_bytes",
+    )
     return Throughput(
         line=event.line,
         seconds=None if start is None else (event.time_ms - start.time_ms) / 1000.0,
@@ -129,7 +145,9 @@ def _throughput(event: Event, start: Event | None) -> Throughput:
     )
 
 
-def with_scores(evaluations: tuple[Evaluation, ...], throughput: Sequence[Throughput]) -> tuple[Evaluation, ...]:
+def with_scores(
+    evaluations: tuple[Evaluation, ...], throughput: Sequence[Throughput]
+) -> tuple[Evaluation, ...]:
     """Return the evaluations with the scores in the `tracked_stats` of the same block, the line after each evaluation."""
     if not any(block.scores for block in throughput):
         return evaluations
@@ -139,5 +157,7 @@ def with_scores(evaluations: tuple[Evaluation, ...], throughput: Sequence[Throug
     for evaluation, end in zip(evaluations, ends, strict=False):
         after = bisect_right(lines, evaluation.line)
         follows = after < len(lines) and lines[after] < end
-        scored.append(replace(evaluation, scores=throughput[after].scores) if follows else evaluation)
+        scored.append(
+            replace(evaluation, scores=throughput[after].scores) if follows else evaluation
+        )
     return tuple(scored)

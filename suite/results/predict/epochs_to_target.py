@@ -53,7 +53,9 @@ def epochs_at(batch: float, results: Sequence[Result]) -> EpochsEstimate:
     3. the measured batches on both sides.
     """
     measured = _means(
-        (result.global_batch_size, result.epochs) for result in results if result.global_batch_size and result.epochs
+        (result.global_batch_size, result.epochs)
+        for result in results
+        if result.global_batch_size and result.epochs
     )
     reference = _applicable_rcps(results, measured)
     for source, points in (
@@ -68,7 +70,9 @@ def epochs_at(batch: float, results: Sequence[Result]) -> EpochsEstimate:
     return EpochsEstimate()
 
 
-def _applicable_rcps(results: Sequence[Result], measured: Mapping[float, float]) -> Mapping[float, float]:
+def _applicable_rcps(
+    results: Sequence[Result], measured: Mapping[float, float]
+) -> Mapping[float, float]:
     """Return the reference convergence points that hold for `results`; empty if their target or epochs differ."""
     workload = results[0].workload
     official = OFFICIAL_TARGETS["MLLOG"].get(_RCP_NAMES.get(workload, ""), {})
@@ -91,13 +95,17 @@ def reference_points(workload: str) -> Mapping[float, float]:
 
     path = Path(checker.__path__[0]) / _RCP_ROUND / f"rcps_{_RCP_NAMES[workload]}.json"
     points = json.loads(path.read_text(encoding="utf-8")).values()
-    return _means((point["BS"], float(epochs)) for point in points for epochs in point["Epochs to converge"])
+    return _means(
+        (point["BS"], float(epochs)) for point in points for epochs in point["Epochs to converge"]
+    )
 
 
 def _means(points: Iterable[tuple[float, float]]) -> dict[float, float]:
     """Return the mean epochs of each batch, in order of batch."""
     by_batch = grouped(sorted(points), lambda point: float(point[0]))
-    return {batch: statistics.fmean(epochs for _, epochs in alike) for batch, alike in by_batch.items()}
+    return {
+        batch: statistics.fmean(epochs for _, epochs in alike) for batch, alike in by_batch.items()
+    }
 
 
 def _between(batch: float, points: Mapping[float, float]) -> float | None:

@@ -55,7 +55,9 @@ def fit_steps(points: Sequence[tuple[float, float]]) -> StepFit | None:
     residuals = ones - design @ (t0, c)
     t0_error = c_error = None
     if len(times) > 2:
-        covariance = np.linalg.pinv(design.T @ design) * float(residuals @ residuals) / (len(times) - 2)
+        covariance = (
+            np.linalg.pinv(design.T @ design) * float(residuals @ residuals) / (len(times) - 2)
+        )
         t0_error, c_error = map(math.sqrt, np.diag(covariance))
     return StepFit(float(t0), float(c), t0_error, c_error, float(np.abs(residuals).max()))
 

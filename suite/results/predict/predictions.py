@@ -53,7 +53,9 @@ class PredictionRow:
     seconds_per_epoch: float | None = column("Time per epoch, evaluation included")
     seconds_per_epoch_low: float | None = column("Lower bound")
     seconds_per_epoch_high: float | None = column("Upper bound")
-    samples_per_second: float | None = column("Samples of an epoch over its time, evaluation included")
+    samples_per_second: float | None = column(
+        "Samples of an epoch over its time, evaluation included"
+    )
     samples_per_second_low: float | None = column("Lower bound")
     samples_per_second_high: float | None = column("Upper bound")
     training_samples_per_second: float | None = column("Throughput of training, without evaluation")
@@ -71,8 +73,12 @@ class PredictionRow:
     cost: float | None = column("Device-hours × price")
     cost_low: float | None = column("Lower bound")
     cost_high: float | None = column("Upper bound")
-    epochs_source: str = column("`measured`, `between measured batches`, `RCP`, or empty", unknown="")
-    scaling_efficiency: float | None = column("Work of a device, relative to the fewest measured devices")
+    epochs_source: str = column(
+        "`measured`, `between measured batches`, `RCP`, or empty", unknown=""
+    )
+    scaling_efficiency: float | None = column(
+        "Work of a device, relative to the fewest measured devices"
+    )
     binds: str = column("The largest part of a step that does not shrink with devices", unknown="")
     seconds_outside_epochs: float = column("Setup and other time outside of epochs", unknown=0.0)
 
@@ -110,7 +116,11 @@ class PredictionRequest:
         measured = {(result.device_count, float(result.global_batch)) for result in results}
         for devices in self.devices:
             nearest = min(
-                results, key=lambda result: (abs(math.log(result.device_count / devices)), -result.global_batch)
+                results,
+                key=lambda result: (
+                    abs(math.log(result.device_count / devices)),
+                    -result.global_batch,
+                ),
             )
             per_device = self.batch_per_device or nearest.global_batch / nearest.device_count
             batch = float(self.batch_global or per_device * devices)
@@ -173,7 +183,9 @@ def predictions(results: Sequence[Result], request: PredictionRequest) -> list[P
         ValueError: No family allows a prediction. The message has the first reason.
     """
     groups = comparable_groups(results)
-    names = named_apart([group[0] for group in groups], list(map(title, groups)), aside=("gpus", "batch"))
+    names = named_apart(
+        [group[0] for group in groups], list(map(title, groups)), aside=("gpus", "batch")
+    )
     found: list[Prediction] = []
     refused: dict[str, list[str]] = {}
     for group, name in zip(groups, names, strict=True):
@@ -198,9 +210,15 @@ def comparable_groups(results: Sequence[Result]) -> list[list[Result]]:
     Raises:
         ValueError: No result has devices, a batch, and a time per epoch or a throughput.
     """
-    usable = [result for result in with_size(results) if result.seconds_per_epoch or result.samples_per_second]
+    usable = [
+        result
+        for result in with_size(results)
+        if result.seconds_per_epoch or result.samples_per_second
+    ]
     if not usable:
-        raise ValueError("a prediction needs runs with known devices and batch, and a time per epoch or a throughput")
+        raise ValueError(
+            "a prediction needs runs with known devices and batch, and a time per epoch or a throughput"
+        )
     return families(sorted(usable, key=_size), "batch")
 
 
@@ -221,15 +239,31 @@ def predict(results: Sequence[Result], request: PredictionRequest, name: str = "
     """
     results = sorted(results, key=_size)
     link, reason = link_of(results[0], request.links), why_not_by_model(results)
-    batches_on_one = {result.global_batch for result in results if result.devices == 1 and result.samples_per_second}
-    is_by_step = request.system is not None or (link is not None and (bool(reason) or len(batches_on_one) > 1))
+    batches_on_one = {
+        result.global_batch
+        for result in results
+        if result.devices == 1 and result.samples_per_second
+    }
+    is_by_step = request.system is not None or (
+        link is not None and (bool(reason) or len(batches_on_one) > 1)
+    )
     if reason and not is_by_step:
         raise ValueError(f"{reason}. Set --system NAME or FILE")
-    predicted = _predict_by_step(results, request, link) if is_by_step else _predict_by_model(results, request)
-    rows = _rows(results, predicted, None if request.prices is None else request.prices.price(results[0]))
+    predicted = (
+        _predict_by_step(results, request, link)
+        if is_by_step
+        else _predict_by_model(results, request)
+    )
+    rows = _rows(
+        results, predicted, None if request.prices is None else request.prices.price(results[0])
+    )
     first, *rest = _notes(results, [row for row in rows if row.kind == PREDICTION])
     return Prediction(
-        name or title(results), predicted.how, tuple(rows), (first, *predicted.notes, *rest), tuple(results)
+        name or title(results),
+        predicted.how,
+        tuple(rows),
+        (first, *predicted.notes, *rest),
+        tuple(results),
     )
 
 
@@ -255,7 +289,9 @@ def predict_times(
 # --- rows ---------------------------------------------------------------------------------------------------------------
 
 
-def _rows(results: Sequence[Result], predicted: _Predicted, price: float | None) -> list[PredictionRow]:
+def _rows(
+    results: Sequence[Result], predicted: _Predicted, price: float | None
+) -> list[PredictionRow]:
     """Return the fastest result of each device count and batch, and the predicted rows, with all figures that follow."""
     rows = [
         *map(_measured_row, results),
@@ -328,12 +364,18 @@ def _fill_times_per_epoch(rows: Sequence[PredictionRow], results: Sequence[Resul
         if row.seconds_per_epoch is not None and row.training_samples_per_second is not None:
             samples_at_training_rate = row.seconds_per_epoch * row.training_samples_per_second
     for row in rows:
-        is_without_time = row.seconds_per_epoch is None and (row.kind == PREDICTION or not has_times)
+        is_without_time = row.seconds_per_epoch is None and (
+            row.kind == PREDICTION or not has_times
+        )
         for end, opposite in _OPPOSITE.items():
             if is_without_time:
                 rate = getattr(row, f"training_samples_per_second{opposite}")
                 setattr(row, f"seconds_per_epoch{end}", _quotient(samples_at_training_rate, rate))
-            setattr(row, f"samples_per_second{opposite}", _quotient(samples, getattr(row, f"seconds_per_epoch{end}")))
+            setattr(
+                row,
+                f"samples_per_second{opposite}",
+                _quotient(samples, getattr(row, f"seconds_per_epoch{end}")),
+            )
 
 
 def _quotient(above: float | None, below: float | None) -> float | None:
@@ -348,10 +390,15 @@ def _fill_times_to_target(row: PredictionRow, price: float | None) -> None:
     for end, sign in zip(BOUNDS, (0.0, -1.0, 1.0), strict=True):
         width = 0.0
         if sign:
-            epochs_bound, seconds_bound = getattr(row, f"epochs{end}"), getattr(row, f"seconds_per_epoch{end}")
+            epochs_bound, seconds_bound = (
+                getattr(row, f"epochs{end}"),
+                getattr(row, f"seconds_per_epoch{end}"),
+            )
             if epochs_bound is None or seconds_bound is None:
                 continue
-            width = math.hypot(math.log(epochs_bound / row.epochs), math.log(seconds_bound / row.seconds_per_epoch))
+            width = math.hypot(
+                math.log(epochs_bound / row.epochs), math.log(seconds_bound / row.seconds_per_epoch)
+            )
         bound = seconds * math.exp(sign * width) + row.seconds_outside_epochs
         hours = row.devices * bound / 3600
         setattr(row, f"seconds{end}", bound)
@@ -382,7 +429,12 @@ def _fill_efficiency(rows: Sequence[PredictionRow]) -> None:
 
 def _seconds_outside_epochs(result: Result) -> float:
     """Return the part of the time to target outside of epochs. 0 if time per epoch includes it."""
-    if result.parts is None or result.seconds is None or not result.seconds_per_epoch or not result.epochs:
+    if (
+        result.parts is None
+        or result.seconds is None
+        or not result.seconds_per_epoch
+        or not result.epochs
+    ):
         return 0.0
     return result.seconds - result.epochs * result.seconds_per_epoch
 
@@ -392,7 +444,12 @@ def samples_of_epoch(results: Sequence[Result]) -> float | None:
 
     NCF logs its positive pairs, and trains on a number of negatives for each of them.
     """
-    counted = [run for result in results for run in result.runs if run.profile and run.samples and run.epochs]
+    counted = [
+        run
+        for result in results
+        for run in result.runs
+        if run.profile and run.samples and run.epochs
+    ]
     if counted:
         return math.fsum(known(counted, "samples")) / math.fsum(known(counted, "epochs"))
     for result in results:
@@ -420,7 +477,11 @@ def _notes(results: Sequence[Result], predicted: Sequence[PredictionRow]) -> Ite
     unknown = [row.devices for row in predicted if row.epochs is None]
     if unknown:
         counts = [f"{devices:,}" for devices in unknown[:-1]]
-        text = f"{', '.join(counts)} and {devices_text(unknown[-1])}" if counts else devices_text(unknown[-1])
+        text = (
+            f"{', '.join(counts)} and {devices_text(unknown[-1])}"
+            if counts
+            else devices_text(unknown[-1])
+        )
         yield f"Epochs to target at the batch on {text} are not known, so the time to target is not known either."
     outside = sorted({_seconds_outside_epochs(result) for result in results} - {0.0})
     if outside and predicted:
@@ -464,7 +525,9 @@ def _predict_by_model(results: Sequence[Result], request: PredictionRequest) -> 
     pairs = _observed(results)
     observations = [observed for _, observed in pairs]
     largest_result, largest = pairs[-1]
-    samples_per_unit = largest.batch_per_device * largest.devices / largest_result.global_batch  # tokens to sentences
+    samples_per_unit = (
+        largest.batch_per_device * largest.devices / largest_result.global_batch
+    )  # tokens to sentences
     model = scaling_model.published_model(largest_result.workload)
     b_half, exponent = model.constants
     families_of_results = _published_copies(model, observations)
@@ -472,11 +535,22 @@ def _predict_by_model(results: Sequence[Result], request: PredictionRequest) -> 
     for devices, batch in request.batches([result for result, _ in pairs]):
         per_device = batch * samples_per_unit / devices
         target = scaling_model.Observation(largest.workload, devices, per_device, 1.0)
-        middle, low, high = model.predict(observations, target, families_of_results).seconds_per_epoch(devices)
-        parts = ((1.0, "samples"), (b_half / per_device, "fixed cost"), (devices**exponent - 1, "waiting for others"))
+        middle, low, high = model.predict(
+            observations, target, families_of_results
+        ).seconds_per_epoch(devices)
+        parts = (
+            (1.0, "samples"),
+            (b_half / per_device, "fixed cost"),
+            (devices**exponent - 1, "waiting for others"),
+        )
         figures.append(PredictedFigure(devices, batch, middle, low, high, max(parts)[1]))
-        if per_device < min(observed.batch_per_device for observed in observations) * _MIN_BATCH_SHARE:
-            notes.append(f"On {devices_text(devices)} each device has less than an eighth of any measured batch.")
+        if (
+            per_device
+            < min(observed.batch_per_device for observed in observations) * _MIN_BATCH_SHARE
+        ):
+            notes.append(
+                f"On {devices_text(devices)} each device has less than an eighth of any measured batch."
+            )
     level = percent_text(scaling_model.LEVEL)
     how = (
         f"{METHOD[0].upper()}{METHOD[1:]}. Ranges are {level} intervals of the time per epoch, calibrated on held-out "
@@ -497,26 +571,36 @@ def _published_copies(
     ]
 
 
-def _predict_by_step(results: Sequence[Result], request: PredictionRequest, link: MeasuredLink | None) -> _Predicted:
+def _predict_by_step(
+    results: Sequence[Result], request: PredictionRequest, link: MeasuredLink | None
+) -> _Predicted:
     """Predict training throughputs from the parts of a step, on a described system, a measured link, or both."""
     system = request.system if link is None else with_link(request.system, link)
     assert system is not None
     samples_per_unit = scaling_model.samples_per_batch_unit(results[0]) or 1.0
-    measured = [(result, result.samples_per_second) for result in results if result.samples_per_second]
+    measured = [
+        (result, result.samples_per_second) for result in results if result.samples_per_second
+    ]
     steps = []
     for result, rate in measured:
         samples = result.global_batch * (scaling_model.samples_per_batch_unit(result) or 1.0)
-        steps.append((result.device_count, result.global_batch / result.device_count, samples / rate))
+        steps.append(
+            (result.device_count, result.global_batch / result.device_count, samples / rate)
+        )
     is_on_cpu = link is not None and link.on_cpu
     model = StepModel(steps, request.gradients or gradients_of(results), system, is_on_cpu)
     figures = []
     for devices, batch in request.batches(results):
         (middle, low, high), binds = model.seconds(devices, batch / devices)
         samples = batch * samples_per_unit
-        figures.append(PredictedFigure(devices, batch, samples / middle, samples / high, samples / low, binds))
+        figures.append(
+            PredictedFigure(devices, batch, samples / middle, samples / high, samples / low, binds)
+        )
     unit = "token" if results[0].batch_unit.startswith("token") else "sample"
     how = f"By the parts of a step on {clean(system.name, 80)} ({clean(system.title, 200)}): {model.text(unit)}"
-    notes = _step_notes(model, link, figures, has_times=any(result.seconds_per_epoch for result, _ in measured))
+    notes = _step_notes(
+        model, link, figures, has_times=any(result.seconds_per_epoch for result, _ in measured)
+    )
     return _Predicted("training_samples_per_second", tuple(figures), how, tuple(notes))
 
 

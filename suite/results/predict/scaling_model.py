@@ -81,7 +81,11 @@ def observation(result: Result) -> Observation | None:
     None if time per epoch, batch, or devices are unknown, or if there is less than a sample per device. Some devices are then
     idle (Mask R-CNN on 48 nodes).
     """
-    if not result.seconds_per_epoch or not result.devices or (result.global_batch_size or 0) < result.devices:
+    if (
+        not result.seconds_per_epoch
+        or not result.devices
+        or (result.global_batch_size or 0) < result.devices
+    ):
         return None
     default_samples = 1 / TOKENS_PER_SENTENCE if result.batch_unit.startswith("token") else 1.0
     samples = (result.global_batch_size or 0) * (samples_per_batch_unit(result) or default_samples)
@@ -112,9 +116,13 @@ def published_families() -> tuple[list[Family], dict[str, int]]:
         observed = observation(result)
         reason = why_not_covered(result) or _repeated_reason(result)
         if reason or observed is None:
-            has_idle_devices = result.global_batch_size and result.global_batch_size < (result.devices or 0)
+            has_idle_devices = result.global_batch_size and result.global_batch_size < (
+                result.devices or 0
+            )
             unknown = (
-                "Mask R-CNN with fewer images than devices" if has_idle_devices else "batch or time per epoch not known"
+                "Mask R-CNN with fewer images than devices"
+                if has_idle_devices
+                else "batch or time per epoch not known"
             )
             omitted[reason or unknown] += 1
             continue
@@ -212,7 +220,9 @@ class ModelPrediction:
     def seconds_per_epoch(self, devices: int) -> tuple[float, float, float]:
         """Return the time per epoch on a number of devices, with the lower and the upper bound of the interval of LEVEL."""
         half = INTERVAL_FACTOR * self.spread
-        middle, low, high = (math.exp(self.center + shift) / devices for shift in (0.0, -half, half))
+        middle, low, high = (
+            math.exp(self.center + shift) / devices for shift in (0.0, -half, half)
+        )
         return middle, low, high
 
 
@@ -239,7 +249,10 @@ class ScalingModel:
         return float(self.grid.b_half[best]), float(self.grid.exponent[best])
 
     def predict(
-        self, observations: Sequence[Observation], target: Observation, without: Iterable[Family] = ()
+        self,
+        observations: Sequence[Observation],
+        target: Observation,
+        without: Iterable[Family] = (),
     ) -> ModelPrediction:
         """Predict the time of `target` from observations of its family.
 
@@ -266,13 +279,20 @@ class ScalingModel:
         contrasts = np.diff(np.eye(count + 1), axis=0)
         lower = np.linalg.cholesky(contrasts @ _covariance(family, self.drift) @ contrasts.T)
         squares = (np.linalg.solve(lower, contrasts @ self._residuals(family).T) ** 2).sum(axis=0)
-        constant = math.lgamma((nu + count) / 2) - math.lgamma(nu / 2) - count / 2 * math.log(nu * math.pi * variance)
+        constant = (
+            math.lgamma((nu + count) / 2)
+            - math.lgamma(nu / 2)
+            - count / 2 * math.log(nu * math.pi * variance)
+        )
         constant -= float(np.log(np.diag(lower)).sum())
         return np.asarray(constant - (nu + count) / 2 * np.log1p(squares / (nu * variance)))
 
     def _residuals(self, observations: Sequence[Observation]) -> Array:
         """Return log device-seconds minus the shape of the model, shape (pairs, observations)."""
-        rows = [math.log(observed.device_seconds) - self.grid.shape(observed) for observed in observations]
+        rows = [
+            math.log(observed.device_seconds) - self.grid.shape(observed)
+            for observed in observations
+        ]
         return np.stack(rows, axis=1)
 
 
@@ -282,10 +302,14 @@ def _covariance(observations: Sequence[Observation], drift: float) -> Array:
     The shape is (observations, observations). A constant is left out, because differences do not depend on it.
     """
     position = np.log2([observed.batch_per_device for observed in observations])
-    return np.asarray(np.eye(len(observations)) - drift / 2 * np.abs(position[:, None] - position[None, :]))
+    return np.asarray(
+        np.eye(len(observations)) - drift / 2 * np.abs(position[:, None] - position[None, :])
+    )
 
 
-def _kriging(observations: Sequence[Observation], target: Observation, drift: float) -> tuple[Array, float]:
+def _kriging(
+    observations: Sequence[Observation], target: Observation, drift: float
+) -> tuple[Array, float]:
     """Return the weights of observations (sum 1) for a target, and its variance in units of a result's: ordinary kriging."""
     ratios = [observed.batch_per_device / target.batch_per_device for observed in observations]
     distance = np.abs(np.log2(ratios))

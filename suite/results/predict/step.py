@@ -84,7 +84,12 @@ class StepTime:
 
 
 def step_time(
-    cost: StepFit, batch: float, devices: int, gradients: GradientAllReduceInfo, system: System, overlap: float
+    cost: StepFit,
+    batch: float,
+    devices: int,
+    gradients: GradientAllReduceInfo,
+    system: System,
+    overlap: float,
 ) -> StepTime:
     """Return the parts of a step.
 
@@ -104,7 +109,9 @@ def step_time(
 class StepModel:
     """Model of a step, fitted to measured steps."""
 
-    def __init__(self, steps: Steps, gradients: GradientAllReduceInfo, system: System, on_cpu: bool) -> None:
+    def __init__(
+        self, steps: Steps, gradients: GradientAllReduceInfo, system: System, on_cpu: bool
+    ) -> None:
         """Fit t0 and c to the steps on one device, and the overlap to the steps on several devices.
 
         Args:
@@ -116,7 +123,9 @@ class StepModel:
         Raises:
             ValueError: The steps on one device have a single batch size.
         """
-        self.cost = fit_step([(batch, seconds) for devices, batch, seconds in steps if devices == 1])
+        self.cost = fit_step(
+            [(batch, seconds) for devices, batch, seconds in steps if devices == 1]
+        )
         self.gradients, self.on_cpu = gradients, on_cpu
         self._step = functools.partial(step_time, self.cost, gradients=gradients, system=system)
         several = [step for step in steps if step[0] > 1]
@@ -133,7 +142,10 @@ class StepModel:
 
     def _ratios(self, steps: Steps, overlap: float) -> list[float]:
         """Return predicted over measured seconds of steps."""
-        return [self._step(batch, devices, overlap=overlap).seconds / seconds for devices, batch, seconds in steps]
+        return [
+            self._step(batch, devices, overlap=overlap).seconds / seconds
+            for devices, batch, seconds in steps
+        ]
 
     def seconds(self, devices: int, batch: float) -> tuple[tuple[float, float, float], str]:
         """Return the length of a step with its lower and its upper bound, and the largest part of the step."""
@@ -144,7 +156,9 @@ class StepModel:
     def text(self, unit: str) -> str:
         """Return the constants and the meaning of the bounds: `t0 2 ms, c 0.01 ms per sample, 102.2 MB of gradients. …`."""
         cost = f"t0 {self.cost.t0 * 1e3:.3g} ms, c {self.cost.c * 1e3:.3g} ms per {unit}"
-        source = "fitted to measured steps on several devices" if self.is_overlap_fitted else "assumed"
+        source = (
+            "fitted to measured steps on several devices" if self.is_overlap_fitted else "assumed"
+        )
         overlap = f"from full overlap of gradients and backward pass to no overlap (middle: {self.overlap:g}, {source})"
         if self.on_cpu:
             overlap = "no overlap of gradients and backward pass, since the same cores compute and transfer"

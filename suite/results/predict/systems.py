@@ -34,7 +34,10 @@ class Interconnect:
     def ring(self, members: int, gradients: GradientAllReduceInfo) -> tuple[float, float]:
         """Return the seconds of bandwidth and of latency of an all-reduce by a ring. Each bucket has the latency."""
         hops, bandwidth = 2 * (members - 1), self.bytes_per_second * self.ports
-        return hops / members * gradients.size_bytes / bandwidth, hops * self.latency_seconds * gradients.buckets
+        return (
+            hops / members * gradients.size_bytes / bandwidth,
+            hops * self.latency_seconds * gradients.buckets,
+        )
 
 
 class Traffic(NamedTuple):
@@ -103,7 +106,9 @@ def find_system(name: str) -> System:
     if not path.is_file():
         matches = difflib.get_close_matches(name, systems(), n=1)
         hint = f". Did you mean {matches[0]}?" if matches else ""
-        raise ValueError(f"--system {name[:80]}: expected a file or a system. Allowed: {', '.join(systems())}{hint}")
+        raise ValueError(
+            f"--system {name[:80]}: expected a file or a system. Allowed: {', '.join(systems())}{hint}"
+        )
     listed = systems(path)
     if len(listed) != 1:
         raise ValueError(
@@ -123,19 +128,38 @@ def systems(path: Path = _SHIPPED) -> Mapping[str, System]:
     content = read_yaml(path)
     try:
         if not isinstance(content, dict):
-            raise ValueError("expected entries NAME: with title, devices_per_node, inside, and between")
+            raise ValueError(
+                "expected entries NAME: with title, devices_per_node, inside, and between"
+            )
         return {str(name): _system(str(name), entry) for name, entry in content.items()}
     except ValueError as error:
-        raise ValueError(f"{path}: invalid description of a system ({' '.join(str(error).split())[:160]})") from None
+        raise ValueError(
+            f"{path}: invalid description of a system ({' '.join(str(error).split())[:160]})"
+        ) from None
 
 
 def _system(name: str, entry: Any) -> System:
-    allowed, links = {"devices_per_node": (None, 1.0), "us_per_tensor": (0.0, 0.0)}, ("inside", "between", "host")
+    allowed, links = (
+        {"devices_per_node": (None, 1.0), "us_per_tensor": (0.0, 0.0)},
+        ("inside", "between", "host"),
+    )
     devices, us_per_tensor = _numbers(name, entry, allowed, ("title", *links))
-    inside, between, host = (_link(f"{name}.{level}", entry[level]) if entry.get(level) else None for level in links)
+    inside, between, host = (
+        _link(f"{name}.{level}", entry[level]) if entry.get(level) else None for level in links
+    )
     if inside is None:
-        raise ValueError(f"{name}: inside is missing. Add inside: {{gb_per_second: …, latency_us: …}}")
-    return System(name, str(entry.get("title", name)), int(devices), inside, between, us_per_tensor * 1e-6, host)
+        raise ValueError(
+            f"{name}: inside is missing. Add inside: {{gb_per_second: …, latency_us: …}}"
+        )
+    return System(
+        name,
+        str(entry.get("title", name)),
+        int(devices),
+        inside,
+        between,
+        us_per_tensor * 1e-6,
+        host,
+    )
 
 
 def _link(name: str, entry: Any) -> Interconnect:
@@ -144,7 +168,9 @@ def _link(name: str, entry: Any) -> Interconnect:
     return Interconnect(bandwidth * _GB, latency * 1e-6, int(ports))
 
 
-def _numbers(name: str, entry: Any, allowed: Mapping[str, Any], text_keys: tuple[str, ...]) -> list[float]:
+def _numbers(
+    name: str, entry: Any, allowed: Mapping[str, Any], text_keys: tuple[str, ...]
+) -> list[float]:
     """Return the numbers of an entry.
 
     Args:
@@ -156,14 +182,26 @@ def _numbers(name: str, entry: Any, allowed: Mapping[str, Any], text_keys: tuple
     Raises:
         ValueError: A key is unknown or missing, or a value is out of range.
     """
-    unknown = [key for key in entry if key not in {*allowed, *text_keys}] if isinstance(entry, dict) else [entry]
+    unknown = (
+        [key for key in entry if key not in {*allowed, *text_keys}]
+        if isinstance(entry, dict)
+        else [entry]
+    )
     if not isinstance(entry, dict) or unknown:
-        raise ValueError(f"{name}: unknown key {str(unknown[0])[:40]}. Allowed: {', '.join([*allowed, *text_keys])}")
+        raise ValueError(
+            f"{name}: unknown key {str(unknown[0])[:40]}. Allowed: {', '.join([*allowed, *text_keys])}"
+        )
     values = {key: entry.get(key, default) for key, (default, _) in allowed.items()}
     for key, value in values.items():
         least = allowed[key][1]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= 1e9:
-            raise ValueError(f"{name}: {key}={str(value)[:20]}: expected a number of at least {least:g}")
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not least <= value <= 1e9
+        ):
+            raise ValueError(
+                f"{name}: {key}={str(value)[:20]}: expected a number of at least {least:g}"
+            )
     return [float(value or 0.0) for value in values.values()]
 
 
@@ -184,7 +222,9 @@ class MeasuredLink:
     @property
     def text(self) -> str:
         """`all-reduces measured on 2 devices: α 41 µs, B 1.9 GB/s`."""
-        figures = f"α {self.fit.alpha_seconds * 1e6:.3g} µs, B {self.fit.bytes_per_second / _GB:.3g} GB/s"
+        figures = (
+            f"α {self.fit.alpha_seconds * 1e6:.3g} µs, B {self.fit.bytes_per_second / _GB:.3g} GB/s"
+        )
         return f"all-reduces measured on {', '.join(map(str, self.devices))} devices: {figures}"
 
 
@@ -194,7 +234,11 @@ def _location(result: Result) -> tuple[str, ...]:
 
 def measured_links(results: Iterable[Result]) -> list[MeasuredLink]:
     """Return a link for each framework, system, kind of device, and transport with measured all-reduces in fp32."""
-    measured = [result for result in results if result.all_reduces and result.precision == "fp32" and result.devices]
+    measured = [
+        result
+        for result in results
+        if result.all_reduces and result.precision == "fp32" and result.devices
+    ]
 
     def kind(result: Result) -> tuple[tuple[str, ...], str, bool, bool]:
         return _location(result), result.link, (result.nodes or 1) > 1, result.device == "cpu"
@@ -211,7 +255,11 @@ def measured_links(results: Iterable[Result]) -> list[MeasuredLink]:
 def link_of(result: Result, links: Iterable[MeasuredLink]) -> MeasuredLink | None:
     """Return the link between the devices of a result. A link within a machine comes first, then the default transport."""
     same_location = [link for link in links if link.location == _location(result)]
-    return min(same_location, key=lambda link: (link.several_machines, link.transport != "auto"), default=None)
+    return min(
+        same_location,
+        key=lambda link: (link.several_machines, link.transport != "auto"),
+        default=None,
+    )
 
 
 def with_link(system: System | None, link: MeasuredLink) -> System:
@@ -222,5 +270,7 @@ def with_link(system: System | None, link: MeasuredLink) -> System:
     measured = Interconnect(link.fit.bytes_per_second, link.fit.alpha_seconds)
     if system is None:
         return System("measured", link.text, 1_000_000, measured, None)
-    inside, between = (system.inside, measured) if link.several_machines else (measured, system.between)
+    inside, between = (
+        (system.inside, measured) if link.several_machines else (measured, system.between)
+    )
     return replace(system, title=f"{system.title}; {link.text}", inside=inside, between=between)

@@ -86,14 +86,24 @@ class Validation:
             bars[f"{name}: share inside the interval"] = self.coverage(name), 0.88, 0.92
         for rule in RULES:
             if rule != MODEL:
-                bars[f"median error over that of {rule}, worst workload"] = self._worst_ratio(rule), 0.0, 1.0
-        table = pd.DataFrame(bars, index=["reached", "at_least", "at_most"]).T.dropna().rename_axis("bar").reset_index()
+                bars[f"median error over that of {rule}, worst workload"] = (
+                    self._worst_ratio(rule),
+                    0.0,
+                    1.0,
+                )
+        table = (
+            pd.DataFrame(bars, index=["reached", "at_least", "at_most"])
+            .T.dropna()
+            .rename_axis("bar")
+            .reset_index()
+        )
         return table.assign(met=table["reached"].between(table["at_least"], table["at_most"]))
 
     def _worst_ratio(self, rule: str) -> float:
         """Return the largest ratio of the model's median error to a rule's, over workloads and main protocols."""
         ratios = [
-            (_median_errors(self.held, name) / _median_errors(self.held, name, rule)).max() for name in MAIN_PROTOCOLS
+            (_median_errors(self.held, name) / _median_errors(self.held, name, rule)).max()
+            for name in MAIN_PROTOCOLS
         ]
         return float(max(ratios))
 
@@ -107,7 +117,9 @@ class Validation:
         rows, calibration = select(self.held, protocol), _calibration_rows(self.held)
         inside = [
             of_family["width"]
-            <= calibration.loc[calibration["family"] != family, "width"].quantile(scaling_model.LEVEL)
+            <= calibration.loc[calibration["family"] != family, "width"].quantile(
+                scaling_model.LEVEL
+            )
             for family, of_family in rows.groupby("family")
         ]
         return float(np.concatenate(inside).mean())
@@ -167,7 +179,9 @@ def held_out(families: Iterable[Family], fitted: Iterable[Family]) -> pd.DataFra
 
 def _held_out(family: Family, model: ScalingModel) -> Iterator[dict[str, Any]]:
     smallest = family[0]
-    related = [other for other in model.families if other == family or _is_same_machine(other[0], smallest)]
+    related = [
+        other for other in model.families if other == family or _is_same_machine(other[0], smallest)
+    ]
     for observed in family:
         rest = [other for other in family if other is not observed]
         sources: list[tuple[str, list[Observation], list[Family]]] = [(FAMILY, rest, [family])]

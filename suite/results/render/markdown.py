@@ -21,7 +21,9 @@ _CUT_ESCAPE = re.compile(r"(\\|&[a-z]{0,3})$")
 Cells = Sequence[Sequence[str]]
 
 
-def markdown_table(header: Sequence[str], body: Cells, right_aligned: Sequence[bool], keys: int = 1) -> str:
+def markdown_table(
+    header: Sequence[str], body: Cells, right_aligned: Sequence[bool], keys: int = 1
+) -> str:
     """Return a Markdown table with padded columns.
 
     A table that is wider than WIDTH has its long texts cut. Each cut text has a number, and the whole texts follow the table.
@@ -40,9 +42,15 @@ def markdown_table(header: Sequence[str], body: Cells, right_aligned: Sequence[b
     for columns in parts:
         rows = [[row[column] for column in columns] for row in cells]
         if len(parts) > 1:
-            rows = [row for row in rows if any(cell not in ("", EMPTY) for cell in row[keys:])] or rows
+            rows = [
+                row for row in rows if any(cell not in ("", EMPTY) for cell in row[keys:])
+            ] or rows
         blocks.append(
-            _table([header[column] for column in columns], rows, [right_aligned[column] for column in columns])
+            _table(
+                [header[column] for column in columns],
+                rows,
+                [right_aligned[column] for column in columns],
+            )
         )
     if notes:
         blocks.append("\n".join(notes))
@@ -58,7 +66,9 @@ def _wrap_line(line: str) -> list[str]:
     if len(line) <= WIDTH or line.startswith(("|", "#", "    ")):
         return [line]
     indent = "  " if line.startswith("- ") else ""
-    parts = textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
+    parts = textwrap.wrap(
+        line, WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )
     return [*parts[:1], *(_BLOCK_START.sub(r"\1\\\2", part) for part in parts[1:])]
 
 
@@ -110,7 +120,9 @@ def _cut_cells(
                 row[column] = _CUT_ESCAPE.sub("", text[: limit - len(mark)]).rstrip() + mark
     lines: list[str] = []
     for number, text in enumerate(whole_texts, start=1):
-        lines += textwrap.wrap(f"({number}) {text}", WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+        lines += textwrap.wrap(
+            f"({number}) {text}", WIDTH, subsequent_indent="    ", break_on_hyphens=False
+        )
     return cells, lines
 
 
@@ -127,6 +139,8 @@ def _columns_of_parts(widths: Sequence[int], keys: int) -> list[list[int]]:
 
 def _table(header: Sequence[str], body: Cells, right_aligned: Sequence[bool]) -> str:
     columns = list(zip(_widths(header, body), right_aligned, strict=True))
-    row = "| " + " | ".join(f"{{:{'>' if right else '<'}{width}}}" for width, right in columns) + " |"
+    row = (
+        "| " + " | ".join(f"{{:{'>' if right else '<'}{width}}}" for width, right in columns) + " |"
+    )
     rule = ["-" * (width - 1) + ":" if right else "-" * width for width, right in columns]
     return "\n".join(row.format(*cells) for cells in (header, rule, *body))

@@ -168,13 +168,16 @@ def text_table(table: DataTable, keys: int = 1, same_units: bool = False) -> Tab
             if note not in footnotes:
                 footnotes.append(note)
             mark = footnotes.index(note)
-            marked = max((column for column in range(keys) if cells[column] != EMPTY), default=keys - 1)
+            marked = max(
+                (column for column in range(keys) if cells[column] != EMPTY), default=keys - 1
+            )
             cells[marked] += f" ({_letter(mark)})"
         marks.append(mark)
         body.append(tuple(cells))
     is_number = tuple(_is_column_of_numbers(table.values(name)) for name in names)
     numbers = [
-        tuple(row[name] if number else None for name, number in zip(names, is_number, strict=True)) for row in rows
+        tuple(row[name] if number else None for name, number in zip(names, is_number, strict=True))
+        for row in rows
     ]
     return Table(
         header=tuple(map(heading_text, names)),
@@ -200,13 +203,17 @@ def _column_texts(name: str, values: Sequence[Any], same_units: bool) -> list[st
     is_time = _number_format(name) is time_text
     if is_time:
         return [
-            text if value is None else time_text(value, max(numbers)) for value, text in zip(values, texts, strict=True)
+            text if value is None else time_text(value, max(numbers))
+            for value, text in zip(values, texts, strict=True)
         ]
     forms = [re.fullmatch(r"[\d,]+(?:\.(\d+))?", text) for text in texts]
     if any(form is None and value is not None for form, value in zip(forms, values, strict=True)):
         return texts
     decimals = min(len(form[1] or "") for form in forms if form)
-    return [text if value is None else f"{value:,.{decimals}f}" for value, text in zip(values, texts, strict=True)]
+    return [
+        text if value is None else f"{value:,.{decimals}f}"
+        for value, text in zip(values, texts, strict=True)
+    ]
 
 
 def _with_ranges(table: DataTable, same_units: bool) -> DataTable:
@@ -219,9 +226,19 @@ def _with_ranges(table: DataTable, same_units: bool) -> DataTable:
         unit_from = max(times)
     texts = []
     for row in table:
-        low, high, size = row["seconds_minimum"], row["seconds_maximum"], unit_from or row["seconds"]
-        texts.append(EMPTY if low is None or high is None or size is None else range_text(low, high, size))
-    return table.with_column("seconds_minimum", texts).renamed({"seconds_minimum": "spread"}).without("seconds_maximum")
+        low, high, size = (
+            row["seconds_minimum"],
+            row["seconds_maximum"],
+            unit_from or row["seconds"],
+        )
+        texts.append(
+            EMPTY if low is None or high is None or size is None else range_text(low, high, size)
+        )
+    return (
+        table.with_column("seconds_minimum", texts)
+        .renamed({"seconds_minimum": "spread"})
+        .without("seconds_maximum")
+    )
 
 
 def _letter(index: int) -> str:

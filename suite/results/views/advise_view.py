@@ -17,7 +17,12 @@ from suite.results.columns import Result, column, with_time
 from suite.results.combine import grouped
 from suite.results.data_table import DataTable
 from suite.results.predict import scaling_model
-from suite.results.predict.predictions import MEASURED, PredictionRow, comparable_groups, predict_times
+from suite.results.predict.predictions import (
+    MEASURED,
+    PredictionRow,
+    comparable_groups,
+    predict_times,
+)
 from suite.results.predict.step import gradients_of, traffic_text
 from suite.results.price import Prices
 from suite.results.ratios import Ratio, place, ratio, ratio_text
@@ -35,7 +40,13 @@ from suite.results.text import (
     time_text,
 )
 from suite.results.views.repeat import next_commands
-from suite.results.views.section import DEVICES_NOT_KNOWN, NOT_VERIFIED, Section, View, target_and_data_facts
+from suite.results.views.section import (
+    DEVICES_NOT_KNOWN,
+    NOT_VERIFIED,
+    Section,
+    View,
+    target_and_data_facts,
+)
 from suite.results.views.speedup_text import AS_FAST, times_text
 
 ASSUMPTION = (
@@ -50,7 +61,21 @@ WORTH_SPREADING = 0.5
 """Threshold of this suite: if an added device adds less than half of a first device, a job belongs on the fewest devices."""
 ROUNDING_TOLERANCE = 1.0 + 1e-6
 """Relative tolerance of deadlines: a published `1.0` minutes times sixty may be slightly above 60 s."""
-_COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_COUNTS = (
+    "no",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
 _SHOWN = (
     "devices", "kind", "train_seconds", "time_range", "jobs_at_once", "jobs_per_hour", "device_hours_per_job",
     "energy_joules_per_job", "cost_per_job", "runs_successful", "runs_failed",
@@ -112,16 +137,25 @@ Choices = Sequence[Choice]
 
 def parse_deadline(text: str) -> float:
     """Return the seconds of a deadline such as `2h`, `90m`, `1h30m`, or `3600s`. Raises ValueError for invalid text."""
-    match = re.fullmatch("".join(rf"(?:(\d{{1,9}}(?:\.\d{{1,9}})?){unit})?" for unit in "hms"), text)
+    match = re.fullmatch(
+        "".join(rf"(?:(\d{{1,9}}(?:\.\d{{1,9}})?){unit})?" for unit in "hms"), text
+    )
     parts = match.groups() if match else ()
-    total = sum(float(part or 0.0) * unit for part, unit in zip(parts, (3600.0, 60.0, 1.0), strict=False))
+    total = sum(
+        float(part or 0.0) * unit for part, unit in zip(parts, (3600.0, 60.0, 1.0), strict=False)
+    )
     if total <= 0.0:
-        raise ValueError(f"--deadline {text[:40]!r}: give hours, minutes or seconds above 0, such as 2h, 90m or 3600s")
+        raise ValueError(
+            f"--deadline {text[:40]!r}: give hours, minutes or seconds above 0, such as 2h, 90m or 3600s"
+        )
     return total
 
 
 def advise(
-    results: Sequence[Result], devices: int | None = None, deadline: float | None = None, prices: Prices | None = None
+    results: Sequence[Result],
+    devices: int | None = None,
+    deadline: float | None = None,
+    prices: Prices | None = None,
 ) -> View:
     """Advise on each series of results with a time to target.
 
@@ -135,7 +169,11 @@ def advise(
         ValueError: No result has a time to target, or none on so few devices.
     """
     measured_series = all_series(_timed(results))
-    fitting = [series for series in measured_series if devices is None or series.fewest.device_count <= devices]
+    fitting = [
+        series
+        for series in measured_series
+        if devices is None or series.fewest.device_count <= devices
+    ]
     if not fitting:
         fewest = min(series.fewest.device_count for series in measured_series)
         raise ValueError(
@@ -151,18 +189,28 @@ def advise(
         machine = devices or series.most.device_count
         within = [result for result in series if result.device_count <= machine]
         by_devices = grouped(within, lambda result: result.device_count)
-        best = [min(alike, key=lambda result: result.target_seconds) for alike in by_devices.values()]
+        best = [
+            min(alike, key=lambda result: result.target_seconds) for alike in by_devices.values()
+        ]
         labels = list(merged_labels(best))
         if machine > series.most.device_count:
             labels.append("extrapolated")
         measured = _measured_choices(best, machine, deadline, prices)
-        counts = _counts_to_predict(series, machine, deadline) if devices is not None or deadline is not None else []
+        counts = (
+            _counts_to_predict(series, machine, deadline)
+            if devices is not None or deadline is not None
+            else []
+        )
         group = next((groups[row.key] for row in series if row.key in groups), [])
         rows, why_none = predict_times(group, counts, prices)
         predicted = _predicted_choices(rows, best[0], machine, deadline)
         advice = Advice(name, series, best, measured, predicted, counts, why_none, deadline)
         sections.append(_section(advice))
-        about = {"belongs": advice.placement, "decided": not advice.missing_evidence, "labels": "; ".join(labels)}
+        about = {
+            "belongs": advice.placement,
+            "decided": not advice.missing_evidence,
+            "labels": "; ".join(labels),
+        }
         data += [{"series": name, **choice.columns(), **about} for choice in advice.choices]
     above = [NOT_VERIFIED]
     if any(row["jobs_at_once"] > 1 for row in data):
@@ -171,7 +219,11 @@ def advise(
         above.append("The results have several profiles. Each profile has separate advice.")
     price_notes = () if prices is None else prices.unused_notes(results)
     return View(
-        "On how many devices to run a job", tuple(sections), DataTable.from_rows(data), tuple(above), price_notes
+        "On how many devices to run a job",
+        tuple(sections),
+        DataTable.from_rows(data),
+        tuple(above),
+        price_notes,
     )
 
 
@@ -203,7 +255,11 @@ class Advice:
         """
         self.name, self.series, self.best = name, series, best
         self.measured, self.predicted = measured, predicted
-        self.counts_to_predict, self.why_none_predicted, self.deadline = counts_to_predict, why_none_predicted, deadline
+        self.counts_to_predict, self.why_none_predicted, self.deadline = (
+            counts_to_predict,
+            why_none_predicted,
+            deadline,
+        )
         self.choices = sorted((*measured, *predicted), key=lambda choice: choice.devices)
         self.machine = measured[0].machine_devices
         self.pair = Series(tuple(best)).speedup(best[-1], intervals=True) if len(best) > 1 else None
@@ -224,7 +280,11 @@ def _counts_to_predict(series: Series[Result], machine: int, deadline: float | N
     counts = {machine}
     if deadline is not None:
         powers = (1 << power for power in range(machine.bit_length()))
-        counts |= {count for count in powers if count * LARGEST_PREDICTED_SHRINKAGE >= series.fewest.device_count}
+        counts |= {
+            count
+            for count in powers
+            if count * LARGEST_PREDICTED_SHRINKAGE >= series.fewest.device_count
+        }
     return sorted(counts - measured)
 
 
@@ -278,7 +338,9 @@ def _flag(choices: list[Choice], deadline: float | None) -> None:
     if not choices:
         return
     fastest = _least(choices, "train_seconds")
-    queue = max(choices, key=lambda choice: (choice.jobs_per_hour, choice.devices))  # if equal, each result is sooner
+    queue = max(
+        choices, key=lambda choice: (choice.jobs_per_hour, choice.devices)
+    )  # if equal, each result is sooner
     fewest_hours = _least(choices, "device_hours_per_job")
     for choice in choices:
         choice.fastest_single_job = choice is fastest
@@ -340,7 +402,9 @@ def _measured_choice(result: Result, machine: int, prices: Prices | None) -> Cho
 def _least(choices: Choices, name: str) -> Choice | None:
     """Return the choice with the least value of a column, the faster of equal choices, or None if the column is empty."""
     with_value = [choice for choice in choices if getattr(choice, name) is not None]
-    return min(with_value, key=lambda choice: (getattr(choice, name), choice.train_seconds), default=None)
+    return min(
+        with_value, key=lambda choice: (getattr(choice, name), choice.train_seconds), default=None
+    )
 
 
 def placement(choices: Choices, pair: Ratio | None) -> str:
@@ -355,7 +419,9 @@ def placement(choices: Choices, pair: Ratio | None) -> str:
     return "sooner" if _share_of_added_device(choices, pair.total) >= WORTH_SPREADING else "fewest"
 
 
-def _missing_evidence(best: Sequence[Result], choices: Choices, pair: Ratio | None) -> Iterator[str]:
+def _missing_evidence(
+    best: Sequence[Result], choices: Choices, pair: Ratio | None
+) -> Iterator[str]:
     """Yield the evidence that is missing to decide how many devices the jobs of a queue should get."""
     if pair is None or pair.total is None:
         yield "a second device count"
@@ -388,10 +454,16 @@ def _is_decided(best: Sequence[Result], choices: Choices, pair: Ratio) -> bool:
             continue
         speedup = ratio(row, queue)
         share = at_once[queue.device_count] / at_once[row.device_count]
-        if speedup.interval is None or speedup.interval.low * share < 1.0 < speedup.interval.high * share:
+        if (
+            speedup.interval is None
+            or speedup.interval.low * share < 1.0 < speedup.interval.high * share
+        ):
             return False
     if belongs in ("sooner", "fewest") and pair.interval is not None:
-        added = [_share_of_added_device(choices, total) for total in (pair.interval.low, pair.interval.high)]
+        added = [
+            _share_of_added_device(choices, total)
+            for total in (pair.interval.low, pair.interval.high)
+        ]
         return min(added) >= WORTH_SPREADING or max(added) < WORTH_SPREADING
     return True
 
@@ -408,15 +480,17 @@ def _section(advice: Advice) -> Section:
     is_only = len(advice.series) == 1 and advice.machine == few.devices
     if is_only and advice.deadline is None:
         cost = "" if few.cost_per_job is None else f", cost {cost_text(few.cost_per_job)}"
-        took = (
-            f"{time_text(few.train_seconds)}{cost} on {devices_text(advice.machine)}, the only measured device count."
-        )
+        took = f"{time_text(few.train_seconds)}{cost} on {devices_text(advice.machine)}, the only measured device count."
         commands = next_commands(best[0])
         remedy = "Add results of the same hardware on further counts (suite published list)."
         if commands:
             remedy = "Run next:"
         return Section(
-            advice.name, (f"{took} Advice needs a second count. {remedy}",), commands=commands, below=notes, facts=facts
+            advice.name,
+            (f"{took} Advice needs a second count. {remedy}",),
+            commands=commands,
+            below=notes,
+            facts=facts,
         )
     name = f"{advice.name}; machine of {devices_text(advice.machine)}"
     name += ", extrapolated" if advice.machine > advice.series.most.device_count else ""
@@ -495,7 +569,12 @@ def _answers(advice: Advice) -> Iterator[str]:
 
 
 def _least_sentence(
-    advice: Advice, least: Choice, beginning: str, name: str, text: Callable[[float], str], unit: str
+    advice: Advice,
+    least: Choice,
+    beginning: str,
+    name: str,
+    text: Callable[[float], str],
+    unit: str,
 ) -> str:
     """Return the sentence with the least measured value of a column, and the predicted value if it is less."""
     missing = [choice.devices for choice in advice.measured if getattr(choice, name) is None]
@@ -508,7 +587,9 @@ def _least_sentence(
         predicted = getattr(better, name)
         if predicted < value and text(predicted) != text(value):
             bounds = _bounds(better, name, text)
-            sentence += f". The prediction for {devices_text(better.devices)} is {text(predicted)}{bounds}"
+            sentence += (
+                f". The prediction for {devices_text(better.devices)} is {text(predicted)}{bounds}"
+            )
     return f"{sentence}."
 
 
@@ -543,7 +624,11 @@ def _deadline_answers(advice: Advice, deadline: float) -> Iterator[str]:
     (choice,) = meeting
     time = f"{time_text(choice.train_seconds)}{_bounds(choice, 'train_seconds', time_text)}"
     hours = f"{rate_text(choice.device_hours_per_job)}{_bounds(choice, 'device_hours_per_job', rate_text)}"
-    over = "over the whole 90 % interval" if _surely_meets(choice, deadline) else "not over the whole 90 % interval"
+    over = (
+        "over the whole 90 % interval"
+        if _surely_meets(choice, deadline)
+        else "not over the whole 90 % interval"
+    )
     compared = ""
     if meets:
         is_less = choice.device_hours_per_job < chosen.device_hours_per_job
@@ -578,7 +663,9 @@ def _notes(advice: Advice) -> Iterator[str]:
     if larger:
         yield f"Results on {_listed(list(dict.fromkeys(larger)))} devices exist too, but do not fit the machine."
     for result in best:
-        slower = [other for other in results if other is not result and other.devices == result.devices]
+        slower = [
+            other for other in results if other is not result and other.devices == result.devices
+        ]
         if slower:
             fastest = distinct_labels([result, *slower])[0]
             yield (

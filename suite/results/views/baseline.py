@@ -73,7 +73,9 @@ def baseline_section(results: Sequence[Result], baseline: Baseline) -> Section:
             row["divided by"] = "" if choice.base is None else names_of_bases[choice.base.key]
         rows.append(row)
     table = DataTable.from_rows(rows).without_empty()
-    return Section(f"Ratios to {key}={value}", table=table, keys=len(_KEY_COLUMNS) + ("settings" in table))
+    return Section(
+        f"Ratios to {key}={value}", table=table, keys=len(_KEY_COLUMNS) + ("settings" in table)
+    )
 
 
 class _Choice(NamedTuple):
@@ -94,7 +96,11 @@ def _choose_base(result: Result, bases: Sequence[Result], baseline: Baseline) ->
     for base in bases:
         if any(getattr(base, name) != getattr(result, name) for name in _MUST_BE_EQUAL):
             continue
-        refused = [refusal.text for refusal in refusals(result, base, names) if quantity in refusal.quantities]
+        refused = [
+            refusal.text
+            for refusal in refusals(result, base, names)
+            if quantity in refusal.quantities
+        ]
         if refused:
             reasons.append(refused[0])
         else:
@@ -111,7 +117,10 @@ def _choose_base(result: Result, bases: Sequence[Result], baseline: Baseline) ->
 
 def _names_of_bases(bases: Sequence[Result]) -> dict[str, str]:
     """Return a different name for each base, by the key of the base: `pytorch, 1 device (cpu)`."""
-    names = [f"{base.framework}, {devices_text(base.devices or 0, base.nodes)} ({base.device})" for base in bases]
+    names = [
+        f"{base.framework}, {devices_text(base.devices or 0, base.nodes)} ({base.device})"
+        for base in bases
+    ]
     return dict(zip((base.key for base in bases), named_apart(bases, names), strict=True))
 
 
@@ -129,7 +138,11 @@ def _row(result: Result, settings: str, choice: _Choice, key: str) -> dict[str, 
     if base is not None:
         difference = settings_difference((base, result), key).without_derived()
         notes = [*difference.phrases(), *labels(result)]
-        notes += [f"divided by a result with the label {text}" for text in labels(base) if text not in labels(result)]
+        notes += [
+            f"divided by a result with the label {text}"
+            for text in labels(base)
+            if text not in labels(result)
+        ]
     return {
         **{name: getattr(result, name) for name in _KEY_COLUMNS},
         "target": target_text(result.targets, result.workload) if result.to_target else "",

@@ -25,17 +25,31 @@ def most_similar(result: Result, candidates: Sequence[Result], side: str) -> tup
     """Return the candidate with the fewest differences, and a note on the choice if no candidate is the same experiment."""
 
     def distance(candidate: Result) -> tuple[Any, ...]:
-        target = {True: 0, None: 1, False: 2}[same_targets(result.targets, candidate.targets, result.workload)]
+        target = {True: 0, None: 1, False: 2}[
+            same_targets(result.targets, candidate.targets, result.workload)
+        ]
         settings = ("to_target", "mode", "dataset", "framework", "system", "nodes")
         differ = [getattr(result, name) != getattr(candidate, name) for name in settings]
-        return (not same(result, candidate), *differ[:2], target, *differ[2:], len(differences(result, candidate)))
+        return (
+            not same(result, candidate),
+            *differ[:2],
+            target,
+            *differ[2:],
+            len(differences(result, candidate)),
+        )
 
     chosen = min(candidates, key=distance)
     if len(candidates) < 2 or same(result, chosen):
         return chosen, ""
     ties = sum(distance(candidate) == distance(chosen) for candidate in candidates)
-    why = "which has the fewest differences" if ties == 1 else f"the first of {ties} with equally few differences"
-    texts = dict(zip((candidate.key for candidate in candidates), distinct_labels(candidates), strict=True))
+    why = (
+        "which has the fewest differences"
+        if ties == 1
+        else f"the first of {ties} with equally few differences"
+    )
+    texts = dict(
+        zip((candidate.key for candidate in candidates), distinct_labels(candidates), strict=True)
+    )
     listed = f"{side} has {len(candidates)} results on {devices_text(result.devices or 0)}: {'; '.join(texts.values())}"
     differ = ", ".join(label(name) for name in [*differences(result, chosen)][:5])
     note = f"No result has the same settings. The comparison is with {texts[chosen.key]}, {why} ({differ})."
@@ -102,7 +116,8 @@ def settings_section(ours: Result, theirs: Result, names: tuple[str, str]) -> Se
     if not found.of_both:
         above = "No setting differs that both sides have." if partial else "No setting differs."
     table = DataTable.from_rows(
-        {"setting": name, names[0]: first, names[1]: second} for name, first, second in found.of_both
+        {"setting": name, names[0]: first, names[1]: second}
+        for name, first, second in found.of_both
     )
     below = []
     for name, settings in zip(names, (found.only_ours, found.only_theirs), strict=True):
@@ -114,7 +129,11 @@ def settings_section(ours: Result, theirs: Result, names: tuple[str, str]) -> Se
 def comparison_caveats(ours: Result, theirs: Result, names: tuple[str, str]) -> Iterator[str]:
     """Yield the limits of a comparison: unknown targets and rounds, equal runs, labels, and notes on the scores."""
     sides = dict(zip(names, (ours, theirs), strict=True))
-    if ours.to_target and theirs.to_target and same_targets(ours.targets, theirs.targets, ours.workload) is None:
+    if (
+        ours.to_target
+        and theirs.to_target
+        and same_targets(ours.targets, theirs.targets, ours.workload) is None
+    ):
         without = names[1] if ours.targets else names[0]
         yield f"The target of {without} is unknown. Ratios of times and epochs hold only if it is the same target."
     unknown = [name for name, side in sides.items() if side.rules == UNKNOWN_ROUND]
@@ -132,6 +151,10 @@ def comparison_caveats(ours: Result, theirs: Result, names: tuple[str, str]) -> 
     if named:
         yield f"Labels of both sides: {', '.join(named)}."
     for name, side in sides.items():
-        notes = [text for text in (*labels(side), *side.score_notes, side.note) if text and text not in shared]
+        notes = [
+            text
+            for text in (*labels(side), *side.score_notes, side.note)
+            if text and text not in shared
+        ]
         if notes:
             yield f"{name}: {'; '.join(notes)}."

@@ -36,7 +36,11 @@ class Side:
         if self.published:
             return name
         hardware = hardware_text(result)
-        alike = [member for member in self.results if result_name(member) == name and hardware_text(member) == hardware]
+        alike = [
+            member
+            for member in self.results
+            if result_name(member) == name and hardware_text(member) == hardware
+        ]
         settings = dict(zip((member.key for member in alike), distinct_labels(alike), strict=True))
         return ", ".join(filter(None, (name, settings.get(result.key))))
 
@@ -49,7 +53,10 @@ def result_name(result: Result) -> str:
     """Return the name of a result: `v0.5/NVIDIA/dgx1_…` if it is published, else `PyTorch on dgx1`."""
     if result.published:
         return clean(result.run, 100)
-    return clean(f"{title_of(result.framework)} on {result.system}" if result.framework else result.system, 100)
+    return clean(
+        f"{title_of(result.framework)} on {result.system}" if result.framework else result.system,
+        100,
+    )
 
 
 def hardware_text(result: Result) -> str:
@@ -69,13 +76,19 @@ def published_side(name: str, side: str = "published", workloads: Sequence[str] 
         ValueError: No published results have the name.
     """
     wanted = [workload_name(workload) for workload in workloads]
-    published = tuple(result for result in find_published(name) if not wanted or result.workload in wanted)
+    published = tuple(
+        result for result in find_published(name) if not wanted or result.workload in wanted
+    )
     count = f"{len(published)} published result{'' if len(published) == 1 else 's'}"
     return Side(side, f"{name.strip('/')} ({count})", published, published=True)
 
 
 def logs_side(
-    paths: Sequence[Path], name: str, profile: str | None = None, workloads: Sequence[str] = (), argument: str = "LOGS"
+    paths: Sequence[Path],
+    name: str,
+    profile: str | None = None,
+    workloads: Sequence[str] = (),
+    argument: str = "LOGS",
 ) -> Side:
     """Return the results of the runs below `paths`.
 
@@ -91,7 +104,10 @@ def logs_side(
     """
     title = ", ".join(relative_path(path) for path in paths)
     runs = read_runs(list(paths))
-    filters = {"workload": [workload_name(workload) for workload in workloads], "profile": [profile] if profile else []}
+    filters = {
+        "workload": [workload_name(workload) for workload in workloads],
+        "profile": [profile] if profile else [],
+    }
     for setting, values in filters.items():
         existing = {clean(getattr(run, setting), 40) for run in runs} - {""}
         for value in values:
@@ -120,11 +136,19 @@ def logs_side(
     left_out = []
     for text, count in counts.items():
         if count:
-            left_out.append(f"{title}: {count} of {len(runs)} runs {text} (suite report lists them)")
+            left_out.append(
+                f"{title}: {count} of {len(runs)} runs {text} (suite report lists them)"
+            )
     if not with_runs:
-        raise ValueError(f"{argument} {'; '.join(left_out)}: no run succeeded, so no result can be compared")
+        raise ValueError(
+            f"{argument} {'; '.join(left_out)}: no run succeeded, so no result can be compared"
+        )
     remedy = "put a system description (system.json) into the folder above them"
     for result in with_runs:
         if not result.devices:
-            left_out.append(f"{result_name(result)}: the logs do not contain the number of devices; {remedy}")
-    return Side(name, title, tuple(result for result in with_runs if result.devices), tuple(left_out))
+            left_out.append(
+                f"{result_name(result)}: the logs do not contain the number of devices; {remedy}"
+            )
+    return Side(
+        name, title, tuple(result for result in with_runs if result.devices), tuple(left_out)
+    )

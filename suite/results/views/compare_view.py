@@ -13,7 +13,12 @@ from suite.results.experiment_key import EPOCHS, THROUGHPUT, TIME, refusals
 from suite.results.names import short_title
 from suite.results.ratios import SIGNIFICANCE, Ratio, ratio, ratio_text
 from suite.results.text import clean, devices_text, figure_text, time_text
-from suite.results.views.compare_settings import comparison_caveats, find_differences, most_similar, settings_section
+from suite.results.views.compare_settings import (
+    comparison_caveats,
+    find_differences,
+    most_similar,
+    settings_section,
+)
 from suite.results.views.compare_sides import Side, hardware_text, result_name
 from suite.results.views.convergence import Convergence, judge_convergence
 from suite.results.views.section import DEVICES_NOT_KNOWN, NOT_VERIFIED, Section, View, ViewKind
@@ -95,7 +100,13 @@ def compare(ours: Side, theirs: Side | None, published: Sequence[Result]) -> Vie
     if theirs is None:
         convergence, rows = _convergence([ours], published)
         sections = [Section("Left out", below=ours.left_out), convergence]
-        return View("Convergence", _not_empty(sections), _data(rows), (NOT_VERIFIED,), kind=ViewKind.CONVERGENCE)
+        return View(
+            "Convergence",
+            _not_empty(sections),
+            _data(rows),
+            (NOT_VERIFIED,),
+            kind=ViewKind.CONVERGENCE,
+        )
     names = (ours.name, theirs.name)
     comparisons: list[_Comparison] = []
     refused: list[_Refused] = []
@@ -104,7 +115,9 @@ def compare(ours: Side, theirs: Side | None, published: Sequence[Result]) -> Vie
     for match in _matches(ours, theirs):
         if match.theirs is not None:
             matched.add(match.theirs.key)
-        comparison = _compare_results(match.ours, match.theirs, match.note, names) if match.theirs else None
+        comparison = (
+            _compare_results(match.ours, match.theirs, match.note, names) if match.theirs else None
+        )
         if comparison is not None and comparison.compared:
             comparisons.append(comparison)
             rows += comparison.rows
@@ -115,7 +128,9 @@ def compare(ours: Side, theirs: Side | None, published: Sequence[Result]) -> Vie
         verdicts = [] if comparison is None else [row.verdict or "" for row in comparison.rows]
         refusal = _Refused(subject, "; ".join(dict.fromkeys(verdicts)) or match.note)
         refused.append(refusal)
-        rows.append(ComparisonRow(kind=RowKind.REFUSED, ours=refusal.subject, verdict=refusal.reason))
+        rows.append(
+            ComparisonRow(kind=RowKind.REFUSED, ours=refusal.subject, verdict=refusal.reason)
+        )
     setup_is_separated = any(comparison.separates_setup for comparison in comparisons)
     sections = []
     for comparison in comparisons:
@@ -126,7 +141,10 @@ def compare(ours: Side, theirs: Side | None, published: Sequence[Result]) -> Vie
         left_out += [f"only in {theirs.name}: {theirs.describe(result)}" for result in unmatched]
     judged_sides = [ours] if theirs.published else [ours, theirs]
     convergence, convergence_rows = _convergence(judged_sides, published)
-    sections += [Section("Not compared", below=_by_reason(refused)), Section("Left out", below=tuple(left_out))]
+    sections += [
+        Section("Not compared", below=_by_reason(refused)),
+        Section("Left out", below=tuple(left_out)),
+    ]
     if not all(result.profile in _NO_RELATION for side in judged_sides for result in side.results):
         sections.append(convergence)
     above = [
@@ -134,7 +152,9 @@ def compare(ours: Side, theirs: Side | None, published: Sequence[Result]) -> Vie
         f"{ours.name} = {clean(ours.title, 400)}. {theirs.name} = {clean(theirs.title, 400)}.",
     ]
     if comparisons:
-        above.append(f"A ratio above 1 means that {ours.name} is better: less time, fewer epochs, or more samples/s.")
+        above.append(
+            f"A ratio above 1 means that {ours.name} is better: less time, fewer epochs, or more samples/s."
+        )
     to_target = any(comparison.ratio.total is not None for comparison in comparisons)
     if to_target and not setup_is_separated:
         above.append(NOT_SEPARATED)
@@ -143,7 +163,11 @@ def compare(ours: Side, theirs: Side | None, published: Sequence[Result]) -> Vie
 
 
 def _not_empty(sections: Iterable[Section]) -> tuple[Section, ...]:
-    return tuple(section for section in sections if section.below or section.above or section.facts or section.table)
+    return tuple(
+        section
+        for section in sections
+        if section.below or section.above or section.facts or section.table
+    )
 
 
 def _data(rows: Iterable[ComparisonRow]) -> DataTable:
@@ -167,31 +191,51 @@ def _matches(ours: Side, theirs: Side) -> Iterator[_Match]:
     A result is compared with a result of each published system.
     """
     for result in ours.results:
-        same_workload = [candidate for candidate in theirs.results if candidate.workload == result.workload]
+        same_workload = [
+            candidate for candidate in theirs.results if candidate.workload == result.workload
+        ]
         relation = _NO_RELATION.get(result.profile)
-        related = [candidate for candidate in same_workload if _NO_RELATION.get(candidate.profile) == relation]
-        alike = [candidate for candidate in related if result.devices and candidate.devices == result.devices]
+        related = [
+            candidate
+            for candidate in same_workload
+            if _NO_RELATION.get(candidate.profile) == relation
+        ]
+        alike = [
+            candidate
+            for candidate in related
+            if result.devices and candidate.devices == result.devices
+        ]
         if not alike:
-            yield _Match(result, None, clean(_why_unmatched(result, theirs, same_workload, related), 300))
+            yield _Match(
+                result, None, clean(_why_unmatched(result, theirs, same_workload, related), 300)
+            )
         systems = grouped(alike, lambda candidate: candidate.run if theirs.published else "")
         for candidates in systems.values():
             yield _Match(result, *most_similar(result, candidates, theirs.name))
 
 
-def _why_unmatched(result: Result, theirs: Side, same_workload: Sequence[Result], related: Sequence[Result]) -> str:
+def _why_unmatched(
+    result: Result, theirs: Side, same_workload: Sequence[Result], related: Sequence[Result]
+) -> str:
     """Return why a result has no match, and which comparison is possible instead."""
     if same_workload and not related:
         return _NO_RELATION.get(result.profile) or _NO_RELATION[same_workload[0].profile]
     if related and not (result.devices and any(candidate.devices for candidate in related)):
         return DEVICES_NOT_KNOWN
     if related:
-        counts = ", ".join(map(str, sorted({candidate.devices for candidate in related if candidate.devices})))
+        counts = ", ".join(
+            map(str, sorted({candidate.devices for candidate in related if candidate.devices}))
+        )
         return f"{theirs.name} has no result on {devices_text(result.devices or 0)}. Compare on {counts} instead"
-    workloads = ", ".join(sorted({candidate.workload for candidate in theirs.results})) or "no results"
+    workloads = (
+        ", ".join(sorted({candidate.workload for candidate in theirs.results})) or "no results"
+    )
     return f"{theirs.name} has no result of {result.workload}; it has {workloads}"
 
 
-def _compare_results(ours: Result, theirs: Result, note: str, names: tuple[str, str]) -> _Comparison:
+def _compare_results(
+    ours: Result, theirs: Result, note: str, names: tuple[str, str]
+) -> _Comparison:
     """Compare two results.
 
     Args:
@@ -227,10 +271,14 @@ def _rows(measured: Ratio, names: tuple[str, str]) -> Iterator[ComparisonRow]:
             yield judge(quantity, replace(pair, differences=differ), measured, names)
         elif quantity.name != THROUGHPUT:
             without = [result_name(side) for side in (ours, theirs) if not quantity.value(side)]
-            yield replace(pair, quantity=quantity.name, verdict=f"unknown for {' and '.join(without)}")
+            yield replace(
+                pair, quantity=quantity.name, verdict=f"unknown for {' and '.join(without)}"
+            )
 
 
-def _comparison_sections(comparison: _Comparison, sides: tuple[Side, Side], setup_is_separated: bool) -> list[Section]:
+def _comparison_sections(
+    comparison: _Comparison, sides: tuple[Side, Side], setup_is_separated: bool
+) -> list[Section]:
     """Return the verdicts with the table of ratios, and the table of settings that differ.
 
     Args:
@@ -251,10 +299,22 @@ def _comparison_sections(comparison: _Comparison, sides: tuple[Side, Side], setu
         facts[0] = (facts[0][0], f"{facts[0][1]} {_setup_sentence(comparison, names)}".rstrip())
     table = DataTable.from_rows(_ratio_table_rows(comparison, names)).without_empty()
     refused = [
-        _Refused(row.quantity or "", row.verdict or "") for row in comparison.rows if row.kind is RowKind.REFUSED
+        _Refused(row.quantity or "", row.verdict or "")
+        for row in comparison.rows
+        if row.kind is RowKind.REFUSED
     ]
-    below = [*_factors(comparison), *_by_reason(refused, "Not compared: "), *comparison_caveats(ours, theirs, names)]
-    if setup_is_separated and ours.to_target and theirs.to_target and ours.parts is None and theirs.parts is None:
+    below = [
+        *_factors(comparison),
+        *_by_reason(refused, "Not compared: "),
+        *comparison_caveats(ours, theirs, names),
+    ]
+    if (
+        setup_is_separated
+        and ours.to_target
+        and theirs.to_target
+        and ours.parts is None
+        and theirs.parts is None
+    ):
         below.append("The logs of both sides do not separate setup, so time per epoch includes it.")
     ratios = Section(
         title=f"{hardware_text(ours)}{profile}: {both}",
@@ -270,7 +330,9 @@ def _capitalized(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
-def _ratio_table_rows(comparison: _Comparison, names: tuple[str, str]) -> Iterator[Mapping[str, Any]]:
+def _ratio_table_rows(
+    comparison: _Comparison, names: tuple[str, str]
+) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of the table of ratios, with setup after the time to target."""
     ours, theirs = names
     for row in comparison.compared:
@@ -287,7 +349,11 @@ def _ratio_table_rows(comparison: _Comparison, names: tuple[str, str]) -> Iterat
         }
         parts = comparison.ours.parts, comparison.theirs.parts
         if row.quantity == TIME and parts[0] is not None and parts[1] is not None:
-            yield {"quantity": "setup", ours: time_text(parts[0].setup), theirs: time_text(parts[1].setup)}
+            yield {
+                "quantity": "setup",
+                ours: time_text(parts[0].setup),
+                theirs: time_text(parts[1].setup),
+            }
 
 
 def _setup_sentence(comparison: _Comparison, names: tuple[str, str]) -> str:
@@ -299,9 +365,7 @@ def _setup_sentence(comparison: _Comparison, names: tuple[str, str]) -> str:
     share = comparison.ratio.setup_saving
     if share is not None and 0 <= share <= 1:
         return f"{setup}, which explains {100 * share:.0f} % of the difference."
-    rest = (
-        f"{names[0]} took {time_text(ours.total - ours.setup)} and {names[1]} {time_text(theirs.total - theirs.setup)}"
-    )
+    rest = f"{names[0]} took {time_text(ours.total - ours.setup)} and {names[1]} {time_text(theirs.total - theirs.setup)}"
     return f"{setup}. Without setup {rest}."
 
 
@@ -309,7 +373,12 @@ def _factors(comparison: _Comparison) -> Iterator[str]:
     """Yield the factors of the ratio of times to target, if their product is the ratio."""
     measured = comparison.ratio
     compared = {row.quantity for row in comparison.compared}
-    if TIME not in compared or measured.total is None or measured.throughput is None or measured.efficiency is None:
+    if (
+        TIME not in compared
+        or measured.total is None
+        or measured.throughput is None
+        or measured.efficiency is None
+    ):
         return
     factors = [("time per epoch", measured.throughput), ("epochs", measured.efficiency)]
     if measured.setup is not None:
@@ -330,7 +399,9 @@ def _by_reason(refused: Iterable[_Refused], prefix: str = "") -> tuple[str, ...]
     return tuple(lines)
 
 
-def _convergence(sides: Sequence[Side], published: Sequence[Result]) -> tuple[Section, list[ComparisonRow]]:
+def _convergence(
+    sides: Sequence[Side], published: Sequence[Result]
+) -> tuple[Section, list[ComparisonRow]]:
     """Return the section and the data on epochs to target, judged by published runs."""
     rows: list[ComparisonRow] = []
     table: list[Mapping[str, Any]] = []

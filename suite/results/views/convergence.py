@@ -87,7 +87,9 @@ def judge_convergence(results: Iterable[Result], published: Sequence[Result]) ->
         try:
             reference = _reference_for(result, published)
         except NoReferenceError as error:
-            found.append(Convergence(result, ConvergenceVerdict.NOT_JUDGED, str(error), result.epochs))
+            found.append(
+                Convergence(result, ConvergenceVerdict.NOT_JUDGED, str(error), result.epochs)
+            )
         else:
             found.append(judge(result, reference))
     return found
@@ -99,7 +101,9 @@ def judge(result: Result, reference: Point) -> Convergence:
     if result.runs_failed == 1 and len(result.runs) > 1:
         epochs.append(math.inf)  # RCP: a single failed run is the slowest run
     mean, retained = _olympic_mean(epochs)
-    low = fewest_acceptable(reference.mean, reference.standard_deviation, reference.retained, retained)
+    low = fewest_acceptable(
+        reference.mean, reference.standard_deviation, reference.retained, retained
+    )
     if low is None:
         reason = f"too few runs for a spread: {reference.runs} published, and {len(result.runs)} of the result"
         return Convergence(result, ConvergenceVerdict.NOT_JUDGED, reason, mean, reference)
@@ -123,7 +127,9 @@ def _olympic_mean(values: Sequence[float]) -> tuple[float, int]:
     return math.fsum(retained) / len(retained), len(retained)
 
 
-def fewest_acceptable(mean: float, standard_deviation: float, reference_runs: int, runs: int) -> float | None:
+def fewest_acceptable(
+    mean: float, standard_deviation: float, reference_runs: int, runs: int
+) -> float | None:
     """Return the smallest mean of a result that the t-test does not distinguish from the reference.
 
     Both sets of runs get the standard deviation of the reference, as in rcp_checker. Its binary search then has this closed
@@ -162,7 +168,9 @@ def _reference_for(result: Result, published: Sequence[Result]) -> Point:
         raise NoReferenceError("the global batch size is unknown")
     pool = [candidate for candidate in published if _is_reference_of(candidate, result)]
     if not pool:
-        raise NoReferenceError(f"no published run of {result.workload} has this target and the same rules")
+        raise NoReferenceError(
+            f"no published run of {result.workload} has this target and the same rules"
+        )
     same_round = [candidate for candidate in pool if candidate.round == result.rules]
     points: list[Point] = []
     for candidates in (same_round, pool):
@@ -171,9 +179,15 @@ def _reference_for(result: Result, published: Sequence[Result]) -> Point:
         if point is not None:
             return point
     nearest = sorted(points, key=lambda point: abs(math.log(point.batch / batch)))[:2]
-    listed = ", ".join(f"{point.batch:,} ({point.mean:.4g} epochs, {point.runs} runs)" for point in nearest)
-    text = f"global batch {batch:,} is outside of the batches of published runs of {result.workload}"
-    raise NoReferenceError(f"{text}. Nearest: {listed}" if listed else f"{text}, except the runs of this result")
+    listed = ", ".join(
+        f"{point.batch:,} ({point.mean:.4g} epochs, {point.runs} runs)" for point in nearest
+    )
+    text = (
+        f"global batch {batch:,} is outside of the batches of published runs of {result.workload}"
+    )
+    raise NoReferenceError(
+        f"{text}. Nearest: {listed}" if listed else f"{text}, except the runs of this result"
+    )
 
 
 def _has_epochs(run: Run) -> bool:
@@ -188,7 +202,8 @@ def _is_reference_of(candidate: Result, result: Result) -> bool:
         and candidate.division != "open"
         and bool(candidate.global_batch_size)
         and not candidate.single_figure
-        and ("token" in candidate.batch_unit) == ("token" in result.batch_unit)  # tokens, or samples
+        and ("token" in candidate.batch_unit)
+        == ("token" in result.batch_unit)  # tokens, or samples
         and round_like(candidate.rules) is round_like(result.rules)
         and bool(same_targets(result.targets, candidate.targets, result.workload))
     )
@@ -205,19 +220,30 @@ def reference_points(pool: Iterable[Result], excluded: Iterable[Run] = ()) -> li
     epochs_by_batch: dict[int, list[float]] = {}
     sources_by_batch: dict[int, list[str]] = {}
     for result in pool:
-        epochs = [run.epochs for run in result.runs if run.epochs is not None and not run_keys([run]) & seen]
+        epochs = [
+            run.epochs
+            for run in result.runs
+            if run.epochs is not None and not run_keys([run]) & seen
+        ]
         seen |= run_keys(result.runs)
         if epochs and result.global_batch_size:
             epochs_by_batch.setdefault(result.global_batch_size, []).extend(epochs)
-            sources_by_batch.setdefault(result.global_batch_size, []).append(f"{result.run} ({len(epochs)} runs)")
+            sources_by_batch.setdefault(result.global_batch_size, []).append(
+                f"{result.run} ({len(epochs)} runs)"
+            )
     return [
-        reference_point(batch, epochs_by_batch[batch], sources_by_batch[batch]) for batch in sorted(epochs_by_batch)
+        reference_point(batch, epochs_by_batch[batch], sources_by_batch[batch])
+        for batch in sorted(epochs_by_batch)
     ]
 
 
 def run_keys(runs: Iterable[Run]) -> set[tuple[int, int]]:
     """Return keys that identify runs: the start in seconds, and the length in hundredths of a second."""
-    return {(round(run.start_ms / 1e3), round(run.seconds * 100)) for run in runs if run.start_ms and run.seconds}
+    return {
+        (round(run.start_ms / 1e3), round(run.seconds * 100))
+        for run in runs
+        if run.start_ms and run.seconds
+    }
 
 
 def reference_point(batch: int, epochs: Sequence[float], sources: Sequence[str] = ()) -> Point:
@@ -237,18 +263,30 @@ def reference_point_at(batch: int, points: Sequence[Point], interpolated_runs: i
     Returns:
         The point, or None outside of the batch sizes of `points`.
     """
-    below = max((point for point in points if point.batch <= batch), key=lambda point: point.batch, default=None)
-    above = min((point for point in points if point.batch >= batch), key=lambda point: point.batch, default=None)
+    below = max(
+        (point for point in points if point.batch <= batch),
+        key=lambda point: point.batch,
+        default=None,
+    )
+    above = min(
+        (point for point in points if point.batch >= batch),
+        key=lambda point: point.batch,
+        default=None,
+    )
     if below is None or above is None:
         return None
     if below.batch == batch:
         return below
     share = (batch - below.batch) / (above.batch - below.batch)
     mean = below.mean + share * (above.mean - below.mean)
-    deviation = below.standard_deviation + share * (above.standard_deviation - below.standard_deviation)
+    deviation = below.standard_deviation + share * (
+        above.standard_deviation - below.standard_deviation
+    )
     sources = tuple(dict.fromkeys((*below.sources, *above.sources)))
     runs = below.runs + above.runs
-    return Point(batch, mean, deviation, interpolated_runs, runs, sources, (below.batch, above.batch))
+    return Point(
+        batch, mean, deviation, interpolated_runs, runs, sources, (below.batch, above.batch)
+    )
 
 
 def _notes(result: Result, reference: Point) -> Iterator[str]:

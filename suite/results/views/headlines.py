@@ -20,13 +20,20 @@ from suite.results.views.overview import chosen, device_text, hardness, order_of
 from suite.results.views.speedup_text import AS_FAST, setup_sentence, times_text
 
 
-def headlines(results: Sequence[Result], prices: Prices | None = None) -> list[tuple[str, Sequence[Result]]]:
+def headlines(
+    results: Sequence[Result], prices: Prices | None = None
+) -> list[tuple[str, Sequence[Result]]]:
     """Return a sentence for each workload of each profile, on GPUs or CPUs, with the results that it is about.
 
     Times to target come before throughput, and workloads without a measured result come last.
     """
-    kinds = grouped(results, lambda result: (not result.to_target, order_of(result), workload_name(result.workload)))
-    listed = sorted(kinds.items(), key=lambda item: (all(figure(result) is None for result in item[1]), item[0]))
+    kinds = grouped(
+        results,
+        lambda result: (not result.to_target, order_of(result), workload_name(result.workload)),
+    )
+    listed = sorted(
+        kinds.items(), key=lambda item: (all(figure(result) is None for result in item[1]), item[0])
+    )
     return [(_headline(members, prices), members) for _, members in listed]
 
 
@@ -37,7 +44,9 @@ def _headline(members: Sequence[Result], prices: Prices | None) -> str:
     if not measured:
         count = sum(len(result.attempts) for result in members)
         if count > 1:
-            outcome = f"none of {count:,} runs {'reached the target' if first.to_target else 'finished'}"
+            outcome = (
+                f"none of {count:,} runs {'reached the target' if first.to_target else 'finished'}"
+            )
         else:
             outcome = f"the run did not {'reach the target' if first.to_target else 'finish'}"
         return f"{title} ({_kind(first, labels(first))}): {outcome}."
@@ -54,7 +63,8 @@ def _headline(members: Sequence[Result], prices: Prices | None) -> str:
     sentences += _speedup(series, best, compared, shared)
     if fastest_of_frameworks:
         also = ", ".join(
-            f"{_framework(result)} {_value(result)}{_labels(result, shared)}" for result in fastest_of_frameworks
+            f"{_framework(result)} {_value(result)}{_labels(result, shared)}"
+            for result in fastest_of_frameworks
         )
         sentences.append(f"Other frameworks: {also}")
     sentences.append(_run_counts(best, compared))
@@ -81,7 +91,9 @@ def _selected(
     pairs = [(series, result) for series in candidates for result in series]
     series, best = min(pairs, key=lambda pair: _rank(pair[1]))
     comparable = [
-        result for _, result in pairs if result.framework != best.framework and same(result, best, "framework")
+        result
+        for _, result in pairs
+        if result.framework != best.framework and same(result, best, "framework")
     ]
     comparable.sort(key=_rank)
     fastest = {result.framework: result for result in reversed(comparable)}
@@ -92,7 +104,9 @@ def _settings(series: Series[Result], candidates: Sequence[Series[Result]]) -> s
     """Return the settings that distinguish the series of a headline from the remaining candidates."""
     firsts = [candidate.fewest for candidate in candidates]
     names = [place_of(result) for result in firsts]
-    texts = distinct_labels(firsts, names, ("devices", "nodes", "labels", "deviations"), always=NEVER_COMPARED_WITHOUT)
+    texts = distinct_labels(
+        firsts, names, ("devices", "nodes", "labels", "deviations"), always=NEVER_COMPARED_WITHOUT
+    )
     text = texts[[candidate.fewest.key for candidate in candidates].index(series.fewest.key)]
     return f", {text}" if text else ""
 
@@ -102,7 +116,9 @@ def _compared(series: Series[Result], best: Result) -> tuple[Result, ...]:
     return (series.baseline,) if best.key != series.baseline.key else series.others[:1]
 
 
-def _speedup(series: Series[Result], best: Result, compared: Sequence[Result], shared: Sequence[str]) -> list[str]:
+def _speedup(
+    series: Series[Result], best: Result, compared: Sequence[Result], shared: Sequence[str]
+) -> list[str]:
     """Return how much faster the best result is than the baseline, or how a further result compares with the baseline."""
     sentences = []
     for result in compared:
@@ -112,7 +128,9 @@ def _speedup(series: Series[Result], best: Result, compared: Sequence[Result], s
             continue
         where = f"{devices_text(result.devices or 0, result.nodes)}{_labels(result, shared)}"
         times = times_text(speedup.value)
-        sentences.append(f"On {where} it is {times}" if is_baseline else f"That is {times} than on {where}")
+        sentences.append(
+            f"On {where} it is {times}" if is_baseline else f"That is {times} than on {where}"
+        )
         if times == AS_FAST:
             sentences[-1] = f"It is as fast on {where}"
         if speedup.setup_explains_much:
@@ -135,7 +153,11 @@ def _run_counts(best: Result, compared: Sequence[Result]) -> str:
 def _where(result: Result) -> str:
     """Return devices and framework: `on 8 × V100 with PyTorch`, `on 2 devices (1 core of AMD EPYC) with MXNet`."""
     is_cpu = result.device == "cpu" or result.has_label(LabelKind.CPU)
-    machine = device_text(result.device_name) if is_cpu else clean(accelerator_name(result.device_name), 60)
+    machine = (
+        device_text(result.device_name)
+        if is_cpu
+        else clean(accelerator_name(result.device_name), 60)
+    )
     devices = devices_text(result.devices or 0, result.nodes)
     if result.devices and machine and not is_cpu:
         devices = f"{result.devices} × {machine}"
@@ -170,5 +192,7 @@ def _rank(result: Result) -> float:
 def _value(result: Result) -> str:
     value = figure(result) or 0.0
     return (
-        time_text(value) if result.to_target else f"{figure_text(value)} {clean(result.sample_unit or 'samples', 30)}/s"
+        time_text(value)
+        if result.to_target
+        else f"{figure_text(value)} {clean(result.sample_unit or 'samples', 30)}/s"
     )

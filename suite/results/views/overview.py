@@ -23,9 +23,18 @@ from suite.results.price import Prices
 from suite.results.ratios import place, ratio
 from suite.results.scores import figure, labels
 from suite.results.series import Series, all_series
-from suite.results.settings_difference import NEVER_COMPARED_WITHOUT, distinct_labels, settings_difference
+from suite.results.settings_difference import (
+    NEVER_COMPARED_WITHOUT,
+    distinct_labels,
+    settings_difference,
+)
 from suite.results.text import clean, devices_text
-from suite.results.views.section import Section, SectionKind, target_and_data_facts, target_and_data_text
+from suite.results.views.section import (
+    Section,
+    SectionKind,
+    target_and_data_facts,
+    target_and_data_text,
+)
 
 PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
 """Profiles in the order in which documents list them."""
@@ -46,9 +55,7 @@ _MIN_ROWS = _MIN_COLUMNS = 2
 
 OVER_FEWEST = "Speedup over the fewest devices with the same settings"
 
-OVER_SLOWEST = (
-    "Ratio to the slowest result of the same workload, round, division, target, and number of devices in this matrix"
-)
+OVER_SLOWEST = "Ratio to the slowest result of the same workload, round, division, target, and number of devices in this matrix"
 
 
 @dataclass(frozen=True)
@@ -71,10 +78,18 @@ def overview(results: Sequence[Result], prices: Prices | None = None) -> list[Se
 
     def kind(result: Result) -> tuple[Any, ...]:
         mode = "" if result.to_target else result.mode
-        return PROFILES.get(result.profile, 3), result.profile, not result.to_target, mode, result.update
+        return (
+            PROFILES.get(result.profile, 3),
+            result.profile,
+            not result.to_target,
+            mode,
+            result.update,
+        )
 
     sections = []
-    ours = grouped((result for result in results if result.profile and figure(result) is not None), kind)
+    ours = grouped(
+        (result for result in results if result.profile and figure(result) is not None), kind
+    )
     for (_, profile, fixed_length, mode, update), members in sorted(ours.items()):
         several = len({result.workload for result in members}) > 1
         cells = _over_workloads(members) if several else _over_devices(members)
@@ -82,10 +97,16 @@ def overview(results: Sequence[Result], prices: Prices | None = None) -> list[Se
         title += ", asynchronous updates" if update == "async" else ""
         title += f", {profile}"
         title += "" if several else f", {short_title(members[0].workload)}"
-        sections += overview_matrix(title, cells, prices, OVER_FEWEST, left_out=len(members) - len(cells))
-    theirs = [result for result in results if not result.profile and result.to_target and result.seconds]
+        sections += overview_matrix(
+            title, cells, prices, OVER_FEWEST, left_out=len(members) - len(cells)
+        )
+    theirs = [
+        result for result in results if not result.profile and result.to_target and result.seconds
+    ]
     cells, title = _of_other_programs(theirs), "Overview: foreign logs"
-    return sections + overview_matrix(title, cells, prices, OVER_SLOWEST, left_out=len(theirs) - len(cells))
+    return sections + overview_matrix(
+        title, cells, prices, OVER_SLOWEST, left_out=len(theirs) - len(cells)
+    )
 
 
 def chosen(candidates: Sequence[Series[Result]]) -> Series[Result]:
@@ -96,9 +117,15 @@ def chosen(candidates: Sequence[Series[Result]]) -> Series[Result]:
 
     def rank(series: Series[Result]) -> tuple[Any, ...]:
         best = min(
-            (result.seconds or 0.0) if result.to_target else -(result.samples_per_second or 0.0) for result in series
+            (result.seconds or 0.0) if result.to_target else -(result.samples_per_second or 0.0)
+            for result in series
         )
-        return hardness(series.fewest), sum(len(result.runs) for result in series), len(series), -best
+        return (
+            hardness(series.fewest),
+            sum(len(result.runs) for result in series),
+            len(series),
+            -best,
+        )
 
     return max(candidates, key=rank)
 
@@ -107,7 +134,9 @@ def hardness(result: Result) -> tuple[float, ...]:
     """Return the target values in order of metrics, negative where less is better: higher for a harder target."""
     values = []
     for metric, value in sorted((result.targets or {}).items()):
-        values.append(-float(value) if improves_as_it_falls(metric, result.workload) else float(value))
+        values.append(
+            -float(value) if improves_as_it_falls(metric, result.workload) else float(value)
+        )
     return tuple(values)
 
 
@@ -135,7 +164,10 @@ def _over_devices(results: Sequence[Result]) -> list[OverviewCell]:
     """Return the cells of a workload: a row for each series, a column for each number of devices."""
     listed = all_series(results)
     firsts = [series.fewest for series in listed]
-    targets = [value_text("targets", result.targets, result) if result.to_target else "" for result in firsts]
+    targets = [
+        value_text("targets", result.targets, result) if result.to_target else ""
+        for result in firsts
+    ]
     names = [(*place_of(result), target) for result, target in zip(firsts, targets, strict=True)]
     settings = distinct_labels(firsts, names, ("devices", "nodes"))
     cells = []
@@ -149,12 +181,18 @@ def _over_devices(results: Sequence[Result]) -> list[OverviewCell]:
 
 def _over_workloads(results: Sequence[Result]) -> list[OverviewCell]:
     """Return the cells of several workloads: the chosen series of each framework, system, and device."""
-    places = grouped(all_series(results), lambda series: (*place_of(series.fewest), series.fewest.workload))
+    places = grouped(
+        all_series(results), lambda series: (*place_of(series.fewest), series.fewest.workload)
+    )
     shown, cells = [chosen(members) for members in places.values()], []
     for alike in grouped(shown, lambda series: series.fewest.workload).values():
         pairs = [(result, series) for series in alike for result in series]
-        differing = settings_difference([result for result, _ in pairs]).only(NEVER_COMPARED_WITHOUT)
-        for (result, series), text in zip(pairs, differing.without(_batch_per_device(pairs)).labels(), strict=True):
+        differing = settings_difference([result for result, _ in pairs]).only(
+            NEVER_COMPARED_WITHOUT
+        )
+        for (result, series), text in zip(
+            pairs, differing.without(_batch_per_device(pairs)).labels(), strict=True
+        ):
             unit = "" if result.to_target else f" in {result.sample_unit or 'samples'}/s"
             row = {**_names(result), "devices": result.devices, "nodes": several_nodes(result)}
             column = short_title(result.workload) + unit
@@ -179,13 +217,23 @@ def _of_other_programs(results: Sequence[Result]) -> list[OverviewCell]:
 
     def names(result: Result) -> tuple[Any, ...]:
         accelerator = accelerator_name(result.device_name)
-        return result.round, result.system, accelerator, result.framework, result.devices, several_nodes(result)
+        return (
+            result.round,
+            result.system,
+            accelerator,
+            result.framework,
+            result.devices,
+            several_nodes(result),
+        )
 
     keys, cells = ("round", "system", "accelerator", "framework", "devices", "nodes"), []
     for named, alike in grouped(results, names).items():
         folders = grouped(alike, lambda result: str(Path(result.folder).parent))
         for folder, members in folders.items():
-            row = {**dict(zip(keys, named, strict=True)), "folder": folder if len(folders) > 1 else ""}
+            row = {
+                **dict(zip(keys, named, strict=True)),
+                "folder": folder if len(folders) > 1 else "",
+            }
             for workload, of_workload in grouped(members, lambda result: result.workload).items():
                 result = chosen([Series((result,)) for result in of_workload]).fewest
                 cells.append(OverviewCell(row, short_title(workload), result))
@@ -200,7 +248,10 @@ def against_slowest(cells: Sequence[OverviewCell]) -> list[OverviewCell]:
         return result.workload, result.round, result.division == "open", result.devices, targets
 
     alike = grouped((cell.result for cell in cells), kind)
-    slowest = {key: max(members, key=lambda result: result.seconds or 0.0) for key, members in alike.items()}
+    slowest = {
+        key: max(members, key=lambda result: result.seconds or 0.0)
+        for key, members in alike.items()
+    }
     compared = []
     for cell in cells:
         result, base = cell.result, slowest[kind(cell.result)]
@@ -238,13 +289,21 @@ def overview_matrix(
     columns = {cell.column for cell in cells}
     if not smallest and (len(rows) < _MIN_ROWS or len(columns) < _MIN_COLUMNS):
         return []
-    common = [name for name in values if name not in (*kept, "target") and values[name] - {"", None}]
-    facts = [(_capitalized(label(name)), device_text(str(next(iter(values[name]))))) for name in common]
+    common = [
+        name for name in values if name not in (*kept, "target") and values[name] - {"", None}
+    ]
+    facts = [
+        (_capitalized(label(name)), device_text(str(next(iter(values[name]))))) for name in common
+    ]
     pieces: list[tuple[str, tuple[Result, ...]]] = [(f"{name}: {text}", ()) for name, text in facts]
     of_workloads = grouped((cell.result for cell in cells), lambda result: result.workload)
     for workload, members in of_workloads.items():
         several = len(of_workloads) > 1
-        facts += [(short_title(workload), target_and_data_text(members))] if several else target_and_data_facts(members)
+        facts += (
+            [(short_title(workload), target_and_data_text(members))]
+            if several
+            else target_and_data_facts(members)
+        )
         prefix = f"{short_title(workload)}: " if several else ""
         alike = grouped(members, lambda result: target_and_data_text([result]))
         pieces += [(f"{prefix}{text}", tuple(of)) for text, of in alike.items()]
@@ -258,27 +317,44 @@ def overview_matrix(
         facts.append(("All results", ", ".join(shared)))
         pieces.append((f"All results: {', '.join(shared)}", ()))
     if left_out:
-        noun = "result with other settings is" if left_out == 1 else "results with other settings are"
+        noun = (
+            "result with other settings is" if left_out == 1 else "results with other settings are"
+        )
         below += (f"{left_out} further {noun} in the tables below.",)
     costs = [None if prices is None else prices.cost(cell.result) for cell in cells]
     kind = "seconds" if first.to_target else "samples_per_second"
     tables = (
         (title, "", kind, [figure(cell.result) for cell in cells]),
         ("", f"{over}:", "speedup", [cell.ratio for cell in cells]),
-        ("", "Cost of one result (devices × hours to target × price of one device for one hour):", "cost", costs),
+        (
+            "",
+            "Cost of one result (devices × hours to target × price of one device for one hour):",
+            "cost",
+            costs,
+        ),
     )
     sections = []
     for heading, text, ending, numbers in tables:
-        known = [(cell, number) for cell, number in zip(cells, numbers, strict=True) if number is not None]
+        known = [
+            (cell, number)
+            for cell, number in zip(cells, numbers, strict=True)
+            if number is not None
+        ]
         if known:
             lines = list(_table(known, kept, ending, shared))
             of = tuple(line.pop("of") for line in lines)
             above = (text,) if text else ()
-            section_kind = SectionKind.OVERVIEW_SPEEDUPS if ending == "speedup" else SectionKind.OTHER
+            section_kind = (
+                SectionKind.OVERVIEW_SPEEDUPS if ending == "speedup" else SectionKind.OTHER
+            )
             table = DataTable.from_rows(lines)
-            sections.append(Section(heading, above, table, keys=len(kept), of=of, kind=section_kind))
+            sections.append(
+                Section(heading, above, table, keys=len(kept), of=of, kind=section_kind)
+            )
     if sections:
-        sections[0] = replace(sections[0], below=below, facts=tuple(facts[:_MAX_FACTS]), pieces=tuple(pieces))
+        sections[0] = replace(
+            sections[0], below=below, facts=tuple(facts[:_MAX_FACTS]), pieces=tuple(pieces)
+        )
     return sections
 
 
@@ -290,12 +366,17 @@ def _capitalized(text: str) -> str:
 
 
 def _table(
-    known: Sequence[tuple[OverviewCell, float]], kept: Sequence[str], ending: str, shared: Sequence[str]
+    known: Sequence[tuple[OverviewCell, float]],
+    kept: Sequence[str],
+    ending: str,
+    shared: Sequence[str],
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of a matrix: names, a number per column, notes, and the results of the row."""
     columns = [name for _, name in sorted({(cell.order, cell.column) for cell, _ in known})]
     members_by_names = grouped(known, lambda pair: tuple(pair[0].names[name] for name in kept))
-    for names, members in sorted(members_by_names.items(), key=lambda item: [_sortable(value) for value in item[0]]):
+    for names, members in sorted(
+        members_by_names.items(), key=lambda item: [_sortable(value) for value in item[0]]
+    ):
         shown = {cell.column: number for cell, number in members}
         notes = tuple(_notes([cell for cell, _ in members], shared)) if ending != "cost" else ()
         row = dict(zip(kept, names, strict=True))
@@ -307,10 +388,16 @@ def _notes(members: Sequence[OverviewCell], shared: Sequence[str]) -> list[str]:
     """Return the notes of a row. Notes of single cells begin with the name of the column."""
     every = []
     for cell in members:
-        every.append([text for text in (*_stated(cell.result), cell.detail) if text and text not in shared])
+        every.append(
+            [text for text in (*_stated(cell.result), cell.detail) if text and text not in shared]
+        )
     if all(texts == every[0] for texts in every):
         return every[0]
-    return [f"{cell.column}: {', '.join(texts)}" for cell, texts in zip(members, every, strict=True) if texts]
+    return [
+        f"{cell.column}: {', '.join(texts)}"
+        for cell, texts in zip(members, every, strict=True)
+        if texts
+    ]
 
 
 def _stated(result: Result) -> tuple[str, ...]:
@@ -332,4 +419,6 @@ def division(result: Result) -> tuple[str, ...]:
 
 def _sortable(value: Any) -> tuple[float, str]:
     """Return a sort key: unknown values first, numbers by size, texts by letters."""
-    return (float(value), "") if isinstance(value, (int, float)) else (-1.0, str(value or "").lower())
+    return (
+        (float(value), "") if isinstance(value, (int, float)) else (-1.0, str(value or "").lower())
+    )

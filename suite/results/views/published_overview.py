@@ -9,7 +9,12 @@ from suite.results.combine import grouped
 from suite.results.names import accelerator_name, short_title
 from suite.results.price import Prices
 from suite.results.published_results import ARTICLE
-from suite.results.views.overview import OVER_SLOWEST, OverviewCell, against_slowest, overview_matrix
+from suite.results.views.overview import (
+    OVER_SLOWEST,
+    OverviewCell,
+    against_slowest,
+    overview_matrix,
+)
 from suite.results.views.section import Section
 
 _USUAL_COUNT = 8
@@ -34,7 +39,10 @@ def published_overview(results: Sequence[Result], prices: Prices | None = None) 
     count = _USUAL_COUNT if kinds.get(_USUAL_COUNT, 0) > 1 else most
     on_count = [result for result in timed if result.devices == count]
     on_count.sort(key=lambda result: (result.division == "open", result.seconds or 0.0))
-    best = grouped(on_count, lambda result: (result.round, accelerator_name(result.device_name), result.workload))
+    best = grouped(
+        on_count,
+        lambda result: (result.round, accelerator_name(result.device_name), result.workload),
+    )
     cells = [
         OverviewCell(
             {"round": round, "accelerator": kind},

@@ -82,7 +82,11 @@ class PublishedRow:
     @property
     def failed(self) -> int | None:
         """Failed runs, if there are any and the number is known."""
-        if not isinstance(self.runs, int) or not isinstance(self.runs_successful, int) or not self.runs_successful:
+        if (
+            not isinstance(self.runs, int)
+            or not isinstance(self.runs_successful, int)
+            or not self.runs_successful
+        ):
             return None
         return self.runs - self.runs_successful or None
 
@@ -103,7 +107,9 @@ def published_list(filters: Mapping[str, str | None], prices: Prices | None = No
     rows = _published_rows()
     for option, value in filters.items():
         if value is not None and rows:
-            rows = _with_chips(rows, value) if option == "chips" else _with_name(rows, option, value)
+            rows = (
+                _with_chips(rows, value) if option == "chips" else _with_name(rows, option, value)
+            )
     if not rows:
         raise ValueError("no published result matches all of these options. Leave out an option")
     results = [row.result for row in rows]
@@ -120,15 +126,26 @@ def published_list(filters: Mapping[str, str | None], prices: Prices | None = No
 
 def _published_rows() -> list[PublishedRow]:
     """Return all published results, by round, workload, and time to target."""
-    order = sorted(published_results(), key=lambda result: (result.round, result.workload, result.seconds or 0.0))
+    order = sorted(
+        published_results(),
+        key=lambda result: (result.round, result.workload, result.seconds or 0.0),
+    )
     return [_published_row(result) for result in order]
 
 
 def _published_row(result: Result) -> PublishedRow:
-    cells = {name: _parse_cell(text or "") for name, text in (result.attempts[0].printed or {}).items()}
-    printed_batch = f"batch as printed: {cells['batch']} ({cells['batch_basis']})" if result.round == ARTICLE else ""
+    cells = {
+        name: _parse_cell(text or "") for name, text in (result.attempts[0].printed or {}).items()
+    }
+    printed_batch = (
+        f"batch as printed: {cells['batch']} ({cells['batch_basis']})"
+        if result.round == ARTICLE
+        else ""
+    )
     open_division = "open division" if result.division == "open" else ""
-    notes = tuple(note for note in (*result.labels, result.note or "", printed_batch, open_division) if note)
+    notes = tuple(
+        note for note in (*result.labels, result.note or "", printed_batch, open_division) if note
+    )
     return PublishedRow(
         result=result,
         round=result.round,
@@ -175,7 +192,12 @@ def _section(rows: Sequence[PublishedRow]) -> Section:
     for name in table.columns:
         values = table.values(name)
         is_figure = any(isinstance(value, float) for value in values)
-        if name != "notes" and not is_figure and len(values) > 1 and values.count(values[0]) == len(values):
+        if (
+            name != "notes"
+            and not is_figure
+            and len(values) > 1
+            and values.count(values[0]) == len(values)
+        ):
             common[name] = values[0]
     table = table.without(*common)
     omitted = []
@@ -183,7 +205,9 @@ def _section(rows: Sequence[PublishedRow]) -> Section:
         if name in table and _table_width(table) > _MAX_WIDTH:
             omitted.append(name)
             table = table.without(name)
-    facts = tuple((_capitalized(heading(name)), clean(str(value), 300)) for name, value in common.items())
+    facts = tuple(
+        (_capitalized(heading(name)), clean(str(value), 300)) for name, value in common.items()
+    )
     below = [f"{len(table)} result{'' if len(table) == 1 else 's'}."]
     if omitted:
         columns = ", ".join(heading(name) for name in omitted)
@@ -219,7 +243,9 @@ def _capitalized(text: str) -> str:
 
 def _table_width(table: DataTable) -> int:
     """Return the width of a table in characters, without the marks of footnotes."""
-    return 1 + sum(3 + _column_width(name, table.values(name)) for name in table.columns if name != "notes")
+    return 1 + sum(
+        3 + _column_width(name, table.values(name)) for name in table.columns if name != "notes"
+    )
 
 
 def _column_width(name: str, values: Sequence[Any]) -> int:
@@ -243,9 +269,13 @@ def _with_name(rows: Sequence[PublishedRow], option: str, text: str) -> list[Pub
     for name in names:
         if not any(_fits(option, name, texts) for _, texts in values):
             existing = {
-                text: str(getattr(row, OPTIONS[option][0]) or "none") for row, texts in values for text in texts
+                text: str(getattr(row, OPTIONS[option][0]) or "none")
+                for row, texts in values
+                for text in texts
             }
-            close = difflib.get_close_matches(name, existing, n=3, cutoff=0.4) or sorted(existing)[:5]
+            close = (
+                difflib.get_close_matches(name, existing, n=3, cutoff=0.4) or sorted(existing)[:5]
+            )
             offered = ", ".join(dict.fromkeys(existing[text] for text in close))
             raise ValueError(f"--{option} {name[:60]}: no listed result has it. Nearest: {offered}")
     return [row for row, texts in values if any(_fits(option, name, texts) for name in names)]
@@ -282,7 +312,9 @@ def _with_chips(rows: Sequence[PublishedRow], text: str) -> list[PublishedRow]:
     for part in text.split(","):
         match = re.fullmatch(r"\s*([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?\s*", part)
         if match is None or int(match[1]) > int(match[2] or match[1]):
-            raise ValueError(f"--chips {text[:60]}: expected a number, a list such as 1,4,8, or a range such as 1-16")
+            raise ValueError(
+                f"--chips {text[:60]}: expected a number, a list such as 1,4,8, or a range such as 1-16"
+            )
         ranges.append((int(match[1]), int(match[2] or match[1])))
     counted = [(row, row.chips) for row in rows if isinstance(row.chips, int)]
     fitting = [row for row, chips in counted if any(low <= chips <= high for low, high in ranges)]

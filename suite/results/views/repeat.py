@@ -26,14 +26,20 @@ def next_commands(result: Result) -> tuple[str, ...]:
 
 def repeating_commands(result: Result) -> tuple[str, ...]:
     """Return the command that repeats a result of this suite for an interval; empty if the settings are unknown."""
-    return _commands(result, f"gpus={result.devices}", f"runs={MINIMUM_RUNS}") if result.devices else ()
+    return (
+        _commands(result, f"gpus={result.devices}", f"runs={MINIMUM_RUNS}")
+        if result.devices
+        else ()
+    )
 
 
 def _commands(result: Result, *overrides: str) -> tuple[str, ...]:
     """Return a command with the settings in the `run.json` of a result, except for some overrides, quoted for a shell."""
     if result.round != OURS:
         return ()
-    overrides_of_run = current_run_file(json_object(Path(result.attempts[0].path).parent / "run.json")).get("overrides")
+    overrides_of_run = current_run_file(
+        json_object(Path(result.attempts[0].path).parent / "run.json")
+    ).get("overrides")
     if not isinstance(overrides_of_run, list):
         return ()
     texts = [clean(str(text), 1000) for text in overrides_of_run]
@@ -48,8 +54,13 @@ def resuming_commands(runs: Sequence[Run]) -> tuple[str, ...]:
         for run in runs
         if run.status in RESUMABLE and _is_run_of_the_suite(Path(run.path))
     )
-    commands = [f"python run_suite.py {shlex.join(['resume=true', f'output={folder}'])}" for folder in folders]
-    return tuple(f"To resume the interrupted runs, run: {clean(command, 1000)}" for command in commands)
+    commands = [
+        f"python run_suite.py {shlex.join(['resume=true', f'output={folder}'])}"
+        for folder in folders
+    ]
+    return tuple(
+        f"To resume the interrupted runs, run: {clean(command, 1000)}" for command in commands
+    )
 
 
 def _is_run_of_the_suite(path: Path) -> bool:

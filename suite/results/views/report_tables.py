@@ -23,8 +23,19 @@ def together(results: Sequence[Result]) -> list[list[Result]]:
     """
 
     def kind(result: Result) -> tuple[Any, ...]:
-        system = (result.system, result.device, result.device_name, result.sample_unit) if result.profile else ()
-        return result.profile, workload_name(result.workload), result.to_target, result.mode, result.update, *system
+        system = (
+            (result.system, result.device, result.device_name, result.sample_unit)
+            if result.profile
+            else ()
+        )
+        return (
+            result.profile,
+            workload_name(result.workload),
+            result.to_target,
+            result.mode,
+            result.update,
+            *system,
+        )
 
     tables = [sorted(table, key=_order) for table in grouped(results, kind).values()]
     return sorted(tables, key=lambda table: (not table[0].to_target, order_of(table[0])))
@@ -45,7 +56,9 @@ def titles(tables: Sequence[Sequence[Result]]) -> list[str]:
 
 def _title(table: Sequence[Result]) -> str:
     first = table[0]
-    workload = " ".join(filter(None, (short_title(clean(first.workload, 60)) or "unknown workload", first.profile)))
+    workload = " ".join(
+        filter(None, (short_title(clean(first.workload, 60)) or "unknown workload", first.profile))
+    )
     parts = [workload, "" if first.to_target else f"throughput ({clean(first.mode, 40)})"]
     parts.append("asynchronous updates" if first.update == "async" else "")
     frameworks = {(result.framework, result.framework_version) for result in table}
@@ -60,5 +73,8 @@ def _title(table: Sequence[Result]) -> str:
 def _hardware(result: Result) -> str:
     """Return the name of the devices without the number of cores: `AMD EPYC`, `V100 SXM`."""
     if result.profile:
-        return clean(result.device_name.partition(" core(s) of ")[2] or accelerator_name(result.device_name), 60)
+        return clean(
+            result.device_name.partition(" core(s) of ")[2] or accelerator_name(result.device_name),
+            60,
+        )
     return clean(accelerator_name(result.device_name), 60)

@@ -62,7 +62,9 @@ def report(
     sections += _problem_sections(runs)
     if next_steps:
         sections += _next_section(runs)
-    return View("Results", tuple(sections), data(trained, prices), above=(NOT_VERIFIED,), notes=price_notes)
+    return View(
+        "Results", tuple(sections), data(trained, prices), above=(NOT_VERIFIED,), notes=price_notes
+    )
 
 
 def with_single_title(view: View) -> View:
@@ -105,7 +107,9 @@ def _problem_sections(runs: Sequence[Run]) -> Iterator[Section]:
         (FAILED, SectionKind.FAILED_RUNS, failed), (NOT_ENDED, SectionKind.OTHER, running)
     ):  # fmt: skip
         if listed:
-            table = DataTable.from_rows({"run": run.run, "status": run.status, "reason": run.reason} for run in listed)
+            table = DataTable.from_rows(
+                {"run": run.run, "status": run.status, "reason": run.reason} for run in listed
+            )
             of = tuple((run,) for run in listed)
             yield Section(title, table=table, below=resuming_commands(listed), of=of, kind=kind)
     copies = [run for run in runs if run.copy_of]
@@ -113,15 +117,29 @@ def _problem_sections(runs: Sequence[Run]) -> Iterator[Section]:
         digests = {run.path: run.record.digest for run in runs if run.record is not None}
         lines = []
         for run in copies:
-            relation = "a copy of" if digests[run.path] == digests[run.copy_of] else "an earlier state of"
-            lines.append(f"{relative_path_text(run.path)}: {relation} {relative_path_text(run.copy_of)}")
-        count = "1 log is a copy and does" if len(copies) == 1 else f"{len(copies)} logs are copies and do"
+            relation = (
+                "a copy of" if digests[run.path] == digests[run.copy_of] else "an earlier state of"
+            )
+            lines.append(
+                f"{relative_path_text(run.path)}: {relation} {relative_path_text(run.copy_of)}"
+            )
+        count = (
+            "1 log is a copy and does"
+            if len(copies) == 1
+            else f"{len(copies)} logs are copies and do"
+        )
         yield Section("Copies", (f"{count} not count.",), below=_cut(lines, _MAX_FILES))
     problems = []
     for run in runs:
-        texts = [clean(str(problem), 120) for problem in run.record.problems] if run.record is not None else []
+        texts = (
+            [clean(str(problem), 120) for problem in run.record.problems]
+            if run.record is not None
+            else []
+        )
         if texts:
-            problems.append(f"{relative_path_text(run.path)}: {'; '.join(_cut(texts, _MAX_PROBLEMS))}")
+            problems.append(
+                f"{relative_path_text(run.path)}: {'; '.join(_cut(texts, _MAX_PROBLEMS))}"
+            )
     if problems:
         yield Section("Problems in logs", below=_cut(problems, _MAX_FILES))
 

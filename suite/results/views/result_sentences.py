@@ -15,7 +15,12 @@ from suite.results.scores import labels
 from suite.results.settings_difference import distinct_labels
 from suite.results.text import clean, devices_text, percent_text, range_text, time_text
 from suite.results.views.overview import division
-from suite.results.views.speedup_text import NOT_SEPARATED, interval_sentence, speedup_details, speedup_headline
+from suite.results.views.speedup_text import (
+    NOT_SEPARATED,
+    interval_sentence,
+    speedup_details,
+    speedup_headline,
+)
 
 _MAX_REASONS, _MAX_PARTS = 4, 4
 """Reasons for the open division, and parts of a model in a reason, that are named without `--verbose`."""
@@ -57,7 +62,9 @@ def _reason_text(deviation: Deviation, verbose: bool) -> str:
 def result_notes(result: Result, deviations: Sequence[str], shared: Sequence[str]) -> list[str]:
     """Return the notes of a row: labels, deviations from the closed rules, and how the result was scored."""
     texts = [text for text in (*division(result), *labels(result)) if text not in shared]
-    texts += [f"open division because: {text}" for text in result.deviations if text not in deviations]
+    texts += [
+        f"open division because: {text}" for text in result.deviations if text not in deviations
+    ]
     texts += [*result.score_notes, mean_text(result), result.note]
     return [text for text in texts if text]
 
@@ -71,17 +78,23 @@ def mean_text(result: Result) -> str:
 
 def speedup_sentences(table: Sequence[Result], over: Mapping[str, Ratio]) -> list[str]:
     """Return the sentences on the speedups of a table: how much, what from, how sure."""
-    compared = [result for result in table if result.key in over and over[result.key].value is not None]
+    compared = [
+        result for result in table if result.key in over and over[result.key].value is not None
+    ]
     if not compared:
         return []
     frameworks = {result.framework for result in table}
     baselines = [over[result.key].before for result in compared]
-    labels_of = distinct_labels(baselines, [over[result.key].places for result in compared], ("devices", "nodes"))
+    labels_of = distinct_labels(
+        baselines, [over[result.key].places for result in compared], ("devices", "nodes")
+    )
     sentences: list[str] = []
     flags: dict[str, list[str]] = {}
     for result, settings in zip(compared, labels_of, strict=True):
         speedup = over[result.key]
-        name = ", ".join(filter(None, (title_of(result.framework) if len(frameworks) > 1 else "", settings)))
+        name = ", ".join(
+            filter(None, (title_of(result.framework) if len(frameworks) > 1 else "", settings))
+        )
         prefix = f"{name}: " if name else ""
         sentences.append(" ".join((prefix + speedup_headline(speedup), *speedup_details(speedup))))
         for flag in speedup.flags:
@@ -89,7 +102,9 @@ def speedup_sentences(table: Sequence[Result], over: Mapping[str, Ratio]) -> lis
     for flag, names in flags.items():
         where = f" ({'; '.join(names)})" if len(names) < len(compared) else ""
         sentences.append(f"{flag[:1].upper()}{flag[1:]}{where}.")
-    if any(over[result.key].total is not None and over[result.key].setup is None for result in compared):
+    if any(
+        over[result.key].total is not None and over[result.key].setup is None for result in compared
+    ):
         sentences.append(NOT_SEPARATED)
     unsure = interval_sentence([over[result.key] for result in compared])
     return [*sentences, *([unsure] if unsure else [])]
@@ -103,7 +118,9 @@ def disagreement_sentences(table: Sequence[Result]) -> list[str]:
         for folder, seconds in found.seconds_by_folder.items():
             longest = max(seconds)
             times = (
-                time_text(min(seconds), longest) if len(seconds) == 1 else range_text(min(seconds), longest, longest)
+                time_text(min(seconds), longest)
+                if len(seconds) == 1
+                else range_text(min(seconds), longest, longest)
             )
             parts.append(f"{times} in {relative_path_text(str(folder))}")
         why = (
@@ -138,4 +155,6 @@ def relative_path_text(path: str) -> str:
     """Return a path relative to the working directory if it lies below it, as clean text."""
     absolute = Path(path).absolute()
     here = Path.cwd()
-    return clean(str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute), 400)
+    return clean(
+        str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute), 400
+    )

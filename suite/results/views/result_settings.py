@@ -10,7 +10,11 @@ from suite.launch.registered_frameworks import title_of
 from suite.results.columns import OURS, Result
 from suite.results.experiment_key import ENVIRONMENT_VARIABLES, HYPERPARAMETERS, label, value_text
 from suite.results.logs.record import RunSettings
-from suite.results.settings_difference import SettingsDifference, distinct_labels, settings_difference
+from suite.results.settings_difference import (
+    SettingsDifference,
+    distinct_labels,
+    settings_difference,
+)
 from suite.results.targets import target_text
 from suite.results.text import clean
 from suite.results.views.overview import several_nodes
@@ -35,7 +39,9 @@ _DEMO_LABELS = ("cpu", "demo", "synthetic")
 """Labels that the notice and the hardware line state already."""
 
 
-def setting_columns(table: Sequence[Result], difference: SettingsDifference) -> dict[str, list[Any]]:
+def setting_columns(
+    table: Sequence[Result], difference: SettingsDifference
+) -> dict[str, list[Any]]:
     """Return the columns that name the rows of a table: framework, devices, nodes, and the settings that differ."""
     ours = bool(table[0].profile)
     columns: dict[str, list[Any]] = {}
@@ -53,7 +59,9 @@ def setting_columns(table: Sequence[Result], difference: SettingsDifference) -> 
         return columns
     for name, values in differing.columns.items():
         texts = differing.texts(name)
-        columns[name] = [value if type(value) is int else text for value, text in zip(values, texts, strict=True)]
+        columns[name] = [
+            value if type(value) is int else text for value, text in zip(values, texts, strict=True)
+        ]
     return columns
 
 
@@ -91,12 +99,26 @@ def setting_facts(
     if first.profile and "device_name" in common:
         yield (
             "Each device",
-            clean(first.device_name.replace("core(s)", "core" if first.device_name.startswith("1 ") else "cores"), 80),
+            clean(
+                first.device_name.replace(
+                    "core(s)", "core" if first.device_name.startswith("1 ") else "cores"
+                ),
+                80,
+            ),
         )
     if first.global_batch_size and "global_batch_size" in common:
-        yield "Batch", f"{first.global_batch_size:,} {clean(first.batch_unit or 'samples', 30)} over all devices"
+        yield (
+            "Batch",
+            f"{first.global_batch_size:,} {clean(first.batch_unit or 'samples', 30)} over all devices",
+        )
     settings = _common_settings(first, difference, tables, verbose)
-    if first.profile and first.to_target and "clock" in common and first.clock == "v0.5" and first.parts is not None:
+    if (
+        first.profile
+        and first.to_target
+        and "clock" in common
+        and first.clock == "v0.5"
+        and first.parts is not None
+    ):
         settings.insert(0, "clock of round v0.5, which starts before setup")
     if settings:
         yield "Settings", clean("; ".join(settings), 4000)
@@ -116,10 +138,14 @@ def _common_settings(
         result
         for table in tables
         for result in table
-        if (result.workload, result.profile) == (first.workload, first.profile) and result.hyperparameters
+        if (result.workload, result.profile) == (first.workload, first.profile)
+        and result.hyperparameters
     ]
     differing = settings_difference(related).columns if first.profile and related else {}
-    defaults = {item.name: item.default for item in fields(RunSettings)} | {"round": OURS, "precision": "fp32"}
+    defaults = {item.name: item.default for item in fields(RunSettings)} | {
+        "round": OURS,
+        "precision": "fp32",
+    }
     texts = []
     for name, value in difference.common.items():
         is_hyperparameter = name.partition(".")[0] == HYPERPARAMETERS
@@ -132,6 +158,8 @@ def _common_settings(
         else:
             is_named = bool(value) and value != defaults.get(name)
         if is_named and value not in (None, "", ()):
-            prefix = "environment variable " if name.partition(".")[0] == ENVIRONMENT_VARIABLES else ""
+            prefix = (
+                "environment variable " if name.partition(".")[0] == ENVIRONMENT_VARIABLES else ""
+            )
             texts.append(f"{prefix}{label(name)} {value_text(name, value, first)}")
     return texts

@@ -51,7 +51,9 @@ def results_section(
     difference = settings_difference(table)
     over = speedups(table, intervals=True)
     shared = shared_labels(table)
-    deviations = [text for text in first.deviations if all(text in result.deviations for result in table)]
+    deviations = [
+        text for text in first.deviations if all(text in result.deviations for result in table)
+    ]
     columns = setting_columns(table, difference)
     notes = [result_notes(result, deviations, shared) for result in table]
     of_all = [text for text in notes[0] if len(table) > 1 and all(text in texts for texts in notes)]
@@ -66,9 +68,16 @@ def results_section(
         row["notes"] = tuple(text for text in notes[position] if text not in of_all)
         rows.append(row)
     shown = _without_small_parts(DataTable.from_rows(rows)).without_empty(keep=("devices",))
-    below = [*of_all, *speedup_sentences(table, over), *disagreement_sentences(table), *share_sentences(table)]
+    below = [
+        *of_all,
+        *speedup_sentences(table, over),
+        *disagreement_sentences(table),
+        *share_sentences(table),
+    ]
     if "cost" in shown:
-        below.append("Cost of one result: devices × hours to target × price of one device for one hour.")
+        below.append(
+            "Cost of one result: devices × hours to target × price of one device for one hour."
+        )
     if deviations:
         facts = [deviation for deviation in first.parsed_deviations if deviation.text in deviations]
         below.append(open_division_sentence(facts, verbose))
@@ -103,9 +112,14 @@ def _figures(result: Result, speedup: float | None) -> dict[str, Any]:
         "seconds_maximum": result.seconds_maximum if several else None,
         "speedup": speedup,
     }
-    row |= {f"seconds_{name}": value for name, value in (result.parts._asdict() if result.parts else {}).items()}
+    row |= {
+        f"seconds_{name}": value
+        for name, value in (result.parts._asdict() if result.parts else {}).items()
+    }
     row |= {name: getattr(result, name) for name in REPORTED}
-    row |= {f"{clean(unit, 30)}_per_second": rate for unit, rate in (result.further_rates or {}).items()}
+    row |= {
+        f"{clean(unit, 30)}_per_second": rate for unit, rate in (result.further_rates or {}).items()
+    }
     if not result.to_target:
         row["data_wait_share"] = result.data_wait_share
     return row
@@ -125,7 +139,9 @@ def _without_small_parts(table: DataTable) -> DataTable:
             continue
         if name == "seconds_data_wait":
             parts = zip(table.values("seconds_training"), table.values(name), strict=True)
-            training = [None if trained is None else trained + (waited or 0.0) for trained, waited in parts]
+            training = [
+                None if trained is None else trained + (waited or 0.0) for trained, waited in parts
+            ]
             table = table.with_column("seconds_training", training)
         table = table.without(name)
     return table

@@ -8,9 +8,23 @@ from typing import TYPE_CHECKING, Any
 from suite.results.data_table import DataTable
 from suite.results.predict import scaling_model
 from suite.results.predict.predictions import MEASURED, PREDICTION, Prediction, PredictionRow
-from suite.results.predict.validate import MAIN_PROTOCOLS, PROTOCOLS, RULES, Validation, errors, select
+from suite.results.predict.validate import (
+    MAIN_PROTOCOLS,
+    PROTOCOLS,
+    RULES,
+    Validation,
+    errors,
+    select,
+)
 from suite.results.scores import merged_labels
-from suite.results.text import cost_text, devices_text, figure_text, percent_text, range_text, time_text
+from suite.results.text import (
+    cost_text,
+    devices_text,
+    figure_text,
+    percent_text,
+    range_text,
+    time_text,
+)
 from suite.results.views.section import NOT_VERIFIED, Section, View, target_and_data_facts
 
 if TYPE_CHECKING:
@@ -44,7 +58,11 @@ def scaling_view(predictions: Sequence[Prediction]) -> View:
     data: list[dict[str, Any]] = []
     method_before = ""
     for prediction in predictions:
-        method = prediction.how if prediction.how != method_before else "The same, with bounds of the same kind."
+        method = (
+            prediction.how
+            if prediction.how != method_before
+            else "The same, with bounds of the same kind."
+        )
         method_before = prediction.how
         sections.append(
             Section(
@@ -66,7 +84,12 @@ def scaling_view(predictions: Sequence[Prediction]) -> View:
             "sample_unit": first.sample_unit or "samples",
         }
         data += [common | row.columns() for row in prediction.rows]
-    return View("Predicted scaling", tuple(sections), DataTable.from_rows(data), (NOT_VERIFIED, introduction))
+    return View(
+        "Predicted scaling",
+        tuple(sections),
+        DataTable.from_rows(data),
+        (NOT_VERIFIED, introduction),
+    )
 
 
 def _with_ranges(prediction: Prediction) -> DataTable:
@@ -125,11 +148,14 @@ def validation_view(result: Validation) -> View:
         "without all results of the accelerator or the submitter."
     )
     models = {
-        workload: scaling_model.ScalingModel(scaling_model.families_of_workload(result.families, workload)).constants
+        workload: scaling_model.ScalingModel(
+            scaling_model.families_of_workload(result.families, workload)
+        ).constants
         for workload in scaling_model.WORKLOADS
     }
     constants = ", ".join(
-        f"{workload} {b_half:.3g} samples and {exponent:g}" for workload, (b_half, exponent) in models.items()
+        f"{workload} {b_half:.3g} samples and {exponent:g}"
+        for workload, (b_half, exponent) in models.items()
     )
     worst = select(result.held, MAIN_PROTOCOLS[0]).rename(columns={"error": "signed_error"})
     worst = worst.loc[worst["signed_error"].abs().nlargest(_WORST_SHOWN).index]
@@ -157,15 +183,23 @@ def validation_view(result: Validation) -> View:
             _error_table(result.later),
             keys=2,
         ),
-        Section("The same rounds separately, scaling model", (), DataTable.from_rows(by_round), keys=3),
+        Section(
+            "The same rounds separately, scaling model", (), DataTable.from_rows(by_round), keys=3
+        ),
         Section(
             f"The {_WORST_SHOWN} largest errors, one row left out",
             (),
             DataTable.from_frame(worst[columns]),
-            below=(f"An interval of {result.factor:.2f} spreads contains {level} of all held-out results.",),
+            below=(
+                f"An interval of {result.factor:.2f} spreads contains {level} of all held-out results.",
+            ),
         ),
     )
-    return View("Validation of the scaling model on published results", sections, DataTable.from_frame(result.held))
+    return View(
+        "Validation of the scaling model on published results",
+        sections,
+        DataTable.from_frame(result.held),
+    )
 
 
 def _error_table(held: pd.DataFrame) -> DataTable:

@@ -86,7 +86,9 @@ def target_and_data_facts(results: Sequence[Result]) -> list[tuple[str, str]]:
         return clean(result.dataset, 60) or ("unknown" if is_unknown else "of the rules")
 
     reaching = [result for result in results if result.to_target]
-    targets = dict.fromkeys(target_text(result.targets, result.workload) or "unknown" for result in reaching)
+    targets = dict.fromkeys(
+        target_text(result.targets, result.workload) or "unknown" for result in reaching
+    )
     parts = {"Target": targets, "Data set": dict.fromkeys(data_set(result) for result in results)}
     return [(name, clean(" or ".join(texts), 300)) for name, texts in parts.items() if texts]
 
@@ -104,4 +106,6 @@ def own_labels(results: Sequence[Result]) -> list[tuple[str, ...]]:
 
 def with_error(value: float, error: float | None, unit: float) -> str:
     """Return a figure and its standard error, both multiplied by a unit: `41 ± 3`."""
-    return figure_text(value * unit) + ("" if error is None else f" ± {figure_text(error * unit, 2)}")
+    return figure_text(value * unit) + (
+        "" if error is None else f" ± {figure_text(error * unit, 2)}"
+    )

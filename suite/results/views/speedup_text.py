@@ -36,7 +36,11 @@ def speedup_headline(speedup: Ratio) -> str:
     if speedup.total is None:
         return f"{where}: {ratio_text(speedup.value)}× the samples per second. These runs have a fixed length and no target."
     interval = speedup.interval
-    sure = f" (95 % confidence interval {ratio_text(interval.low)} to {ratio_text(interval.high)})" if interval else ""
+    sure = (
+        f" (95 % confidence interval {ratio_text(interval.low)} to {ratio_text(interval.high)})"
+        if interval
+        else ""
+    )
     epochs = f" {_epochs_text(speedup.efficiency)}" if speedup.efficiency is not None else ""
     times = times_text(speedup.total)
     claim = "the same time to target" if times == AS_FAST else f"{times} to target"
@@ -52,7 +56,11 @@ def speedup_details(speedup: Ratio) -> Iterator[str]:
         parts.append(f"samples per second in training {ratio_text(speedup.rate)}×")
     if speedup.throughput is not None:
         times = times_text(speedup.throughput)
-        parts.append("time per epoch unchanged" if times == AS_FAST else f"whole epochs {times}, evaluation included")
+        parts.append(
+            "time per epoch unchanged"
+            if times == AS_FAST
+            else f"whole epochs {times}, evaluation included"
+        )
     if parts:
         text = ", ".join(parts)
         yield f"{text[:1].upper()}{text[1:]}."
@@ -79,10 +87,14 @@ def setup_sentence(speedup: Ratio) -> str:
 
 def interval_sentence(speedups: Iterable[Ratio]) -> str:
     """Return the sentence on why speedups have no confidence interval; empty if all have one."""
-    without = [speedup for speedup in speedups if speedup.interval is None and speedup.value is not None]
+    without = [
+        speedup for speedup in speedups if speedup.interval is None and speedup.value is not None
+    ]
     if not without:
         return ""
-    results = {result.key: result for speedup in without for result in (speedup.before, speedup.after)}.values()
+    results = {
+        result.key: result for speedup in without for result in (speedup.before, speedup.after)
+    }.values()
     counts = {len(result.runs) for result in results if not result.single_figure}
     if counts == {1}:
         remedy = f"Add runs={MINIMUM_RUNS} to the command to measure the variation between runs"

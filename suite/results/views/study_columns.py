@@ -102,12 +102,16 @@ def _field(name: str, factor: float = 1.0) -> StudyValue:
 
 def _link(name: str, factor: float) -> StudyValue:
     """Return the function of a column for a figure of the link that is fitted to the all-reduces of all sizes."""
-    return lambda result, line, context: _scaled(getattr(fit_link(result.all_reduces), name, None), factor)
+    return lambda result, line, context: _scaled(
+        getattr(fit_link(result.all_reduces), name, None), factor
+    )
 
 
 def _all_reduce(value: Callable[[AllReduceTime], float]) -> StudyValue:
     """Return the function of a column that is the mean over all runs that measured all-reduces."""
-    return lambda result, line, context: fmean(map(value, result.all_reduces)) if result.all_reduces else None
+    return lambda result, line, context: (
+        fmean(map(value, result.all_reduces)) if result.all_reduces else None
+    )
 
 
 def _per_sample(name: str, divisor: str, factor: float = 1.0) -> StudyValue:
@@ -121,7 +125,13 @@ def _latency_us(times: AllReduceTime) -> float:
 
 
 def _bus_gb_per_second(times: AllReduceTime) -> float:
-    return max(bus_bandwidth(size.size_bytes, size.median_seconds, times.devices) for size in times.sizes) / 1e9
+    return (
+        max(
+            bus_bandwidth(size.size_bytes, size.median_seconds, times.devices)
+            for size in times.sizes
+        )
+        / 1e9
+    )
 
 
 def _seconds(result: Result) -> float | None:
@@ -150,7 +160,10 @@ def _ms_per_sample(result: Result, line: StudyLine, context: StudyContext) -> fl
 
 
 def _megapixels_per_second(result: Result, line: StudyLine, context: StudyContext) -> float | None:
-    side, rate = number((result.hyperparameters or {}).get("input_image_size")), result.samples_per_second
+    side, rate = (
+        number((result.hyperparameters or {}).get("input_image_size")),
+        result.samples_per_second,
+    )
     return side * side * rate / 1e6 if side and rate else None
 
 
@@ -216,8 +229,12 @@ def _run_cost(result: Result, line: StudyLine, context: StudyContext) -> float |
     return _cost(result, context, _seconds(result))
 
 
-def _cost_of_million_samples(result: Result, line: StudyLine, context: StudyContext) -> float | None:
-    return _cost(result, context, 1e6 / result.samples_per_second if result.samples_per_second else None)
+def _cost_of_million_samples(
+    result: Result, line: StudyLine, context: StudyContext
+) -> float | None:
+    return _cost(
+        result, context, 1e6 / result.samples_per_second if result.samples_per_second else None
+    )
 
 
 def _column(heading: str, text: str, value: StudyValue) -> Column:

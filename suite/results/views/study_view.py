@@ -73,13 +73,18 @@ def studies(runs: Sequence[Run]) -> list[StudyResult]:
     """Return the studies of runs. The study of a run follows from the plan files in the output folder of its job."""
     jobs_of_folders: dict[Path, dict[str, list[Run]]] = {}
     for run in runs:
-        is_run_of_suite = run.source is not None and not run.published and (run.profile or run.record is None)
+        is_run_of_suite = (
+            run.source is not None and not run.published and (run.profile or run.record is None)
+        )
         if is_run_of_suite:
             job = _job_folder(run)
             jobs_of_folders.setdefault(job.parent, {}).setdefault(job.name, []).append(run)
     found = []
     for folder, jobs in jobs_of_folders.items():
-        plans = {str(plan.get("study", "")): plan for plan in map(json_object, sorted(folder.glob(STUDY_FILES)))}
+        plans = {
+            str(plan.get("study", "")): plan
+            for plan in map(json_object, sorted(folder.glob(STUDY_FILES)))
+        }
         logged_names = {run.study for members in jobs.values() for run in members}
         for name in sorted({*plans, *logged_names} - {""}):
             found.append(_study_result(name, plans.get(name, {}), jobs, folder))
@@ -92,9 +97,16 @@ def _job_folder(run: Run) -> Path:
     return run_folder.absolute().parent
 
 
-def _study_result(name: str, plan: Mapping[str, Json], jobs: Mapping[str, Sequence[Run]], folder: Path) -> StudyResult:
+def _study_result(
+    name: str, plan: Mapping[str, Json], jobs: Mapping[str, Sequence[Run]], folder: Path
+) -> StudyResult:
     cells = _cells(plan)
-    for job, members in jobs.items():  # jobs without a plan file, or of an earlier command with the same output folder
+    for (
+        job,
+        members,
+    ) in (
+        jobs.items()
+    ):  # jobs without a plan file, or of an earlier command with the same output folder
         logged_values = next((run.study_cell for run in members if run.study == name), None)
         if logged_values is not None and job not in cells:
             pairs = [text.partition("=")[::2] for text in logged_values]
@@ -127,7 +139,10 @@ def _with_notes(lines: Sequence[StudyLine], keys: Sequence[str]) -> tuple[StudyL
         result.key: (*(clean(label, 120) for label in labels_of_result), text)
         for result, labels_of_result, text in zip(results, labels, settings, strict=True)
     }
-    return tuple(line if line.result is None else replace(line, notes=notes[line.result.key]) for line in lines)
+    return tuple(
+        line if line.result is None else replace(line, notes=notes[line.result.key])
+        for line in lines
+    )
 
 
 def _cells(plan: Mapping[str, Json]) -> dict[str, dict[str, Any]]:
@@ -135,7 +150,11 @@ def _cells(plan: Mapping[str, Json]) -> dict[str, dict[str, Any]]:
     listed = plan.get("cells")
     cells: dict[str, dict[str, Any]] = {}
     for cell in listed[:_MAX_CELLS] if isinstance(listed, list) else ():
-        if isinstance(cell, dict) and isinstance(cell.get("job"), str) and isinstance(cell.get("values"), dict):
+        if (
+            isinstance(cell, dict)
+            and isinstance(cell.get("job"), str)
+            and isinstance(cell.get("values"), dict)
+        ):
             cells[cell["job"]] = {**cell, "values": _clean_values(list(cell["values"].items()))}
     return cells
 
@@ -143,7 +162,9 @@ def _cells(plan: Mapping[str, Json]) -> dict[str, dict[str, Any]]:
 def _clean_values(pairs: Sequence[Sequence[object]]) -> dict[str, str]:
     """Return the values of a cell by key. Keys with the name of a column are skipped, because they would hide the column."""
     cleaned = {clean(str(key), 80): clean(str(text), 80) for key, text in pairs[:_MAX_KEYS]}
-    return {key: text for key, text in cleaned.items() if key not in (*STUDY_COLUMNS, "status", "notes")}
+    return {
+        key: text for key, text in cleaned.items() if key not in (*STUDY_COLUMNS, "status", "notes")
+    }
 
 
 def _lines(keys: Sequence[str], cell: Mapping[str, Any], runs: Sequence[Run]) -> list[StudyLine]:
@@ -154,7 +175,10 @@ def _lines(keys: Sequence[str], cell: Mapping[str, Any], runs: Sequence[Run]) ->
         return [StudyLine(values, result) for result in results]
     ended = [run for run in runs if not run.running]
     if not ended:
-        outcome, reason = clean(str(cell.get("shown", "not run")), 12), clean(str(cell.get("reason", "")), 300)
+        outcome, reason = (
+            clean(str(cell.get("shown", "not run")), 12),
+            clean(str(cell.get("reason", "")), 300),
+        )
         return [StudyLine(values, None, outcome, (reason,))]
     shown = next((run for run in ended if run.status == "oom"), ended[-1])
     outcome = "OOM" if shown.status == "oom" else clean(shown.status, 15)
@@ -168,7 +192,9 @@ def sections(runs: Sequence[Run], prices: Prices | None = None) -> list[Section]
     if len({section.title for section in sections_of_studies}) == len(sections_of_studies):
         return sections_of_studies
     base = os.path.commonpath([result.folder for result in results])
-    folders = shortened([clean(os.path.relpath(result.folder, base), 300) for result in results], 60)
+    folders = shortened(
+        [clean(os.path.relpath(result.folder, base), 300) for result in results], 60
+    )
     return [
         replace(section, title=f"{section.title}, in {folder}")
         for section, folder in zip(sections_of_studies, folders, strict=True)
@@ -177,7 +203,10 @@ def sections(runs: Sequence[Run], prices: Prices | None = None) -> list[Section]
 
 def study_section(study: StudyResult, prices: Prices | None = None) -> Section:
     """Return the section of a study: its question, and a table of its keys and of the columns that have a value."""
-    context, columns = StudyContext(study.measured, prices), column_names(study.table.get("columns"))
+    context, columns = (
+        StudyContext(study.measured, prices),
+        column_names(study.table.get("columns")),
+    )
     table = DataTable.from_rows(
         {
             **line.values,
@@ -207,10 +236,14 @@ def study_section(study: StudyResult, prices: Prices | None = None) -> Section:
 
 def _sentences_below(study: StudyResult) -> list[str]:
     sentences = [_fit_text(name, fit) for name, fit in fits(study)]
-    records = [run.record for result in study.results for run in result.runs if run.record is not None]
+    records = [
+        run.record for result in study.results for run in result.runs if run.record is not None
+    ]
     instruments = sorted({record.step_times_by for record in records} - {""})
     if instruments:
-        sentences.append(f"Each step was timed separately with {clean(' or '.join(instruments), 120)}.")
+        sentences.append(
+            f"Each step was timed separately with {clean(' or '.join(instruments), 120)}."
+        )
     return sentences
 
 
@@ -218,7 +251,9 @@ def _title(study: StudyResult) -> str:
     """Return the title of a study: `Study batch_size: zoo on laptop (synthetic)`."""
 
     def names(field: str) -> str:
-        return ", ".join(sorted({clean(getattr(result, field), 40) for result in study.results} - {""}))
+        return ", ".join(
+            sorted({clean(getattr(result, field), 40) for result in study.results} - {""})
+        )
 
     if not study.results:
         return f"Study {study.name}"
@@ -238,8 +273,14 @@ def fits(study: StudyResult) -> list[tuple[str, StepFit]]:
 
     fitted = []
     for name, members in sorted(grouped(study.measured, remaining_values).items()):
-        steps = [(batch_per_device(line.result), line.result.step_ms) for line in members if line.result is not None]
-        fit = fit_steps([(batch, milliseconds / 1e3) for batch, milliseconds in steps if batch and milliseconds])
+        steps = [
+            (batch_per_device(line.result), line.result.step_ms)
+            for line in members
+            if line.result is not None
+        ]
+        fit = fit_steps(
+            [(batch, milliseconds / 1e3) for batch, milliseconds in steps if batch and milliseconds]
+        )
         if fit is not None:
             fitted.append((name, fit))
     return fitted

@@ -26,7 +26,14 @@ from suite.results.views.repeat import next_commands
 from suite.results.views.section import NOT_VERIFIED, Section, View, target_and_data_facts
 from suite.results.views.speedup_text import speedup_headline
 
-TABLES: Mapping[str, int] = {"resnet50": 1, "maskrcnn": 2, "ssd": 3, "gnmt": 4, "transformer": 5, "ncf": 6}
+TABLES: Mapping[str, int] = {
+    "resnet50": 1,
+    "maskrcnn": 2,
+    "ssd": 3,
+    "gnmt": 4,
+    "transformer": 5,
+    "ncf": 6,
+}
 """Number of the article's table for each workload."""
 SUMMARY_TABLE = 7
 _EXPLAINED = (
@@ -89,14 +96,25 @@ def tables(results: Sequence[Result], with_article: bool = False) -> View:
                 single.append((_joined(name, settings), series.fewest))
     above = [NOT_VERIFIED]
     if len({result.profile for result in ours}) > 1:
-        above.append("The results have several profiles. Each profile has its own tables and speedups.")
+        above.append(
+            "The results have several profiles. Each profile has its own tables and speedups."
+        )
     if len(ours) < len(results):
         count = len(results) - len(ours)
         noun = "result" if count == 1 else "results"
-        above.append(f"Left out: {count} {noun} without a time to target (suite report shows all results).")
+        above.append(
+            f"Left out: {count} {noun} without a time to target (suite report shows all results)."
+        )
     sections += _table_7(pairs, single)
-    rows_of_pairs = [{name: value for name, value in row.items() if name != "notes"} for row in pairs]
-    return View("Time to target and speedup", tuple(sections), DataTable.from_rows(data + rows_of_pairs), tuple(above))
+    rows_of_pairs = [
+        {name: value for name, value in row.items() if name != "notes"} for row in pairs
+    ]
+    return View(
+        "Time to target and speedup",
+        tuple(sections),
+        DataTable.from_rows(data + rows_of_pairs),
+        tuple(above),
+    )
 
 
 def printed_speedups() -> dict[tuple[str, int, int], float]:
@@ -108,9 +126,14 @@ def printed_speedups() -> dict[tuple[str, int, int], float]:
     names = ("benchmark", "chips_from", "chips_to", "speedup_printed")
     rows = csv_rows("dgx1_speedups.csv", names)
     try:
-        return {(row[names[0]], int(row[names[1]]), int(row[names[2]])): float(row[names[3]]) for row in rows}
+        return {
+            (row[names[0]], int(row[names[1]]), int(row[names[2]])): float(row[names[3]])
+            for row in rows
+        }
     except ValueError as error:
-        raise ValueError(f"dgx1_speedups.csv: expected speedups between two numbers of devices ({error})") from None
+        raise ValueError(
+            f"dgx1_speedups.csv: expected speedups between two numbers of devices ({error})"
+        ) from None
 
 
 def _order(family: Sequence[Result]) -> tuple[Any, ...]:
@@ -137,20 +160,34 @@ def _joined(*texts: str) -> str:
 
 
 def _section(
-    heading: str, rows: Iterable[Line], shown: Sequence[str], above: tuple[str, ...] = (), below: tuple[str, ...] = ()
+    heading: str,
+    rows: Iterable[Line],
+    shown: Sequence[str],
+    above: tuple[str, ...] = (),
+    below: tuple[str, ...] = (),
 ) -> Section:
     table = DataTable.from_rows({name: row[name] for name in shown} for row in rows).without_empty()
-    return Section(heading, above, table, below=below, keys=2 if "differs_in" in table.columns else 1)
+    return Section(
+        heading, above, table, below=below, keys=2 if "differs_in" in table.columns else 1
+    )
 
 
-def _results(name: str, group: Sequence[Sequence[Result]], label_of: Mapping[str, str]) -> Iterator[Line]:
+def _results(
+    name: str, group: Sequence[Sequence[Result]], label_of: Mapping[str, str]
+) -> Iterator[Line]:
     """Yield the columns of each result. Results on the same devices with one label get a further label, such as the nodes."""
     results = [result for family in group for result in family]
-    further = distinct_labels(results, [(label_of[result.key], result.devices) for result in results])
+    further = distinct_labels(
+        results, [(label_of[result.key], result.devices) for result in results]
+    )
     for row, more in zip(results, further, strict=True):
         size = row.global_batch_size
         line: Line = {"table": TABLES.get(row.workload), "workload": row.workload, "series": name}
-        line |= {"differs_in": _joined(label_of[row.key], more), "profile": row.profile, "labels": labels(row)}
+        line |= {
+            "differs_in": _joined(label_of[row.key], more),
+            "profile": row.profile,
+            "labels": labels(row),
+        }
         line |= {"target": targets_text(row.targets, row.workload), "dataset": row.dataset}
         line |= {"devices": row.devices, "global_batch_size": size}
         line |= {"batch_size_per_device": size / row.device_count if size else None}
@@ -161,7 +198,9 @@ def _results(name: str, group: Sequence[Sequence[Result]], label_of: Mapping[str
         yield line | {"notes": (*oversubscribed, *row.score_notes)}
 
 
-def _speedups(name: str, label: str, series: Series[Result], printed: Mapping[Any, float]) -> Iterator[Line]:
+def _speedups(
+    name: str, label: str, series: Series[Result], printed: Mapping[Any, float]
+) -> Iterator[Line]:
     for both in itertools.combinations(series, 2):
         yield _speedup(both, printed) | {
             "series": name,
@@ -174,12 +213,21 @@ def _speedup(both: tuple[Result, Result], printed: Mapping[Any, float]) -> Line:
     pair, place = ratio(*both), (both[0].workload, both[0].devices, both[1].devices)
     value, total = printed.get(place) if both[0].round == ARTICLE else None, pair.total or 0.0
     wrong = value is not None and abs(total / value - 1) > SAME_AS_PRINTED
-    flags = (*([f"the article prints {value:g}, and its tables give {total:.2f}"] if wrong else []), *pair.flags)
+    flags = (
+        *([f"the article prints {value:g}, and its tables give {total:.2f}"] if wrong else []),
+        *pair.flags,
+    )
     line: Line = {"table": SUMMARY_TABLE, "workload": place[0], "series": "", "differs_in": ""}
     line |= {"profile": both[0].profile, "labels": merged_labels(both), "places": pair.places}
     line |= {"from_fewest": False, "devices_from": place[1], "devices_to": place[2]}
-    line |= {f"batch_size_global_{end}": row.global_batch_size for end, row in zip(("from", "to"), both, strict=True)}
-    line |= {key: getattr(pair, key) for key in ("scaling", "throughput", "efficiency", "setup", "scaling_efficiency")}
+    line |= {
+        f"batch_size_global_{end}": row.global_batch_size
+        for end, row in zip(("from", "to"), both, strict=True)
+    }
+    line |= {
+        key: getattr(pair, key)
+        for key in ("scaling", "throughput", "efficiency", "setup", "scaling_efficiency")
+    }
     line |= {"speedup": pair.total}
     line |= {f"interval_{end}": getattr(pair.interval, end, None) for end in ("low", "high")}
     line |= {
@@ -216,12 +264,18 @@ def pairs_section(results: Sequence[Result], most: int) -> Section | None:
     if not rows:
         return None
     left_out = len(all_pairs) - most
-    more = (f"Not shown: {left_out} {'pair' if left_out == 1 else 'pairs'}.",) if left_out > 0 else ()
+    more = (
+        (f"Not shown: {left_out} {'pair' if left_out == 1 else 'pairs'}.",) if left_out > 0 else ()
+    )
     return replace(_pairs("", rows, more), of=tuple(all_pairs[:most]))
 
 
-def _pairs(title: str, rows: Sequence[Line], more: tuple[str, ...] = (), above: tuple[str, ...] = ()) -> Section:
-    sentences = (f"{_joined(row['differs_in'], row['places'])} devices: {row['in_words']}" for row in rows)
+def _pairs(
+    title: str, rows: Sequence[Line], more: tuple[str, ...] = (), above: tuple[str, ...] = ()
+) -> Section:
+    sentences = (
+        f"{_joined(row['differs_in'], row['places'])} devices: {row['in_words']}" for row in rows
+    )
     return _section(title, rows, _FACTORS, above, (*sentences, *more))
 
 
@@ -236,13 +290,21 @@ def _table_7(pairs: Sequence[Line], single: Sequence[tuple[str, Result]]) -> Ite
         line = lines.setdefault(tuple(shown.values()), shown | dict.fromkeys(headings))
         line[f"{row['devices_from']} → {row['devices_to']}"] = row["speedup"]
     if lines:
-        yield _section(f"Table {SUMMARY_TABLE}. Speedup over the fewest devices", lines.values(), list(line))
+        yield _section(
+            f"Table {SUMMARY_TABLE}. Speedup over the fewest devices", lines.values(), list(line)
+        )
     above: tuple[str, ...] = _EXPLAINED
     for name, members in itertools.groupby(pairs, key=lambda row: row["series"]):
         yield _pairs(f"Every pair of device counts: {name}", [*members], above=above)
         above = ()
     if single:
         only = tuple(f"{name}: {devices_text(row.device_count)} only" for name, row in single)
-        commands = tuple(dict.fromkeys(command for _, row in single for command in next_commands(row)))
-        then = ("These results have one number of devices. To measure a speedup, run:",) if commands else ()
+        commands = tuple(
+            dict.fromkeys(command for _, row in single for command in next_commands(row))
+        )
+        then = (
+            ("These results have one number of devices. To measure a speedup, run:",)
+            if commands
+            else ()
+        )
         yield Section("Without a speedup", then, commands=commands, below=only)

@@ -40,8 +40,12 @@ class ComparisonRow:
     ratio_low: float | None = column("Lower end of the 95 % confidence interval of the ratio")
     ratio_high: float | None = column("Upper end of the 95 % confidence interval of the ratio")
     p: float | None = column("p value of the permutation test")
-    runs_ours: int | None = column("Successful runs on the first side. Unknown if only their mean is known")
-    runs_theirs: int | None = column("Successful runs on the second side. Unknown if only their mean is known")
+    runs_ours: int | None = column(
+        "Successful runs on the first side. Unknown if only their mean is known"
+    )
+    runs_theirs: int | None = column(
+        "Successful runs on the second side. Unknown if only their mean is known"
+    )
     failed_ours: int | None = column("Failed runs on the first side, if there are any")
     failed_theirs: int | None = column("Failed runs on the second side, if there are any")
     verdict: str | None = column("The verdict, or the reason of a refusal")
@@ -49,7 +53,9 @@ class ComparisonRow:
 
     def columns(self) -> dict[str, Any]:
         """Return the values by column, as files hold them."""
-        return {item.name: getattr(self, item.name) for item in fields(self)} | {"kind": self.kind.value}
+        return {item.name: getattr(self, item.name) for item in fields(self)} | {
+            "kind": self.kind.value
+        }
 
 
 COLUMNS = tuple(item.name for item in fields(ComparisonRow))
@@ -151,7 +157,9 @@ def quantity_texts(quantity_name: str, *values: float) -> list[str]:
     return [f"{rate_text(value)} {_THROUGHPUT.unit}" for value in values]
 
 
-def judge(quantity: Quantity, row: ComparisonRow, measured: Ratio, names: tuple[str, str]) -> ComparisonRow:
+def judge(
+    quantity: Quantity, row: ComparisonRow, measured: Ratio, names: tuple[str, str]
+) -> ComparisonRow:
     """Return a row with values, interval, p value, and verdict of a quantity.
 
     Args:
@@ -180,7 +188,9 @@ def judge(quantity: Quantity, row: ComparisonRow, measured: Ratio, names: tuple[
         failed_ours=ours.runs_failed or None,
         failed_theirs=theirs.runs_failed or None,
     )
-    return replace(row, verdict=_verdict(quantity, row, {names[0]: ours, names[1]: theirs}, smallest_p))
+    return replace(
+        row, verdict=_verdict(quantity, row, {names[0]: ours, names[1]: theirs}, smallest_p)
+    )
 
 
 def _values_of_runs(quantity: Quantity, result: Result) -> list[float | None]:
@@ -188,7 +198,9 @@ def _values_of_runs(quantity: Quantity, result: Result) -> list[float | None]:
     return [] if result.single_figure else [quantity.value_of_run(run) for run in result.runs]
 
 
-def _verdict(quantity: Quantity, row: ComparisonRow, sides: Mapping[str, Result], smallest_p: float) -> str:
+def _verdict(
+    quantity: Quantity, row: ComparisonRow, sides: Mapping[str, Result], smallest_p: float
+) -> str:
     """Return the verdict on a quantity. If failed runs leave a side without an official score, no side is called better.
 
     Args:
@@ -247,13 +259,17 @@ def _verdict_on_successful_runs(
     if counts == (1, 1):
         return f"{values}. One run per side is too few to judge."
     if row.p is None and row.runs_ours is not None and row.runs_theirs is not None and 1 in counts:
-        return f"{values}. One run against {max(row.runs_ours, row.runs_theirs)} is too few to judge."
+        return (
+            f"{values}. One run against {max(row.runs_ours, row.runs_theirs)} is too few to judge."
+        )
     if row.p is None:
         return f"{values}. Without single runs, run-to-run variation is unknown."
     interval = _interval_of_better(row)
     interval_text = ""
     if interval is not None:
-        interval_text = f" (95 % confidence interval {ratio_text(interval.low)} to {ratio_text(interval.high)})"
+        interval_text = (
+            f" (95 % confidence interval {ratio_text(interval.low)} to {ratio_text(interval.high)})"
+        )
     evidence = f"{_p_text(row.p)}, {row.runs_ours} against {row.runs_theirs} runs"
     times = ratio_text(max(row.ratio, 1 / row.ratio))
     if row.p < SIGNIFICANCE and (interval is None or interval.low > 1):

@@ -28,9 +28,20 @@ from workloads.api import (
 from workloads.common.data.prefetch import Prefetch
 
 HERE_ALONE = {"cpu": "current", "cuda": "current"}
-PLAIN = Framework("plain", HERE_ALONE, ("numpy",), lambda devices, device: 1, single_process, static_work_split=True)
+PLAIN = Framework(
+    "plain",
+    HERE_ALONE,
+    ("numpy",),
+    lambda devices, device: 1,
+    single_process,
+    static_work_split=True,
+)
 TRAINERS = {"toy": TrainerInfo("toy:ToyTrainer", precisions=("fp32",))}
-HERE = Launcher("here", list_hosts=lambda launch, _: launch.hosts, build_argv=lambda name, launch, argv: list(argv))
+HERE = Launcher(
+    "here",
+    list_hosts=lambda launch, _: launch.hosts,
+    build_argv=lambda name, launch, argv: list(argv),
+)
 """Starts the agent of any machine on this one."""
 SAMPLES = 1000
 ENDINGS = {
@@ -91,7 +102,10 @@ class ToyData:
                 raise OSError("the data thread was lost")
             part = self.x[step % self.per_epoch * self.batch_size :][: self.batch_size]
             shares = np.array_split(part, self.worker.num_replicas)
-            yield [Batch({"x": shares[r]}, len(shares[r]), len(part), len(part)) for r in self.worker.replica_ids]
+            yield [
+                Batch({"x": shares[r]}, len(shares[r]), len(part), len(part))
+                for r in self.worker.replica_ids
+            ]
 
     def evaluation(self):
         yield [Batch({"x": self.x}, len(self.x), len(self.x), len(self.x))]
@@ -111,8 +125,17 @@ class Toy(Workload):
 
     @classmethod
     def hyperparameter_sets(cls):
-        values = {"global_batch_size": 64, "learning_rate": 0.2, "lr_scaling": "none", "max_epochs": 5}
-        return {"demo": {name: Hyperparameter(value, "presumed: a toy") for name, value in values.items()}}
+        values = {
+            "global_batch_size": 64,
+            "learning_rate": 0.2,
+            "lr_scaling": "none",
+            "max_epochs": 5,
+        }
+        return {
+            "demo": {
+                name: Hyperparameter(value, "presumed: a toy") for name, value in values.items()
+            }
+        }
 
     @classmethod
     def load_dataset_info(cls, settings):
@@ -157,7 +180,9 @@ class ToyTrainer(Trainer):
             hour, real = 3600 if step % 2 else -3600, time.clock_gettime
             time.time = lambda: real(time.CLOCK_REALTIME) + hour
         if kind == "threads" and step == 0:
-            print(f"OMP_NUM_THREADS={os.environ['OMP_NUM_THREADS']} cores={len(os.sched_getaffinity(0))}")
+            print(
+                f"OMP_NUM_THREADS={os.environ['OMP_NUM_THREADS']} cores={len(os.sched_getaffinity(0))}"
+            )
         if step == 3 and kind == "flaky" and self.settings.seed % 2:
             raise RuntimeError("an odd seed")
         if step == 3 and kind in ("hang", "die", "crash", "oom", "raise", "diverge"):

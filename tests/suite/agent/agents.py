@@ -16,7 +16,9 @@ def agent(tmp_path, lease_seconds=5.0, wait_seconds=20.0):
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=PROJECT, env={"TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
     )  # fmt: skip
     try:
-        link = AgentConnection("here", MessageStream(process.stdout, process.stdin), lease_seconds, wait_seconds)
+        link = AgentConnection(
+            "here", MessageStream(process.stdout, process.stdin), lease_seconds, wait_seconds
+        )
         while link.facts is None:
             assert link.failure() is None
             link.listen(0.2)

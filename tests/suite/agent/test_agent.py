@@ -54,12 +54,20 @@ def test_the_facts_of_a_machine(tmp_path):
 
 def test_what_a_command_said_by_its_exit_code_is_not_lost(tmp_path):
     """It ends long before its output does, and the agent looks for orphans that have ended meanwhile."""
-    order = {"command": ["sh", "-c", "sleep 1 & echo here; exit 3"], "most_seconds": 60.0, "env": {}}
+    order = {
+        "command": ["sh", "-c", "sleep 1 & echo here; exit 3"],
+        "most_seconds": 60.0,
+        "env": {},
+    }
     with agent(tmp_path) as (link, _):
         found = link.call(messages.RUN_COMMAND, 60, **order)
         assert (found.code, found.output, found.errors) == (3, "here\n", "")
         with pytest.raises(ValueError, match=r"sleep does not answer within 0\.5 s$"):
-            link.call(messages.RUN_COMMAND, 60, **{**order, "command": ["sleep", "600"], "most_seconds": 0.5})
+            link.call(
+                messages.RUN_COMMAND,
+                60,
+                **{**order, "command": ["sleep", "600"], "most_seconds": 0.5},
+            )
         with pytest.raises(ValueError, match=r"no-such-command: No such file or directory$"):
             link.call(messages.RUN_COMMAND, 60, **{**order, "command": ["no-such-command"]})
 
@@ -72,7 +80,10 @@ def test_files_come_as_they_are_written(tmp_path):
         folder = begun(link)
         writer = [*SLEEPER[:3], "import sys; print('x' * 300_000); sys.exit(3)"]
         link.call(messages.START, name="worker-0", arguments=writer, env={})
-        wait_until("exit", lambda: link.listen(0.1) or [event for event in taken if isinstance(event, ExitEvent)])
+        wait_until(
+            "exit",
+            lambda: link.listen(0.1) or [event for event in taken if isinstance(event, ExitEvent)],
+        )
         assert ExitEvent("worker-0", 3, "") in taken
         with open(os.path.join(folder, ".worker-0.json"), "w") as heartbeat:
             heartbeat.write('{"pid": 1}')
@@ -98,7 +109,10 @@ def test_a_worker_that_is_gone_is_told_after_its_last_word(tmp_path):
         code = "import json, os; said = {'pid': os.getpid(), 'status': 'failed'}"
         code += "; open('.worker-0.json', 'w').write(json.dumps(said))"
         link.call(messages.START, name="worker-0", arguments=[*SLEEPER[:3], code], env={})
-        wait_until("gone", lambda: link.listen(0.1) or [event for event in taken if isinstance(event, GoneEvent)])
+        wait_until(
+            "gone",
+            lambda: link.listen(0.1) or [event for event in taken if isinstance(event, GoneEvent)],
+        )
     kinds = [type(event) for event in taken if not isinstance(event, FileEvent)]
     assert kinds[0] is HeartbeatEvent
     assert set(kinds[1:]) == {ExitEvent, GoneEvent}
@@ -117,12 +131,17 @@ def test_no_process_outlives_a_run(tmp_path, how):
             link.call(messages.FINISH)
         elif how == "end of input":
             link.wire.close()
-        elif how == "lease":  # a controller that is there, but says nothing: as if the link were down
+        elif (
+            how == "lease"
+        ):  # a controller that is there, but says nothing: as if the link were down
             link.wire._outgoing.put(None)
         else:
             process.send_signal(signal.SIGTERM)
             lost = wait_until("signal", link.failure)
-            assert (lost.status, lost.reason) == ("interrupted", "machine here got SIGTERM: its scheduler ends the run")
+            assert (lost.status, lost.reason) == (
+                "interrupted",
+                "machine here got SIGTERM: its scheduler ends the run",
+            )
             link.close()
         _, alive = psutil.wait_procs(started, timeout=15)
         assert not alive
@@ -152,7 +171,10 @@ def test_workers_die_with_their_agent(tmp_path):
         process.kill()
         assert not psutil.wait_procs(started, timeout=10)[1]
         lost = wait_until("lost", link.failure)
-        assert (lost.status, lost.reason) == ("rank_died", "machine here is lost: its agent closed the connection")
+        assert (lost.status, lost.reason) == (
+            "rank_died",
+            "machine here is lost: its agent closed the connection",
+        )
 
 
 def test_a_silent_agent_is_lost_after_its_lease(tmp_path):
@@ -170,7 +192,9 @@ def test_a_worker_that_is_stopped_is_known_to_its_agent(tmp_path):
         code += "; open('.worker-0.json', 'w').write(json.dumps(said)); time.sleep(600)"
         pid = link.call(messages.START, name="worker-0", arguments=[*SLEEPER[:3], code], env={}).pid
         os.kill(pid, signal.SIGSTOP)
-        assert link.call(messages.IS_STOPPED, pid=os.getpid()).is_stopped is False  # no worker of the agent
+        assert (
+            link.call(messages.IS_STOPPED, pid=os.getpid()).is_stopped is False
+        )  # no worker of the agent
         os.kill(pid, signal.SIGCONT)
         wait_until("its first beat is known", lambda: link.listen(0.1) or _stops(link, pid))
         os.kill(pid, signal.SIGCONT)
@@ -193,7 +217,9 @@ def test_what_cannot_be_done_is_said(tmp_path):
             link.call(messages.START, name="worker-0", arguments=["/nowhere"], env={})
         with pytest.raises(ValueError, match="here: 1 is not a worker here"):
             link.call(messages.STACK, pid=1, number=int(signal.SIGUSR2))
-        with pytest.raises(ValueError, match="here: request stack: missing a required argument: 'number'"):
+        with pytest.raises(
+            ValueError, match="here: request stack: missing a required argument: 'number'"
+        ):
             link.call(messages.STACK, pid=1)
         with pytest.raises(ValueError, match="here: unknown request dance"):
             link.call(messages.Request("dance", messages.Done))
@@ -232,4 +258,6 @@ def test_a_run_that_exhausts_the_machine_is_told_once(monkeypatch, tmp_path):
     served.tick()
     served.tick()
     assert asked == [set(), {os.getpid()}]
-    assert [message for message in sent if "memory" in message] == [{"memory": {"reason": "no memory"}}]
+    assert [message for message in sent if "memory" in message] == [
+        {"memory": {"reason": "no memory"}}
+    ]

@@ -7,7 +7,9 @@ import pytest
 from suite.agent.message_stream import MessageStream
 
 
-@pytest.mark.parametrize("banner", [b"Welcome to node1", b"[" * 100_000, b"\xff\xfe", b"17"], ids=range(4))
+@pytest.mark.parametrize(
+    "banner", [b"Welcome to node1", b"[" * 100_000, b"\xff\xfe", b"17"], ids=range(4)
+)
 def test_a_line_of_something_else_is_kept_and_ends_nothing(banner):
     wire = MessageStream(io.BytesIO(banner + b'\n{"kind":"hello"}\n'), io.BytesIO())
     assert list(wire.received(5.0)) == [{"kind": "hello"}]

@@ -32,7 +32,9 @@ from suite.control.hosts.connection import AgentConnection
 from suite.launch.host_facts import HostFacts
 from tests.helpers import wait_until
 
-FACTS = HostFacts("node1", 7, __version__, "3.11", {"eth0": "10.0.0.1"}, (0, 1), {"gpus": [], "memory_bytes": 1})
+FACTS = HostFacts(
+    "node1", 7, __version__, "3.11", {"eth0": "10.0.0.1"}, (0, 1), {"gpus": [], "memory_bytes": 1}
+)
 SENT = [
     FACTS,
     ExitEvent("worker-0", -9, "no space left in /scratch"),
@@ -56,7 +58,13 @@ def test_every_kind_of_event_is_tried():
 
 @pytest.mark.parametrize(
     "response",
-    [CommandOutput(-15, "a", "b"), FileContent(None), FileContent(b"x"), FreePorts((1, 2)), Route("a", "b", "")],
+    [
+        CommandOutput(-15, "a", "b"),
+        FileContent(None),
+        FileContent(b"x"),
+        FreePorts((1, 2)),
+        Route("a", "b", ""),
+    ],
 )
 def test_a_response_is_read_as_it_was_sent(response):
     message = decode_message(json.loads(json.dumps({"answer": 3, "response": encode(response)})))
@@ -71,7 +79,10 @@ def test_a_response_is_read_as_it_was_sent(response):
         ({"exit": {"name": "a", "code": 0, "full_disk": "", "host": 1}}, "unknown keys: .'host'"),
         ({"exit": {"name": "a", "code": True, "full_disk": ""}}, "code has a wrong type"),
         ({"exit": {"name": "a", "code": "0", "full_disk": ""}}, "code has a wrong type"),
-        ({"exit": "worker-0", "code": 3, "full": ""}, "unknown event exit"),  # of a version without classes
+        (
+            {"exit": "worker-0", "code": 3, "full": ""},
+            "unknown event exit",
+        ),  # of a version without classes
         ({"gone": {"pids": [1, "2"]}}, "pids has a wrong type"),
         ({"gone": []}, "expected an object"),
         ({"file": {"name": "a", "offset": 0, "data": "no base64"}}, "expected base64"),
@@ -93,7 +104,9 @@ def greeted(*messages):
         for message in messages:
             writer.write(json.dumps(message).encode() + b"\n")
         writer.flush()
-        link = AgentConnection("node1", MessageStream(os.fdopen(reading, "rb"), io.BytesIO()), 5.0, 5.0)
+        link = AgentConnection(
+            "node1", MessageStream(os.fdopen(reading, "rb"), io.BytesIO()), 5.0, 5.0
+        )
         try:
             link.greet()
         except ValueError as error:
@@ -103,12 +116,22 @@ def greeted(*messages):
 
 
 @pytest.mark.parametrize(
-    "facts", [{"suite": "0.0.1"}, {**encode(FACTS), "suite": "0.0.1"}, {**encode(FACTS), "suite": "0.0.1", "new": 1}]
+    "facts",
+    [
+        {"suite": "0.0.1"},
+        {**encode(FACTS), "suite": "0.0.1"},
+        {**encode(FACTS), "suite": "0.0.1", "new": 1},
+    ],
 )
 def test_a_description_of_another_version_names_both_versions(facts):
-    said = f"machine node1 has version 0.0.1 of the suite, and this machine has version {__version__}"
+    said = (
+        f"machine node1 has version 0.0.1 of the suite, and this machine has version {__version__}"
+    )
     assert greeted({"facts": facts}) == f"{said}. Install the same version on all machines"
-    assert greeted({"facts": facts}, {"new": {}}) == f"{said}. Install the same version on all machines"
+    assert (
+        greeted({"facts": facts}, {"new": {}})
+        == f"{said}. Install the same version on all machines"
+    )
 
 
 def test_an_unknown_message_of_the_same_version():
@@ -131,5 +154,7 @@ def test_an_unknown_message_after_the_facts_of_another_version_names_both_versio
     link = AgentConnection("node1", MessageStream(os.fdopen(reading, "rb"), io.BytesIO()), 5.0, 5.0)
     wait_until("both messages", lambda: (link.listen(0.1), link.wire.ended.is_set())[1])
     link.listen()
-    said = f"machine node1 has version 0.0.1 of the suite, and this machine has version {__version__}"
+    said = (
+        f"machine node1 has version 0.0.1 of the suite, and this machine has version {__version__}"
+    )
     assert link.failure().reason == f"{said}. Install the same version on all machines"

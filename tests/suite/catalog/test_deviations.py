@@ -22,8 +22,12 @@ SETTING, UNKNOWN, DATA = DeviationCode.SETTING, DeviationCode.UNKNOWN, Deviation
 
 CURRENT = (
     Deviation(SETTING, "dataset", "ml-demo", "ml-20m", ["ml-20m"]),
-    Deviation(SETTING, "targets", {"hr_at_10": 0.5}, "hr_at_10 0.635 or above", {"hr_at_10": 0.635}),
-    Deviation(SETTING, "model", {"width": 32}, "the reference's but for gain", parts=("width", "gain")),
+    Deviation(
+        SETTING, "targets", {"hr_at_10": 0.5}, "hr_at_10 0.635 or above", {"hr_at_10": 0.635}
+    ),
+    Deviation(
+        SETTING, "model", {"width": 32}, "the reference's but for gain", parts=("width", "gain")
+    ),
     Deviation(SETTING, "global_batch_size", 7, "8 or more, whole"),
     Deviation(SETTING, "first_decay_samples", None, "below those of the run"),
     Deviation(SETTING, "unit", "", "epochs", ["epochs"]),
@@ -32,15 +36,30 @@ CURRENT = (
     Deviation(DeviationCode.USER_FILE, "rules", "v4"),
     Deviation(DeviationCode.USER_FILE, "hyperparameter_set", "mine"),
     Deviation(DeviationCode.NO_RULES, "rules", "v0.5", detail="zoo"),
-    Deviation(DeviationCode.ENVIRONMENT_VARIABLE, "TF_XLA_FLAGS", "a, which b", detail="changes the types of arrays"),
-    Deviation(DeviationCode.PRELOADED_CODE, "LD_PRELOAD", detail="loads other libraries into the workers"),
-    Deviation(DeviationCode.PRELOADED_CODE, "sitecustomize", detail="runs other code in the workers"),
-    Deviation(DeviationCode.CHANGED_CODE, detail="code unlike its commit: suite/a.py and 2 more"),
-    Deviation(DeviationCode.DATA_CHANGED, detail="the data set changed during the run: /data/x.npy"),
     Deviation(
-        DeviationCode.OTHER_CHECKOUT, detail="worker 1 imported other code than the controller's checkout /a has"
+        DeviationCode.ENVIRONMENT_VARIABLE,
+        "TF_XLA_FLAGS",
+        "a, which b",
+        detail="changes the types of arrays",
     ),
-    Deviation(DeviationCode.REFERENCE_DIFFERS, detail="network and order of v0.6 on, not those of tag v0.5"),
+    Deviation(
+        DeviationCode.PRELOADED_CODE, "LD_PRELOAD", detail="loads other libraries into the workers"
+    ),
+    Deviation(
+        DeviationCode.PRELOADED_CODE, "sitecustomize", detail="runs other code in the workers"
+    ),
+    Deviation(DeviationCode.CHANGED_CODE, detail="code unlike its commit: suite/a.py and 2 more"),
+    Deviation(
+        DeviationCode.DATA_CHANGED, detail="the data set changed during the run: /data/x.npy"
+    ),
+    Deviation(
+        DeviationCode.OTHER_CHECKOUT,
+        detail="worker 1 imported other code than the controller's checkout /a has",
+    ),
+    Deviation(
+        DeviationCode.REFERENCE_DIFFERS,
+        detail="network and order of v0.6 on, not those of tag v0.5",
+    ),
     RESUMED,
     data_deviation(fingerprints.NOT_VERIFIED),
     data_deviation("counts differ from the published ml-20m: 3 users, not 4"),
@@ -56,7 +75,11 @@ def test_a_deviation_goes_into_a_log_and_back(deviation):
 @pytest.mark.parametrize("deviation", CURRENT, ids=str)
 def test_the_sentence_of_a_deviation_is_translated_to_the_same_code_and_setting(deviation):
     found = deviation_of_text(deviation.text)
-    assert (found.code, found.setting, found.allowed) == (deviation.code, deviation.setting, deviation.allowed)
+    assert (found.code, found.setting, found.allowed) == (
+        deviation.code,
+        deviation.setting,
+        deviation.allowed,
+    )
     assert found.text == deviation.text
 
 
@@ -87,7 +110,11 @@ def test_the_sentence_of_a_deviation_is_translated_to_the_same_code_and_setting(
         ("rules v0.5, whose round has no zoo", DeviationCode.NO_RULES, "rules"),
         ("subset of 5,000 training images", DATA, ""),
         ("3 images that cannot be used were left out", DATA, ""),
-        ("content not known to be the published imagenet's: its manifest does not say so; prepare it again", DATA, ""),
+        (
+            "content not known to be the published imagenet's: its manifest does not say so; prepare it again",
+            DATA,
+            "",
+        ),
         ("prepared before imagenet's content was compared", DATA, ""),
         ("backbone 1234abcd instead of R-50.pkl", DATA, ""),
         ("data set fingerprint not verified", DeviationCode.DATA_NOT_VERIFIED, ""),
@@ -104,7 +131,9 @@ def test_sentences_of_older_logs_are_translated(sentence, code, setting):
 
 
 def test_targets_of_older_logs_are_numbers():
-    found = deviation_of_text("targets box_ap 0.3, mask_ap 0.2, not box_ap 0.377 and mask_ap 0.339 or above")
+    found = deviation_of_text(
+        "targets box_ap 0.3, mask_ap 0.2, not box_ap 0.377 and mask_ap 0.339 or above"
+    )
     assert found.value == {"box_ap": 0.3, "mask_ap": 0.2}
     assert found.allowed_values == {"box_ap": 0.377, "mask_ap": 0.339}
     assert deviation_of_text("targets map x, not map 0.2 or above").value is None
@@ -114,8 +143,14 @@ def test_targets_of_older_logs_are_numbers():
 def test_every_deviation_of_a_demo_has_the_code_and_the_setting_of_its_sentence(workload, tmp_path):
     words = (f"workload={workload}", "profile=demo", "device=cpu", "seed=1", "stop=steps:3")
     draft = plan(composed(*words, f"output={tmp_path}"), "job", tmp_path).draft
-    found = [deviation for deviation in draft.deviations() if deviation.code is not DeviationCode.CHANGED_CODE]
-    assert {"dataset", "profile", "seed_source", "stop"} <= {deviation.setting for deviation in found}
+    found = [
+        deviation
+        for deviation in draft.deviations()
+        if deviation.code is not DeviationCode.CHANGED_CODE
+    ]
+    assert {"dataset", "profile", "seed_source", "stop"} <= {
+        deviation.setting for deviation in found
+    }
     for deviation in found:
         translated = deviation_of_text(deviation.text)
         assert (translated.code, translated.setting) == (deviation.code, deviation.setting)
@@ -124,20 +159,31 @@ def test_every_deviation_of_a_demo_has_the_code_and_the_setting_of_its_sentence(
 
 
 @examples(200)
-@given(st.text() | st.sampled_from([deviation.text for deviation in CURRENT]).flatmap(lambda text: st.just(text + "x")))
+@given(
+    st.text()
+    | st.sampled_from([deviation.text for deviation in CURRENT]).flatmap(
+        lambda text: st.just(text + "x")
+    )
+)
 def test_any_sentence_is_kept(sentence):
     assert deviation_of_text(sentence).text == sentence
 
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=5), children, max_size=3),
+    lambda children: (
+        st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=5), children, max_size=3)
+    ),
 )
-NAMES = st.sampled_from(["code", "setting", "value", "allowed", "allowed_values", "parts", "detail", "sentence"])
+NAMES = st.sampled_from(
+    ["code", "setting", "value", "allowed", "allowed_values", "parts", "detail", "sentence"]
+)
 
 
 @examples(200)
-@given(JSON | st.dictionaries(NAMES, JSON | st.sampled_from([code.value for code in DeviationCode])))
+@given(
+    JSON | st.dictionaries(NAMES, JSON | st.sampled_from([code.value for code in DeviationCode]))
+)
 def test_damaged_facts_have_a_text_or_are_none(value):
     found = deviation_from_json(value)
     assert found is None or isinstance(found.text, str)

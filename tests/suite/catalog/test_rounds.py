@@ -49,14 +49,21 @@ def own(tmp_path, monkeypatch):
 
 def planned(flags, workload, *words):
     (job,) = compose([*flags, f"workload={workload}", "rules=v4", "device=cpu", *words]).jobs
-    return resolve_settings(job.config, registry.load_workload(workload), registry.load_framework("pytorch"))
+    return resolve_settings(
+        job.config, registry.load_workload(workload), registry.load_framework("pytorch")
+    )
 
 
 def test_a_round_of_ones_own_is_one_file(own):
     settings = planned(own(OWN), "resnet50", "profile=synthetic")
     assert (settings.rules, settings.targets) == ("v4", {"top1": 0.761})
     found = get_round("v4", ResNet50)
-    assert (found.clock, found.first_epoch, found.ruleset, found.dataset) == ("v0.5", 0, "4.0.0", "imagenet")
+    assert (found.clock, found.first_epoch, found.ruleset, found.dataset) == (
+        "v0.5",
+        0,
+        "4.0.0",
+        "imagenet",
+    )
     assert settings.round == json.loads(json.dumps(found.figures))
     (rate,) = [row for row in found.rows if row.names == ("learning_rate",)]
     assert (str(rate.allowed), rate.source) == ("0.001 · k", "v4, closed_resnet_sgd.yaml")
@@ -68,7 +75,10 @@ def test_its_runs_are_open_and_say_so(own):
     assert said[0] == "round v4, a file of the user's"
     assert {"momentum 0.9, which no rule allows", "profile synthetic, not reference"} <= set(said)
     assert not any(phrase.startswith(("learning_rate", "hyperparameter set")) for phrase in said)
-    assert find_deviations(ResNet50, replace(settings, rules="v0.7"))[0].text == "profile synthetic, not reference"
+    assert (
+        find_deviations(ResNet50, replace(settings, rules="v0.7"))[0].text
+        == "profile synthetic, not reference"
+    )
 
 
 def test_a_workload_that_it_does_not_name_is_refused_unless_no_round_has_it(own):
@@ -88,19 +98,51 @@ def test_a_workload_that_it_does_not_name_is_refused_unless_no_round_has_it(own)
         ("ruleset", "ruelset", r"ruelset: unknown key. .*\(did you mean 'ruleset'\?\)"),
         ("    sets: {reference", "    sets: {referense", "resnet50: sets: referense: unknown key"),
         ("    rows:", "    row:", "resnet50: row: unknown key"),
-        ("      - resnet50\n", "      - resnet\n", r"resnet50: row 1: resnet: unknown list. .*mean 'resnet50'\?"),
-        ("multiple: 0.001", "multiple: many", "resnet50: row 3: multiple: expected a number, got multiple many"),
-        ("multiple: 0.001", "multipel: 0.001", "resnet50: row 3: multipel: unknown kind. Allowed: any"),
-        ("- {learning_rate", "- {learnig_rate", r"resnet50: row 3: learnig_rate: resnet50 has no such setting \(did"),
-        ("optimizer: sgd", "optimiser: sgd", "resnet50: row 3: optimiser: resnet50 has no such setting"),
-        (", source: closed_resnet.yaml", "", "resnet50: row 2: expected {SETTING: ALLOWED, source: TEXT}"),
-        ("{round}, closed", "{nvidia}, closed", "resnet50: row 3: source: {'nvidia'}: unknown phrase. Allowed: peak"),
+        (
+            "      - resnet50\n",
+            "      - resnet\n",
+            r"resnet50: row 1: resnet: unknown list. .*mean 'resnet50'\?",
+        ),
+        (
+            "multiple: 0.001",
+            "multiple: many",
+            "resnet50: row 3: multiple: expected a number, got multiple many",
+        ),
+        (
+            "multiple: 0.001",
+            "multipel: 0.001",
+            "resnet50: row 3: multipel: unknown kind. Allowed: any",
+        ),
+        (
+            "- {learning_rate",
+            "- {learnig_rate",
+            r"resnet50: row 3: learnig_rate: resnet50 has no such setting \(did",
+        ),
+        (
+            "optimizer: sgd",
+            "optimiser: sgd",
+            "resnet50: row 3: optimiser: resnet50 has no such setting",
+        ),
+        (
+            ", source: closed_resnet.yaml",
+            "",
+            "resnet50: row 2: expected {SETTING: ALLOWED, source: TEXT}",
+        ),
+        (
+            "{round}, closed",
+            "{nvidia}, closed",
+            "resnet50: row 3: source: {'nvidia'}: unknown phrase. Allowed: peak",
+        ),
         (
             "    rows:",
             "    listed_optimizers: {sgd: x}\n    rows:",
             "resnet50: listed_optimizers: sgd: x has the wrong",
         ),
-        ("when: {optimizer: sgd}", "when: [sgd]", "resnet50: row 3: expected {SETTING: ALLOWED, source: TEXT}"),
+        (
+            "when: {optimizer: sgd}",
+            "when: [sgd]",
+            "resnet50: row 3: expected {SETTING: ALLOWED, source: TEXT}",
+        ),
         ("{each_once: ", "{each: ", "row 1: every: row 9: source: {'each_once'}: unknown phrase"),
         ("rows: [every]", "rows: [", "line"),
     ],
@@ -116,7 +158,9 @@ def test_a_bad_file_is_one_line_with_its_name_and_the_row(own, tmp_path, old, ne
 
 def test_a_file_does_not_replace_a_shipped_round(own):
     own(OWN, "v0.7")
-    with pytest.raises(ValueError, match=r"rounds/v0\.7\.yaml: the round v0\.7 exists already .*\. Rename the file"):
+    with pytest.raises(
+        ValueError, match=r"rounds/v0\.7\.yaml: the round v0\.7 exists already .*\. Rename the file"
+    ):
         rounds.files()
 
 
@@ -124,8 +168,14 @@ def test_a_file_does_not_replace_a_shipped_round(own):
     ("ruleset", "verdict"),
     [
         ("4.0.0", "mlperf-logging training_4.0.0"),
-        ("4.1.0", "a round that the suite lacks: mlperf-logging has no ruleset 4.1.0 with resnet"),  # it had none
-        ("../0.7.0", "a round that the suite lacks: mlperf-logging has no ruleset ../0.7.0 with resnet"),
+        (
+            "4.1.0",
+            "a round that the suite lacks: mlperf-logging has no ruleset 4.1.0 with resnet",
+        ),  # it had none
+        (
+            "../0.7.0",
+            "a round that the suite lacks: mlperf-logging has no ruleset ../0.7.0 with resnet",
+        ),
     ],
 )
 def test_a_log_of_it_is_judged_by_the_ruleset_that_it_names(tmp_path, ruleset, verdict):

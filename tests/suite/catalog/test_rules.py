@@ -28,16 +28,32 @@ BOTH = {"box": 0.3, "mask": 0.2}
         ({"above": 0}, [1e-9], [0, -1]),
         ({"below": [32_768]}, [32_767], [32_768]),
         ({"below": [9, "warmup", "nothing"]}, [4], [5, 9]),
-        ({"multiple": 0.001}, [0.001, 0.6, 7.4], [0.0, -0.001, 0.0015, 0.51234, float("inf"), float("nan")]),
+        (
+            {"multiple": 0.001},
+            [0.001, 0.6, 7.4],
+            [0.0, -0.001, 0.0015, 0.51234, float("inf"), float("nan")],
+        ),
         ({"power_of_two": 1e-4}, [1e-4, 2.5e-5, 8e-4], [5e-4, 3e-4, 0.0, -1e-4]),
         ({"per_batch": 0.128, "batch": 256}, [0.032], [0.064]),
         ({"per_device": 1_000}, [16_000], [1_000, 64_000]),
         ("less_halvings", [0, 0.5, 0.75, 1 - 2**-10], [1 / 3, 1, 1.5, -1]),
-        ({"stretched": [40, 50]}, [[44, 55], [36, 45], [80, 100]], [[44, 50], [42, 52.5], [40], [0, 0], [-4, -5]]),
+        (
+            {"stretched": [40, 50]},
+            [[44, 55], [36, 45], [80, 100]],
+            [[44, 50], [42, 52.5], [40], [0, 0], [-4, -5]],
+        ),
         ({"stretched": [40, 50], "least": 0}, [[40, 50], [44, 55]], [[36, 45]]),
-        ({"at_targets": BOTH}, [{"box": 0.3, "mask": 0.4}], [{"box": 0.3}, {"box": 0.4, "mask": 0.1}]),
+        (
+            {"at_targets": BOTH},
+            [{"box": 0.3, "mask": 0.4}],
+            [{"box": 0.3}, {"box": 0.4, "mask": 0.1}],
+        ),
         ("reference_model", [{**MODEL, "sides": [1, 2]}], [NEXT, {}, {**MODEL, "more": 1}]),
-        ({"reference_model": ["width"]}, [WIDER], [{"depth": 2, "sides": (1, 2)}, {**WIDER, "depth": 3}]),
+        (
+            {"reference_model": ["width"]},
+            [WIDER],
+            [{"depth": 2, "sides": (1, 2)}, {**WIDER, "depth": 3}],
+        ),
     ],
 )
 def test_what_a_kind_allows(said, fine, refused):
@@ -50,7 +66,10 @@ def test_what_a_kind_allows(said, fine, refused):
 @pytest.mark.parametrize(
     ("said", "line"),
     [
-        ({"multipel": 1}, r"multipel: unknown kind. Allowed: any, .* \(did you mean 'multiple'\?\)$"),
+        (
+            {"multipel": 1},
+            r"multipel: unknown kind. Allowed: any, .* \(did you mean 'multiple'\?\)$",
+        ),
         ({"multiple": "x"}, "multiple: expected a number, got multiple x$"),
         ({"whole": 1, "most": "x"}, "whole: expected a number, got whole 1, most x$"),
         ({"whole": 1, "upto": 2}, "whole: .*unexpected keyword argument 'upto'$"),
@@ -70,7 +89,12 @@ def texts(found):
 
 
 def row(name, said, **when):
-    return Rule((name,), allowed(said, MODEL), "a line", {key: allowed(one, {}) for key, one in when.items()})
+    return Rule(
+        (name,),
+        allowed(said, MODEL),
+        "a line",
+        {key: allowed(one, {}) for key, one in when.items()},
+    )
 
 
 def test_rows_are_alternatives_where_they_apply():
@@ -84,7 +108,11 @@ def test_rows_are_alternatives_where_they_apply():
 
 
 def test_a_row_that_cannot_be_asked_allows_nothing():
-    rows = (row("kind", {"multiple": 0.1}), row("rate", {"at_least": "nothing"}), row("rate", {"stretched": [0]}))
+    rows = (
+        row("kind", {"multiple": 0.1}),
+        row("rate", {"at_least": "nothing"}),
+        row("rate", {"stretched": [0]}),
+    )
     values = {"kind": "sgd", "rate": 1}
     assert texts(deviations(rows, values, values)) == [
         "kind sgd, not 0.1 · k",
@@ -93,9 +121,17 @@ def test_a_row_that_cannot_be_asked_allows_nothing():
 
 
 def test_phrases_name_what_differs():
-    said = {"model": "reference_model", "targets": {"at_targets": {"top1": 0.759}}, "cache_clear": True}
+    said = {
+        "model": "reference_model",
+        "targets": {"at_targets": {"top1": 0.759}},
+        "cache_clear": True,
+    }
     rows = [row(name, one) for name, one in {**said, "unit": "epochs", "rate": "any"}.items()]
-    values = {"model": {**MODEL, "width": 32, "gain": 1}, "targets": {"top1": 0.7}, "cache_clear": False}
+    values = {
+        "model": {**MODEL, "width": 32, "gain": 1},
+        "targets": {"top1": 0.7},
+        "cache_clear": False,
+    }
     values |= {"unit": "", "rate": 1, "new": 2}
     assert texts(deviations(rows, values, values)) == [
         "model with other width, gain than the reference's",
@@ -108,11 +144,29 @@ def test_phrases_name_what_differs():
     ("name", "rules", "profile", "framework", "found"),
     [
         ("resnet50", "v0.5", "reference", "mxnet", ("imagenet", "reference_v0.5", {"top1": 0.749})),
-        ("resnet50", "v0.7", "reference", "mxnet", ("imagenet", "nvidia_v0.7_dgx1", {"top1": 0.759})),
+        (
+            "resnet50",
+            "v0.7",
+            "reference",
+            "mxnet",
+            ("imagenet", "nvidia_v0.7_dgx1", {"top1": 0.759}),
+        ),
         ("resnet50", "v0.7", "synthetic", "mxnet", ("imagenet", "reference_1gpu", {"top1": 0.759})),
-        ("resnet50", "v0.5", "synthetic", "pytorch", ("imagenet", "reference_v0.5_1gpu", {"top1": 0.749})),
+        (
+            "resnet50",
+            "v0.5",
+            "synthetic",
+            "pytorch",
+            ("imagenet", "reference_v0.5_1gpu", {"top1": 0.749}),
+        ),
         ("resnet50", "v0.7", "demo", "pytorch", ("imagenet-demo", "demo", {"top1": 0.8})),
-        ("maskrcnn", "v0.7", "demo", "pytorch", ("coco-demo", "demo", {"BBOX": 0.35, "SEGM": 0.28})),
+        (
+            "maskrcnn",
+            "v0.7",
+            "demo",
+            "pytorch",
+            ("coco-demo", "demo", {"BBOX": 0.35, "SEGM": 0.28}),
+        ),
         ("gnmt", "v0.7", "demo", "pytorch", ("translation-demo", "demo", {"bleu": 0.5})),
         ("transformer", "v0.7", "demo", "pytorch", ("translation-demo", "demo", {"bleu": 0.5})),
         ("ssd", "v0.5", "synthetic", "pytorch", ("coco2017", "reference_1gpu", {"map": 0.212})),
@@ -138,12 +192,23 @@ def test_a_workload_of_no_round_follows_the_conventions_of_each_and_is_open():
     assert found == {name: find_round(name) for name in ("v0.5", "v0.7")}
     assert all((one.targets, one.dataset, one.rows) == ({}, "", ()) for one in found.values())
     settings = Settings(workload="zoo", rules="v0.5")
-    assert texts(find_deviations(registry.load_workload("zoo"), settings)) == ["rules v0.5, whose round has no zoo"]
+    assert texts(find_deviations(registry.load_workload("zoo"), settings)) == [
+        "rules v0.5, whose round has no zoo"
+    ]
 
 
-@pytest.mark.parametrize(("name", "found"), workload_rounds(registry.load_workload("transformer")).items())
+@pytest.mark.parametrize(
+    ("name", "found"), workload_rounds(registry.load_workload("transformer")).items()
+)
 def test_a_round_is_quoted_with_its_own_words(name, found):
     """ "Arbitrary batching" and "exactly once" were written into v0.7's text of the data order."""
-    of_order = [rule.source for rule in found.rows if "Data Order" in rule.source and rule.source.startswith(name)]
+    of_order = [
+        rule.source
+        for rule in found.rows
+        if "Data Order" in rule.source and rule.source.startswith(name)
+    ]
     assert len(of_order) >= 2
-    assert all(("arbitrary" in source or "exactly once" in source) == (name == "v0.7") for source in of_order)
+    assert all(
+        ("arbitrary" in source or "exactly once" in source) == (name == "v0.7")
+        for source in of_order
+    )

@@ -26,7 +26,9 @@ OWN = "based_on: reference\nlearning_rate: 0.002\n"
 def own(tmp_path, monkeypatch):
     """Writes a set of NCF's into a folder of the user's."""
     monkeypatch.setattr(sets, "_user_folders", [])
-    monkeypatch.setattr(conf, "search", lambda folders: None)  # composing without --config-dir would forget the folder
+    monkeypatch.setattr(
+        conf, "search", lambda folders: None
+    )  # composing without --config-dir would forget the folder
     folder = tmp_path / "hyperparameters" / "ncf"
     folder.mkdir(parents=True)
 
@@ -49,7 +51,10 @@ def test_a_shipped_set_says_what_it_is_and_where_every_value_comes_from(workload
     assert found.sentence
     for key, item in found.items():
         kind = item.source.partition(":")[0]
-        assert kind in ("published", "derived", "presumed") or (workload, key) == ("allreduce", "lr_scaling")
+        assert kind in ("published", "derived", "presumed") or (workload, key) == (
+            "allreduce",
+            "lr_scaling",
+        )
 
 
 @pytest.mark.parametrize("workload", registry.names(registry.WORKLOADS))
@@ -66,7 +71,12 @@ def test_a_set_of_ones_own_is_chosen_like_a_shipped_one(own):
     workload = own("sentence: A try\n" + OWN + 'beta1: {value: 0.8, source: "derived: by hand"}\n')
     settings = settings_of(workload, "workload.hyperparameter_set=mine", "workload.beta2=0.9")
     reference = named_sets(workload)["reference"]
-    assert settings.hyperparameters == {**reference.plain, "learning_rate": 0.002, "beta1": 0.8, "beta2": 0.9}
+    assert settings.hyperparameters == {
+        **reference.plain,
+        "learning_rate": 0.002,
+        "beta1": 0.8,
+        "beta2": 0.9,
+    }
     assert settings.hyperparameter_sources == {
         **{name: item.source for name, item in reference.items()},
         **{"learning_rate": "user: mine.yaml", "beta1": "derived: by hand", "beta2": "user"},
@@ -77,7 +87,10 @@ def test_a_set_of_ones_own_is_chosen_like_a_shipped_one(own):
 
 def test_a_set_of_ones_own_makes_a_run_open_and_says_so(own):
     workload = own("based_on: reference\n")
-    shipped, mine = (settings_of(workload, f"workload.hyperparameter_set={name}") for name in ("reference", "mine"))
+    shipped, mine = (
+        settings_of(workload, f"workload.hyperparameter_set={name}")
+        for name in ("reference", "mine")
+    )
     assert shipped.hyperparameters == mine.hyperparameters
     assert find_deviations(workload, shipped) == []
     assert [deviation.text for deviation in find_deviations(workload, mine)] == [
@@ -87,14 +100,22 @@ def test_a_set_of_ones_own_makes_a_run_open_and_says_so(own):
 
 
 def test_what_a_set_is_based_on(own):
-    own('based_on: reference\nbased_on_source: "presumed: as there"\nepsilon: {source: "derived: so"}\n', "first")
+    own(
+        'based_on: reference\nbased_on_source: "presumed: as there"\nepsilon: {source: "derived: so"}\n',
+        "first",
+    )
     workload = own('based_on: first\nsource: "published: elsewhere"\nmax_epochs: 3\n', "second")
     found, reference = named_sets(workload)["second"], named_sets(workload)["reference"]
-    values, wanted = ({name: item.value for name, item in one.items()} for one in (found, reference))
+    values, wanted = (
+        {name: item.value for name, item in one.items()} for one in (found, reference)
+    )
     assert values == {**wanted, "max_epochs": 3}
     sources = {item.source for name, item in found.items() if name not in ("max_epochs", "epsilon")}
     assert sources == {"presumed: as there"}
-    assert (found["epsilon"].source, found["max_epochs"].source) == ("derived: so", "published: elsewhere")
+    assert (found["epsilon"].source, found["max_epochs"].source) == (
+        "derived: so",
+        "published: elsewhere",
+    )
 
 
 def test_a_power_of_ten_is_a_number_however_it_is_written(own):
@@ -106,7 +127,11 @@ def test_lists_are_checked_value_by_value(own, tmp_path):
     (tmp_path / "hyperparameters" / "resnet50").mkdir()
     path = tmp_path / "hyperparameters" / "resnet50" / "mine.yaml"
     own(OWN)
-    for text, said in (("[30, 60]", ""), ("30", "expected a list"), ("[30, x]", "decay_epochs=x: a whole number")):
+    for text, said in (
+        ("[30, 60]", ""),
+        ("30", "expected a list"),
+        ("[30, x]", "decay_epochs=x: a whole number"),
+    ):
         path.write_text(f"based_on: reference\ndecay_epochs: {text}\n")
         found = named_sets(registry.load_workload("resnet50"))
         if said:
@@ -143,7 +168,9 @@ def test_lists_are_checked_value_by_value(own, tmp_path):
 )  # fmt: skip
 def test_a_bad_file_is_one_line_with_its_name_and_the_key(own, tmp_path, text, said):
     workload = own(text)
-    with pytest.raises(ValueError, match=f"^{tmp_path}/hyperparameters/ncf/mine.yaml: {said}") as refusal:
+    with pytest.raises(
+        ValueError, match=f"^{tmp_path}/hyperparameters/ncf/mine.yaml: {said}"
+    ) as refusal:
         settings_of(workload, "workload.hyperparameter_set=mine")
     assert "\n" not in str(refusal.value)
     settings_of(workload, "workload.hyperparameter_set=reference")  # is not in the way of others
@@ -151,13 +178,19 @@ def test_a_bad_file_is_one_line_with_its_name_and_the_key(own, tmp_path, text, s
 
 def test_a_file_does_not_replace_a_shipped_set(own):
     workload = own(OWN, "reference")
-    with pytest.raises(ValueError, match=r"ncf/reference\.yaml: ncf has a set reference already .*\. Rename the file"):
+    with pytest.raises(
+        ValueError,
+        match=r"ncf/reference\.yaml: ncf has a set reference already .*\. Rename the file",
+    ):
         named_sets(workload)
 
 
 def test_an_unknown_name_gets_those_of_the_users_too(own):
     workload = own(OWN)
-    with pytest.raises(ValueError, match=r"^workload\.hyperparameter_set=nine: allowed: .*mine.*did you mean 'mine'"):
+    with pytest.raises(
+        ValueError,
+        match=r"^workload\.hyperparameter_set=nine: allowed: .*mine.*did you mean 'mine'",
+    ):
         settings_of(workload, "workload.hyperparameter_set=nine")
 
 

@@ -17,7 +17,10 @@ def data_root(tmp_path, monkeypatch) -> Path:
 
 def write(folder: Path, ratings_per_user: int = 25) -> Path:
     path = folder / "ratings.csv"
-    path.write_text(HEADER + "".join(f"{u},{i},4.0,{i}\n" for u in range(1, 6) for i in range(u, u + ratings_per_user)))
+    path.write_text(
+        HEADER
+        + "".join(f"{u},{i},4.0,{i}\n" for u in range(1, 6) for i in range(u, u + ratings_per_user))
+    )
     return path
 
 
@@ -37,7 +40,10 @@ def refused(capsys, *words: object) -> str:
 def test_prepare_verify_list(tmp_path, data_root, capsys):
     assert suite("prepare", "ml-1m", "--from", write(tmp_path)) == 0
     out = capsys.readouterr().out
-    assert f"5 users, 29 items, 120 training positives, one test item per user, in {data_root / 'ml-1m'}" in out
+    assert (
+        f"5 users, 29 items, 120 training positives, one test item per user, in {data_root / 'ml-1m'}"
+        in out
+    )
     assert "notice: counts differ from the published ml-1m" in out
     assert suite("prepare", "ml-1m", "--from", write(tmp_path)) == 0
     assert "already prepared" in capsys.readouterr().out
@@ -88,13 +94,20 @@ def test_a_damaged_manifest_is_one_line(tmp_path, data_root, capsys, content):
 
 def test_another_folder_and_another_minimum(tmp_path, data_root, capsys):
     source = write(tmp_path, ratings_per_user=6)
-    assert "no user has 20 ratings" in refused(capsys, "prepare", "ml-100k", "--from", source, "--to", tmp_path / "x")
-    assert suite("prepare", "ml-100k", "--from", source, "--to", tmp_path / "x", "--min-ratings", 5) == 0
+    assert "no user has 20 ratings" in refused(
+        capsys, "prepare", "ml-100k", "--from", source, "--to", tmp_path / "x"
+    )
+    assert (
+        suite("prepare", "ml-100k", "--from", source, "--to", tmp_path / "x", "--min-ratings", 5)
+        == 0
+    )
     assert (tmp_path / "x" / "train_user.npy").exists()
     assert not data_root.exists()
     assert suite("verify", "ml-100k", "--to", tmp_path / "x") == 0
     capsys.readouterr()
-    assert "--min-ratings 1" in refused(capsys, "prepare", "ml-100k", "--from", source, "--min-ratings", 1)
+    assert "--min-ratings 1" in refused(
+        capsys, "prepare", "ml-100k", "--from", source, "--min-ratings", 1
+    )
 
 
 def test_make_demo(data_root, capsys):
@@ -112,18 +125,26 @@ def test_mistakes_are_one_line(tmp_path, data_root, capsys):
     assert "suite data prepare ml-20m --from" in refused(capsys, "verify", "ml-20m")
     assert "cannot be generated" in refused(capsys, "make-demo", "ml-20m")
     assert "make-demo ml-demo" in refused(capsys, "prepare", "ml-demo", "--from", source)
-    assert "is not a folder" in refused(capsys, "prepare", "ml-20m", "--from", source, "--to", source)
-    assert "ratings.csv" in refused(capsys, "prepare", "ml-1m", "--from", source, "--to", source / "ml-1m")
+    assert "is not a folder" in refused(
+        capsys, "prepare", "ml-20m", "--from", source, "--to", source
+    )
+    assert "ratings.csv" in refused(
+        capsys, "prepare", "ml-1m", "--from", source, "--to", source / "ml-1m"
+    )
     assert "--min-ratings is not an option of imagenet" in refused(
         capsys, "prepare", "imagenet", "--from", "x", "--min-ratings", 3
     )
     source.write_text(HEADER + "1,2\n")
-    assert "ratings.csv, line 2: expected 4 fields" in refused(capsys, "prepare", "ml-20m", "--from", source)
+    assert "ratings.csv, line 2: expected 4 fields" in refused(
+        capsys, "prepare", "ml-20m", "--from", source
+    )
     source.write_text(HEADER + "1,2,3,4\n")
     assert "user 1 has 1 rating" in refused(capsys, "prepare", "ml-20m", "--from", source)
 
 
-@pytest.mark.parametrize("words", [[], ["prepare"], ["prepare", "ml-20m"], ["frobnicate"], ["verify"]])
+@pytest.mark.parametrize(
+    "words", [[], ["prepare"], ["prepare", "ml-20m"], ["frobnicate"], ["verify"]]
+)
 def test_incomplete_commands_are_refused(words, capsys):
     with pytest.raises(SystemExit) as caught:
         suite(*words)

@@ -21,7 +21,9 @@ class Recorder:
         self.given = []
 
     def add(self, run):
-        known = {one for given in self.given if given.identity == run.identity for one in given.scalars}
+        known = {
+            one for given in self.given if given.identity == run.identity for one in given.scalars
+        }
         self.given.append(run)
         return len(set(run.scalars) - known)
 
@@ -62,7 +64,10 @@ def test_it_says_what_was_new_and_where_it_is(tmp_path, tracker, name, extra, ou
 WRONG = {
     "no tracker": (["logs"], "invalid choice: 'logs'"),
     "no logs": (["tensorboard"], "the following arguments are required: DIR"),
-    "a folder that is not there": (["tensorboard", "nothing"], "nothing does not exist. Give a folder that holds logs"),
+    "a folder that is not there": (
+        ["tensorboard", "nothing"],
+        "nothing does not exist. Give a folder that holds logs",
+    ),
     "a folder without logs": (["tensorboard", "empty", "--follow"], "empty holds no log"),
 }
 
@@ -109,9 +114,18 @@ def test_a_sweep_is_followed_to_its_end(tmp_path, tracker, monkeypatch):
     with sweep:
         done = suite_here(tmp_path, "export", "tensorboard", "logs", "--follow", exits=0)
     assert next(steps, None) is None
-    told = [line.partition(":")[0] + line[line.index("(") :] for line in done.stdout.splitlines()[:-1]]
-    assert told == ["ncf/run_0(running)", "ncf/run_0(running)", "ncf/run_0(success)", "ncf/run_1(success)"]
-    evaluations = [sum(one.name == "epoch/hr_at_10" for one in run.scalars) for run in tracker.given]
+    told = [
+        line.partition(":")[0] + line[line.index("(") :] for line in done.stdout.splitlines()[:-1]
+    ]
+    assert told == [
+        "ncf/run_0(running)",
+        "ncf/run_0(running)",
+        "ncf/run_0(success)",
+        "ncf/run_1(success)",
+    ]
+    evaluations = [
+        sum(one.name == "epoch/hr_at_10" for one in run.scalars) for run in tracker.given
+    ]
     assert evaluations == [1, 2, 3, 3, 3]
 
 

@@ -16,8 +16,12 @@ LOGS = Path(__file__).resolve().parents[2] / "data" / "logs"
 def test_logs_are_told_by_content_and_the_rest_is_counted(tmp_path):
     folder = tmp_path / "theirs"
     (folder / "job").mkdir(parents=True)
-    (folder / "job" / "slurm-17.out").write_text("booting\n" + (LOGS / "0.7.0" / "ssd.txt").read_text())
-    (folder / "job" / "as-utf16.log").write_text((LOGS / "0.6.0" / "ssd.txt").read_text(), encoding="utf-16")
+    (folder / "job" / "slurm-17.out").write_text(
+        "booting\n" + (LOGS / "0.7.0" / "ssd.txt").read_text()
+    )
+    (folder / "job" / "as-utf16.log").write_text(
+        (LOGS / "0.6.0" / "ssd.txt").read_text(), encoding="utf-16"
+    )
     (folder / "notes.md").write_text('A log holds lines such as :::MLLOG {"key": "seed"}.\n')
     (folder / "picture.png").write_bytes(b"\x89PNG\0\0")
     done = suite_here(tmp_path, "report", folder, exits=0)
@@ -65,13 +69,26 @@ def test_a_page_is_written_again_and_nothing_else_overwritten(tmp_path):
 def test_every_format_and_no_file_overwritten(tmp_path, monkeypatch):
     write_run(tmp_path / "logs", "ncf-1")
     printed = suite_here(tmp_path, "report", tmp_path / "logs").stdout
-    for form, begins in (("markdown", b"# Results"), ("csv", b"profile,"), ("json", b"{"), ("parquet", b"PAR1")):
+    for form, begins in (
+        ("markdown", b"# Results"),
+        ("csv", b"profile,"),
+        ("json", b"{"),
+        ("parquet", b"PAR1"),
+    ):
         out = tmp_path / f"out.{form}"
-        assert suite_here(tmp_path, "report", tmp_path / "logs", "--format", form, "--output", out).returncode == 0
+        assert (
+            suite_here(
+                tmp_path, "report", tmp_path / "logs", "--format", form, "--output", out
+            ).returncode
+            == 0
+        )
         assert out.read_bytes().startswith(begins)
         done = suite_here(tmp_path, "report", tmp_path / "logs", "--format", form, "--output", out)
         assert (done.returncode, out.read_bytes().startswith(begins)) == (2, True)
-        assert done.stderr == f"suite report: --output {out} exists and is not overwritten. Give a new path\n"
+        assert (
+            done.stderr
+            == f"suite report: --output {out} exists and is not overwritten. Give a new path\n"
+        )
     assert (tmp_path / "out.markdown").read_text() == printed
     done = suite_here(tmp_path, "report", tmp_path / "logs", "--output", tmp_path / "no" / "x.md")
     assert "cannot be written (No such file or directory)" in done.stderr
@@ -89,22 +106,51 @@ def test_the_suffix_of_the_output_decides_the_format(tmp_path, name, begins):
     suite_here(tmp_path, "report", "logs", "--output", name, exits=0)
     assert (tmp_path / name).read_bytes().lower().startswith(begins.lower())
     before = (tmp_path / name).read_bytes()
-    assert "exists and is not overwritten" in refusal(suite_here(tmp_path, "report", "logs", "--output", name))
+    assert "exists and is not overwritten" in refusal(
+        suite_here(tmp_path, "report", "logs", "--output", name)
+    )
     assert (tmp_path / name).read_bytes() == before
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("report", "logs", "--output", "o.xlsx"), "no format has the suffix .xlsx. Allowed: .md, "),
-        (("report", "logs", "--output", "o.tar.gz"), "no format has the suffix .gz. Allowed: .md, "),
-        (("report", "logs", "--output", "o.csv", "--format", "json"), "do not match: omit --format"),
-        (("report", "logs", "--output", "o.html", "--format", "csv"), "is an HTML page: leave out --format csv"),
-        (("report", "logs", "--output", "o.html", "--html", "p.html"), "are two pages. Omit --html or --output"),
-        (("advise", "logs", "--output", "o.html"), "suite advise writes no HTML. Allowed suffixes: .md, "),
-        (("compare", "logs", "logs", "--output", "o.htm"), "suite compare writes no HTML. Allowed suffixes: .md, "),
-        (("tables", "logs", "--output", "o.html"), "suite tables writes no HTML. Allowed suffixes: .md, "),
-        (("scaling", "logs", "--devices", "8", "--output", "o.html"), "suite scaling writes no HTML"),
+        (
+            ("report", "logs", "--output", "o.xlsx"),
+            "no format has the suffix .xlsx. Allowed: .md, ",
+        ),
+        (
+            ("report", "logs", "--output", "o.tar.gz"),
+            "no format has the suffix .gz. Allowed: .md, ",
+        ),
+        (
+            ("report", "logs", "--output", "o.csv", "--format", "json"),
+            "do not match: omit --format",
+        ),
+        (
+            ("report", "logs", "--output", "o.html", "--format", "csv"),
+            "is an HTML page: leave out --format csv",
+        ),
+        (
+            ("report", "logs", "--output", "o.html", "--html", "p.html"),
+            "are two pages. Omit --html or --output",
+        ),
+        (
+            ("advise", "logs", "--output", "o.html"),
+            "suite advise writes no HTML. Allowed suffixes: .md, ",
+        ),
+        (
+            ("compare", "logs", "logs", "--output", "o.htm"),
+            "suite compare writes no HTML. Allowed suffixes: .md, ",
+        ),
+        (
+            ("tables", "logs", "--output", "o.html"),
+            "suite tables writes no HTML. Allowed suffixes: .md, ",
+        ),
+        (
+            ("scaling", "logs", "--devices", "8", "--output", "o.html"),
+            "suite scaling writes no HTML",
+        ),
     ],
 )
 def test_an_output_that_fits_no_format_is_refused_in_one_line(tmp_path, arguments, message):
@@ -131,4 +177,6 @@ def test_a_report_imports_nothing_that_draws_or_fits(tmp_path):
     write_run(tmp_path, "ncf-1")
     code = "import sys; from suite.cli import main; main(sys.argv[1:]); "
     code += "assert not {'matplotlib', 'scipy', 'vl_convert', 'jinja2'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code, "report", str(tmp_path)], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-c", code, "report", str(tmp_path)], check=True, capture_output=True
+    )

@@ -16,7 +16,14 @@ SPECIAL = {
     "a device": lambda path: path.symlink_to("/dev/zero"),
     "sparse": lambda path: (path.touch(), os.truncate(path, 1 << 40)),
 }
-BESIDE = ("telemetry.jsonl", "run.json", "status.json", "topology.json", "metrics.jsonl", "result_0.txt")
+BESIDE = (
+    "telemetry.jsonl",
+    "run.json",
+    "status.json",
+    "topology.json",
+    "metrics.jsonl",
+    "result_0.txt",
+)
 MORE_BYTES, SECONDS = 4 << 30, 120  # V8, which draws figures, reserves more than it uses
 
 pytestmark = pytest.mark.usefixtures("bounded")
@@ -47,8 +54,12 @@ def test_beside_a_log(tmp_path, make):
         (run / name).unlink(missing_ok=True)
         make(run / name)
     for words in (["check"], ["package", "--submitter", "me"], ["report"], ["tables"], ["compare"]):
-        places = [tmp_path / "logs", tmp_path / "logs"] if words == ["compare"] else [tmp_path / "logs"]
-        done = suite_here(tmp_path, *words, *places, *([tmp_path / "out"] if words[0] == "package" else []))
+        places = (
+            [tmp_path / "logs", tmp_path / "logs"] if words == ["compare"] else [tmp_path / "logs"]
+        )
+        done = suite_here(
+            tmp_path, *words, *places, *([tmp_path / "out"] if words[0] == "package" else [])
+        )
         assert done.returncode in (0, 1, 2), done.stderr
         assert "Traceback" not in done.stderr
         if words == ["report"]:
@@ -61,10 +72,24 @@ def test_what_is_named_on_the_command_line(tmp_path, make):
     make(tmp_path / "conf/hyperparameters/ncf/mine.yaml")
     own = (f"--config-dir={tmp_path / 'conf'}", "workload.hyperparameter_set=mine")
     for done, name in (
-        (run_suite_here(tmp_path, "workload=ncf", "launch=ssh", f"launch.hostfile={tmp_path / 'x'}"), tmp_path / "x"),
-        (run_suite_here(tmp_path, "workload=ncf", "profile=demo", "dry_run=true", *own), "mine.yaml"),
+        (
+            run_suite_here(
+                tmp_path, "workload=ncf", "launch=ssh", f"launch.hostfile={tmp_path / 'x'}"
+            ),
+            tmp_path / "x",
+        ),
+        (
+            run_suite_here(tmp_path, "workload=ncf", "profile=demo", "dry_run=true", *own),
+            "mine.yaml",
+        ),
         (suite_here(tmp_path, "check", tmp_path / "x"), tmp_path / "x"),
-        (suite_here(tmp_path, "check", "--rules", tmp_path / "x", tmp_path / "conf"), tmp_path / "x"),
-        (suite_here(tmp_path, "scaling", "demo", "--devices", "8", "--system", tmp_path / "x"), tmp_path / "x"),
+        (
+            suite_here(tmp_path, "check", "--rules", tmp_path / "x", tmp_path / "conf"),
+            tmp_path / "x",
+        ),
+        (
+            suite_here(tmp_path, "scaling", "demo", "--devices", "8", "--system", tmp_path / "x"),
+            tmp_path / "x",
+        ),
     ):
         assert str(name) in refusal(done)

@@ -15,8 +15,13 @@ from suite.common.checkpoint_files import Checkpoint
 from suite.common.loop_state import Block, LoopState
 from tests.helpers import examples
 
-STATE = {"layer.weight": np.arange(600, dtype=np.float32).reshape(20, 30), "step": np.ones(1, np.float32)}
-LOOP = LoopState(Block(1, 0, 7, counts=Counter(tokens=3)), {"a": 0.1}, 2.5, 70, ({"seconds": 1.0}, {}))
+STATE = {
+    "layer.weight": np.arange(600, dtype=np.float32).reshape(20, 30),
+    "step": np.ones(1, np.float32),
+}
+LOOP = LoopState(
+    Block(1, 0, 7, counts=Counter(tokens=3)), {"a": 0.1}, 2.5, 70, ({"seconds": 1.0}, {})
+)
 
 
 def written(folder, step=7):
@@ -28,7 +33,12 @@ def written(folder, step=7):
 def test_what_is_written_is_read(tmp_path):
     path = written(tmp_path)
     found = checkpoint_files.read(path)
-    assert (found.step, found.log, found.metrics, found.loop.scores) == (7, b"log\n", b"", {"a": 0.1})
+    assert (found.step, found.log, found.metrics, found.loop.scores) == (
+        7,
+        b"log\n",
+        b"",
+        {"a": 0.1},
+    )
     assert {name: array.tolist() for name, array in found.state.items()} == {
         name: array.tolist() for name, array in STATE.items()
     }
@@ -40,7 +50,10 @@ def test_the_last_two_are_kept_and_found_the_newest_first(tmp_path):
     for step in (9, 10, 100, 99):
         written(tmp_path, step)
     (tmp_path / "checkpoint_x.npz").touch()
-    assert [path.name for path in checkpoint_files.found(tmp_path)] == ["checkpoint_100.npz", "checkpoint_99.npz"]
+    assert [path.name for path in checkpoint_files.found(tmp_path)] == [
+        "checkpoint_100.npz",
+        "checkpoint_99.npz",
+    ]
     assert checkpoint_files.found(tmp_path / "none") == []
 
 
@@ -57,7 +70,9 @@ def test_damage_is_told(tmp_path_factory, cut, where):
         data[where] ^= 0x55
     path.write_bytes(data)
     if not checkpoint_files.damage(path):
-        found = checkpoint_files.read(path)  # a byte that nothing depends on: a date, a comment's length of zero
+        found = checkpoint_files.read(
+            path
+        )  # a byte that nothing depends on: a date, a comment's length of zero
         assert all(np.array_equal(found.state[name], STATE[name]) for name in STATE)
         assert (found.log, found.metrics) == (b"log\n", b"")
 
@@ -88,9 +103,21 @@ def test_the_state_of_the_loop_is_read_as_it_was_written(tmp_path):
 
 def test_the_state_of_the_loop_of_other_versions():
     """Keys that were added later have defaults; keys of a later version are left out."""
-    older = {"block": {"number": 2, "first_step": 3, "stop_step": 4, "new": 1}, "scores": {"a": 1.0}, "new": 1}
+    older = {
+        "block": {"number": 2, "first_step": 3, "stop_step": 4, "new": 1},
+        "scores": {"a": 1.0},
+        "new": 1,
+    }
     assert LoopState.from_json(older).scores == {"a": 1.0}
     assert LoopState.from_json(older).block.stop_step == 4
-    for damaged in ({}, [], None, "block", {"block": []}, {"block": {"number": 1}}, {**older, "contention": 1}):
+    for damaged in (
+        {},
+        [],
+        None,
+        "block",
+        {"block": []},
+        {"block": {"number": 1}},
+        {**older, "contention": 1},
+    ):
         with pytest.raises(ValueError, match="not the state of a loop"):
             LoopState.from_json(json.loads(json.dumps(damaged)))

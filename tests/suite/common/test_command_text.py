@@ -24,14 +24,22 @@ def test_the_path_below_the_working_directory_is_enough(monkeypatch):
     started_by_a_script(monkeypatch, PROJECT)
     below = os.path.relpath(BIN)
     start = below if not below.startswith("..") else str(BIN)
-    assert localize_commands("type: suite env create torch") == f"type: {start}/suite env create torch"
-    assert localize_commands("python run_suite.py workload=ncf") == f"{start}/python run_suite.py workload=ncf"
+    assert (
+        localize_commands("type: suite env create torch") == f"type: {start}/suite env create torch"
+    )
+    assert (
+        localize_commands("python run_suite.py workload=ncf")
+        == f"{start}/python run_suite.py workload=ncf"
+    )
 
 
 def test_elsewhere_it_is_the_whole_path_or_the_name_alone(monkeypatch, tmp_path):
     started_by_a_script(monkeypatch, tmp_path)
     assert localize_commands("(suite published list)") == f"({BIN}/suite published list)"
-    assert localize_commands("python run_suite.py a=1") == f"{sys.executable} {PROJECT}/run_suite.py a=1"
+    assert (
+        localize_commands("python run_suite.py a=1")
+        == f"{sys.executable} {PROJECT}/run_suite.py a=1"
+    )
     started_by_a_script(monkeypatch, tmp_path, str(BIN))
     assert localize_commands("type: suite data list") == "type: suite data list"
     assert localize_commands("python run_suite.py a=1") == f"python {PROJECT}/run_suite.py a=1"
@@ -39,7 +47,12 @@ def test_elsewhere_it_is_the_whole_path_or_the_name_alone(monkeypatch, tmp_path)
 
 def test_other_words_stay(monkeypatch, tmp_path):
     started_by_a_script(monkeypatch, tmp_path)
-    for text in ("the suite is not installed", ".venv/bin/suite env list", "suite/compliance", "suite.control.x"):
+    for text in (
+        "the suite is not installed",
+        ".venv/bin/suite env list",
+        "suite/compliance",
+        "suite.control.x",
+    ):
         assert localize_commands(text) == text
 
 
@@ -48,7 +61,10 @@ def test_other_words_stay(monkeypatch, tmp_path):
     [
         ("run_suite.py", "run_suite.py"),
         ("tests/pytest/__main__.py", "run_suite.py"),
-        *((script, "suite run") for script in ("suite/cli.py", "suite/__main__.py", ".venv/bin/suite")),
+        *(
+            (script, "suite run")
+            for script in ("suite/cli.py", "suite/__main__.py", ".venv/bin/suite")
+        ),
     ],
 )
 def test_a_run_calls_itself_as_it_was_started(script, name, monkeypatch):
@@ -66,7 +82,9 @@ def test_a_hint_works_as_it_is_typed(tmp_path):
     done = run_suite(tmp_path, "workload=ncf", "profile=demo", SUITE_ENV_DIR=str(tmp_path / "none"))
     command = done.stderr.strip().rpartition("Run: ")[2].split()
     assert command[-3:] == ["env", "create", "torch"]
-    said = subprocess.run([*command[:-2], "list"], capture_output=True, text=True, cwd=tmp_path, check=True)
+    said = subprocess.run(
+        [*command[:-2], "list"], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
     assert "torch" in said.stdout
 
 

@@ -5,7 +5,9 @@ import re
 from tests.helpers import PROJECT
 
 OF_OS = r"os\.(replace|rename|remove|f?truncate)|\.truncate\("
-DELETES = re.compile(rf"shutil\.(rmtree|move)|\.(unlink|rmdir)\(|\.rename\((?!columns)|{OF_OS}|unfinished\.replace")
+DELETES = re.compile(
+    rf"shutil\.(rmtree|move)|\.(unlink|rmdir)\(|\.rename\((?!columns)|{OF_OS}|unfinished\.replace"
+)
 
 
 def test_every_module_that_deletes_is_in_the_table():
@@ -17,5 +19,9 @@ def test_every_module_that_deletes_is_in_the_table():
     }
     page = (PROJECT / "docs/robustness.md").read_text(encoding="utf-8")
     table = page.partition("## What is deleted")[2].partition("\n\n`tests/")[0]
-    listed = {name for row in table.splitlines() for name in re.findall(r"`((?:suite|workloads)/\S+\.py)`", row)}
+    listed = {
+        name
+        for row in table.splitlines()
+        for name in re.findall(r"`((?:suite|workloads)/\S+\.py)`", row)
+    }
     assert listed == found

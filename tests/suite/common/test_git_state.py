@@ -11,7 +11,9 @@ from suite.common import git_state, source_code
 def git(folder, *arguments):
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     identity = ("-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false")
-    done = subprocess.run(["git", "-C", folder, *identity, *arguments], capture_output=True, text=True, env=env)
+    done = subprocess.run(
+        ["git", "-C", folder, *identity, *arguments], capture_output=True, text=True, env=env
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -67,7 +69,9 @@ VARIABLES = {
 }
 
 
-@pytest.mark.parametrize("names", [*((name,) for name in VARIABLES), ("GIT_DIR", "GIT_WORK_TREE")], ids="+".join)
+@pytest.mark.parametrize(
+    "names", [*((name,) for name in VARIABLES), ("GIT_DIR", "GIT_WORK_TREE")], ids="+".join
+)
 def test_variables_of_git_change_nothing(checkout, tmp_path, monkeypatch, names):
     other = make_checkout(tmp_path / "other", "y = 2\n")
     commit = git(checkout, "rev-parse", "HEAD")

@@ -49,7 +49,9 @@ def test_a_checkout_says_nothing(tmp_path):
         ("file:///tmp", ".", False),
     ],
 )
-def test_a_copy_is_told_from_a_package_without_a_checkout(tmp_path, monkeypatch, copied, url, where, is_told):
+def test_a_copy_is_told_from_a_package_without_a_checkout(
+    tmp_path, monkeypatch, copied, url, where, is_told
+):
     copied(url)
     monkeypatch.chdir(tmp_path / where)
     assert installed_copy.copy_notice().endswith(NOTICE) is is_told

@@ -22,11 +22,15 @@ LABELS = {
     "article": Label(LabelKind.ARTICLE),
     "extrapolated": Label(LabelKind.EXTRAPOLATED),
     "busy machine": Label(LabelKind.BUSY),
-    "busy machine: others took 48 % of its cores": Label(LabelKind.BUSY, "others took 48 % of its cores"),
+    "busy machine: others took 48 % of its cores": Label(
+        LabelKind.BUSY, "others took 48 % of its cores"
+    ),
     "busy machine (2 of 3 runs): the hypervisor took 9 %": Label(
         LabelKind.BUSY, "the hypervisor took 9 %", "2 of 3 runs"
     ),
-    "counts differ from the published ml-20m: 3": Label(LabelKind.DATA, "counts differ from the published ml-20m: 3"),
+    "counts differ from the published ml-20m: 3": Label(
+        LabelKind.DATA, "counts differ from the published ml-20m: 3"
+    ),
 }
 
 

@@ -46,7 +46,9 @@ def test_a_killed_holder_is_told_from_one_that_lives(holder, tmp_path, monkeypat
     assert holder_was_killed(output)
     assert holder_was_killed(output), "asking changes nothing"
     monkeypatch.setattr(output_lock.socket, "gethostname", lambda: "elsewhere")
-    assert not holder_was_killed(output), "whether another machine's holder lives cannot be seen from here"
+    assert not holder_was_killed(output), (
+        "whether another machine's holder lives cannot be seen from here"
+    )
     monkeypatch.undo()
     with output_locked(output):
         assert not holder_was_killed(output)
@@ -100,7 +102,9 @@ def test_an_output_that_is_a_link_to_nothing_is_one_line(tmp_path, place):
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
     for words in ([], ["dry_run=true"], ["resume=true"]):
-        line = refusal(run_suite_here(tmp_path, *TOY_RUN, f"output={tmp_path / place}", *words, toy=True))
+        line = refusal(
+            run_suite_here(tmp_path, *TOY_RUN, f"output={tmp_path / place}", *words, toy=True)
+        )
         assert "is a broken link. Remove the link, or set a different output=FOLDER" in line
     assert not (tmp_path / "gone").exists()
 
@@ -128,7 +132,9 @@ def test_a_folder_that_is_made_again_is_another(tmp_path):
         check()
         shutil.rmtree(output)
         for _ in range(2):
-            with pytest.raises(FileNotFoundError, match="deleted while the suite wrote into it") as error:
+            with pytest.raises(
+                FileNotFoundError, match="deleted while the suite wrote into it"
+            ) as error:
                 check()
             assert error.value.filename == str(output)
             output.mkdir(exist_ok=True)

@@ -23,9 +23,13 @@ EXPORT = "paths in this locale are ASCII. Run: export LC_ALL=C.UTF-8"
     ],
 )
 def test_a_path_that_is_no_text_is_refused(tmp_path, locale, setting, said):
-    place = os.fsdecode(os.fsencode(tmp_path / "new") + (b"/t\xff" if not locale else "/zählung".encode()))
+    place = os.fsdecode(
+        os.fsencode(tmp_path / "new") + (b"/t\xff" if not locale else "/zählung".encode())
+    )
     typed, own = ([f"output={place}"], {}) if setting == "output" else ([], {setting: place})
-    assert re.search(said, refusal(run_suite(tmp_path, *TOY_RUN, *typed, toy=True, **locale, **own)))
+    assert re.search(
+        said, refusal(run_suite(tmp_path, *TOY_RUN, *typed, toy=True, **locale, **own))
+    )
     assert not (tmp_path / "new").exists()
     assert not (tmp_path / "logs").exists()
 
@@ -40,10 +44,14 @@ def test_a_path_of_a_file_is_refused_where_paths_are_ascii(tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["own"]
 
 
-@pytest.mark.parametrize("command", [[str(PROJECT / "run_suite.py"), "--help"], ["-m", "suite.cli", "report", "x"]])
+@pytest.mark.parametrize(
+    "command", [[str(PROJECT / "run_suite.py"), "--help"], ["-m", "suite.cli", "report", "x"]]
+)
 def test_a_current_folder_that_was_deleted_is_named(tmp_path, command):
     code = f"import os, subprocess, sys; os.rmdir(os.getcwd()); sys.exit(subprocess.call([sys.executable, *{command}]))"
     (tmp_path / "gone").mkdir()
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "gone", capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path / "gone", capture_output=True, text=True
+    )
     assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
     assert "Run: cd FOLDER" in done.stderr

@@ -24,7 +24,9 @@ def run_changed_toy(tmp_path):
         changed = source.replace(old, new)
         (folder / "toy.py").write_text(changed)
         line = changed[: changed.index(new)].count("\n") + 1 + new.count("\n")
-        done = run_suite(tmp_path, *TOY_RUN, toy=True, PYTHONPATH=os.pathsep.join([str(folder), str(PROJECT)]))
+        done = run_suite(
+            tmp_path, *TOY_RUN, toy=True, PYTHONPATH=os.pathsep.join([str(folder), str(PROJECT)])
+        )
         return done, f"{folder}/toy.py:{line}"
 
     return run
@@ -36,13 +38,28 @@ TRAINER = "class ToyTrainer(Trainer):"
 @pytest.mark.parametrize(
     ("old", "new", "error", "function"),
     [
-        (TRAINER, f"{TRAINER}\n    def __init__(self, *a):\n        self.nothing", "AttributeError", "__init__"),
+        (
+            TRAINER,
+            f"{TRAINER}\n    def __init__(self, *a):\n        self.nothing",
+            "AttributeError",
+            "__init__",
+        ),
         ("self.slope = dict(weights)", "self.slope = dictt(weights)", "NameError", "setup"),
         ("self.slope -= self", "self.sloppe -= self", "AttributeError", "train"),
-        ('yield batch, {"y": self.slope', 'yield batch, {"y": self.sloppe', "AttributeError", "predict"),
+        (
+            'yield batch, {"y": self.slope',
+            'yield batch, {"y": self.sloppe',
+            "AttributeError",
+            "predict",
+        ),
         ('np.abs(outputs["y"]', 'np.abs(outputs["z"]', "KeyError", "eval_batch_metrics"),
         ('return {"opt_name": "sgd"}', "return 1 / 0", "ZeroDivisionError", "log_keys"),
-        ('yield "slope", np.zeros(1, np.float32)', 'raise ValueError("no weights")', "ValueError", "initial_weights"),
+        (
+            'yield "slope", np.zeros(1, np.float32)',
+            'raise ValueError("no weights")',
+            "ValueError",
+            "initial_weights",
+        ),
     ],
 )
 def test_an_error_in_a_run_names_the_line_and_the_log_with_the_traceback(
@@ -72,7 +89,11 @@ def test_an_error_in_a_run_names_the_line_and_the_log_with_the_traceback(
             "ModuleNotFoundError: No module named 'nothing_of_that_name'",
         ),
         ('return Defaults("toy-demo"', 'return Defaultts("toy-demo"', "NameError"),
-        ('return DatasetInfo(manifest["samples"]', 'return DatasetInfo(manifest["sample"]', "KeyError: 'sample'"),
+        (
+            'return DatasetInfo(manifest["samples"]',
+            'return DatasetInfo(manifest["sample"]',
+            "KeyError: 'sample'",
+        ),
         ('"max_epochs": 5}', '"max_epochs": five}', "NameError: name 'five' is not defined"),
     ],
 )

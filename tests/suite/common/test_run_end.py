@@ -13,24 +13,52 @@ from testing.fake_logs import demo_log, write
     [
         ({"status": "success", "reason": ""}, EndStatus.SUCCESS, EndCode.NONE),
         ({"status": "running", "reason": ""}, EndStatus.RUNNING, EndCode.NOT_ENDED),
-        ({"status": "target_missed", "reason": "after 10 steps"}, EndStatus.TARGET_MISSED, EndCode.TARGET_MISSED),
-        ({"status": "oom", "reason": "process 0: out of memory"}, EndStatus.OOM, EndCode.OUT_OF_MEMORY),
-        ({"status": "failed", "reason": "process 0: NonFiniteLossError: nan"}, EndStatus.FAILED, EndCode.DIVERGED),
+        (
+            {"status": "target_missed", "reason": "after 10 steps"},
+            EndStatus.TARGET_MISSED,
+            EndCode.TARGET_MISSED,
+        ),
+        (
+            {"status": "oom", "reason": "process 0: out of memory"},
+            EndStatus.OOM,
+            EndCode.OUT_OF_MEMORY,
+        ),
+        (
+            {"status": "failed", "reason": "process 0: NonFiniteLossError: nan"},
+            EndStatus.FAILED,
+            EndCode.DIVERGED,
+        ),
         (
             {"status": "failed", "reason": "process 3 on n-1: NonFiniteLossError: nan"},
             EndStatus.FAILED,
             EndCode.DIVERGED,
         ),
-        ({"status": "rank_died", "reason": "killed; no space left in /"}, EndStatus.RANK_DIED, EndCode.DISK_FULL),
+        (
+            {"status": "rank_died", "reason": "killed; no space left in /"},
+            EndStatus.RANK_DIED,
+            EndCode.DISK_FULL,
+        ),
         ({"status": "hung", "reason": "no progress"}, EndStatus.HUNG, EndCode.ERROR),
-        ({"status": "failed", "reason": "NonFiniteLossError: nan", "code": "error"}, EndStatus.FAILED, EndCode.ERROR),
-        ({"status": "failed", "reason": "any words", "code": "diverged"}, EndStatus.FAILED, EndCode.DIVERGED),
+        (
+            {"status": "failed", "reason": "NonFiniteLossError: nan", "code": "error"},
+            EndStatus.FAILED,
+            EndCode.ERROR,
+        ),
+        (
+            {"status": "failed", "reason": "any words", "code": "diverged"},
+            EndStatus.FAILED,
+            EndCode.DIVERGED,
+        ),
         (
             {"status": "failed", "reason": "NonFiniteLossError: nan", "code": "of a later version"},
             EndStatus.FAILED,
             EndCode.DIVERGED,
         ),
-        ({"status": "failed", "reason": "", "code": ["no", "code"]}, EndStatus.FAILED, EndCode.NONE),
+        (
+            {"status": "failed", "reason": "", "code": ["no", "code"]},
+            EndStatus.FAILED,
+            EndCode.NONE,
+        ),
         ({"status": "of a later version", "reason": "why"}, EndStatus.FAILED, EndCode.ERROR),
     ],
 )
@@ -66,4 +94,11 @@ def test_the_end_in_a_log(tmp_path, options, status, code, is_finished):
 
 def test_codes_are_those_of_the_documentation():
     """Other programs read them: a name never changes."""
-    assert {code.value for code in EndCode} >= {"", "diverged", "disk_full", "out_of_memory", "error", "target_missed"}
+    assert {code.value for code in EndCode} >= {
+        "",
+        "diverged",
+        "disk_full",
+        "out_of_memory",
+        "error",
+        "target_missed",
+    }

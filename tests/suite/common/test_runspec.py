@@ -22,10 +22,20 @@ def test_labels_and_deviations_go_to_disk_as_sentences_and_as_data(tmp_path):
     """A file of an earlier version has the sentences alone."""
     path = tmp_path / "run.json"
     deviations = (
-        Deviation(DeviationCode.SETTING, "targets", {"hr_at_10": 0.5}, "hr_at_10 0.635 or above", {"hr_at_10": 0.635}),
+        Deviation(
+            DeviationCode.SETTING,
+            "targets",
+            {"hr_at_10": 0.5},
+            "hr_at_10 0.635 or above",
+            {"hr_at_10": 0.635},
+        ),
         Deviation(DeviationCode.USER_FILE, "hyperparameter_set", "mine"),
     )
-    run = replace(make_run(), labels=(Label(LabelKind.STRAGGLER, "50 ms"), Label(LabelKind.CPU)), deviations=deviations)
+    run = replace(
+        make_run(),
+        labels=(Label(LabelKind.STRAGGLER, "50 ms"), Label(LabelKind.CPU)),
+        deviations=deviations,
+    )
     run.write(path)
     assert read_run(path) == run
     value = json.loads(path.read_text())
@@ -53,7 +63,9 @@ def test_a_host_of_a_file_without_interfaces_has_none_and_what_is_no_host_is_nam
     path, run = tmp_path / "run.json", make_run(HOSTS, devices=8)
     run.write(path)
     value = json.loads(path.read_text())
-    old = [{key: item for key, item in host.items() if key != "interface"} for host in value["hosts"]]
+    old = [
+        {key: item for key, item in host.items() if key != "interface"} for host in value["hosts"]
+    ]
     path.write_text(json.dumps({**value, "hosts": old}))
     assert read_run(path) == run
     for other in ([3], [{**old[0], "rack": 1}], 3):
@@ -68,7 +80,9 @@ def test_what_run_json_lacks_or_adds_is_named_and_another_schema(tmp_path):
     value = json.loads(path.read_text())
     del value["cores"]
     path.write_text(json.dumps({**value, "machines": []}))
-    with pytest.raises(ValueError, match=r"RunSpec: missing keys: \['cores'\], unknown keys: \['machines'\]"):
+    with pytest.raises(
+        ValueError, match=r"RunSpec: missing keys: \['cores'\], unknown keys: \['machines'\]"
+    ):
         read_run(path)
     path.write_text('{"schema": 99}')
     with pytest.raises(ValueError, match=r"expected schema \d+, got schema 99$"):
@@ -76,9 +90,16 @@ def test_what_run_json_lacks_or_adds_is_named_and_another_schema(tmp_path):
 
 
 def test_workers_see_paths_where_their_environment_has_them():
-    settings = {"data_dir": "/data/set", "options": {"weights": "/data/w.pth", "rate": 2, "name": "data"}}
+    settings = {
+        "data_dir": "/data/set",
+        "options": {"weights": "/data/w.pth", "rate": 2, "name": "data"},
+    }
     run = make_run(folder="/logs/run_0", **settings)
-    assert replace(run, environment={"path_map": {}}).seen_by_workers() == replace(run, environment={"path_map": {}})
-    seen = replace(run, environment={"path_map": {"/data": "/mnt/d", "/logs": "/l"}}).seen_by_workers()
+    assert replace(run, environment={"path_map": {}}).seen_by_workers() == replace(
+        run, environment={"path_map": {}}
+    )
+    seen = replace(
+        run, environment={"path_map": {"/data": "/mnt/d", "/logs": "/l"}}
+    ).seen_by_workers()
     assert (seen.folder, seen.settings.data_dir) == ("/l/run_0", "/mnt/d/set")
     assert seen.settings.options == {"weights": "/mnt/d/w.pth", "rate": 2, "name": "data"}

@@ -37,7 +37,12 @@ def report(folder, first="", path=()):
     """What a process reports that imports the code in `folder`, after it has run `first`."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*path, folder)))}
     done = subprocess.run(
-        [sys.executable, "-c", REPORT], input=first, capture_output=True, text=True, env=env, cwd=folder
+        [sys.executable, "-c", REPORT],
+        input=first,
+        capture_output=True,
+        text=True,
+        env=env,
+        cwd=folder,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -64,15 +69,21 @@ def test_the_digest_is_of_content_alone(second):
     assert report(PROJECT) == [expected, str(PROJECT)]
     assert report(second) == [expected, str(second)]
     assert digest_below(second, "ncf", "pytorch") == expected
-    assert blob_id(b"what is up, doc?") == "bd9dbf5aae1a3862dd1526723246b20206e5fc37"  # the example of the Git book
+    assert (
+        blob_id(b"what is up, doc?") == "bd9dbf5aae1a3862dd1526723246b20206e5fc37"
+    )  # the example of the Git book
     assert expected_digest("ssd", "pytorch") != expected
 
 
 EDITS = {
     "a line": lambda folder: (folder / "workloads/ncf/workload.py").open("a").write("\n"),
-    "a file that is imported late": lambda folder: (folder / "workloads/common/late.py").write_text("x = 1\n"),
+    "a file that is imported late": lambda folder: (folder / "workloads/common/late.py").write_text(
+        "x = 1\n"
+    ),
     "a file that is gone": lambda folder: (folder / "suite/agent/facts.py").unlink(),
-    "a file of a framework": lambda folder: (folder / "workloads/frameworks/pytorch/__init__.py").open("a").write("\n"),
+    "a file of a framework": lambda folder: (
+        (folder / "workloads/frameworks/pytorch/__init__.py").open("a").write("\n")
+    ),
     "a new file directly in workloads": lambda folder: (folder / "workloads/new.py").touch(),
     "two files exchanged": lambda folder: (
         (folder / "suite/machine/cgroups.py").rename(folder / "kept.py"),
@@ -118,7 +129,10 @@ def test_a_worker_imports_nothing_beside_its_code(second):
     """What `code_folders` names is all that a worker has of these packages, for every file of the workload."""
     imports = "import suite.common.registry as r; r.load_workload('ncf')"
     assert report(second, imports)[0] == expected_digest("ncf", "pytorch")
-    assert {Path(name).parts[0] for name in code_folders("ncf", "pytorch")} == {"suite", "workloads"}
+    assert {Path(name).parts[0] for name in code_folders("ncf", "pytorch")} == {
+        "suite",
+        "workloads",
+    }
 
 
 CODES = {
@@ -140,15 +154,22 @@ def test_a_run_is_open_if_any_of_its_workers_had_other_code(tmp_path, case, how)
     records = [("suite_run", '{"profile": "demo"}'), ("run_stop", "null")]
     form = ':::MLLOG {{"key": "{}", "value": {}, "time_ms": 1500000000000, "metadata": {{}}}}\n'
     log.write_text("".join(form.format(key, value) for key, value in records))
-    beats = [WorkerStatus(process, 1, code_digest=digest, code_root="/other") for process, digest in enumerate(digests)]
+    beats = [
+        WorkerStatus(process, 1, code_digest=digest, code_root="/other")
+        for process, digest in enumerate(digests)
+    ]
     deviation = code_deviation(run, beats, supervisor.environment.name)
-    assert supervisor._append_open_reasons(RunStatus(how), [deviation] if deviation else []) == RunStatus(how)
+    assert supervisor._append_open_reasons(
+        RunStatus(how), [deviation] if deviation else []
+    ) == RunStatus(how)
     reasons = [value["reasons"] for key, value, _ in events(log) if key == "suite_open"]
     if named is None:
         assert reasons == []
         return
     ((reason,),) = reasons
-    assert reason.startswith(f"worker {named} imported other code than the controller's checkout {PROJECT} has")
+    assert reason.startswith(
+        f"worker {named} imported other code than the controller's checkout {PROJECT} has"
+    )
     assert "suite env create mxnet-cpu" in reason
     assert read(log).division == "open"
 
@@ -162,13 +183,21 @@ def test_workers_of_another_checkout_make_the_run_open(second, tmp_path):
     for name, folder in (("same", PROJECT), ("other", second)):
         prefix = path.format(os.pathsep.join(map(str, (toy, folder))))
         run_suite(tmp_path, *TOY_RUN, f"output={tmp_path / name}", prefix, toy=True, exits=0)
-    logs = {name: only((tmp_path / name).glob("*/run_0")) / "result_0.txt" for name in ("same", "other")}
-    found = {name: [value for key, value, _ in events(log) if key == "suite_open"] for name, log in logs.items()}
+    logs = {
+        name: only((tmp_path / name).glob("*/run_0")) / "result_0.txt" for name in ("same", "other")
+    }
+    found = {
+        name: [value for key, value, _ in events(log) if key == "suite_open"]
+        for name, log in logs.items()
+    }
     assert found["same"] == []
     ((reason,),) = (value["reasons"] for value in found["other"])
     assert str(second) in reason
     assert status(logs["other"].parent)["status"] == "success"
-    runs = {name: next(value for key, value, _ in events(log) if key == "suite_run") for name, log in logs.items()}
+    runs = {
+        name: next(value for key, value, _ in events(log) if key == "suite_run")
+        for name, log in logs.items()
+    }
     expected = json.loads((logs["other"].parent / "run.json").read_text())["code_digest"]
     assert runs["same"]["code_digest"] == expected
     assert runs["other"]["code_digest"] != expected

@@ -37,17 +37,32 @@ def test_the_keys_of_the_file(tmp_path):
     path = tmp_path / "status.json"
     WHOLE.write(path)
     keys = [
-        *("status", "reason", "process", "node", "code", "started", "ended", "controller", "run_index", "workload"),
+        *(
+            "status",
+            "reason",
+            "process",
+            "node",
+            "code",
+            "started",
+            "ended",
+            "controller",
+            "run_index",
+            "workload",
+        ),
         *("framework", "profile", "devices", "open_reasons"),
     ]
     assert list(json.loads(path.read_text())) == keys
     StatusFile("running").write(path)
-    assert list(json.loads(path.read_text())) == [key for key in keys if key not in ("node", "open_reasons")]
+    assert list(json.loads(path.read_text())) == [
+        key for key in keys if key not in ("node", "open_reasons")
+    ]
 
 
 def test_a_file_of_an_older_version(tmp_path):
     path = tmp_path / "status.json"
-    path.write_text('{"status": "failed", "reason": "process 0: NonFiniteLossError: nan", "ended": null, "new": {}}')
+    path.write_text(
+        '{"status": "failed", "reason": "process 0: NonFiniteLossError: nan", "ended": null, "new": {}}'
+    )
     found = StatusFile.read(path)
     assert (found.end.status, found.end.code, found.controller, found.open_reasons) == (
         EndStatus.FAILED, EndCode.DIVERGED, None, (),
@@ -58,7 +73,18 @@ def test_a_file_of_an_older_version(tmp_path):
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b"[]", b"null", b"7", b"[" * 100_000, b"9" * 5000, b"\xff\xfe", b'"\xff"', b"{}" + b" " * (1 << 20)],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"7",
+        b"[" * 100_000,
+        b"9" * 5000,
+        b"\xff\xfe",
+        b'"\xff"',
+        b"{}" + b" " * (1 << 20),
+    ],
 )
 def test_a_damaged_file_is_no_end(tmp_path, content):
     path = tmp_path / "status.json"

@@ -10,14 +10,27 @@ from suite.common.terminal import clean_lines
 from suite.control.interrupts import WholeLines
 from tests.helpers import examples, run_suite_here
 
-ESCAPES = ("\x1b[2J", "\x1b]0;title\x07", "\x9b31m", "\x08\x08", "\r", "\x00", "\u202e", "\u2066", "\u200b", "\x7f")
+ESCAPES = (
+    "\x1b[2J",
+    "\x1b]0;title\x07",
+    "\x9b31m",
+    "\x08\x08",
+    "\r",
+    "\x00",
+    "\u202e",
+    "\u2066",
+    "\u200b",
+    "\x7f",
+)
 
 
 @pytest.mark.parametrize("escape", ESCAPES)
 def test_escapes_become_spaces(escape):
     assert (
         clean_lines(f"a{escape}b\n c\xa0d")
-        == "a" + "".join(letter if letter.isprintable() else " " for letter in escape) + "b\n c\xa0d"
+        == "a"
+        + "".join(letter if letter.isprintable() else " " for letter in escape)
+        + "b\n c\xa0d"
     )
 
 
@@ -38,7 +51,9 @@ def test_any_text_keeps_its_lines_and_its_length(text):
 def test_the_console_of_runs_prints_no_escapes(escape):
     stream = io.StringIO()
     WholeLines(file=stream, width=200, highlight=False).print(f"a{escape}b", soft_wrap=True)
-    assert not set(escape.replace("[2J", "").replace("]0;title", "").replace("31m", "")) & set(stream.getvalue())
+    assert not set(escape.replace("[2J", "").replace("]0;title", "").replace("31m", "")) & set(
+        stream.getvalue()
+    )
 
 
 @pytest.mark.parametrize("text", ["\\e[31mred", "\\x1b]0;t\\a", "\\x9b31m", "\\0", "a\\u007fb"])

@@ -17,7 +17,13 @@ SOURCES = [
     "suite", "workloads", "conf", "environments", "logs/published", "run_suite.py", "setup.py", "setup.cfg",
     "pyproject.toml", "README.md", "LICENSE",
 ]  # fmt: skip
-FOUND_IN_THE_CHECKOUT = ("PYTHONPATH", "PYTHONHOME", "SUITE_LOG_DIR", "SUITE_DATA_DIR", "SUITE_ENV_DIR")
+FOUND_IN_THE_CHECKOUT = (
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "SUITE_LOG_DIR",
+    "SUITE_DATA_DIR",
+    "SUITE_ENV_DIR",
+)
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +39,23 @@ def installed(tmp_path_factory):
     venv.create(place / "env", with_pip=False, symlinks=True)
     site = only((place / "env" / "lib").glob("python3.*/site-packages"))
     (site / "dependencies.pth").write_text(f"{sysconfig.get_paths()['purelib']}\n")
-    pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", "--no-input", "--python", place / "env"]
-    install = ["install", "--no-deps", "--no-build-isolation", "--ignore-installed", place / "source"]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "-q",
+        "--disable-pip-version-check",
+        "--no-input",
+        "--python",
+        place / "env",
+    ]
+    install = [
+        "install",
+        "--no-deps",
+        "--no-build-isolation",
+        "--ignore-installed",
+        place / "source",
+    ]
     subprocess.run([*pip, *install], check=True, env=env)
     return place / "env", site, env
 
@@ -45,7 +66,9 @@ def call(installed, tmp_path):
 
     def called(*arguments, **extra):
         command = [str(folder / "bin" / "suite"), *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={**env, **extra})
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=tmp_path, env={**env, **extra}
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -58,7 +81,9 @@ def test_locks_published_figures_rules_and_sets_are_there(call, installed, tmp_p
     for lock in ("torch", "tensorflow-cpu", "mxnet-cpu"):
         assert f"\n{lock} " in listed
     assert "\n- 7 results." in call("published", "list", "--workload", "ncf")
-    assert call("check", PROJECT / "tests/data/logs/ncf_demo.txt", "--rules", "ncf_demo").startswith("PASS")
+    assert call(
+        "check", PROJECT / "tests/data/logs/ncf_demo.txt", "--rules", "ncf_demo"
+    ).startswith("PASS")
     assert f"[{tmp_path / 'logs'}]" in call("run", "--help")
     text = call("run", "workload=ncf", "workload.hyperparameter_set=nvidia_v0.5", "--help")
     assert re.search(r"^  global_batch_size 1048576 +published: NVIDIA v0\.5", text, re.MULTILINE)

@@ -30,7 +30,11 @@ def write_run(folder, name="resnet50", blocks=3):
     kind = next(kind for kind in rules_page.WORKLOADS if kind.name == name)
     settings = rules_page.default_settings(kind, "v0.5" if name == "ncf" else "v0.7", "pytorch")
     settings = replace(settings, devices=1, seed=7)
-    dataset_info = kind.load_dataset_info(settings) if kind.length_dependent_log_keys else rules_page.PUBLISHED[kind]
+    dataset_info = (
+        kind.load_dataset_info(settings)
+        if kind.length_dependent_log_keys
+        else rules_page.PUBLISHED[kind]
+    )
     workload = kind(settings, dataset_info)
     folder.mkdir(parents=True)
     path = folder / "result_0.txt"
@@ -57,7 +61,9 @@ def in_time(items):
     for item in items:
         block += item["key"] == "block_start"
         if item["key"] in ("init_stop", "run_start") or block >= 0:
-            item["time_ms"] = run_start_ms + max(block, 0) * BLOCK_MS + WITHIN_BLOCK_MS.get(item["key"], 0)
+            item["time_ms"] = (
+                run_start_ms + max(block, 0) * BLOCK_MS + WITHIN_BLOCK_MS.get(item["key"], 0)
+            )
         if item["key"] == "suite_run" and item["value"]["clock"] == "v0.5":
             begin_ms = item["time_ms"] = run_start_ms
         if item["key"] == "tracked_stats":

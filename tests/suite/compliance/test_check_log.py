@@ -24,7 +24,10 @@ PUBLISHED = Path(__file__).resolve().parents[4] / "shared" / "published" / "logs
 REFERENCE = DATA / "custom_ncf" / "ncf_mllog.txt"
 DEMO = DATA / "ncf_demo.txt"
 SETUP_FIRST = DATA / "ncf_demo_clock_v0.7.txt"
-OF_V07 = {name: DATA / "0.7.0" / f"{name}.txt" for name in ("resnet", "ssd", "maskrcnn", "gnmt", "transformer")}
+OF_V07 = {
+    name: DATA / "0.7.0" / f"{name}.txt"
+    for name in ("resnet", "ssd", "maskrcnn", "gnmt", "transformer")
+}
 SSD = OF_V07["ssd"]
 STOCK = "mlperf-logging training_"
 OURS = "suite rules "
@@ -37,7 +40,9 @@ def stock(path, werror=False, rules=None):
     mlp_compliance.enqueued_configs.clear()  # of a check that stopped early
     with logging_as_at_a_start(), contextlib.suppress(Exception):
         checker = mlp_compliance.make_checker("training", "0.7.0", False, werror)
-        return mlp_compliance.main(str(path), str(rules or "training_0.7.0/common.yaml"), checker)[0]
+        return mlp_compliance.main(str(path), str(rules or "training_0.7.0/common.yaml"), checker)[
+            0
+        ]
     return False
 
 
@@ -74,7 +79,9 @@ def metadata(**of_key):
 
 
 def with_init_window(record):
-    return "\n".join(as_line({**record, "key": key}) for key in ("init_start", "init_stop", "run_start"))
+    return "\n".join(
+        as_line({**record, "key": key}) for key in ("init_start", "init_stop", "run_start")
+    )
 
 
 def gone(record):
@@ -117,7 +124,9 @@ def log_of_v05(folder, name, **changes):
     kind = next(kind for kind in rules_page.WORKLOADS if kind.name == name)
     settings = rules_page.default_settings(kind, "v0.5", "pytorch")
     (folder / "result_0.txt").unlink(missing_ok=True)
-    write_log(folder / "result_0.txt", kind(changed(settings, **changes), rules_page.PUBLISHED[kind]))
+    write_log(
+        folder / "result_0.txt", kind(changed(settings, **changes), rules_page.PUBLISHED[kind])
+    )
     return edited(folder, folder / "result_0.txt", "submission_division", value("open"))
 
 
@@ -128,8 +137,15 @@ def test_logs_of_v05_are_judged_by_that_rounds_clock_epochs_and_targets(tmp_path
     assert verdict.passed, verdict.complaints
     assert verdict.rules_name == f"{OURS}v0.5"
     lower = {metric: target - 0.001 for metric, target in V05_TARGETS[name].items()}
-    assert [item.key for item in check_file(log_of_v05(tmp_path, name, targets=lower)).complaints] == ["eval_accuracy"]
-    log = edited(tmp_path, log_of_v05(tmp_path, name, targets=V05_TARGETS[name]), "run_start", with_init_window)
+    assert [
+        item.key for item in check_file(log_of_v05(tmp_path, name, targets=lower)).complaints
+    ] == ["eval_accuracy"]
+    log = edited(
+        tmp_path,
+        log_of_v05(tmp_path, name, targets=V05_TARGETS[name]),
+        "run_start",
+        with_init_window,
+    )
     assert {item.key for item in check_file(log).complaints} == {"init_start"}
     with pytest.raises(ValueError, match="leave --rules out"):
         check_file(log, rules="0.7.0")
@@ -139,13 +155,23 @@ def test_demo_log_fails_the_reference_rules_by_its_counts():
     verdict = check_file(DEMO, rules="ncf_reference")
     assert not verdict.passed
     found = {complaint.key: (complaint.found, complaint.needed) for complaint in verdict.complaints}
-    assert (found["train_samples"], found["eval_hp_num_users"]) == (("82152", "19861770"), ("2000", "138493"))
+    assert (found["train_samples"], found["eval_hp_num_users"]) == (
+        ("82152", "19861770"),
+        ("2000", "138493"),
+    )
     assert found["model_hp_mlp_layer_sizes"] == ("[64, 64, 32, 16]", "[256, 256, 128, 64]")
     assert found["cache_clear"] == ("false", "true, before run_start")
     assert all(complaint.do for complaint in verdict.complaints)
 
 
-KEYS_OF_A_DEMO = ("cache_clear", "eval_accuracy", "seed", "train_samples", "run_start", "epoch_start")
+KEYS_OF_A_DEMO = (
+    "cache_clear",
+    "eval_accuracy",
+    "seed",
+    "train_samples",
+    "run_start",
+    "epoch_start",
+)
 WRONG = [
     (DEMO, "eval_accuracy", value(0.6349), "best 0.6349 (epoch 0) of 3", "0.635"),
     (DEMO, "run_stop", metadata(status="aborted"), 'status "aborted"', "status success"),
@@ -185,7 +211,11 @@ def test_a_repeated_key_is_a_warning_and_fails_with_werror(tmp_path):
     log = edited(tmp_path, DEMO, "opt_name", lambda record: f"{line}\n{line}")
     verdict = check_file(log)
     (complaint,) = verdict.complaints
-    assert (complaint.key, complaint.found, complaint.needed) == ("opt_name", "2 times", "exactly once")
+    assert (complaint.key, complaint.found, complaint.needed) == (
+        "opt_name",
+        "2 times",
+        "exactly once",
+    )
     assert verdict.passed
     assert not check_file(log, werror=True).passed
 
@@ -211,8 +241,14 @@ LENIENCIES = {
     "zero time": (lambda record: {**record, "time_ms": 0}, "time stamp 0"),
     "time as text": (lambda record: {**record, "time_ms": str(record["time_ms"])}, "time as text"),
     "latin-1": (metadata(by="M\xfcller"), "not UTF-8, read as latin-1"),
-    "other format": (lambda record: f":::MLL 1.1 seed: {{oops\n{as_line(record)}", ":::MLL record cannot be read"),
-    "no record": (lambda record: f"we print :::MLPerf now\n{as_line(record)}", "no record of a known form"),
+    "other format": (
+        lambda record: f":::MLL 1.1 seed: {{oops\n{as_line(record)}",
+        ":::MLL record cannot be read",
+    ),
+    "no record": (
+        lambda record: f"we print :::MLPerf now\n{as_line(record)}",
+        "no record of a known form",
+    ),
     "before": (lambda record: f"0: {as_line(record)}", ""),
     "single quotes": (lambda record: f":::MLLOG {record!r}", None),
     "time_s": (lambda record: {"time_s": record.pop("time_ms") / 1000, **record}, None),
@@ -224,7 +260,9 @@ LENIENCIES = {
 
 @pytest.mark.parametrize("werror", [False, True])
 @pytest.mark.parametrize("how", LENIENCIES)
-def test_leniency_that_the_stock_checker_shares_is_a_remark_and_fails_nothing(tmp_path, how, werror, capsys):
+def test_leniency_that_the_stock_checker_shares_is_a_remark_and_fails_nothing(
+    tmp_path, how, werror, capsys
+):
     edit, remark = LENIENCIES[how]
     log = edited(tmp_path, SSD, "submission_org", edit)
     text = log.read_text().replace("\\u00fc", "\xfc")
@@ -241,7 +279,9 @@ def test_leniency_that_the_stock_checker_shares_is_a_remark_and_fails_nothing(tm
 @pytest.mark.parametrize("key", [None, "epoch_stop", "eval_accuracy"])
 def test_epochs_from_1_under_v05_are_one_warning_and_a_gap_among_them_fails(tmp_path, key):
     """As older versions of the suite wrote them."""
-    lines = re.sub(r'(epoch_num": )(\d+)', lambda found: f"{found[1]}{int(found[2]) + 1}", DEMO.read_text())
+    lines = re.sub(
+        r'(epoch_num": )(\d+)', lambda found: f"{found[1]}{int(found[2]) + 1}", DEMO.read_text()
+    )
     log = write(tmp_path / "result_0.txt", lines.encode())
     if key:
         log = edited(tmp_path, log, key, lambda record: {**record, "metadata": {"epoch_num": 7}})
@@ -261,13 +301,20 @@ def test_truncated_log_says_so_and_no_more(tmp_path):
     assert not check_file(path).judged  # it goes on
 
 
-@pytest.mark.parametrize(("profile", "status"), [("demo", "success"), ("reference", "success"), ("demo", "aborted")])
+@pytest.mark.parametrize(
+    ("profile", "status"), [("demo", "success"), ("reference", "success"), ("demo", "aborted")]
+)
 def test_a_demo_that_reached_its_own_target_needs_no_other(tmp_path, profile, status):
     kind = next(kind for kind in rules_page.WORKLOADS if kind.name == "ssd")
     settings = changed(rules_page.default_settings(kind, "v0.7", "pytorch"), targets={"map": 0.2})
     write_log(tmp_path / "result_0.txt", kind(settings, rules_page.PUBLISHED[kind]))
     log = edited(tmp_path, tmp_path / "result_0.txt", "submission_division", value("open"))
-    log = edited(tmp_path, log, "suite_run", lambda record: value({**record["value"], "profile": profile})(record))
+    log = edited(
+        tmp_path,
+        log,
+        "suite_run",
+        lambda record: value({**record["value"], "profile": profile})(record),
+    )
     verdict = check_file(edited(tmp_path, log, "run_stop", metadata(status=status)))
     assert verdict.passed == (profile == "demo" and status == "success")
     assert any("at least 0.230" in text for text in verdict.remarks) == verdict.passed
@@ -276,7 +323,9 @@ def test_a_demo_that_reached_its_own_target_needs_no_other(tmp_path, profile, st
 
 @pytest.mark.parametrize("profile", ["demo", "reference"])
 def test_a_run_of_fixed_length_is_judged_as_one(tmp_path, profile):
-    log = write(tmp_path / "result_0.txt", demo_log(qualities=(0.16,), stop="epochs:1", profile=profile))
+    log = write(
+        tmp_path / "result_0.txt", demo_log(qualities=(0.16,), stop="epochs:1", profile=profile)
+    )
     verdict = check_file(log, rules="ncf_demo")
     assert verdict.passed == (profile == "demo")
     (said,) = [verdict.text] if verdict.passed else [item.do for item in verdict.complaints]
@@ -297,7 +346,12 @@ LOWER_TARGET = {
 @pytest.mark.parametrize(
     "suite_run",
     [
-        {"deviations": ["data set ml-demo, not ml-20m", "targets hr_at_10 0.5, not hr_at_10 0.635 or above"]},
+        {
+            "deviations": [
+                "data set ml-demo, not ml-20m",
+                "targets hr_at_10 0.5, not hr_at_10 0.635 or above",
+            ]
+        },
         {"deviations": ["HR@10 is 0.5 instead of 0.635"], "deviation_facts": [LOWER_TARGET]},
     ],
     ids=["older log", "with facts"],
@@ -319,7 +373,12 @@ def test_of_glued_records_the_last_counts_as_for_the_checker(tmp_path, key):
 
 
 def test_broken_line_in_the_middle_fails(tmp_path):
-    log = edited(tmp_path, DEMO, "tracked_stats", lambda record: as_line(record).replace('"value": {', '"value": {{'))
+    log = edited(
+        tmp_path,
+        DEMO,
+        "tracked_stats",
+        lambda record: as_line(record).replace('"value": {', '"value": {{'),
+    )
     verdict = check_file(log)
     assert not verdict.passed
     assert {complaint.key for complaint in verdict.complaints} == {""}
@@ -341,7 +400,9 @@ def test_rules_by_name_and_path(tmp_path):
     assert find_rules("ncf_demo").generated == "ncf_demo"
     copy = rule_file(tmp_path, "ncf_demo")
     assert check_file(DEMO, rules=str(copy)).rules_name == str(copy)
-    with pytest.raises(ValueError, match=r"choose one of ncf_demo, ncf_reference, .*6\.1\.0 or give the path") as error:
+    with pytest.raises(
+        ValueError, match=r"choose one of ncf_demo, ncf_reference, .*6\.1\.0 or give the path"
+    ) as error:
         check_file(DEMO, rules="ncf")
     assert "\n" not in str(error.value)
     copy.write_text("- BEGIN: {CODE: 'x ='}\n- KEY: {NAME: seed}\n")
@@ -366,12 +427,19 @@ def test_command_prints_one_verdict_a_file(tmp_path, capsys):
     assert run(DEMO, REFERENCE, unjudged) == 0
     assert run(DEMO, missed) == 1
     out = capsys.readouterr().out.splitlines()
-    verdicts = [line.partition("  ")[0] for line in out if line.startswith(("PASS", "FAIL", "not judged"))]
+    verdicts = [
+        line.partition("  ")[0] for line in out if line.startswith(("PASS", "FAIL", "not judged"))
+    ]
     assert verdicts == ["PASS", "PASS", "not judged", "PASS", "FAIL"]
-    sums = [line.partition(" (not verified")[0] for line in out if " of " in line and " pass" in line]
+    sums = [
+        line.partition(" (not verified")[0] for line in out if " of " in line and " pass" in line
+    ]
     assert sums == ["2 of 2 pass, 1 not judged", "1 of 2 pass"]
     assert "    found:  best 0.55 (epoch 0) of 3" in out
-    for wrong, text in ((tmp_path / "none.txt", "no such file or folder"), (tmp_path / "empty", "holds no log")):
+    for wrong, text in (
+        (tmp_path / "none.txt", "no such file or folder"),
+        (tmp_path / "empty", "holds no log"),
+    ):
         (tmp_path / "empty").mkdir(exist_ok=True)
         with pytest.raises(ValueError, match=text):
             run(DEMO, wrong)
@@ -381,7 +449,9 @@ def test_every_log_below_a_folder_of_runs_is_checked(tmp_path, capsys):
     for name, source in (("a", DEMO), ("b", SETUP_FIRST)):
         write(tmp_path / name / "run_0" / "result_0.txt", source.read_bytes())
     ends = ["2 of 2 pass", "2 of 2 pass, 1 not judged", "2 of 3 pass, 1 not judged"]
-    for (name, status), end in zip((("", ""), ("running", "running"), ("died", "rank_died")), ends, strict=True):
+    for (name, status), end in zip(
+        (("", ""), ("running", "running"), ("died", "rank_died")), ends, strict=True
+    ):
         if name:
             filed = json.dumps({"status": status, "reason": "why"}).encode()
             write(tmp_path / name / "run_0" / "status.json", filed)
@@ -403,7 +473,9 @@ def test_hostile_text_is_printed_clean(tmp_path, capsys):
 def published():
     """The published logs that lie beside the checkout; one that is skipped where none does."""
     paths = sorted(PUBLISHED.rglob("result_*.txt"))
-    return paths or [pytest.param(PUBLISHED, marks=pytest.mark.skip(reason=f"no published logs at {PUBLISHED}"))]
+    return paths or [
+        pytest.param(PUBLISHED, marks=pytest.mark.skip(reason=f"no published logs at {PUBLISHED}"))
+    ]
 
 
 @pytest.mark.parametrize("path", published(), ids=lambda path: "/".join(path.parts[-3:]))
@@ -414,7 +486,9 @@ def test_published_logs_pass(path):
 
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"no published logs at {PUBLISHED}")
 def test_published_log_below_target_fails():
-    verdict = check_file(PUBLISHED.parent / "odd" / "v07_nvidia_dgx1_resnet_aborted_below_target.txt")
+    verdict = check_file(
+        PUBLISHED.parent / "odd" / "v07_nvidia_dgx1_resnet_aborted_below_target.txt"
+    )
     (complaint,) = verdict.complaints
     assert (complaint.key, complaint.found) == ("eval_accuracy", "best 0.75886 (epoch 37) of 10")
     assert complaint.needed == "one evaluation with at least 0.7590 and below 1.0"
@@ -444,7 +518,9 @@ def test_every_ruleset_of_the_installed_checker_can_be_chosen():
 def test_a_log_of_a_round_that_the_suite_lacks_is_not_judged(tmp_path, workload):
     """It ran with another round's targets, and passed by that round's rules."""
     lines = demo_log(rules="v4.1", workload=workload)
-    verdict = check_file(write(tmp_path / "result_0.txt", [line.replace('"ncf"', f'"{workload}"') for line in lines]))
+    verdict = check_file(
+        write(tmp_path / "result_0.txt", [line.replace('"ncf"', f'"{workload}"') for line in lines])
+    )
     assert not verdict.judged
     assert "rules=v4.1" in verdict.text
 
@@ -474,8 +550,17 @@ def stable_diffusion(fid, clip=0.16):
     }  # fmt: skip
     lines = [record_line(time, key, value) for time, (key, value) in enumerate(settings.items())]
     for count in (512_000, 1_024_000):
-        of_block = {"first_epoch_num": 1, "epoch_count": 1, "epoch_num": 1, "samples_count": count, "step_num": count}
-        lines += [record_line(count, key, **of_block) for key in ("block_start", "block_stop", "eval_start")]
+        of_block = {
+            "first_epoch_num": 1,
+            "epoch_count": 1,
+            "epoch_num": 1,
+            "samples_count": count,
+            "step_num": count,
+        }
+        lines += [
+            record_line(count, key, **of_block)
+            for key in ("block_start", "block_stop", "eval_start")
+        ]
         lines += [record_line(count, "eval_accuracy", fid, metric="FID", **of_block)]
         lines += [record_line(count, "eval_accuracy", clip, metric="CLIP", **of_block)]
         lines += [record_line(count, "eval_stop", **of_block)]
@@ -502,6 +587,8 @@ def test_warm_up_steps_that_take_in_the_first_epoch_s_start_are_no_older_version
 
     lines = log.read_text().splitlines()
     start = next(line for line in lines if '"epoch_start"' in line)
-    log.write_text("\n".join(line for line in lines for line in [line] * (2 if line == start else 1)) + "\n")
+    log.write_text(
+        "\n".join(line for line in lines for line in [line] * (2 if line == start else 1)) + "\n"
+    )
     verdict = check_file(edited(tmp_path, log, "epoch_start", without_first))
     assert not any(item.found == "epochs from 1" for item in verdict.complaints)

@@ -27,13 +27,18 @@ def notes(workload, framework, optimizer, rules="v0.7"):
         ("resnet50", "tensorflow", "lars", False), ("resnet50", "pytorch", "sgd", False), ("ncf", "mxnet", "adam", False),
     ],
 )  # fmt: skip
-def test_an_optimizer_that_the_round_lists_for_other_frameworks_is_named(workload, framework, optimizer, unlisted):
+def test_an_optimizer_that_the_round_lists_for_other_frameworks_is_named(
+    workload, framework, optimizer, unlisted
+):
     random_numbers, *stated, found = notes(workload, framework, optimizer)
-    assert ["max pool" in text for text in stated] == ([False, True] if workload == "resnet50" else [])
+    assert ["max pool" in text for text in stated] == (
+        [False, True] if workload == "resnet50" else []
+    )
     assert random_numbers == RANDOM_NUMBERS
     assert (f"{UNLISTED} {framework}" in found) == unlisted
     assert (
-        f"{known()[framework].max_error_vs_float64[optimizer.removesuffix('_with_momentum')]:.1e} of float64" in found
+        f"{known()[framework].max_error_vs_float64[optimizer.removesuffix('_with_momentum')]:.1e} of float64"
+        in found
     )
     assert max(len(random_numbers), len(found)) <= 300  # a README's line
 
@@ -41,7 +46,9 @@ def test_an_optimizer_that_the_round_lists_for_other_frameworks_is_named(workloa
 def test_the_docs_have_the_same_figures():
     text = (PROJECT / "docs" / "packaging.md").read_text(encoding="utf-8")
     rows = [line for line in text.splitlines() if line.startswith("| `")]
-    of_frameworks = [known()[name].max_error_vs_float64 for name in ("pytorch", "tensorflow", "mxnet", "jax")]
+    of_frameworks = [
+        known()[name].max_error_vs_float64 for name in ("pytorch", "tensorflow", "mxnet", "jax")
+    ]
     for optimizer in of_frameworks[0]:
         (row,) = [line for line in rows if line.startswith(f"| `{optimizer}` |")]
         shown = [cell.strip() for cell in row.split("|")[3:7]]
@@ -55,6 +62,8 @@ def test_an_unknown_optimizer_was_not_measured():
 def test_a_verdict_on_a_closed_log_states_them(tmp_path):
     path = our_run(tmp_path / "job", 0)
     assert RANDOM_NUMBERS in check_file(path).remarks
-    closed, opened = (f'"submission_division", "value": "{division}"' for division in ("closed", "open"))
+    closed, opened = (
+        f'"submission_division", "value": "{division}"' for division in ("closed", "open")
+    )
     path.write_text(path.read_text().replace(closed, opened))
     assert check_file(path).remarks == ()

@@ -21,13 +21,47 @@ from suite.results.logs.reader import read
 from testing.fake_logs import write
 from tests.helpers import PROJECT
 from tests.suite.compliance.suite_runs import write_run
-from tests.suite.compliance.test_check_log import DATA, DEMO, PUBLISHED, REFERENCE, SETUP_FIRST, V05_TARGETS, log_of_v05
+from tests.suite.compliance.test_check_log import (
+    DATA,
+    DEMO,
+    PUBLISHED,
+    REFERENCE,
+    SETUP_FIRST,
+    V05_TARGETS,
+    log_of_v05,
+)
 from workloads.ncf.workload import NCF
 
 FORMER = PROJECT / "tests" / "data" / "former_rules"
 NUM_EDITED = 200
-VALUES = (None, True, False, 0, 1, -1, 0.64, 1e9, "", "text", [], [0], [64], {}, {"status": "success"}, "0.7")
-KEYS = ("seed", "eval_accuracy", "epoch_start", "run_stop", "train_samples", "opt_name", "suite_run", "unknown")
+VALUES = (
+    None,
+    True,
+    False,
+    0,
+    1,
+    -1,
+    0.64,
+    1e9,
+    "",
+    "text",
+    [],
+    [0],
+    [64],
+    {},
+    {"status": "success"},
+    "0.7",
+)
+KEYS = (
+    "seed",
+    "eval_accuracy",
+    "epoch_start",
+    "run_stop",
+    "train_samples",
+    "opt_name",
+    "suite_run",
+    "unknown",
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -41,7 +75,8 @@ def former_entries(name):
     """The entries of a former rule file. Spaces around code have no effect."""
     entries = rule_files.parse_rules((FORMER / f"{name}.yaml").read_text())
     return [
-        {kind: {part: text.strip() for part, text in rule.items()} for kind, rule in entry.items()} for entry in entries
+        {kind: {part: text.strip() for part, text in rule.items()} for kind, rule in entry.items()}
+        for entry in entries
     ]
 
 
@@ -53,7 +88,10 @@ def test_generated_entries_are_those_of_the_former_file(name):
 
 def assert_same_verdict(log, name, werror=False):
     """Compare the verdicts by generated and former rules; return the one by generated rules."""
-    generated, former = check_file(log, name, werror), check_file(log, str(FORMER / f"{name}.yaml"), werror)
+    generated, former = (
+        check_file(log, name, werror),
+        check_file(log, str(FORMER / f"{name}.yaml"), werror),
+    )
     assert generated == replace(former, rules_name=generated.rules_name), (log, name)
     return generated
 
@@ -67,7 +105,11 @@ def suite_logs(tmp_path_factory):
         (folder / name).mkdir()
         of_v05.append(log_of_v05(folder / name, name, targets=targets))
     reference = write_run(folder / "ncf", "ncf")
-    return {"ncf_reference": [REFERENCE, reference], "ncf_demo": [DEMO, SETUP_FIRST], "v0.5": of_v05}
+    return {
+        "ncf_reference": [REFERENCE, reference],
+        "ncf_demo": [DEMO, SETUP_FIRST],
+        "v0.5": of_v05,
+    }
 
 
 def test_published_logs_have_the_former_verdicts():
@@ -118,20 +160,26 @@ def edit(lines, choose):
                 {"first_epoch_num": 3},
                 {"epoch_count": 0},
             )
-            record["metadata"] = choose.choice(({}, *({**record["metadata"], **change} for change in changes)))
+            record["metadata"] = choose.choice(
+                ({}, *({**record["metadata"], **change} for change in changes))
+            )
         lines[number] = f":::MLLOG {json.dumps(record)}"
     return kind
 
 
 def test_edited_logs_have_the_former_verdicts(tmp_path, suite_logs):
-    sources = [(name, log.read_text().splitlines()) for name, logs in suite_logs.items() for log in logs]
+    sources = [
+        (name, log.read_text().splitlines()) for name, logs in suite_logs.items() for log in logs
+    ]
     kinds, passed, complained = Counter(), Counter(), set()
     for seed in range(NUM_EDITED):
         choose = random.Random(seed)
         name, source = sources[seed % len(sources)]
         lines = list(source)
         kinds[edit(lines, choose)] += 1
-        verdict = assert_same_verdict(write(tmp_path / f"result_{seed}.txt", lines), name, werror=seed % 2 == 0)
+        verdict = assert_same_verdict(
+            write(tmp_path / f"result_{seed}.txt", lines), name, werror=seed % 2 == 0
+        )
         passed[name, verdict.passed] += 1
         complained |= {item.key for item in verdict.complaints}
     assert min(kinds.values()) >= 20
@@ -150,7 +198,9 @@ def test_a_changed_table_changes_the_rules(monkeypatch):
     rules = {entry["KEY"]["NAME"]: entry["KEY"] for entry in generated if "KEY" in entry}
     assert "0.7 <= v['value']" in rules["eval_accuracy"]["ATLEAST_ONE_CHECK"]
     assert "HR@10 from 0.7" in rules["eval_accuracy"]["NEEDS"]
-    assert rules["suite_run"]["POST"] == "s['epoch'] = 2 if v['value'].get('rules') == 'v0.5' else 0"
+    assert (
+        rules["suite_run"]["POST"] == "s['epoch'] = 2 if v['value'].get('rules') == 'v0.5' else 0"
+    )
 
 
 def test_rules_are_written_to_a_folder_of_the_user_and_removed():

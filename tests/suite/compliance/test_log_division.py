@@ -55,12 +55,22 @@ EDITS = [
     ("resnet50", "mode", "forward", "submission_division"),
     ("resnet50", "hyperparameter_set", "mine", "submission_division"),
     ("resnet50", "deviations", ["decode scaled, not exact"], "submission_division"),
-    ("resnet50", "environment_variables", {"XLA_FLAGS": "--xla_cpu_enable_fast_math"}, "submission_division"),
+    (
+        "resnet50",
+        "environment_variables",
+        {"XLA_FLAGS": "--xla_cpu_enable_fast_math"},
+        "submission_division",
+    ),
     ("resnet50", "workload", "chess", "suite_run"),
     ("resnet50", "devices", None, "suite_run"),
     ("resnet50", "repeated_share", 0.5, "submission_division"),
     ("resnet50", "options", {"decode": "scaled"}, "submission_division"),
-    ("ssd", "options", {"backbone": {"file": "mine.pth", "sha256": 64 * "a"}}, "submission_division"),
+    (
+        "ssd",
+        "options",
+        {"backbone": {"file": "mine.pth", "sha256": 64 * "a"}},
+        "submission_division",
+    ),
     ("resnet50", "model", {"area_minimum": 0.5}, "submission_division"),
     ("transformer", "model", {"layers": 2}, "model_hp_num_layers"),
     ("resnet50", HYPERPARAMETERS, {"momentum": 0.5}, "submission_division"),
@@ -69,7 +79,9 @@ EDITS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "key", "value", "complained"), EDITS, ids=lambda part: json.dumps(part)[:40])
+@pytest.mark.parametrize(
+    ("name", "key", "value", "complained"), EDITS, ids=lambda part: json.dumps(part)[:40]
+)
 def test_one_edited_line_fails(tmp_path, name, key, value, complained):
     run = of_suite(name)
     if key in run:
@@ -91,7 +103,13 @@ def test_an_open_log_called_closed_fails_by_what_made_it_open(tmp_path):
 
 def test_a_line_that_the_writer_always_writes_is_missed(tmp_path):
     path = our_run(tmp_path / "job", 0, "resnet50")
-    path.write_text("".join(f"{line}\n" for line in path.read_text().splitlines() if "opt_label_smoothing" not in line))
+    path.write_text(
+        "".join(
+            f"{line}\n"
+            for line in path.read_text().splitlines()
+            if "opt_label_smoothing" not in line
+        )
+    )
     assert found(path) == {"opt_label_smoothing"}
 
 
@@ -140,7 +158,8 @@ def test_no_content_of_suite_run_raises(tmp_path_factory, key, value):
 
 
 @pytest.mark.parametrize(
-    "value", [{"reasons": ["the data set changed"]}, {"reasons": []}, {}, "text", {"reasons": "text"}]
+    "value",
+    [{"reasons": ["the data set changed"]}, {"reasons": []}, {}, "text", {"reasons": "text"}],
 )
 def test_a_reason_that_was_added_after_the_run_contradicts_closed(tmp_path, value):
     path = our_run(tmp_path / "job", 0)

@@ -15,9 +15,15 @@ from testing.fake_logs import write
 from testing.rule_logs import rule_log, rule_sets
 from tests.helpers import logging_as_at_a_start
 
-BY_RULESET = {ruleset: list(group) for ruleset, group in groupby(rule_sets(), key=lambda item: item[0])}
+BY_RULESET = {
+    ruleset: list(group) for ruleset, group in groupby(rule_sets(), key=lambda item: item[0])
+}
 UNLISTED = {
-    *((ruleset, division, "minigo") for ruleset in ("3.0.0", "3.1.0") for division in ("closed", "open")),
+    *(
+        (ruleset, division, "minigo")
+        for ruleset in ("3.0.0", "3.1.0")
+        for division in ("closed", "open")
+    ),
     *((ruleset, "closed", "dlrm") for ruleset in ("3.0.0", "3.1.0")),
     *((ruleset, "open", "llama2_70b_lora") for ruleset in ("4.0.0", "4.1.0")),
     *(("5.1.0", division, "bert") for division in ("closed", "open")),
@@ -27,7 +33,10 @@ UNSOLVED = {
     *((ruleset, "closed", "ssd") for ruleset in ("0.7.0", "1.0.0", "1.1.0")),
     *((ruleset, "closed", "resnet") for ruleset in ("1.1.0", "2.0.0", "2.1.0")),
     *((ruleset, "closed", "llama31_405b") for ruleset in ("5.0.0", "5.1.0", "6.0.0")),
-    *(("6.1.0", "closed", name) for name in ("deepseekv3_671b", "dlrmv4", "flux1", "qwen35_397b_grpo")),
+    *(
+        ("6.1.0", "closed", name)
+        for name in ("deepseekv3_671b", "dlrmv4", "flux1", "qwen35_397b_grpo")
+    ),
     ("6.1.0", "open", "dlrmv4"),
 }
 """Rules whose checks `rule_log` cannot solve; both checkers still have to agree on its log."""
@@ -56,8 +65,16 @@ def test_verdicts_are_those_of_the_stock_checker(tmp_path, ruleset):
         log = write(tmp_path / "result_0.txt", rule_log(*name))
         verdict = check_file(log, rules=ruleset)
         assert verdict.passed == expected_to_pass(log, ruleset), (name, verdict.complaints)
-        assert stock_passes(log, ruleset) == (name not in UNLISTED | UNSOLVED), (name, verdict.complaints)
-        for key, value in (("run_stop", None), ("eval_accuracy", 1e9), ("train_samples", ""), ("opt_name", "")):
+        assert stock_passes(log, ruleset) == (name not in UNLISTED | UNSOLVED), (
+            name,
+            verdict.complaints,
+        )
+        for key, value in (
+            ("run_stop", None),
+            ("eval_accuracy", 1e9),
+            ("train_samples", ""),
+            ("opt_name", ""),
+        ):
             log = write(tmp_path / "result_0.txt", rule_log(*name, **{key: value}))
             verdict = check_file(log, rules=ruleset)
             assert verdict.passed == expected_to_pass(log, ruleset), (name, key, verdict.complaints)
@@ -71,7 +88,15 @@ def test_rules_of_resnet_v40_continue_in_the_folder_of_v31(tmp_path, optimizer):
     if optimizer == "lars":
         lines = [text.replace('"sgd"', '"lars"').replace("sgd_opt_", "lars_opt_") for text in lines]
     log = write(tmp_path / "v4.0" / "resnet" / "result_0.txt", lines)
-    command = [sys.executable, "-m", "mlperf_logging.compliance_checker", "--usage", "training", "--ruleset", "4.0.0"]
+    command = [
+        sys.executable,
+        "-m",
+        "mlperf_logging.compliance_checker",
+        "--usage",
+        "training",
+        "--ruleset",
+        "4.0.0",
+    ]
     stock = subprocess.run([*command, str(log)], cwd=tmp_path, capture_output=True, check=False)
     verdict = check_file(log)
     assert verdict.rules_name == "mlperf-logging training_4.0.0"
@@ -85,6 +110,9 @@ def test_a_log_names_no_rule_file_outside_the_package(tmp_path, suffix):
     outside = tmp_path / f"outside_common.{suffix}"
     outside.write_text(f"- BEGIN:\n    CODE: open({str(tmp_path / 'executed')!r}, 'w')\n")
     for division in (f"../../../../../../../../../..{tmp_path}/outside", f"{tmp_path}/outside"):
-        log = write(tmp_path / "result_0.txt", rule_log("4.0.0", "closed", "resnet", submission_division=division))
+        log = write(
+            tmp_path / "result_0.txt",
+            rule_log("4.0.0", "closed", "resnet", submission_division=division),
+        )
         assert not check_file(log, rules="4.0.0").passed
     assert not Path(tmp_path / "executed").exists()

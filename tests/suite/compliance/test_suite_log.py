@@ -10,7 +10,14 @@ from suite.compliance.check_log import check_file
 from suite.results.logs.reader import read
 from testing.fake_logs import foreign
 from tests.helpers import examples, json_values
-from tests.suite.compliance.suite_runs import complaints, edit, records, without_files, write_records, write_run
+from tests.suite.compliance.suite_runs import (
+    complaints,
+    edit,
+    records,
+    without_files,
+    write_records,
+    write_run,
+)
 from tests.suite.compliance.tricks import (
     CAUSES,
     CLOCK,
@@ -36,7 +43,9 @@ def test_a_closed_run_passes_with_its_files_and_without_them(tmp_path, name, blo
 
 
 @pytest.mark.parametrize(
-    ("cause", "trick"), [(cause, trick) for cause, tricks in CAUSES.items() for trick in tricks], ids=str
+    ("cause", "trick"),
+    [(cause, trick) for cause, tricks in CAUSES.items() for trick in tricks],
+    ids=str,
 )
 def test_no_trick_passes(tmp_path, cause, trick):
     log = write_run(tmp_path / "job" / "run_0")
@@ -46,7 +55,8 @@ def test_no_trick_passes(tmp_path, cause, trick):
 
 @pytest.mark.parametrize("name", WORKLOADS)
 @pytest.mark.parametrize(
-    "trick", ["one optimizer step", "ten samples in each block", "an evaluation removed", "a block cut out"]
+    "trick",
+    ["one optimizer step", "ten samples in each block", "an evaluation removed", "a block cut out"],
 )
 def test_the_schedule_is_that_of_the_workload_without_run_json_too(tmp_path, name, trick):
     log = without_files(write_run(tmp_path / "job" / "run_0", name))
@@ -59,7 +69,11 @@ def set_epoch_count(log, count):
 
     def change(item):
         begun.append(item)
-        return {**item, "metadata": {**item["metadata"], "epoch_count": count}} if len(begun) == 1 else item
+        return (
+            {**item, "metadata": {**item["metadata"], "epoch_count": count}}
+            if len(begun) == 1
+            else item
+        )
 
     edit(log, change, "block_start")
 
@@ -87,7 +101,9 @@ def shorten_epochs(log, divisor):
 
 UNVERIFIABLE = {
     "repeated samples that are negative": lambda log: shorten_epochs(log, 4),
-    "repeated samples that do not fit their share": lambda log: set_setting(log, repeated_share=0.009),
+    "repeated samples that do not fit their share": lambda log: set_setting(
+        log, repeated_share=0.009
+    ),
     "repeated samples as text": lambda log: set_setting(log, repeated_samples_per_epoch="many"),
     "fractions of repeated samples": lambda log: set_setting(log, repeated_samples_per_epoch=0.5),
     "a first block of seven epochs": lambda log: set_epoch_count(log, 7),
@@ -120,7 +136,9 @@ def test_a_file_that_is_missing_is_named(tmp_path, name):
 
 
 @pytest.mark.parametrize(("code_digest", "passes"), [("", True), ("d" * 32, False)])
-def test_versions_that_count_the_seconds_of_one_process_have_its_tolerance(tmp_path, code_digest, passes):
+def test_versions_that_count_the_seconds_of_one_process_have_its_tolerance(
+    tmp_path, code_digest, passes
+):
     """Several processes start one after another: older versions logged the longest count."""
     log = without_files(write_run(tmp_path / "job" / "run_0"))
     set_setting(log, devices=2, code_digest=code_digest)
@@ -129,7 +147,9 @@ def test_versions_that_count_the_seconds_of_one_process_have_its_tolerance(tmp_p
     assert ("suite_condition" not in complaints(log)) == passes
 
 
-@pytest.mark.parametrize("trick", [trick for trick in CLOCK if trick != "counted seconds of a longer run"])
+@pytest.mark.parametrize(
+    "trick", [trick for trick in CLOCK if trick != "counted seconds of a longer run"]
+)
 def test_the_clock_is_checked_without_suite_condition_too(tmp_path, trick):
     log = without_files(write_run(tmp_path / "job" / "run_0"))
     CLOCK[trick](log)
@@ -152,7 +172,14 @@ def test_tables_call_a_resumed_run_open_and_count_its_interruption(tmp_path):
     log = without_files(write_run(tmp_path / "job" / "run_0"))
     seconds = read(log).seconds
     continued(log)
-    edit(log, lambda item: {**item, "time_ms": item["time_ms"] + 60_000} if is_after_first_block(item, log) else item)
+    edit(
+        log,
+        lambda item: (
+            {**item, "time_ms": item["time_ms"] + 60_000}
+            if is_after_first_block(item, log)
+            else item
+        ),
+    )
     record = read(log)
     assert (record.division, record.resumptions) == ("open", 1)
     assert record.seconds == seconds + 60
@@ -178,7 +205,10 @@ def test_what_run_json_lacks_is_named(tmp_path):
     run = json.loads(log.with_name("run.json").read_text())
     del run["division"], run["overrides"]
     log.with_name("run.json").write_text(json.dumps(run))
-    assert "not verified: run.json next to the log has no division, overrides" in check_file(log).remarks
+    assert (
+        "not verified: run.json next to the log has no division, overrides"
+        in check_file(log).remarks
+    )
 
 
 def test_a_log_may_lack_suite_condition(tmp_path):
@@ -191,7 +221,9 @@ def test_a_log_may_lack_suite_condition(tmp_path):
 def test_other_programs_may_use_their_own_keys_and_files(tmp_path):
     log = foreign(tmp_path / "result_0.txt")
     before = complaints_of_any(log)
-    items = [{**item, "metadata": {**item["metadata"], "file": "suite.py"}} for item in records(log)]
+    items = [
+        {**item, "metadata": {**item["metadata"], "file": "suite.py"}} for item in records(log)
+    ]
     assert complaints_of_any(write_records(log, items)) == before
     assert "suite_run" not in before
 
@@ -212,7 +244,9 @@ def test_every_loss_counts(tmp_path):
     assert complaints(log) == {"tracked_stats"}
 
 
-@pytest.mark.parametrize(("seconds", "passes"), [(87.9, True), (90.501, True), (90.52, False), (98.9, False)])
+@pytest.mark.parametrize(
+    ("seconds", "passes"), [(87.9, True), (90.501, True), (90.52, False), (98.9, False)]
+)
 def test_seconds_are_compared_within_the_rounding_of_stamps(tmp_path, seconds, passes):
     """A block of 99.501 seconds, 9 of which are evaluation, has at most 90.501 of training."""
     log = without_files(write_run(tmp_path / "job" / "run_0"))
@@ -239,7 +273,16 @@ VALUES = json_values(8)
 @examples(60)
 @given(
     st.sampled_from(
-        ["settings", "identity", "dataset_info", "resume_from", "overrides", "deviations", "git", "versions"]
+        [
+            "settings",
+            "identity",
+            "dataset_info",
+            "resume_from",
+            "overrides",
+            "deviations",
+            "git",
+            "versions",
+        ]
     ),
     VALUES,
 )
@@ -252,12 +295,18 @@ def test_no_content_of_run_json_raises(tmp_path_factory, key, value):
 
 @examples(60)
 @given(
-    st.sampled_from(["tracked_stats", "block_start", "suite_condition", "suite_continued", "run_start"]), VALUES, VALUES
+    st.sampled_from(
+        ["tracked_stats", "block_start", "suite_condition", "suite_continued", "run_start"]
+    ),
+    VALUES,
+    VALUES,
 )
 def test_no_content_of_a_line_raises(tmp_path_factory, key, value, step):
     log = write_run(tmp_path_factory.mktemp("job") / "run_0", blocks=1)
     items = [
-        {**item, "value": value, "metadata": {"step": step, "epoch_num": value}} if item["key"] == key else item
+        {**item, "value": value, "metadata": {"step": step, "epoch_num": value}}
+        if item["key"] == key
+        else item
         for item in records(log)
     ]
     check_file(write_records(log, items))

@@ -30,7 +30,9 @@ def set_figure(path, **figures):
 
 
 def set_status(path, status):
-    edit(path, lambda item: {**item, "metadata": {**item["metadata"], "status": status}}, "run_stop")
+    edit(
+        path, lambda item: {**item, "metadata": {**item["metadata"], "status": status}}, "run_stop"
+    )
 
 
 def move(path, key, milliseconds):
@@ -52,7 +54,13 @@ def drop_number(path, key, number):
 
 def rescale(path, factor, offset_ms=0):
     first = records(path)[0]["time_ms"]
-    edit(path, lambda item: {**item, "time_ms": int(offset_ms or first) + int((item["time_ms"] - first) * factor)})
+    edit(
+        path,
+        lambda item: {
+            **item,
+            "time_ms": int(offset_ms or first) + int((item["time_ms"] - first) * factor),
+        },
+    )
 
 
 def stop_first(path):
@@ -101,7 +109,9 @@ def with_another(key, value, on_one_line=False):
 
 UNSUCCESSFUL = {
     "success with a reason": lambda path: edit(
-        path, lambda item: {**item, "metadata": {**item["metadata"], "reason": "OSError: no space"}}, "run_stop"
+        path,
+        lambda item: {**item, "metadata": {**item["metadata"], "reason": "OSError: no space"}},
+        "run_stop",
     ),
     "two seeds": with_another("seed", 8),
     "two seeds on one line": with_another("seed", 8, True),
@@ -168,7 +178,14 @@ def keys_renamed(change_key):
     def change(path):
         without_files(path)
         rename_files(path)
-        edit(path, lambda item: {**item, "key": change_key(item["key"])} if item["key"].startswith("suite_") else item)
+        edit(
+            path,
+            lambda item: (
+                {**item, "key": change_key(item["key"])}
+                if item["key"].startswith("suite_")
+                else item
+            ),
+        )
 
     return change
 
@@ -186,16 +203,26 @@ NO_SUITE_RUN = {
     "source files in a compressed log": compressed,
     "source files, with a space after the key": text_replaced('"file": "', '"file" : "'),
     "source files, with escaped slashes": text_replaced("suite/", "suite\\/"),
-    "source files, with the path of a checkout": text_replaced('"suite/', '"/home/user/code/suite/'),
+    "source files, with the path of a checkout": text_replaced(
+        '"suite/', '"/home/user/code/suite/'
+    ),
     "source files, with a relative path": text_replaced('"suite/', '"./suite/'),
     "source files after a mebibyte of text": padded,
     "keys in upper case": keys_renamed(str.upper),
     "keys with a space": keys_renamed(lambda key: f" {key}"),
-    "run.json of two mebibytes left": only_file("run.json", json.dumps({"settings": {}, "rest": "x" * (2 << 20)})),
-    "run.json left, its settings removed": only_file("run.json", json.dumps({"facts": {}, "run_index": 0})),
+    "run.json of two mebibytes left": only_file(
+        "run.json", json.dumps({"settings": {}, "rest": "x" * (2 << 20)})
+    ),
+    "run.json left, its settings removed": only_file(
+        "run.json", json.dumps({"facts": {}, "run_index": 0})
+    ),
     "status.json left, its status removed": only_file("status.json", json.dumps({"run_index": 0})),
-    "metrics.jsonl left": only_file("metrics.jsonl", json.dumps({"block": 1, "step": 9, "train_seconds": 1.0})),
-    "telemetry.jsonl left": only_file("telemetry.jsonl", json.dumps({"sensors": {}, "interval_seconds": 1.0})),
+    "metrics.jsonl left": only_file(
+        "metrics.jsonl", json.dumps({"block": 1, "step": 9, "train_seconds": 1.0})
+    ),
+    "telemetry.jsonl left": only_file(
+        "telemetry.jsonl", json.dumps({"sensors": {}, "interval_seconds": 1.0})
+    ),
     "topology.json left": only_file("topology.json", json.dumps({"numa_nodes": [], "gpus": []})),
     "suite_run deleted": lambda path: drop(path, "suite_run"),
     "suite_run deleted, other suite_ keys left": only_other_keys,
@@ -233,7 +260,10 @@ def removed_from_log(name, recorded):
     def change(path):
         edit(
             path,
-            lambda item: {**item, "value": {key: value for key, value in item["value"].items() if key != name}},
+            lambda item: {
+                **item,
+                "value": {key: value for key, value in item["value"].items() if key != name},
+            },
             "suite_run",
         )
         run_file(**{name: recorded})(path)
@@ -264,8 +294,12 @@ def elapsed_of_rows(path, change_seconds):
 
 
 CONTRADICTIONS = {
-    "environment_variables, removed from the log": removed_from_log("environment_variables", {"LD_PRELOAD": "a.so"}),
-    "deviations, removed from the log": removed_from_log("deviations", ["cache_clear false, not true"]),
+    "environment_variables, removed from the log": removed_from_log(
+        "environment_variables", {"LD_PRELOAD": "a.so"}
+    ),
+    "deviations, removed from the log": removed_from_log(
+        "deviations", ["cache_clear false, not true"]
+    ),
     "labels, removed from the log": removed_from_log("labels", ["continued"]),
     "code_digest, removed from the log": removed_from_log("code_digest", "0" * 32),
     "another machine": machines(["a"], ["0" * 12]),
@@ -275,7 +309,9 @@ CONTRADICTIONS = {
     "override of the end": run_file(overrides=["stop=epochs:1"]),
     "override of the batch size": run_file(overrides=["batch=global:64"]),
     "override of a hyperparameter": run_file(overrides=["workload.label_smoothing=0.3"]),
-    "run_start 1.5 s later than in metrics.jsonl": lambda path: elapsed_of_rows(path, lambda seconds: seconds + 1.5),
+    "run_start 1.5 s later than in metrics.jsonl": lambda path: elapsed_of_rows(
+        path, lambda seconds: seconds + 1.5
+    ),
     "stamps divided by two": lambda path: elapsed_of_rows(path, lambda seconds: seconds * 2),
     "a minute cut out": lambda path: elapsed_of_rows(path, lambda seconds: seconds + 60),
     "division": run_file(division="open"),
@@ -300,8 +336,12 @@ CONTRADICTIONS = {
     "override of the devices": run_file(overrides=["gpus=8"]),
     "override of the seed": run_file(overrides=["seed=7"]),
     "override of the mode": run_file(overrides=["mode=forward"]),
-    "resumed": run_file(resume_from={"checkpoint": "checkpoint_10.npz", "stopped_ms": 1, "resumptions": 1}),
-    "resumed, by an older version": run_file(resume_from={"checkpoint": "checkpoint_10.npz", "stopped_ms": 1}),
+    "resumed": run_file(
+        resume_from={"checkpoint": "checkpoint_10.npz", "stopped_ms": 1, "resumptions": 1}
+    ),
+    "resumed, by an older version": run_file(
+        resume_from={"checkpoint": "checkpoint_10.npz", "stopped_ms": 1}
+    ),
     "git commit": run_file(git__commit="abcdef0"),
     "submitter": run_file(identity__submission_org="another"),
 }
@@ -351,7 +391,9 @@ def one_block_less(path):
     items = records(path)
     begin = next(number for number, item in enumerate(items) if item["key"] == "block_start")
     end = next(number for number, item in enumerate(items) if item["key"] == "block_stop")
-    kept = items[:begin] + [{**item, "time_ms": item["time_ms"] - BLOCK_MS} for item in items[end + 1 :]]
+    kept = items[:begin] + [
+        {**item, "time_ms": item["time_ms"] - BLOCK_MS} for item in items[end + 1 :]
+    ]
     for item in kept:
         if item["key"] == "suite_condition":
             item["value"]["seconds"] -= BLOCK_MS / 1e3
@@ -375,16 +417,22 @@ CLOCK = {
     "run_start behind the first block": late_start_in_its_place,
     "run_start and first block 30 s later": late_start_before_first_block,
     "time stamps divided by ten": lambda path: rescale(path, 0.1),
-    "15,000 training seconds in a run of 300": lambda path: set_figure(path, train_seconds=5_000.0, throughput=1.0),
+    "15,000 training seconds in a run of 300": lambda path: set_figure(
+        path, train_seconds=5_000.0, throughput=1.0
+    ),
     "run_stop 50 s earlier": lambda path: move(path, "run_stop", -50_000),
     "a falling time stamp": lambda path: move(path, "epoch_stop", -95_000),
-    "counted seconds of a longer run": lambda path: set_value(path, "suite_condition", {"busy": [], "seconds": 900.0}),
+    "counted seconds of a longer run": lambda path: set_value(
+        path, "suite_condition", {"busy": [], "seconds": 900.0}
+    ),
 }
 SCHEDULE = {
     "one optimizer step": one_step,
     "losses of NaN": lambda path: set_figure(path, loss=None),
     "losses as text": lambda path: set_figure(path, loss="nan"),
-    "ten samples in each block": lambda path: set_figure(path, samples=10, throughput=10 / TRAIN_SECONDS),
+    "ten samples in each block": lambda path: set_figure(
+        path, samples=10, throughput=10 / TRAIN_SECONDS
+    ),
     "twice the samples": lambda path: edit(
         path,
         lambda item: {
@@ -399,11 +447,17 @@ SCHEDULE = {
     ),
     "a higher throughput": lambda path: set_figure(path, throughput=1e6),
     "an evaluation removed": fewer_evaluations,
-    "all but the last evaluation removed": lambda path: (fewer_evaluations(path), fewer_evaluations(path)),
+    "all but the last evaluation removed": lambda path: (
+        fewer_evaluations(path),
+        fewer_evaluations(path),
+    ),
     "tracked_stats removed": lambda path: drop(path, "tracked_stats"),
     "a block cut out": one_block_less,
     "a block cut out, epochs renumbered": epochs_renumbered,
-    "epoch lines removed": lambda path: (drop_number(path, "epoch_start", 2), drop_number(path, "epoch_stop", 2)),
+    "epoch lines removed": lambda path: (
+        drop_number(path, "epoch_start", 2),
+        drop_number(path, "epoch_stop", 2),
+    ),
 }
 
 
@@ -413,7 +467,9 @@ def continued(path, gap_ms=0):
     for item in records(path):
         blocks += item["key"] == "block_start"
         if item["key"] == "block_start" and blocks == 2:
-            items.append({**item, "key": "suite_continued", "value": {"stopped_ms": 0, "idle_seconds": 1.0}})
+            items.append(
+                {**item, "key": "suite_continued", "value": {"stopped_ms": 0, "idle_seconds": 1.0}}
+            )
         items.append(item)
     write_records(path, items)
 
@@ -421,13 +477,17 @@ def continued(path, gap_ms=0):
 RESUMED = {
     "closed with suite_continued": lambda path: (without_files(path), continued(path)),
     "closed with suite_continued, run.json of one start": continued,
-    "closed with the label continued": lambda path: (without_files(path), set_setting(path, labels=["continued"])),
+    "closed with the label continued": lambda path: (
+        without_files(path),
+        set_setting(path, labels=["continued"]),
+    ),
     "fewer resumptions than in run.json": lambda path: (
         continued(path),
         edit(path, lambda item: {**item, "value": "open"}, "submission_division"),
-        run_file(division="open", resume_from={"checkpoint": "checkpoint_10.npz", "stopped_ms": 1, "resumptions": 2})(
-            path
-        ),
+        run_file(
+            division="open",
+            resume_from={"checkpoint": "checkpoint_10.npz", "stopped_ms": 1, "resumptions": 2},
+        )(path),
     ),
     "no suite_continued, and run.json of a resumed run": run_file(
         resume_from={"checkpoint": "checkpoint_10.npz", "stopped_ms": 1, "resumptions": 1}
@@ -440,7 +500,9 @@ def open_after_all(path, reasons, line=None):
     edit_json(path.with_name("status.json"), lambda value: value.update(open_reasons=reasons))
     if line is not None:
         items = records(path)
-        write_records(path, [*items, {**items[-1], "key": "suite_open", "value": {"reasons": line}}])
+        write_records(
+            path, [*items, {**items[-1], "key": "suite_open", "value": {"reasons": line}}]
+        )
 
 
 EDITED_RESULTS = {
@@ -460,7 +522,11 @@ EDITED_RESULTS = {
         path,
         lambda item: {
             **item,
-            "value": {**item["value"], "train_seconds": 44.0, "throughput": 2 * item["value"]["throughput"]},
+            "value": {
+                **item["value"],
+                "train_seconds": 44.0,
+                "throughput": 2 * item["value"]["throughput"],
+            },
         },
         "tracked_stats",
     ),

@@ -10,7 +10,9 @@ from suite.control.controller import main
 from tests.helpers import PROJECT
 
 
-@pytest.mark.parametrize("words", ["--help", "-h workload=ncf", "workload=ssd --help profile=demo framework=mxnet"])
+@pytest.mark.parametrize(
+    "words", ["--help", "-h workload=ncf", "workload=ssd --help profile=demo framework=mxnet"]
+)
 def test_help_is_that_of_the_controller(words, capsys):
     words = words.split()
     assert main(words) == 0
@@ -32,4 +34,6 @@ def test_neither_help_nor_tab_imports_hydra_or_numpy():
     code = "import sys; from suite.control.start import main; main(sys.argv[1:]); "
     code += "assert not {'hydra', 'omegaconf', 'rich', 'numpy', 'suite.control.controller'} & set(sys.modules)"
     for words in (["--help"], ["-sc", "query=bash"]):
-        subprocess.run([sys.executable, "-c", code, *words], check=True, stdout=subprocess.DEVNULL, cwd=PROJECT)
+        subprocess.run(
+            [sys.executable, "-c", code, *words], check=True, stdout=subprocess.DEVNULL, cwd=PROJECT
+        )

@@ -6,7 +6,16 @@ import sys
 
 import pytest
 
-from tests.helpers import PROJECT, TOY_RUN, cpu_seconds, refusal, run_suite, run_suite_here, suite_here, written
+from tests.helpers import (
+    PROJECT,
+    TOY_RUN,
+    cpu_seconds,
+    refusal,
+    run_suite,
+    run_suite_here,
+    suite_here,
+    written,
+)
 
 NCF = ("workload=ncf", "profile=demo")
 GLOBAL_OR_EACH = "did you mean batch=global:64 or batch=per_device:64?"
@@ -45,11 +54,23 @@ WHOLE = [
     ("workload=maskrcnn workload.target.BBOX=high", "workload.target.BBOX=high: a number of at least 0 is needed"),
 ]  # fmt: skip
 MEANT = {
-    **{"framework=tf": "framework=tensorflow", "framework=torch": "framework=pytorch", "gpuz=1": "gpus=1"},
-    **dict.fromkeys(("lr=0.1", "learning_rate=0.1", "workload.lr=0.1"), "workload.learning_rate=0.1"),
+    **{
+        "framework=tf": "framework=tensorflow",
+        "framework=torch": "framework=pytorch",
+        "gpuz=1": "gpus=1",
+    },
+    **dict.fromkeys(
+        ("lr=0.1", "learning_rate=0.1", "workload.lr=0.1"), "workload.learning_rate=0.1"
+    ),
     **{"workload.learning_rat=1": "workload.learning_rate=1", "target=0.5": "workload.target=0.5"},
-    **{"epochs=3": "stop=epochs:3 or workload.max_epochs=3", "precision=bfloat16": "precision=bf16"},
-    **{"environment=singularity": "environment=apptainer", "environment=conda": "environment=custom"},
+    **{
+        "epochs=3": "stop=epochs:3 or workload.max_epochs=3",
+        "precision=bfloat16": "precision=bf16",
+    },
+    **{
+        "environment=singularity": "environment=apptainer",
+        "environment=conda": "environment=custom",
+    },
 }
 BESIDE_NCF = [
     ("checkpoint=every:0", "checkpoint.when=every:0: "),
@@ -123,13 +144,19 @@ BESIDE_TOY = [
     ("-m gpus=1,64", "oversubscribe=true"),
     ("gpus=2 batch=global:1 oversubscribe=true", "cannot be divided among 2 devices"),
     ("precision=bf16", "precision (for toy in plain)=bf16: allowed: fp32"),
-    ("nodes=2 gpus=2", "nodes=2: no machines are named. Set launch.hosts=[a,b] (ssh), run this inside"),
+    (
+        "nodes=2 gpus=2",
+        "nodes=2: no machines are named. Set launch.hosts=[a,b] (ssh), run this inside",
+    ),
     ("-m nodes=2,3 gpus=1", "unlike gpus=1 nodes=2, gpus=1 nodes=3. Set different values"),
     ("launch=mpi", "launch.by=mpi: allowed: auto, external, here, kubernetes, local, slurm, ssh"),
     ("nodes=2 gpus=2 launch.hosts=a[1", "a[1: expected a list of hosts"),
     ("nodes=2 gpus=2 launch.hosts=[a]", "nodes=2: 1 named (a). Set nodes=1"),
     ("launch.lease_seconds=1", "launch.lease_seconds=1: at least 2"),
-    ("setup_watchdog_seconds=inf", "a finite number of at least 1 is needed, for example setup_watchdog_seconds=1200"),
+    (
+        "setup_watchdog_seconds=inf",
+        "a finite number of at least 1 is needed, for example setup_watchdog_seconds=1200",
+    ),
     ("watchdog_seconds=nan", "watchdog_seconds=nan: a finite number of at least 1 is needed"),
     ("launch.wait_seconds=inf", "launch.wait_seconds=inf: a finite number of at least 1"),
     ("launch.wait_seconds=1e300", "at most 1e+06 is allowed, for example launch.wait_seconds=30"),
@@ -147,9 +174,14 @@ MISTAKES = [
     [
         *[(*mistake, run_suite_here) for mistake in MISTAKES],
         # In a Python of its own, too, as a user starts it.
-        *[(["workload=nfc"], WHOLE[0][1], run_suite), (["-m", *TOY_RUN, "gpus=1,64"], "oversubscribe=true", run_suite)],
+        *[
+            (["workload=nfc"], WHOLE[0][1], run_suite),
+            (["-m", *TOY_RUN, "gpus=1,64"], "oversubscribe=true", run_suite),
+        ],
     ],
-    ids=lambda value: getattr(value, "__name__", str(value)),  # the same in every worker: no address of a function
+    ids=lambda value: getattr(
+        value, "__name__", str(value)
+    ),  # the same in every worker: no address of a function
 )
 def test_one_line_and_exit_code_2(tmp_path, words, said, run):
     before = cpu_seconds()
@@ -198,5 +230,7 @@ def test_a_python_without_the_controllers_packages_says_what_to_type(tmp_path, w
 
 def test_suite_run_calls_itself_so_and_training_is_run(tmp_path):
     command = [sys.executable, "-m", "suite", "run", "nosuch"]
-    assert subprocess.run(command, capture_output=True, text=True, cwd=PROJECT).stderr.startswith("suite run: nosuch: ")
+    assert subprocess.run(command, capture_output=True, text=True, cwd=PROJECT).stderr.startswith(
+        "suite run: nosuch: "
+    )
     assert "did you mean 'run'?" in suite_here(tmp_path, "train").stderr

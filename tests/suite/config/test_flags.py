@@ -17,7 +17,9 @@ from tests.helpers import composed, run_suite_here
 NCF = ("workload=ncf", "profile=demo")
 
 
-@pytest.mark.parametrize("typed", ["--cfg job {} {}", "{} {} --cfg job", "{} -c job {}", "--cfg=job {} {}"])
+@pytest.mark.parametrize(
+    "typed", ["--cfg job {} {}", "{} {} --cfg job", "{} -c job {}", "--cfg=job {} {}"]
+)
 def test_flags_may_stand_anywhere(typed):
     request = compose(typed.format(*NCF).split())
     assert (request.shown, [job.config for job in request.jobs]) == ("", [composed(*NCF)])
@@ -37,7 +39,9 @@ def test_cfg_prints_resolved_values_and_runs_nothing(tmp_path):
 def test_cfg_does_not_touch_the_output_folder(tmp_path, output):
     """Neither a folder that is refused for runs, nor a link to nothing."""
     (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
-    printed = yaml.safe_load(run_suite_here(tmp_path, *NCF, f"output={output}", "--cfg", "job", exits=0).stdout)
+    printed = yaml.safe_load(
+        run_suite_here(tmp_path, *NCF, f"output={output}", "--cfg", "job", exits=0).stdout
+    )
     assert printed["output"] == output
     assert [path.name for path in tmp_path.iterdir()] == ["nowhere"]
 
@@ -55,7 +59,12 @@ def test_the_version_is_the_suites(capsys):
 def test_a_sweep_is_the_grid_of_its_values_and_each_job_as_alone():
     words = (*NCF, "environment=custom", "environment.python='/a b'", "workload.learning_rate=0.5")
     request = compose([*words, "--multirun", "seed=5,6", "gpus=2,1"])
-    assert [(job.config.gpus, job.config.seed) for job in request.jobs] == [(2, 5), (2, 6), (1, 5), (1, 6)]
+    assert [(job.config.gpus, job.config.seed) for job in request.jobs] == [
+        (2, 5),
+        (2, 6),
+        (1, 5),
+        (1, 6),
+    ]
     alone = (*words, "gpus=1", "seed=6")
     (job,) = compose(alone).jobs
     assert (job.config, job.overrides) == (request.jobs[-1].config, alone)
@@ -76,14 +85,20 @@ def test_a_sweep_over_machines_leaves_out_what_does_not_divide_and_says_so():
 
 
 def test_a_sweep_over_workloads_gives_each_its_own_keys_alone():
-    jobs = [job.config for job in compose(["-m", "workload=ncf,ssd", "profile=demo", "gpus=1"]).jobs]
+    jobs = [
+        job.config for job in compose(["-m", "workload=ncf,ssd", "profile=demo", "gpus=1"]).jobs
+    ]
     assert [job.workload_name for job in jobs] == ["ncf", "ssd"]
-    assert {*jobs[0].data.values(), *jobs[0].backbone.values()} == {None}  # keys that NCF does not have
+    assert {*jobs[0].data.values(), *jobs[0].backbone.values()} == {
+        None
+    }  # keys that NCF does not have
     options = plan(jobs[1]).draft.settings.options
     assert options == plan(composed("workload=ssd", "profile=demo")).draft.settings.options
 
 
-@pytest.mark.parametrize("typed", [{"gpus": ["2"]}, {"gpus": ["1", "2"]}, {"workload.learning_rate": ["1", "2"]}])
+@pytest.mark.parametrize(
+    "typed", [{"gpus": ["2"]}, {"gpus": ["1", "2"]}, {"workload.learning_rate": ["1", "2"]}]
+)
 def test_the_default_of_a_sweep_acts_where_nothing_is_swept_only(typed):
     assert default_gpus(typed, composed(*NCF)) == ([], "")
 
@@ -105,13 +120,17 @@ def test_a_demo_without_gpus_sweeps_what_the_machine_has(monkeypatch, cores, wor
 
 def test_what_a_file_says_of_devices_holds_for_a_sweep_without_lists(tmp_path):
     (tmp_path / "system").mkdir()
-    (tmp_path / "system" / "mine.yaml").write_text("# @package _global_\nsystem: {name: mine}\ngpus: 8\n")
+    (tmp_path / "system" / "mine.yaml").write_text(
+        "# @package _global_\nsystem: {name: mine}\ngpus: 8\n"
+    )
     request = compose(["-m", "--config-dir", str(tmp_path), *NCF, "system=mine"])
     assert ([job.config.gpus for job in request.jobs], request.notes) == ([8], ())
     conf.search(())
 
 
-def test_help_has_the_keys_and_defaults_of_the_chosen_workload_and_the_variables(capsys, monkeypatch, tmp_path):
+def test_help_has_the_keys_and_defaults_of_the_chosen_workload_and_the_variables(
+    capsys, monkeypatch, tmp_path
+):
     monkeypatch.setenv("SUITE_LOG_DIR", str(tmp_path))
     compose(["workload=ncf", "profile=demo", "--help"])
     lines = capsys.readouterr().out.splitlines()
@@ -119,8 +138,17 @@ def test_help_has_the_keys_and_defaults_of_the_chosen_workload_and_the_variables
         assert any(line.startswith(f"  {key}=") for line in lines), key
     (rate,) = (line for line in lines if line.startswith("  workload.learning_rate="))
     assert rate.endswith("Adam's step size [0.006]")
-    told = {"workload.target=": "[hr_at_10 0.635]", "batch=": "[8192]", "framework=": "pytorch (fp32, bf16, tf32)"}
-    for start, text in {**told, "SUITE_LOG_DIR": f"[{tmp_path}]", "SUITE_DATA_DIR": "", "SUITE_ENV_DIR": ""}.items():
+    told = {
+        "workload.target=": "[hr_at_10 0.635]",
+        "batch=": "[8192]",
+        "framework=": "pytorch (fp32, bf16, tf32)",
+    }
+    for start, text in {
+        **told,
+        "SUITE_LOG_DIR": f"[{tmp_path}]",
+        "SUITE_DATA_DIR": "",
+        "SUITE_ENV_DIR": "",
+    }.items():
         assert any(line.strip().startswith(start) and text in line for line in lines), start
     compose(["--help"])
     assert "workload=NAME --help" in capsys.readouterr().out

@@ -84,9 +84,16 @@ NOT_A_SETTING = ("CUDA_VISIBLE_DEVICES", "runs=N", "nodes=")
 
 def proposed(message):
     """The settings that a message proposes, with `-m` where it asks for it."""
-    _, _, step = message.partition(". ") if "allowed:" in message or "unknown key" in message else ("", "", message)
+    _, _, step = (
+        message.partition(". ")
+        if "allowed:" in message or "unknown key" in message
+        else ("", "", message)
+    )
     settings = re.findall(r"[\w.]+=(?:'[^']*'|\[[^]]*\]|[^\s,;']+(?:,[^\s,;']+)*)", step)
-    return [*(["-m"] if "add -m" in step.lower() else []), *(text.replace("'", "") for text in settings)]
+    return [
+        *(["-m"] if "add -m" in step.lower() else []),
+        *(text.replace("'", "") for text in settings),
+    ]
 
 
 @pytest.mark.parametrize(("word", "step"), STEPS.items())
@@ -97,12 +104,16 @@ def test_a_word_of_another_program_gets_a_step_that_is_accepted(tmp_path, word, 
     settings = proposed(message.removeprefix(f"run_suite.py: {word}: "))
     assert settings == step.split()
     typed = [text for text in settings if text != "-m" and not text.startswith(NOT_A_SETTING)]
-    overrides.check([overrides.in_full(text) for text in typed], ["resnet50"], multirun="-m" in settings)
+    overrides.check(
+        [overrides.in_full(text) for text in typed], ["resnet50"], multirun="-m" in settings
+    )
 
 
 @pytest.mark.parametrize(("found", "step"), [(8, "set gpus=8"), (0, "set device=cpu gpus=3")])
 def test_all_gpus_are_those_of_this_machine(found, step):
-    with mock.patch.multiple(hints.devices, gpus=lambda: [None] * found, cpu_cores=lambda: (0, 1, 2)):
+    with mock.patch.multiple(
+        hints.devices, gpus=lambda: [None] * found, cpu_cores=lambda: (0, 1, 2)
+    ):
         for value in ("all", "auto", "-1", "max"):
             assert hints.next_step_for_value(f"gpus={value}").endswith(step)
 
@@ -124,7 +135,14 @@ def test_a_file_of_the_users_goes_before_a_hint(tmp_path):
     (tmp_path / "profile").mkdir()
     (tmp_path / "profile" / "test.yaml").write_text("defaults: [demo]\n")
     done = run_suite_here(
-        tmp_path, *COMMAND[:1], "--config-dir", str(tmp_path), "profile=test", "--cfg", "job", exits=0
+        tmp_path,
+        *COMMAND[:1],
+        "--config-dir",
+        str(tmp_path),
+        "profile=test",
+        "--cfg",
+        "job",
+        exits=0,
     )
     assert "name: demo" in done.stdout
     assert "did you mean" not in done.stderr

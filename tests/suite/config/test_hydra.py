@@ -38,7 +38,9 @@ def own(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("how", ["--config-dir ", "--config-dir=", "hydra.searchpath=[file://", "hydra.searchpath=["])
+@pytest.mark.parametrize(
+    "how", ["--config-dir ", "--config-dir=", "hydra.searchpath=[file://", "hydra.searchpath=["]
+)
 def test_choices_in_a_folder_of_ones_own(own, how):
     words = ("profile=quick", "workload=ncf_slow", "system=lab", "environment=mine", "rules=ours")
     (job,) = compose([*f"{how}{own}{']' * ('[' in how)}".split(), *words]).jobs
@@ -55,7 +57,11 @@ def test_studies_and_experiments_in_a_folder_of_ones_own(own):
     assert [job.config.seed for job in found] == [1, 2]
     for typed in ("study=night", "+experiment=night"):
         (job,) = compose(["--config-dir", str(own), typed, "seed=8"]).jobs
-        assert (job.config.workload["name"], job.config.system.name, job.config.seed) == ("ncf", "lab", 8)
+        assert (job.config.workload["name"], job.config.system.name, job.config.seed) == (
+            "ncf",
+            "lab",
+            8,
+        )
         assert (job.config.output, job.cell) == ("a, b", None)
 
 
@@ -83,8 +89,13 @@ def test_an_experiment_is_a_file_with_any_settings(experiments, key, folder):
 
 
 def test_a_sweep_over_experiments(experiments):
-    jobs = compose(["-m", f"--config-dir={experiments}", *NCF, "experiment=rate,night", "gpus=1"]).jobs
-    assert [(job.config.workload["learning_rate"], job.config.runs) for job in jobs] == [(0.25, 1), (None, 5)]
+    jobs = compose(
+        ["-m", f"--config-dir={experiments}", *NCF, "experiment=rate,night", "gpus=1"]
+    ).jobs
+    assert [(job.config.workload["learning_rate"], job.config.runs) for job in jobs] == [
+        (0.25, 1),
+        (None, 5),
+    ]
 
 
 def test_an_experiment_is_a_study_unless_a_file_of_the_user_has_its_name(experiments, own):
@@ -133,7 +144,9 @@ def test_verbose_switches_on_debug_messages(tmp_path):
         ("hydra.verbose=[suite,a]", "'a'"),
     ):
         code = script.format([*NCF, word], level.format(logger))
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PROJECT, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, cwd=PROJECT, check=True
+        )
         assert done.stdout.splitlines()[-1] == "True"
 
 
@@ -157,10 +170,10 @@ def test_flags_with_which_hydra_prints(tmp_path, flags, shown):
 
 
 def test_composing_imports_neither_environments_nor_uv():
-    code = (
-        "import sys; import suite.config.compose; print([n for n in sys.modules if n == 'uv' or 'suite.environ' in n])"
+    code = "import sys; import suite.config.compose; print([n for n in sys.modules if n == 'uv' or 'suite.environ' in n])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=PROJECT, check=True
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PROJECT, check=True)
     assert done.stdout == "[]\n"
 
 
@@ -173,8 +186,16 @@ def test_another_command_does_not_know_them(own):
 @pytest.mark.parametrize(
     ("word", "text", "said"),
     [
-        ("system=lab", "price_per_device_hour: -1\n", "system.price_per_device_hour=-1.0: at least 0 is needed"),
-        ("system=lab", "submission_platfrm: a\n", "unknown key (did you mean system.submission_platform=…?)"),
+        (
+            "system=lab",
+            "price_per_device_hour: -1\n",
+            "system.price_per_device_hour=-1.0: at least 0 is needed",
+        ),
+        (
+            "system=lab",
+            "submission_platfrm: a\n",
+            "unknown key (did you mean system.submission_platform=…?)",
+        ),
         (
             "study=night",
             "sentence: One.\nset: {workload: ncf, workload.nme: 1}\n",
@@ -247,7 +268,10 @@ def test_the_tab_key_in_bash(tmp_path):
     }
     for line, offered in lines.items():
         done = subprocess.run(
-            ["bash", "-c", f"{installed}\n{script}", "-", line], capture_output=True, text=True, cwd=PROJECT
+            ["bash", "-c", f"{installed}\n{script}", "-", line],
+            capture_output=True,
+            text=True,
+            cwd=PROJECT,
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, f"{offered}\n", "")
     assert run_suite_here(tmp_path, "-sc", "install=fish").returncode == 2
@@ -255,6 +279,8 @@ def test_the_tab_key_in_bash(tmp_path):
 
 def test_a_study_is_counted_too(own):
     axes = f"{{seed: {list(range(101))}, runs: {list(range(1, 101))}}}"
-    (own / "study" / "many.yaml").write_text(f"sentence: Many.\nset: {{workload: zoo}}\naxes: {axes}\n")
+    (own / "study" / "many.yaml").write_text(
+        f"sentence: Many.\nset: {{workload: zoo}}\naxes: {axes}\n"
+    )
     with pytest.raises(ValueError, match=r"^10,100 jobs \(seed: 101 x runs: 100\)"):
         compose(["--config-dir", str(own), "study=many"])

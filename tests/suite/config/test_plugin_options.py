@@ -12,12 +12,18 @@ from workloads.api import option_keys
 
 @pytest.fixture
 def options(monkeypatch):
-    kind = make_dataclass("Options", [("count", int, 1), ("share", float, 0.5), ("slow", bool, False)])
-    monkeypatch.setattr("suite.common.registry.load_workload", lambda name: SimpleNamespace(Options=kind))
+    kind = make_dataclass(
+        "Options", [("count", int, 1), ("share", float, 0.5), ("slow", bool, False)]
+    )
+    monkeypatch.setattr(
+        "suite.common.registry.load_workload", lambda name: SimpleNamespace(Options=kind)
+    )
     return option_keys(kind)
 
 
-@pytest.mark.parametrize(("key", "wrong", "right"), [("count", "many", 3), ("share", "half", 0.25), ("slow", 7, True)])
+@pytest.mark.parametrize(
+    ("key", "wrong", "right"), [("count", "many", 3), ("share", "half", 0.25), ("slow", 7, True)]
+)
 def test_a_value_of_another_type_is_refused_before_anything_starts(options, key, wrong, right):
     with pytest.raises(ValueError, match=rf"^workload\.{key}={wrong}: "):
         overrides.check_key(f"workload.{key}", wrong, ["theirs"])

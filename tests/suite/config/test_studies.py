@@ -33,7 +33,11 @@ def values(*typed):
 
 
 def test_every_study_of_the_articles_is_there():
-    assert set(study_names()) >= set(SPECIFIED) == {name for name in conf.files("study") if load_study(name).table}
+    assert (
+        set(study_names())
+        >= set(SPECIFIED)
+        == {name for name in conf.files("study") if load_study(name).table}
+    )
 
 
 @pytest.mark.parametrize("name", sorted(set(conf.files("study")) - set(SPECIFIED)))
@@ -53,13 +57,19 @@ def test_a_study_has_a_table_a_figure_and_cells_that_differ(name, size):
     assert found.figure["y"] in found.table["columns"]
     assert found.figure["kind"] in ("lines", "bars", "curves")
     typed = [f"study={name}", f"study.size={size}"]
-    used = {found.settings.get("workload"), *(point.get("workload") for point in found.points)} - {None}
+    used = {found.settings.get("workload"), *(point.get("workload") for point in found.points)} - {
+        None
+    }
     listed = cells(typed)
     assert len({one.cell.texts for one in listed}) == len(listed) >= 2
     for one in listed:
         assert set(one.cell.texts) <= set(one.overrides)
-        if used <= set(registry.names(registry.WORKLOADS)):  # every key and value is one that can be typed
-            (workload,) = overrides.texts(next(word for word in one.overrides if word.startswith("workload=")))
+        if used <= set(
+            registry.names(registry.WORKLOADS)
+        ):  # every key and value is one that can be typed
+            (workload,) = overrides.texts(
+                next(word for word in one.overrides if word.startswith("workload="))
+            )
             overrides.check(list(one.overrides), [workload], multirun=False)
 
 
@@ -70,7 +80,9 @@ def test_the_last_cell_of_a_study_composes(name):
     for word in last.overrides:
         *path, key = word.partition("=")[0].split(".")
         value = functools.reduce(operator.getitem, path, config)[key]
-        assert [value["name"] if isinstance(value, dict) and "name" in value else value] == overrides.values(word)
+        assert [
+            value["name"] if isinstance(value, dict) and "name" in value else value
+        ] == overrides.values(word)
 
 
 def test_axes_are_crossed_with_each_other_and_with_the_points(monkeypatch):
@@ -88,8 +100,12 @@ def test_axes_are_crossed_with_each_other_and_with_the_points(monkeypatch):
 def test_what_is_typed_wins_over_the_study():
     words = cells(["study=scaling_weak", "workload=ncf", "batch=per_device:64", "gpus=1,2"])
     assert [dict(one.cell.values) for one in words] == [{"gpus": "1"}, {"gpus": "2"}]
-    assert {"workload=ncf", "batch=per_device:64", "profile=synthetic", "gpus=2"} <= set(words[1].overrides)
-    assert not any(text.startswith("workload.") for text in words[0].overrides)  # keys that ncf does not have
+    assert {"workload=ncf", "batch=per_device:64", "profile=synthetic", "gpus=2"} <= set(
+        words[1].overrides
+    )
+    assert not any(
+        text.startswith("workload.") for text in words[0].overrides
+    )  # keys that ncf does not have
 
 
 def test_a_list_for_another_key_is_a_further_axis():
@@ -103,7 +119,9 @@ def test_the_18_points_have_the_article_s_own_sets_and_are_chosen_by_what_they_h
     found = values("study=dgx1_article")
     assert len(found) == 18
     for one in found:
-        assert one["workload.hyperparameter_set"] in named_sets(registry.load_workload(one["workload"]))
+        assert one["workload.hyperparameter_set"] in named_sets(
+            registry.load_workload(one["workload"])
+        )
 
 
 def test_the_small_size_is_another_set_of_points():
@@ -124,7 +142,9 @@ def test_the_small_size_is_another_set_of_points():
     ],
 )
 def test_a_description_of_another_form_is_refused(described, expected):
-    with pytest.raises(ValueError, match=r"^study=own: [^\n]+See conf/study/batch_size.yaml for an example\Z") as error:
+    with pytest.raises(
+        ValueError, match=r"^study=own: [^\n]+See conf/study/batch_size.yaml for an example\Z"
+    ) as error:
         read_study("own", "full", described)
     assert expected in str(error.value)
 
@@ -142,6 +162,8 @@ def test_help_lists_the_studies():
 
 
 def test_cfg_prints_each_job_and_runs_none(tmp_path):
-    done = run_suite_here(tmp_path, "study=scaling_weak", "workload=ncf", "gpus=1,2", "--cfg", "job")
+    done = run_suite_here(
+        tmp_path, "study=scaling_weak", "workload=ncf", "gpus=1,2", "--cfg", "job"
+    )
     assert [one["gpus"] for one in yaml.safe_load_all(done.stdout)] == [1, 2]
     assert not (tmp_path / "logs").exists()

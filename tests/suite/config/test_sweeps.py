@@ -31,8 +31,14 @@ HUGE = 10**400
             (f"seed=range({ends})", "the range never ends")
             for ends in ("0,5,0", "0.0,5.0,0", "0,inf", "0,nan", "0,1e400")
         ],
-        (f"seed=range(0,{HUGE}) gpus=range(1,{HUGE})", r"^over 10\^15 jobs \(seed: over 10\^15 x gpus: over 10\^15\)"),
-        *[(f"seed={kind}(range(0,1000000000))", "^1,000,000,000 jobs") for kind in ("shuffle", "sort")],
+        (
+            f"seed=range(0,{HUGE}) gpus=range(1,{HUGE})",
+            r"^over 10\^15 jobs \(seed: over 10\^15 x gpus: over 10\^15\)",
+        ),
+        *[
+            (f"seed={kind}(range(0,1000000000))", "^1,000,000,000 jobs")
+            for kind in ("shuffle", "sort")
+        ],
         ("seed=" + ",".join(map(str, range(1001))), "^1,001 jobs"),
         *[
             (f"sweep.limit={value}", f"^sweep.limit={value}: expected a single positive")
@@ -49,9 +55,12 @@ def test_a_sweep_is_counted_first(words, said, first):
 
 
 def test_a_limit_in_a_file_comes_too_late_and_says_so(own):  # noqa: F811
-    (own / "system" / "lab.yaml").write_text("# @package _global_\nsystem: {name: lab}\nsweep: {limit: 5000}\n")
+    (own / "system" / "lab.yaml").write_text(
+        "# @package _global_\nsystem: {name: lab}\nsweep: {limit: 5000}\n"
+    )
     with pytest.raises(
-        ValueError, match=r"^sweep.limit: the key is set in a file, which is read too late. Set sweep.limit=N"
+        ValueError,
+        match=r"^sweep.limit: the key is set in a file, which is read too late. Set sweep.limit=N",
     ):
         compose(["--config-dir", str(own), *NCF, "system=lab"])
 
@@ -60,34 +69,70 @@ def test_a_limit_in_a_file_comes_too_late_and_says_so(own):  # noqa: F811
 @pytest.mark.parametrize(
     "words",
     [
-        ("gpus=1,2", "batch=global:1024,per_device:64", "seed=3,null", "workload.learning_rate=0.001,2e-3"),
+        (
+            "gpus=1,2",
+            "batch=global:1024,per_device:64",
+            "seed=3,null",
+            "workload.learning_rate=0.001,2e-3",
+        ),
         ("framework=pytorch,mxnet", "profile=demo,synthetic", "device=cpu", "seed=1,2"),
-        ("batch=global:1024,per_device:64", "launch=local,ssh", "launch.hosts=[a]", "gpus=1,2", "profile=demo"),
+        (
+            "batch=global:1024,per_device:64",
+            "launch=local,ssh",
+            "launch.hosts=[a]",
+            "gpus=1,2",
+            "profile=demo",
+        ),
         ("workload=resnet50,ncf", "device=cpu", "gpus=1", "seed=1,2"),
         ("workload.target.BBOX=0.1,0.2", "workload=maskrcnn", "seed=1,2"),
         ("launch.hosts=['a','b'],['c']", "profile=glob(*,exclude=ref*)", "gpus=1"),
-        ("system.name='a b','c,d'", "gpus=1", "seed=1,2", "system.submission_platform=${profile.name},x"),
-        ("system=lab", "gpus=1", "seed=1,2", "system.price_per_device_hour=1,2.5", "oversubscribe=true,false"),
+        (
+            "system.name='a b','c,d'",
+            "gpus=1",
+            "seed=1,2",
+            "system.submission_platform=${profile.name},x",
+        ),
+        (
+            "system=lab",
+            "gpus=1",
+            "seed=1,2",
+            "system.price_per_device_hour=1,2.5",
+            "oversubscribe=true,false",
+        ),
     ],
 )
 def test_each_job_is_what_it_is_when_hydra_composes_it_alone(own, words):  # noqa: F811
-    first = ("--config-dir", str(own), *(("workload=ncf",) if not any("workload=" in one for one in words) else ()))
+    first = (
+        "--config-dir",
+        str(own),
+        *(("workload=ncf",) if not any("workload=" in one for one in words) else ()),
+    )
     jobs = compose(["-m", *first, *words]).jobs
     assert len(jobs) > 1
     for job in jobs:
         composer.store_schema([job.config.workload_name])
         with hydra.initialize_config_dir(str(conf.CONF), version_base="1.3"):
-            added = [f"++{word}" if word.startswith("workload.target.") else word for word in job.overrides]
+            added = [
+                f"++{word}" if word.startswith("workload.target.") else word
+                for word in job.overrides
+            ]
             config = hydra.compose("config", [*conf.search_words(), *added])
         alone = OmegaConf.to_container(config, resolve=True)
         alone = {name: value for name, value in alone.items() if name not in ("data", "backbone")}
-        assert RunConfig.from_mapping(alone) == dataclasses.replace(job.config, data={}, backbone={})
+        assert RunConfig.from_mapping(alone) == dataclasses.replace(
+            job.config, data={}, backbone={}
+        )
 
 
 def test_hydra_composes_once_for_each_choice_of_files(monkeypatch):
     made, known = [], hydra.compose
-    monkeypatch.setattr(hydra, "compose", lambda *words, **more: made.append(words) or known(*words, **more))
-    assert len(compose(["-m", *NCF, "framework=pytorch,mxnet", "gpus=1", "seed=range(0,20)"]).jobs) == 40
+    monkeypatch.setattr(
+        hydra, "compose", lambda *words, **more: made.append(words) or known(*words, **more)
+    )
+    assert (
+        len(compose(["-m", *NCF, "framework=pytorch,mxnet", "gpus=1", "seed=range(0,20)"]).jobs)
+        == 40
+    )
     assert len(made) == 2
 
 
@@ -97,9 +142,15 @@ def test_the_limit_is_not_in_the_name_of_a_job_and_a_python_is_asked_once(tmp_pa
 
     asked = []
     describe = environment.describe
-    monkeypatch.setattr(environment, "describe", lambda *words: asked.append(words) or describe(*words))
-    assert run_suite_here(tmp_path, *TOY_RUN, f"output={tmp_path / 'out'}", toy=True).returncode == 0
+    monkeypatch.setattr(
+        environment, "describe", lambda *words: asked.append(words) or describe(*words)
+    )
+    assert (
+        run_suite_here(tmp_path, *TOY_RUN, f"output={tmp_path / 'out'}", toy=True).returncode == 0
+    )
     asked.clear()
-    done = run_suite_here(tmp_path, "-m", *TOY_RUN, "seed=1,2,3", "sweep.limit=3", "dry_run=true", toy=True)
+    done = run_suite_here(
+        tmp_path, "-m", *TOY_RUN, "seed=1,2,3", "sweep.limit=3", "dry_run=true", toy=True
+    )
     assert "toy-plain-demo-1dev-seed=2 " in done.stdout
     assert len(asked) == 1

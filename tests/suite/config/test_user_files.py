@@ -12,7 +12,10 @@ BOMB = (
     "a: &a ["
     + "x, " * 9
     + "x]\n"
-    + "".join(f"{name}: &{name} [" + ", ".join([f"*{chr(ord(name) - 1)}"] * 10) + "]\n" for name in "bcdefghijklmnopqr")
+    + "".join(
+        f"{name}: &{name} [" + ", ".join([f"*{chr(ord(name) - 1)}"] * 10) + "]\n"
+        for name in "bcdefghijklmnopqr"
+    )
 )
 """About 1 kB, which stands for 10^18 values."""
 MISTAKES = {
@@ -49,7 +52,9 @@ def write(path, content):
 
 
 def refused(tmp_path, *words):
-    return refusal(run_suite_here(tmp_path, "workload=ncf", f"--config-dir={tmp_path / 'conf'}", *words))
+    return refusal(
+        run_suite_here(tmp_path, "workload=ncf", f"--config-dir={tmp_path / 'conf'}", *words)
+    )
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -62,7 +67,10 @@ def test_a_mistake_is_one_line_with_the_file_and_the_line(tmp_path, mistake):
         assert said in line or (mistake, words) == ("text", ("study=mine",))
         path.unlink()
     path = write(tmp_path / "mine.yaml", content)
-    for words in (("check", "--rules", path, tmp_path), ("scaling", "demo", "--devices", "8", "--system", path)):
+    for words in (
+        ("check", "--rules", path, tmp_path),
+        ("scaling", "demo", "--devices", "8", "--system", path),
+    ):
         done = suite_here(tmp_path, *words)
         if words[0] == "check" and mistake == "twice":
             continue  # which is allowed in rules
@@ -77,7 +85,10 @@ def test_a_mistake_is_one_line_with_the_file_and_the_line(tmp_path, mistake):
             (defaults, "defaults: [mine]\n", "includes this file again")
             for defaults in ("[mine]", "[other]", "[/system/mine]")
         ),
-        *((defaults, "", "must be a list of NAME or GROUP: NAME") for defaults in ("{a: b}", "[[mine]]")),
+        *(
+            (defaults, "", "must be a list of NAME or GROUP: NAME")
+            for defaults in ("{a: b}", "[[mine]]")
+        ),
         *(("[other]", text, "conf/system/other.yaml: ") for text in ("[1]\n", "text\n", "a: [\n")),
     ],
 )
@@ -93,20 +104,32 @@ def test_defaults_that_lead_on_and_on(tmp_path):
     """Hydra looks at each of them again for each that is above it: three hundred would take minutes."""
     for number in range(300):
         write(tmp_path / f"conf/system/n{number}.yaml", f"defaults: [n{number + 1}]\n")
-    assert "n10.yaml: a chain of defaults lists has more than 10 files" in refused(tmp_path, "system=n0")
+    assert "n10.yaml: a chain of defaults lists has more than 10 files" in refused(
+        tmp_path, "system=n0"
+    )
 
 
 def test_defaults_that_lead_on_are_taken_in(tmp_path):
     write(tmp_path / "conf/system/mine.yaml", "defaults: [other]\nname: mine\n")
     write(tmp_path / "conf/system/other.yaml", "price_per_device_hour: 3\n")
-    words = ("workload=ncf", "profile=demo", f"--config-dir={tmp_path / 'conf'}", "system=mine", "--cfg", "job")
+    words = (
+        "workload=ncf",
+        "profile=demo",
+        f"--config-dir={tmp_path / 'conf'}",
+        "system=mine",
+        "--cfg",
+        "job",
+    )
     shown = run_suite_here(tmp_path, *words, exits=0).stdout
     assert re.search(r"^  name: mine$(.|\n)*^  price_per_device_hour: 3", shown, re.MULTILINE)
 
 
 def test_values_and_aliases_are_read_as_by_pyyaml(tmp_path):
     text = "a: &a {b: [1, 2.5, true, null, 2001-01-01x], c: 'x'}\nd: *a\n"
-    assert read_yaml(write(tmp_path / "x", text))["d"] == {"b": [1, 2.5, True, None, "2001-01-01x"], "c": "x"}
+    assert read_yaml(write(tmp_path / "x", text))["d"] == {
+        "b": [1, 2.5, True, None, "2001-01-01x"],
+        "c": "x",
+    }
     assert read_yaml(write(tmp_path / "x", "")) is None
 
 
@@ -120,7 +143,9 @@ def test_aliases_are_counted_over_the_whole_file(tmp_path):
     for lists, length in ((110, 100), (12_000, 5)):
         with pytest.raises(ValueError, match="line 2: aliases"):
             parse_yaml(aliased(lists, length), tmp_path)
-    assert len(parse_yaml(f"a: [{'{a,b},' * 40_000}]", tmp_path)["a"]) == 40_000, "values that are written out"
+    assert len(parse_yaml(f"a: [{'{a,b},' * 40_000}]", tmp_path)["a"]) == 40_000, (
+        "values that are written out"
+    )
 
 
 def test_a_bomb_is_refused_at_once(tmp_path):
@@ -134,7 +159,11 @@ def test_a_bomb_is_refused_at_once(tmp_path):
 @pytest.mark.parametrize("group", ["environment", "framework", "profile", "rounds"])
 def test_no_group_of_the_configuration_reads_a_bomb(tmp_path, group):
     path = write(tmp_path / "conf" / group / "mine.yaml", BOMB)
-    choices = {"framework": "pytorch", "profile": "demo", {"rounds": "rules"}.get(group, group): "mine"}
+    choices = {
+        "framework": "pytorch",
+        "profile": "demo",
+        {"rounds": "rules"}.get(group, group): "mine",
+    }
     words = [f"{key}={choice}" for key, choice in choices.items()]
     line = refused(tmp_path, *words)
     assert f"{path}: line 4: aliases" in line

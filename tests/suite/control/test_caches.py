@@ -60,11 +60,15 @@ def disk(tmp_path):
         for place in (tmp_path, PROJECT, Path("/var/tmp"), Path.home()):
             if not os.access(place, os.W_OK):
                 continue
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=place, prefix=".caches-")))
+            folder = Path(
+                stack.enter_context(tempfile.TemporaryDirectory(dir=place, prefix=".caches-"))
+            )
             if drops_pages(folder):
                 yield folder
                 return
-        pytest.fail("no folder here is on a file system that drops pages: temporary files, the project, /var/tmp, home")
+        pytest.fail(
+            "no folder here is on a file system that drops pages: temporary files, the project, /var/tmp, home"
+        )
 
 
 @pytest.fixture
@@ -130,7 +134,9 @@ def test_all_that_a_run_reads_is_named(images):
     assert len(beside) == TRAIN + VAL
     names = files_of(images)
     assert set(names) == beside | below
-    assert set(names[: len(beside)]) == beside  # the index is read for them: it is to be dropped after that
+    assert (
+        set(names[: len(beside)]) == beside
+    )  # the index is read for them: it is to be dropped after that
     assert len(names) == len(beside | below)
 
 
@@ -162,7 +168,9 @@ def test_what_was_never_written_to_disk_leaves_memory(images):
 @pytest.mark.parametrize("which", ["an image", "the index"])
 def test_a_file_that_another_process_has_mapped_is_false_and_named(images, which):
     names = files_of(images)
-    path = names[TRAIN // 2] if which == "an image" else str(Path(images.data_dir) / "train_names.npy")
+    path = (
+        names[TRAIN // 2] if which == "an image" else str(Path(images.data_dir) / "train_names.npy")
+    )
     with held(path):
         done, text = cleared(images)
         assert (done, "\n" in text) == (False, False)
@@ -261,11 +269,15 @@ def test_a_sample_is_full_and_has_no_stride(count):
     if count == 12_345:
         assert numbers != sampled()
         assert len(set(np.diff(numbers))) > 10
-        parts = np.histogram(np.concatenate([sampled() for _ in range(50)]), bins=10, range=(0, count))[0]
+        parts = np.histogram(
+            np.concatenate([sampled() for _ in range(50)]), bins=10, range=(0, count)
+        )[0]
         assert (abs(parts - 500) < 130).all()  # six standard deviations
 
 
-def test_all_files_are_dropped_and_not_the_sample_alone_of_which_one_is_too_much(images, monkeypatch):
+def test_all_files_are_dropped_and_not_the_sample_alone_of_which_one_is_too_much(
+    images, monkeypatch
+):
     assert 1 / (caches.SAMPLED_INSIDE + caches.SAMPLED_ELSEWHERE) > caches.MAX_RESIDENT
     monkeypatch.setattr(caches, "FILES_AT_ONCE", 4)
     monkeypatch.setattr(caches, "SAMPLED_ELSEWHERE", 10)
@@ -291,9 +303,14 @@ def test_the_log_says_what_was_seen(disk):
         assert done.returncode == 0, done.stdout + done.stderr
         assert ("x.npy" in done.stdout) == (name == "held")
         logs.append(only((disk / name).glob("*/run_0")))
-    found = [{key: value for key, value, _ in events(folder / "result_0.txt")}["cache_clear"] for folder in logs]
+    found = [
+        {key: value for key, value, _ in events(folder / "result_0.txt")}["cache_clear"]
+        for folder in logs
+    ]
     assert found == [True, False]
-    assert [json.loads((folder / "run.json").read_text())["cache_cleared"] for folder in logs] == found
+    assert [
+        json.loads((folder / "run.json").read_text())["cache_cleared"] for folder in logs
+    ] == found
 
 
 def test_data_that_changed_after_preparation_are_refused(images):
@@ -301,7 +318,9 @@ def test_data_that_changed_after_preparation_are_refused(images):
     changed = bytearray(path.read_bytes())
     changed[-1] ^= 1
     path.write_bytes(changed)
-    with pytest.raises(ValueError, match=r"train_names\.npy: content differs .*: suite data prepare imagenet"):
+    with pytest.raises(
+        ValueError, match=r"train_names\.npy: content differs .*: suite data prepare imagenet"
+    ):
         cleared(images)
 
 
@@ -348,7 +367,8 @@ def test_data_that_the_command_swaps_are_refused(images, monkeypatch, how, name)
     path = Path(images.data_dir) / name
     monkeypatch.setattr(caches, "_command", lambda command: SWAPS[how](path))
     with pytest.raises(
-        ValueError, match=r"^system\.cache_clear_command changed the data set: .* the file that was checked"
+        ValueError,
+        match=r"^system\.cache_clear_command changed the data set: .* the file that was checked",
     ):
         cleared(images, cache_clear_command=["swap"])
 
@@ -386,8 +406,12 @@ def test_data_swapped_while_a_run_trains_make_it_open(disk):
     data = disk / "data" / "toy-demo" / "x.npy"
     later = f"system.cache_clear_command=[sh,-c,'(sleep 1.5; touch {data}) >/dev/null 2>&1 &']"
     slow = ("workload.misbehave=sleep", "stop=steps:16")
-    done = run_suite_here(disk, *TOY_RUN, *slow, f"output={disk / 'second'}", later, toy=True, exits=0)
-    assert f"division open: the data set changed during the run: {data}" in done.stdout.replace("\n", "")
+    done = run_suite_here(
+        disk, *TOY_RUN, *slow, f"output={disk / 'second'}", later, toy=True, exits=0
+    )
+    assert f"division open: the data set changed during the run: {data}" in done.stdout.replace(
+        "\n", ""
+    )
     log = only((disk / "second").glob("*/run_0")) / "result_0.txt"
     (line,) = [value for key, value, _ in events(log) if key == "suite_open"]
     assert line["reasons"] == [f"the data set changed during the run: {data}"]

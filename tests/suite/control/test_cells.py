@@ -23,7 +23,9 @@ OWN = Study("own", "One.", "full", axes={"gpus": ("1", "2")})
 
 def test_a_cell_that_cannot_run_is_kept_with_its_reason(tmp_path):
     cells = [StudyCell(OWN, {"gpus": "1"}), StudyCell(OWN, {"gpus": "2"})]
-    lacking = Plan(None, (MissingResourceError("gpus=2: there is one"), ValueError("no data")), None)
+    lacking = Plan(
+        None, (MissingResourceError("gpus=2: there is one"), ValueError("no data")), None
+    )
     assert impossible(Plan(None, (), None), cells[0]) is None
     error = impossible(lacking, cells[1])
     write_study(tmp_path, [PlannedCell("one", cells[0], None), PlannedCell("two", cells[1], error)])
@@ -33,7 +35,12 @@ def test_a_cell_that_cannot_run_is_kept_with_its_reason(tmp_path):
 
 
 def test_a_mistake_stays_one_in_a_study_and_every_obstacle_outside():
-    assert impossible(Plan(None, (ValueError("mistyped"), UnsupportedError("no")), None), StudyCell(OWN, {})) is None
+    assert (
+        impossible(
+            Plan(None, (ValueError("mistyped"), UnsupportedError("no")), None), StudyCell(OWN, {})
+        )
+        is None
+    )
     assert impossible(Plan(None, (UnsupportedError("no"),), None), None) is None
 
 
@@ -46,28 +53,45 @@ class Large:
 
 
 def settings(**changes):
-    of_two_gpus = {"device": "cuda", "mode": "train", "global_batch_size": 64, "devices": 2, "nodes": 1}
+    of_two_gpus = {
+        "device": "cuda",
+        "mode": "train",
+        "global_batch_size": 64,
+        "devices": 2,
+        "nodes": 1,
+    }
     return SimpleNamespace(**of_two_gpus | changes)
 
 
 def test_a_batch_that_does_not_fit_a_gpu_is_found_beforehand(monkeypatch):
     gpus = [SimpleNamespace(memory_bytes=80 << 30), SimpleNamespace(memory_bytes=16 << 30)]
     monkeypatch.setattr(capacity.devices, "gpus", lambda: gpus)
-    check_memory(Large, settings(global_batch_size=32))  # 16 a device: as much as the smaller one has
+    check_memory(
+        Large, settings(global_batch_size=32)
+    )  # 16 a device: as much as the smaller one has
     check_memory(Large, settings(mode="forward"))
     with pytest.raises(TooLarge) as error:
         check_memory(Large, settings())
-    assert str(error.value).endswith(" 32 GiB, but only 16.0 GiB of memory per GPU are available. Set batch=global:16")
+    assert str(error.value).endswith(
+        " 32 GiB, but only 16.0 GiB of memory per GPU are available. Set batch=global:16"
+    )
     assert error.value.shown == "OOM"
-    monkeypatch.setattr(capacity.devices, "gpus", lambda: [])  # a GPU that is not seen is not judged
+    monkeypatch.setattr(
+        capacity.devices, "gpus", lambda: []
+    )  # a GPU that is not seen is not judged
     check_memory(Large, settings(global_batch_size=10**9))
 
 
 def test_gpus_of_other_machines_are_looked_at_there(monkeypatch):
     monkeypatch.setattr(capacity.devices, "gpus", lambda: [SimpleNamespace(memory_bytes=1 << 30)])
-    nodes = [AvailableHost(f"{gib}", "", "", (), {"gpus": [{"memory_bytes": gib << 30}]}) for gib in (80, 16)]
+    nodes = [
+        AvailableHost(f"{gib}", "", "", (), {"gpus": [{"memory_bytes": gib << 30}]})
+        for gib in (80, 16)
+    ]
     check_memory(Large, settings(global_batch_size=32, nodes=2), nodes)
-    with pytest.raises(TooLarge, match=r"16\.0 GiB of memory per GPU are available\. Set batch=global:16$"):
+    with pytest.raises(
+        TooLarge, match=r"16\.0 GiB of memory per GPU are available\. Set batch=global:16$"
+    ):
         check_memory(Large, settings(nodes=2), nodes)
 
 
@@ -79,7 +103,10 @@ def test_gpus_of_other_machines_are_looked_at_there(monkeypatch):
         (("precision=tf32",), "precision=tf32: only GPUs support it"),
         (("nodes=2", "gpus=2"), "nodes=2: no machines are named. Set launch.hosts=[a,b]"),
         (("gpus=4096",), "gpus=4096: 4096 CPU device(s)"),
-        (("gpus=2", "batch=global:1", "oversubscribe=true"), "batch=global:1: 1 sample(s) per step cannot be divided"),
+        (
+            ("gpus=2", "batch=global:1", "oversubscribe=true"),
+            "batch=global:1: 1 sample(s) per step cannot be divided",
+        ),
     ],
 )
 def test_what_a_machine_or_a_framework_cannot_do_is_no_mistake(typed, said):
@@ -99,13 +126,25 @@ LINKS = {"auto": set(), "no_p2p": WITHOUT_LINKS, "network": {*WITHOUT_LINKS, "NC
 def test_links_are_switched_off_in_the_workers_alone(monkeypatch, tmp_path, link, env):
     started = []
     command = SimpleNamespace(arguments=(), env={"OWN": "1"}, name="worker-0", is_server=False)
-    environment = SimpleNamespace(map_path=str, command=lambda *words: list(words), of_process=lambda *_: environment)
+    environment = SimpleNamespace(
+        map_path=str, command=lambda *words: list(words), of_process=lambda *_: environment
+    )
     host = SimpleNamespace(interface="", address="127.0.0.1")
-    machine = SimpleNamespace(folder=tmp_path, start=lambda name, words, given, private: started.append(given))
-    monkeypatch.setattr(supervise, "create_rendezvous", lambda hosts, ports: SimpleNamespace(hosts=[host]))
+    machine = SimpleNamespace(
+        folder=tmp_path, start=lambda name, words, given, private: started.append(given)
+    )
+    monkeypatch.setattr(
+        supervise, "create_rendezvous", lambda hosts, ports: SimpleNamespace(hosts=[host])
+    )
     one = supervise.Supervisor.__new__(supervise.Supervisor)
-    one.run_spec, one.hosts, one.environment = SimpleNamespace(settings=SimpleNamespace(link=link)), [host], environment
-    one.framework = SimpleNamespace(commands=lambda *_: [command], listens_everywhere=lambda settings: False)
+    one.run_spec, one.hosts, one.environment = (
+        SimpleNamespace(settings=SimpleNamespace(link=link)),
+        [host],
+        environment,
+    )
+    one.framework = SimpleNamespace(
+        commands=lambda *_: [command], listens_everywhere=lambda settings: False
+    )
     one.monitor = SimpleNamespace(controls=[machine], children={}, servers=set(), command_hosts={})
     one._start()
     (given,) = started
@@ -119,7 +158,11 @@ def test_a_study_ends_well_with_cells_that_do_not_run(tmp_path):
     output = tmp_path / "out"
     done = run_suite_here(tmp_path, "study=toy_endings", f"output={output}", toy=True, exits=0)
     assert "toy-plain-demo-4096dev-workload.misbehave=no: –: gpus=4096" in done.stdout
-    table = [line for line in done.stdout.splitlines() if line.startswith("| no ") or line.startswith("| oom ")]
+    table = [
+        line
+        for line in done.stdout.splitlines()
+        if line.startswith("| no ") or line.startswith("| oom ")
+    ]
     assert [[cell.strip() for cell in line.split("|")[1:4]] for line in table][1:] == [
         ["oom", "1 (a)", "OOM"],
         ["no", "4096 (b)", "not possible"],
@@ -127,7 +170,9 @@ def test_a_study_ends_well_with_cells_that_do_not_run(tmp_path):
     ]
     assert "(a) process 0: MemoryError: no more" in done.stdout
     assert "samples/s" in done.stdout
-    again = run_suite_here(tmp_path, "study=toy_endings", f"output={output}", "resume=true", toy=True, exits=0)
+    again = run_suite_here(
+        tmp_path, "study=toy_endings", f"output={output}", "resume=true", toy=True, exits=0
+    )
     assert "finished earlier" in again.stdout
     printed = suite_here(tmp_path, "report", output).stdout
     assert "## Study toy\\_endings" in printed or "## Study toy_endings" in printed

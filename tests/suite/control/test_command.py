@@ -30,7 +30,10 @@ def test_jobs_that_differ_behind_the_cut_have_names_of_their_own(long):
     words = [(f"workload.dataset={long}", f"workload.embedding={number}") for number in (1, 2)]
     names = [job_name(replace(one(), all_overrides=pair)) for pair in words]
     assert len(set(names)) == 2
-    assert all(len(name.encode()) <= NAME_BYTES and name.startswith("ncf-pytorch-demo-1dev-cpu-wo") for name in names)
+    assert all(
+        len(name.encode()) <= NAME_BYTES and name.startswith("ncf-pytorch-demo-1dev-cpu-wo")
+        for name in names
+    )
     assert job_name(replace(one(), all_overrides=words[0])) == names[0]
 
 
@@ -49,16 +52,26 @@ def test_settings_that_differ_have_folders_that_differ(first, second):
 
 
 def test_usual_settings_are_named_without_a_hash():
-    words = ("batch=per_device:8", "stop=epochs:3", "workload.target=0.5", "system.name=DGX-1_v2", "rules=v0.7")
-    name = (
-        "ncf-pytorch-demo-1dev-cpu-batch=per_device_8-rules=v0.7-stop=epochs_3-system.name=DGX-1_v2-workload.target=0.5"
+    words = (
+        "batch=per_device:8",
+        "stop=epochs:3",
+        "workload.target=0.5",
+        "system.name=DGX-1_v2",
+        "rules=v0.7",
     )
+    name = "ncf-pytorch-demo-1dev-cpu-batch=per_device_8-rules=v0.7-stop=epochs_3-system.name=DGX-1_v2-workload.target=0.5"
     assert job_name(replace(BASE, all_overrides=words)) == name
 
 
 def test_names_with_and_without_a_space_are_two_jobs(tmp_path):
     done = run_suite_here(
-        tmp_path, "-m", *TOY_RUN, "system.name=x y,x_y,x/y", f"output={tmp_path / 'out'}", toy=True, exits=0
+        tmp_path,
+        "-m",
+        *TOY_RUN,
+        "system.name=x y,x_y,x/y",
+        f"output={tmp_path / 'out'}",
+        toy=True,
+        exits=0,
     )
     assert len(list((tmp_path / "out").glob("*/run_0/result_0.txt"))) == 3
     assert done.stdout.count("target reached") == 3

@@ -25,7 +25,13 @@ def figures(*heartbeats, hosts=None, rows=(), serving=()):
 
 def test_figures_of_one_process():
     assert figures(heartbeat()) == {
-        **{"seconds": 10.0, "cpu_share": 0.75, "cores": 1, "memory_stall_share": 0.02, "load_average": 1.5},
+        **{
+            "seconds": 10.0,
+            "cpu_share": 0.75,
+            "cores": 1,
+            "memory_stall_share": 0.02,
+            "load_average": 1.5,
+        },
         **{"others_share": 0.2, "stolen_share": 0.1},  # 9 seconds busy, 6 of them ours and 1 stolen
     }
 
@@ -42,18 +48,23 @@ def test_processes_add_up_and_cores_that_they_share_count_once():
 def test_the_fewest_threads_of_any_process_count():
     assert "threads_per_device" not in figures(heartbeat())
     assert (
-        figures(heartbeat(), heartbeat(1, threads_per_device=3), heartbeat(2, threads_per_device=2))[
-            "threads_per_device"
-        ]
+        figures(
+            heartbeat(), heartbeat(1, threads_per_device=3), heartbeat(2, threads_per_device=2)
+        )["threads_per_device"]
         == 2
     )
 
 
 def test_servers_are_the_runs_own_where_workers_saw_them():
     both = figures(
-        heartbeat(server_cpu_seconds=1.5), heartbeat(1, server_cpu_seconds=1.0, cpu_seconds=0.0), serving={"here"}
+        heartbeat(server_cpu_seconds=1.5),
+        heartbeat(1, server_cpu_seconds=1.0, cpu_seconds=0.0),
+        serving={"here"},
     )
-    assert (both["others_share"], both["server_share"]) == (0.05, 0.15)  # all see the same servers, the later one more
+    assert (both["others_share"], both["server_share"]) == (
+        0.05,
+        0.15,
+    )  # all see the same servers, the later one more
     assert "servers" not in both
     told = heartbeat(server_cpu_seconds=1.0), heartbeat(1, server_cpu_seconds=0.5)
     elsewhere = figures(*told, hosts=["a", "b"], serving={"a", "b"})
@@ -64,13 +75,17 @@ def test_servers_that_nobody_saw_are_among_the_others():
     found = figures(heartbeat(), serving={"here"})
     assert (found["servers"], found["others_share"]) == (1, 0.2)
     assert "server_share" not in found
-    assert "servers" not in figures(heartbeat(), heartbeat(1, server_cpu_seconds=1.0), hosts=["a", "b"], serving={"b"})
+    assert "servers" not in figures(
+        heartbeat(), heartbeat(1, server_cpu_seconds=1.0), hosts=["a", "b"], serving={"b"}
+    )
 
 
 def test_a_process_that_told_nothing_makes_the_rest_worthless_and_what_is_not_known_is_left_out():
     assert figures(heartbeat(), None) == figures(heartbeat(), WorkerStatus(1, 2)) == {}
     told = {"seconds": 10.0, "cpu_seconds": 1.0, "cores": {}}
-    assert condition.figures([WorkerStatus(0, 1, contention=told)], ["here"], []) == {"seconds": 10.0}
+    assert condition.figures([WorkerStatus(0, 1, contention=told)], ["here"], []) == {
+        "seconds": 10.0
+    }
 
 
 @pytest.mark.parametrize(
@@ -100,11 +115,18 @@ def test_a_tenth_makes_a_busy_machine(found, reasons):
 def test_only_the_devices_of_the_run_count(tmp_path):
     path = tmp_path / "telemetry.jsonl"
     keys = ("time_ms", "cpu_clock_mhz", "gpu_clock_mhz", "gpu_slow", "gpu_other_processes")
-    samples = [(1, 2000.0, [1000, 1980], [1, 0], [3, 0]), (2, 3000.0, [1000, 1880], [1, 1], [3, None])]
+    samples = [
+        (1, 2000.0, [1000, 1980], [1, 0], [3, 0]),
+        (2, 3000.0, [1000, 1880], [1, 1], [3, None]),
+    ]
     rows = [{"sensors": {}}, *(dict(zip(keys, sample, strict=True)) for sample in samples)]
     path.write_text("\n".join(map(json.dumps, rows)))
     found = figures(heartbeat(), rows=condition.device_rows(path, (1,)))
-    assert (found["gpu_clock_mhz"], found["gpu_slow_share"], found["gpu_other_processes"]) == (1930.0, 0.5, 0)
+    assert (found["gpu_clock_mhz"], found["gpu_slow_share"], found["gpu_other_processes"]) == (
+        1930.0,
+        0.5,
+        0,
+    )
     assert found["cpu_clock_mhz"] == 2500.0
     assert condition.device_rows(tmp_path / "none", (0,)) == []
 
@@ -118,8 +140,14 @@ def test_the_line_stands_behind_the_last_one_also_where_that_is_broken_off(tmp_p
     condition.append(path, {"others_share": 0.5})
     *_, last = path.read_text().splitlines()
     record = json.loads(last.partition(":::MLLOG ")[2])
-    assert (record["key"], record["metadata"]["file"]) == ("suite_condition", "suite/control/condition.py")
-    assert record["value"] == {"busy": ["other processes took 50 % of its cores"], "others_share": 0.5}
+    assert (record["key"], record["metadata"]["file"]) == (
+        "suite_condition",
+        "suite/control/condition.py",
+    )
+    assert record["value"] == {
+        "busy": ["other processes took 50 % of its cores"],
+        "others_share": 0.5,
+    }
 
 
 def test_a_full_disk_costs_the_line_and_leaves_no_part_of_it(tmp_path, monkeypatch):
@@ -146,6 +174,7 @@ def test_no_log_gets_none(tmp_path):
 
 def test_the_seconds_are_those_of_process_0_which_logs_the_clock():
     reported = [
-        WorkerStatus(0, 1, contention={"seconds": seconds, "cpu_seconds": 1.0, "cores": {}}) for seconds in (9.0, 12.0)
+        WorkerStatus(0, 1, contention={"seconds": seconds, "cpu_seconds": 1.0, "cores": {}})
+        for seconds in (9.0, 12.0)
     ]
     assert condition.figures(reported, ["here", "there"], []) == {"seconds": 9.0}

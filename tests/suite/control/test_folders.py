@@ -10,13 +10,19 @@ from tests.helpers import TOY_RUN, refusal, run_suite_here
     ("words", "told"),
     [
         ("gpus=1,1", "two jobs of this sweep have the same settings. Remove a duplicate"),
-        ("watchdog_seconds=50,60", "differ only in watchdog_seconds, which is not part of a job's folder name"),
+        (
+            "watchdog_seconds=50,60",
+            "differ only in watchdog_seconds, which is not part of a job's folder name",
+        ),
         ("runs=1,2", "differ only in runs, which"),
     ],
 )
 def test_jobs_of_one_folder_are_refused_with_the_reason(tmp_path, words, told):
     assert told in refusal(run_suite_here(tmp_path, "-m", *TOY_RUN, words, toy=True))
-    assert told in run_suite_here(tmp_path, "-m", *TOY_RUN, words, "dry_run=true", toy=True, exits=2).stderr
+    assert (
+        told
+        in run_suite_here(tmp_path, "-m", *TOY_RUN, words, "dry_run=true", toy=True, exits=2).stderr
+    )
 
 
 def test_names_that_a_file_system_takes_for_the_same_are_refused(tmp_path, monkeypatch):

@@ -23,25 +23,35 @@ PID_MAXIMUM = 1 << 22
 
 def supervisor(folder, framework, prefix=()):
     """Of a run on this machine and node-b."""
-    run = make_run((replace(HOSTS[0], name=platform.node()), HOSTS[1]), devices=8, folder=str(folder))
+    run = make_run(
+        (replace(HOSTS[0], name=platform.node()), HOSTS[1]), devices=8, folder=str(folder)
+    )
     return Supervisor(run, framework, Environment("torch", prefix, "/python"), None)
 
 
 @pytest.mark.parametrize("hosts", [1, 2])
 def test_machine_facts_lie_under_the_name_of_their_host_where_there_are_several(tmp_path, hosts):
     alone = Supervisor(make_run(folder=str(tmp_path)), TENSORFLOW, TORCH, None)
-    watch, folder = (alone, tmp_path) if hosts == 1 else (supervisor(tmp_path, TENSORFLOW), tmp_path / platform.node())
+    watch, folder = (
+        (alone, tmp_path)
+        if hosts == 1
+        else (supervisor(tmp_path, TENSORFLOW), tmp_path / platform.node())
+    )
     watch._records.prepare()
     (telemetry,) = watch._records._telemetry
     assert (telemetry.path, telemetry.log.parent) == (folder / "telemetry.jsonl", tmp_path)
     assert json.loads((folder / "topology.json").read_text())["kernel"] == os.uname().release
 
 
-@pytest.mark.parametrize(("process", "prefix", "dead"), [(3, (), True), (3, ("docker", "run"), False), (4, (), False)])
+@pytest.mark.parametrize(
+    ("process", "prefix", "dead"), [(3, (), True), (3, ("docker", "run"), False), (4, (), False)]
+)
 def test_only_process_ids_of_this_machine_are_looked_for(tmp_path, process, prefix, dead):
     """A worker in a container or on another host has an id of its own there; here it may be nobody's."""
     one = supervisor(tmp_path, MXNET, prefix)
-    heartbeat_path(tmp_path, process).write_text(json.dumps(asdict(WorkerStatus(process, PID_MAXIMUM + 1))))
+    heartbeat_path(tmp_path, process).write_text(
+        json.dumps(asdict(WorkerStatus(process, PID_MAXIMUM + 1)))
+    )
     ended = one.monitor.died(one.monitor.heartbeats())
     assert (ended.status, ended.process) == ("rank_died", process) if dead else ended is None
 
@@ -59,7 +69,9 @@ def test_a_process_that_dies_on_a_full_disk_is_filed_with_it(tmp_path, monkeypat
 def test_a_worker_that_reported_the_full_disk_is_filed_with_it_once(tmp_path, monkeypatch):
     monkeypatch.setattr(advice.disks, "full", lambda *_: "no space left in /here")
     run = make_run(folder=str(tmp_path), update="sync")
-    ended = Supervisor(run, TENSORFLOW, TORCH, None)._end(RunStatus("failed", "any words", code="disk_full"))
+    ended = Supervisor(run, TENSORFLOW, TORCH, None)._end(
+        RunStatus("failed", "any words", code="disk_full")
+    )
     assert (ended.reason, ended.code) == ("any words", "disk_full")
 
 

@@ -13,7 +13,14 @@ import time
 import psutil
 import pytest
 
-from suite.control.interrupts import MIN_COLUMNS, SIGNALS, WholeLines, listen, resuming_command, signals_held
+from suite.control.interrupts import (
+    MIN_COLUMNS,
+    SIGNALS,
+    WholeLines,
+    listen,
+    resuming_command,
+    signals_held,
+)
 from tests.helpers import PROJECT, TOY_RUN, alive, only, status, suite_env, suite_here, wait_until
 
 
@@ -113,7 +120,9 @@ def test_a_usable_terminal_size_is_followed(monkeypatch):
     assert WholeLines(file=io.StringIO()).width == 132
 
 
-@pytest.mark.parametrize("changed", [{"COLUMNS": "0"}, {"COLUMNS": "0", "LINES": "0"}, {"LINES": "0", "TERM": ""}])
+@pytest.mark.parametrize(
+    "changed", [{"COLUMNS": "0"}, {"COLUMNS": "0", "LINES": "0"}, {"LINES": "0", "TERM": ""}]
+)
 def test_a_dry_run_is_printed_whatever_the_terminal_size(tmp_path, changed):
     done = subprocess.run(
         [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN, "dry_run=true"],
@@ -140,7 +149,9 @@ def listening():
         signal.signal(number, handler)
 
 
-@pytest.mark.parametrize("number", set(SIGNALS) - {signal.SIGHUP})  # of that see the terminal that closes
+@pytest.mark.parametrize(
+    "number", set(SIGNALS) - {signal.SIGHUP}
+)  # of that see the terminal that closes
 def test_each_signal_interrupts_once(listening, number):
     with pytest.raises(KeyboardInterrupt, match=number.name):
         signal.raise_signal(number)
@@ -169,7 +180,9 @@ class Interrupting(io.StringIO):
 
     def write(self, text):
         count = super().write(text)
-        signal.raise_signal(signal.SIGINT)  # to this thread: `os.kill` may take another one's way, and come later
+        signal.raise_signal(
+            signal.SIGINT
+        )  # to this thread: `os.kill` may take another one's way, and come later
         return count
 
 

@@ -25,7 +25,9 @@ GIB = 1 << 30
 def test_such_a_run_ends_as_oom_with_the_batch_that_fits(tmp_path, monkeypatch):
     monkeypatch.setattr(exhaustion, "LEFT_SHARE", 1.0)
     monkeypatch.setattr(exhaustion, "OWN_SHARE", 0.0)
-    run_suite_here(tmp_path, *TOY_RUN, "workload.misbehave=sleep", "stop=epochs:1000", toy=True, exits=1)
+    run_suite_here(
+        tmp_path, *TOY_RUN, "workload.misbehave=sleep", "stop=epochs:1000", toy=True, exits=1
+    )
     ended = status(only((tmp_path / "logs").glob("*/*/run_0")))
     assert ended["status"] == "oom"
     assert "ended before the machine's memory was exhausted" in ended["reason"]
@@ -71,9 +73,18 @@ def test_images_that_do_not_fit_are_refused_in_every_mode(mode, monkeypatch):
 
 def test_several_machines_share_the_batch_and_have_their_own_memory(monkeypatch):
     monkeypatch.setattr(capacity, "available_bytes", lambda allowed: GIB)
-    hardware = [{"host": name, "memory_bytes": gib * GIB, "gpus": []} for name, gib in (("a", 32), ("b", 8))]
+    hardware = [
+        {"host": name, "memory_bytes": gib * GIB, "gpus": []} for name, gib in (("a", 32), ("b", 8))
+    ]
     nodes = [AvailableHost(one["host"], "", "", (0, 1), one) for one in hardware]
-    config = composed("workload=resnet50", "profile=synthetic", "device=cpu", "batch=global:1024", "gpus=2", "nodes=2")
+    config = composed(
+        "workload=resnet50",
+        "profile=synthetic",
+        "device=cpu",
+        "batch=global:1024",
+        "gpus=2",
+        "nodes=2",
+    )
     kind = registry.load_workload("resnet50")
     settings = resolve_settings(config, kind, registry.load_framework("pytorch"), nodes)
     check_inputs(kind(settings, kind.load_dataset_info(settings)), nodes)
@@ -83,7 +94,9 @@ def test_several_machines_share_the_batch_and_have_their_own_memory(monkeypatch)
         check_inputs(kind(large, kind.load_dataset_info(large)), small)
     run = SimpleNamespace(settings=settings, hardware={**hardware[0], "nodes": hardware})
     fitting = fitting_batch(kind, settings, 2 * 8 * GIB)
-    assert memory.batch_advice(run) == f"a batch that should fit: batch=global:{fitting} (it was 1024)"
+    assert (
+        memory.batch_advice(run) == f"a batch that should fit: batch=global:{fitting} (it was 1024)"
+    )
 
 
 BLOCK = {
@@ -92,21 +105,36 @@ BLOCK = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("ends_at", "rows", "minutes"), [(None, 0, (60, 120, 180)), (30, 2, (90, 150))])
-def test_without_a_terminal_a_line_is_printed_a_minute_after_the_last(tmp_path, monkeypatch, ends_at, rows, minutes):
+@pytest.mark.parametrize(
+    ("ends_at", "rows", "minutes"), [(None, 0, (60, 120, 180)), (30, 2, (90, 150))]
+)
+def test_without_a_terminal_a_line_is_printed_a_minute_after_the_last(
+    tmp_path, monkeypatch, ends_at, rows, minutes
+):
     """In a long epoch; the rate counts from the row of a block too."""
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     stream = io.StringIO()
-    settings = SimpleNamespace(targets={}, stop="target", mode="train", profile="demo", workload="resnet50")
-    run = SimpleNamespace(folder=str(tmp_path), identity={"sample_unit": "images"}, settings=settings)
+    settings = SimpleNamespace(
+        targets={}, stop="target", mode="train", profile="demo", workload="resnet50"
+    )
+    run = SimpleNamespace(
+        folder=str(tmp_path), identity={"sample_unit": "images"}, settings=settings
+    )
     with Progress(run, "job/run_0", Console(file=stream, width=100)) as shown:
         for now[0] in range(0, 181, 5):
             if now[0] == ends_at:
                 (tmp_path / "metrics.jsonl").write_text(json.dumps(BLOCK) + "\n")
             heartbeat = WorkerStatus(
-                0, 1, "train", step=int(now[0]), samples=int(32 * now[0]), elapsed_seconds=float(now[0])
+                0,
+                1,
+                "train",
+                step=int(now[0]),
+                samples=int(32 * now[0]),
+                elapsed_seconds=float(now[0]),
             )
             shown.update([heartbeat])
     lines = stream.getvalue().splitlines()[1 + rows :]
-    assert lines == [f"train, step {step}, 32 images/s since the last line, elapsed {step} s" for step in minutes]
+    assert lines == [
+        f"train, step {step}, 32 images/s since the last line, elapsed {step} s" for step in minutes
+    ]

@@ -7,8 +7,14 @@ from suite.plan.unsupported import UnsupportedError
 from tests.suite.control.test_command import one
 
 
-def test_what_planning_notes_is_said_once_and_only_what_waits_for_data_is_planned_again(tmp_path, monkeypatch, capsys):
-    outdated, ready, waiting = "environment torch is outdated", Plan(object(), (), None), Plan(None, (), None)
+def test_what_planning_notes_is_said_once_and_only_what_waits_for_data_is_planned_again(
+    tmp_path, monkeypatch, capsys
+):
+    outdated, ready, waiting = (
+        "environment torch is outdated",
+        Plan(object(), (), None),
+        Plan(None, (), None),
+    )
     impossible, made = Plan(None, (UnsupportedError("gpus=4"),), None), []
 
     def plan(config, *_):
@@ -20,6 +26,8 @@ def test_what_planning_notes_is_said_once_and_only_what_waits_for_data_is_planne
     planning.plan_all(request, tmp_path)
     assert capsys.readouterr().err == f"{outdated}\n"
     made.clear()
-    plans = planning.plan_all(request, tmp_path, (), [ready, waiting._replace(notes=(outdated,)), impossible])
+    plans = planning.plan_all(
+        request, tmp_path, (), [ready, waiting._replace(notes=(outdated,)), impossible]
+    )
     assert (plans[::2], [config.seed for config in made]) == ([ready, impossible], [1])
     assert capsys.readouterr().err == ""

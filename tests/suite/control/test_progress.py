@@ -81,7 +81,11 @@ def test_a_row_per_epoch_whose_clock_starts_at_run_start(tmp_path):
 def test_a_sweep_has_a_heading_per_run_and_an_end_below_its_rows(tmp_path):
     words = ("-m", *TOY_RUN, "gpus=1,2", "oversubscribe=true", "runs=2", "output=out")
     done = run_suite(tmp_path, *words, toy=True, exits=0)
-    headings = [line.partition(",")[0] for line in done.stdout.splitlines() if "/run_" in line and ", target" in line]
+    headings = [
+        line.partition(",")[0]
+        for line in done.stdout.splitlines()
+        if "/run_" in line and ", target" in line
+    ]
     job = "toy-plain-demo-{}dev-oversubscribe=true/run_{}"
     assert headings == [job.format(devices, run) for devices in (1, 2) for run in (0, 1)]
     assert done.stdout.splitlines().count("target reached") == 4
@@ -98,14 +102,18 @@ def test_a_run_without_a_target_counts_steps(tmp_path):
 
 
 def test_a_failed_run_keeps_its_rows_and_names_the_file_to_read(tmp_path):
-    done = run_suite(tmp_path, *TOY_RUN, "workload.misbehave=raise", "output=out", toy=True, exits=1)
+    done = run_suite(
+        tmp_path, *TOY_RUN, "workload.misbehave=raise", "output=out", toy=True, exits=1
+    )
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("failed")]
     path = line.split()[-1]
     assert (tmp_path / path).samefile(only((tmp_path / "out").glob("*/run_0/worker-0.log")))
 
 
 def test_the_target_stands_in_the_heading_and_metrics_have_their_short_names(ncf):
-    text = printed(ncf, [BLOCK, {**BLOCK, "first_epoch": 2, "quality": {}, "elapsed_seconds": 62.0}])
+    text = printed(
+        ncf, [BLOCK, {**BLOCK, "first_epoch": 2, "quality": {}, "elapsed_seconds": 62.0}]
+    )
     assert "HR@10 ≥ 0.635" in text.splitlines()[0]
     rows, _ = table(text)
     figures = {"points/s": "1,246,539", "data wait": "10 %"}
@@ -137,7 +145,9 @@ def test_a_log_of_an_older_version_has_no_elapsed_time(ncf):
 
 def test_a_terminal_gets_the_same_rows(ncf):
     heartbeat = WorkerStatus(0, 1, "train", step=12, samples=8, elapsed_seconds=3.0)
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "\n", printed(ncf, [BLOCK], heartbeat, terminal=True))
+    text = re.sub(
+        r"\x1b\[[0-9;?]*[A-Za-z]|\r", "\n", printed(ncf, [BLOCK], heartbeat, terminal=True)
+    )
     assert set(printed(ncf, [BLOCK]).splitlines()) <= set(text.splitlines())
     assert text.count("job/run_0") == 1
 

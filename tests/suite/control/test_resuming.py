@@ -58,8 +58,14 @@ FORGOTTEN = {
             "set gpus=1, leave oversubscribe out",
         ],
     ),
-    "the number of runs": ([*TOY_RUN, *SEED], ["was started with runs=2, but this command has runs=1. Set runs=2"]),
-    "a sweep of others": (["-m", *TOY_RUN, "seed=3,4", SEED[1]], ["this command has seed=3", "set seed=0"]),
+    "the number of runs": (
+        [*TOY_RUN, *SEED],
+        ["was started with runs=2, but this command has runs=1. Set runs=2"],
+    ),
+    "a sweep of others": (
+        ["-m", *TOY_RUN, "seed=3,4", SEED[1]],
+        ["this command has seed=3", "set seed=0"],
+    ),
 }
 
 
@@ -82,13 +88,19 @@ def test_the_folder_alone_gives_the_settings(folder):
     assert resume(folder, exits=0).stdout.count("finished earlier") == 2
 
 
-def test_the_folder_alone_from_another_working_directory_and_with_words_for_the_call(folder, tmp_path):
+def test_the_folder_alone_from_another_working_directory_and_with_words_for_the_call(
+    folder, tmp_path
+):
     (tmp_path / "elsewhere").mkdir()
     words, data = [f"output={folder / 'out'}", "resume=true"], str(folder / "data")
-    done = run_suite_here(tmp_path / "elsewhere", *words, "dry_run=true", toy=True, exits=0, SUITE_DATA_DIR=data)
+    done = run_suite_here(
+        tmp_path / "elsewhere", *words, "dry_run=true", toy=True, exits=0, SUITE_DATA_DIR=data
+    )
     assert "(finished earlier: success)" in done.stdout
     assert JOB in done.stdout
-    done = run_suite_here(tmp_path / "elsewhere", *words, "seed=4", toy=True, exits=2, SUITE_DATA_DIR=data)
+    done = run_suite_here(
+        tmp_path / "elsewhere", *words, "seed=4", toy=True, exits=2, SUITE_DATA_DIR=data
+    )
     assert "set seed=0" in done.stderr
 
 
@@ -123,9 +135,9 @@ def test_a_finished_folder_takes_further_jobs_and_both_commands_resume(whole, tm
     resume(tmp_path, *TOY_RUN, "seed=9", exits=0)
     assert resume(tmp_path, exits=0).stdout.count("finished earlier") == 3
     cut_before_its_end(tmp_path / "out" / "toy-plain-demo-1dev-seed=9" / "run_0")
-    assert resume(tmp_path, *TOY_RUN, *SEED, "runs=2", exits=0).stdout.count("finished earlier") == 2, (
-        "a recorded command"
-    )
+    assert (
+        resume(tmp_path, *TOY_RUN, *SEED, "runs=2", exits=0).stdout.count("finished earlier") == 2
+    ), "a recorded command"
     run_suite_here(tmp_path, *TOY_RUN, "seed=11", "output=out", toy=True, exits=0)
 
 
@@ -140,10 +152,16 @@ def test_the_report_prints_the_command_that_resumes(folder):
 
 LOST = {
     "status.json is gone": lambda run: (run / "status.json").unlink(),
-    "status.json says interrupted": lambda run: (run / "status.json").write_text('{"status": "interrupted"}'),
+    "status.json says interrupted": lambda run: (run / "status.json").write_text(
+        '{"status": "interrupted"}'
+    ),
     "status.json is no JSON": lambda run: (run / "status.json").write_text("{"),
-    "status.json is still that of a run": lambda run: (run / "status.json").write_text('{"status": "running"}'),
-    "status.json says failed": lambda run: (run / "status.json").write_text('{"status": "failed", "reason": "no"}'),
+    "status.json is still that of a run": lambda run: (run / "status.json").write_text(
+        '{"status": "running"}'
+    ),
+    "status.json says failed": lambda run: (run / "status.json").write_text(
+        '{"status": "failed", "reason": "no"}'
+    ),
 }
 
 
@@ -165,7 +183,10 @@ def test_a_log_with_its_end_is_finished_whatever_status_json_says(folder, lose):
 def test_weights_that_were_not_written_are_named(tmp_path):
     words = [*TOY_RUN, "checkpoint.final=true", "output=out"]
     run_suite_here(tmp_path, *words, toy=True, exits=0)
-    assert "finished earlier\n" in run_suite_here(tmp_path, *words, "resume=true", toy=True, exits=0).stdout
+    assert (
+        "finished earlier\n"
+        in run_suite_here(tmp_path, *words, "resume=true", toy=True, exits=0).stdout
+    )
     only((tmp_path / "out").glob("*/run_0/weights.npz")).unlink()
     done = run_suite_here(tmp_path, *words, "resume=true", toy=True, exits=0)
     assert "finished earlier, but it was ended before weights.npz was written" in done.stdout
@@ -175,11 +196,17 @@ def test_a_finished_log_without_its_run_json_is_refused(folder):
     for change in (lambda path: path.write_text("{"), lambda path: path.unlink()):
         change(folder / "out" / JOB / "run_0" / "run.json")
         done = resume(folder, *TOY_RUN, *SEED, "runs=2")
-        assert "holds a finished run, but its run.json is missing or damaged. Restore run.json" in refusal(done)
+        assert (
+            "holds a finished run, but its run.json is missing or damaged. Restore run.json"
+            in refusal(done)
+        )
 
 
 def test_a_missed_target_is_finished_and_a_failure_after_the_start_is_not(tmp_path):
-    for words, again in ((["workload.learning_rate=0.0001"], 0), (["workload.misbehave=diverge"], 1)):
+    for words, again in (
+        (["workload.learning_rate=0.0001"], 0),
+        (["workload.misbehave=diverge"], 1),
+    ):
         output = [f"output={words[0]}", "seed=1"]
         run_suite_here(tmp_path, *TOY_RUN, *words, *output, toy=True, exits=1)
         (folder,) = (tmp_path / words[0]).glob("*/run_0")

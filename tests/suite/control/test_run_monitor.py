@@ -10,7 +10,9 @@ from suite.worker.heartbeat import HeartbeatWriter
 
 def test_the_process_that_failed_and_its_text_log_are_named(tmp_path):
     here = Host("laptop", "127.0.0.1", 0, (0, 1), (0, 1))
-    monitor = RunMonitor(SimpleNamespace(folder=str(tmp_path)), [here], [here, here], has_agents=False)
+    monitor = RunMonitor(
+        SimpleNamespace(folder=str(tmp_path)), [here], [here, here], has_agents=False
+    )
     monitor.controls = [SimpleNamespace(alive=lambda pid: pid == os.getpid(), failure=lambda: None, flush_events=lambda: None,
                                       exhausts=lambda pids: "")]  # fmt: skip
     HeartbeatWriter(tmp_path, 0)

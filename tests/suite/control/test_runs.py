@@ -20,7 +20,17 @@ from suite.control.targets import here
 from suite.launch import processes
 from suite.worker.heartbeat import read_heartbeat
 from tests import helpers
-from tests.helpers import PROJECT, TOY_RUN, events, only, refusal, run_events, run_suite, run_suite_here, status
+from tests.helpers import (
+    PROJECT,
+    TOY_RUN,
+    events,
+    only,
+    refusal,
+    run_events,
+    run_suite,
+    run_suite_here,
+    status,
+)
 
 
 def run_folder(tmp_path):
@@ -28,7 +38,10 @@ def run_folder(tmp_path):
 
 
 def test_a_run_leaves_what_docs_logs_says(tmp_path):
-    slow = ("workload.misbehave=sleep", "stop=steps:8")  # else there is no time to look at the machine
+    slow = (
+        "workload.misbehave=sleep",
+        "stop=steps:8",
+    )  # else there is no time to look at the machine
     done = run_suite(tmp_path, *TOY_RUN, *slow, toy=True, exits=0)
     folder = run_folder(tmp_path)
     assert {path.name for path in folder.iterdir()} == {
@@ -40,7 +53,11 @@ def test_a_run_leaves_what_docs_logs_says(tmp_path):
     *_, (key, condition, _) = events(folder / "result_0.txt")
     assert (key, 0 < condition["cpu_share"] <= 1) == ("suite_condition", True)
     (host,) = json.loads((folder / "run.json").read_text())["hosts"]
-    assert (host["name"], host["address"], host["first_replica"]) == (platform.node(), "127.0.0.1", 0)
+    assert (host["name"], host["address"], host["first_replica"]) == (
+        platform.node(),
+        "127.0.0.1",
+        0,
+    )
     assert (host["devices"], host["cores"]) == ([0], sorted(os.sched_getaffinity(0)))
     assert "demo" in done.stdout
     assert "Not an MLPerf result" in done.stdout
@@ -52,7 +69,10 @@ ENDINGS = {
     "raise": ("failed", "process 0: RuntimeError: something broke"),
     "die": ("rank_died", "process 0 died (killed by SIGKILL)"),
     "crash": ("rank_died", ": Fatal Python error: Segmentation fault (see worker-0.log)"),
-    "oom": ("oom", "process 0: MemoryError: no more; see worker-0.log; a batch that should fit: batch=global:32"),
+    "oom": (
+        "oom",
+        "process 0: MemoryError: no more; see worker-0.log; a batch that should fit: batch=global:32",
+    ),
     "diverge": ("failed", "the loss is nan"),
     "setup": ("failed", "setup went wrong | `badly`"),
 }
@@ -62,8 +82,12 @@ ENDINGS = {
 def endings(tmp_path_factory):
     """A sweep whose runs end in all these ways: what it said, and the folder of each."""
     tmp_path = tmp_path_factory.mktemp("endings")
-    done = run_suite_here(tmp_path, "-m", *TOY_RUN, "gpus=1", f"workload.misbehave={','.join(ENDINGS)}", toy=True)
-    folders = {kind: only((tmp_path / "logs").glob(f"*/*misbehave={kind}/run_0")) for kind in ENDINGS}
+    done = run_suite_here(
+        tmp_path, "-m", *TOY_RUN, "gpus=1", f"workload.misbehave={','.join(ENDINGS)}", toy=True
+    )
+    folders = {
+        kind: only((tmp_path / "logs").glob(f"*/*misbehave={kind}/run_0")) for kind in ENDINGS
+    }
     return done, folders
 
 
@@ -95,28 +119,48 @@ def test_target_never_reached(tmp_path):
 
 
 def test_a_hung_process_is_ended_and_shows_where_it_stands(tmp_path):
-    run_suite_here(tmp_path, *TOY_RUN, "workload.misbehave=hang", "watchdog_seconds=5", toy=True, exits=1)
+    run_suite_here(
+        tmp_path, *TOY_RUN, "workload.misbehave=hang", "watchdog_seconds=5", toy=True, exits=1
+    )
     filed = status(run_folder(tmp_path))
     assert filed["status"] == "hung"
     assert "in phase 'train'" in filed["reason"]
-    assert 5 <= int(re.search(r"\((\d+) s, allowed 5 s\)", filed["reason"])[1]) < 600  # for which it sleeps
+    assert (
+        5 <= int(re.search(r"\((\d+) s, allowed 5 s\)", filed["reason"])[1]) < 600
+    )  # for which it sleeps
     for words in ("no progress since", "in misbehave", "toy.py"):  # where it stands
         assert words in filed["reason"]
     assert "most recent call first" in (run_folder(tmp_path) / "worker-0.log").read_text()
 
 
 def test_several_runs_have_their_own_folders_seeds_and_logs(tmp_path):
-    run_suite_here(tmp_path, *TOY_RUN, "runs=3", "seed=10", "workload.misbehave=flaky", toy=True, exits=1)
+    run_suite_here(
+        tmp_path, *TOY_RUN, "runs=3", "seed=10", "workload.misbehave=flaky", toy=True, exits=1
+    )
     job = only((tmp_path / "logs").glob("*/toy-*"))
-    assert [status(job / f"run_{n}")["status"] for n in range(3)] == ["success", "failed", "success"]
-    seeds = [{k: v for k, v, _ in events(job / f"run_{n}" / f"result_{n}.txt")}["seed"] for n in range(3)]
+    assert [status(job / f"run_{n}")["status"] for n in range(3)] == [
+        "success",
+        "failed",
+        "success",
+    ]
+    seeds = [
+        {k: v for k, v, _ in events(job / f"run_{n}" / f"result_{n}.txt")}["seed"] for n in range(3)
+    ]
     assert seeds == [10, 11, 12]
 
 
 def test_two_sweeps_into_one_folder_never_mix(tmp_path):
-    command = [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN, f"output={tmp_path / 'both'}"]
+    command = [
+        sys.executable,
+        str(PROJECT / "run_suite.py"),
+        *TOY_RUN,
+        f"output={tmp_path / 'both'}",
+    ]
     values = helpers.suite_env(tmp_path, toy=True)
-    both = [subprocess.Popen(command, env=values, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for _ in range(2)]
+    both = [
+        subprocess.Popen(command, env=values, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        for _ in range(2)
+    ]
     outputs = [process.communicate(timeout=300)[0].decode() for process in both]
     assert sorted(process.returncode for process in both) == [0, 2], outputs
     assert "Traceback" not in "".join(outputs)
@@ -151,7 +195,9 @@ def test_resume_runs_exactly_what_is_missing(tmp_path):
     assert len(folders) == 4
     unfinished, gone = folders[0], folders[3]
     value = json.loads((unfinished / "status.json").read_text())
-    (unfinished / "status.json").write_text(json.dumps({**value, "status": "running", "ended": None}))
+    (unfinished / "status.json").write_text(
+        json.dumps({**value, "status": "running", "ended": None})
+    )
     cut_before_its_end(unfinished)
     for path in gone.iterdir():
         path.unlink()
@@ -160,7 +206,9 @@ def test_resume_runs_exactly_what_is_missing(tmp_path):
     done = run_suite_here(tmp_path, *arguments, "resume=true", toy=True, exits=0)
     assert done.stdout.count("finished earlier") == 2
     assert all(status(folder)["status"] == "success" for folder in folders)
-    assert kept == {path: path.stat().st_mtime_ns for folder in folders[1:3] for path in folder.iterdir()}
+    assert kept == {
+        path: path.stat().st_mtime_ns for folder in folders[1:3] for path in folder.iterdir()
+    }
     aside = only(output.glob("*/superseded/*"))
     assert json.loads((aside / "status.json").read_text())["status"] == "running"
     rows = helpers.suite_here(tmp_path, "report", output, "--format", "csv").stdout.splitlines()
@@ -172,7 +220,9 @@ def test_resume_runs_exactly_what_is_missing(tmp_path):
 def small_disk(tmp_path):
     place = tmp_path / "disk"
     place.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)], capture_output=True)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)], capture_output=True
+    )
     if done.returncode:
         pytest.skip("mounting a small file system needs root with CAP_SYS_ADMIN")
     yield place
@@ -196,7 +246,9 @@ def test_a_folder_that_cannot_be_written(tmp_path):
     """Root may write anywhere but into a read-only file system."""
     place = tmp_path / "readonly"
     place.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(place)], capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(place)], capture_output=True
+    ).returncode:
         pytest.skip("mounting a read-only file system needs root with CAP_SYS_ADMIN")
     try:
         done = run_suite_here(tmp_path, *TOY_RUN, f"output={place / 'out'}", toy=True)
@@ -228,17 +280,31 @@ def small_memory():
         group.mkdir()
         (group / limit).write_text(str(400 << 20))
     except OSError as error:
-        pytest.skip(f"making a control group needs root with write access to /sys/fs/cgroup ({error})")
+        pytest.skip(
+            f"making a control group needs root with write access to /sys/fs/cgroup ({error})"
+        )
     yield group / "cgroup.procs"
     group.rmdir()
 
 
 def test_a_worker_killed_by_the_kernel_for_memory_is_filed_as_oom(tmp_path, small_memory):
     enter = "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid())); os.execv(sys.argv[2], sys.argv[2:])"
-    command = [sys.executable, "-c", enter, str(small_memory), sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN]
+    command = [
+        sys.executable,
+        "-c",
+        enter,
+        str(small_memory),
+        sys.executable,
+        str(PROJECT / "run_suite.py"),
+        *TOY_RUN,
+    ]
     command += ["workload.misbehave=fill"]
     done = subprocess.run(
-        command, env=helpers.suite_env(tmp_path, toy=True), capture_output=True, text=True, timeout=300
+        command,
+        env=helpers.suite_env(tmp_path, toy=True),
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert status(run_folder(tmp_path))["status"] == "oom"
@@ -255,13 +321,23 @@ def training_worker(tmp_path):
 
 
 def test_a_worker_that_is_stopped_from_outside_is_named_with_its_id(tmp_path):
-    command = [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN, "workload.misbehave=hang", "watchdog_seconds=4"]
+    command = [
+        sys.executable,
+        str(PROJECT / "run_suite.py"),
+        *TOY_RUN,
+        "workload.misbehave=hang",
+        "watchdog_seconds=4",
+    ]
     values = helpers.suite_env(tmp_path, toy=True)
-    controller_process = subprocess.Popen(command, env=values, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    controller_process = subprocess.Popen(
+        command, env=values, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
     pid = helpers.wait_until("a worker trains", lambda: training_worker(tmp_path))
     os.kill(pid, signal.SIGSTOP)
     controller_process.communicate(timeout=300)
     filed = status(run_folder(tmp_path))
     assert (controller_process.returncode, filed["status"], filed["process"]) == (1, "hung", 0)
-    assert f"process 0 (process id {pid}) has been stopped from outside (state T)" in filed["reason"]
+    assert (
+        f"process 0 (process id {pid}) has been stopped from outside (state T)" in filed["reason"]
+    )
     assert not processes.alive(pid)

@@ -50,7 +50,9 @@ def look(supervisor):
 
 def say(supervisor, status="", reason="", phase="train"):
     for process in range(2):
-        heartbeat = WorkerStatus(process, supervisor.worker_pid, phase, status=status, reason=reason)
+        heartbeat = WorkerStatus(
+            process, supervisor.worker_pid, phase, status=status, reason=reason
+        )
         heartbeat_path(supervisor.folder, process).write_text(json.dumps(asdict(heartbeat)))
 
 
@@ -74,7 +76,9 @@ LASTING, KILLED, ABORTED = None, -9, -6
     ids=["killed", "killed, and workers fail of it", "killed, and a worker dies of it", "fails of a worker that died",
          "fails", "ends well, since it has lost its workers"],
 )  # fmt: skip
-def test_who_is_named_of_servers_and_workers(supervisor, lasting, children, workers, status, process, reason):
+def test_who_is_named_of_servers_and_workers(
+    supervisor, lasting, children, workers, status, process, reason
+):
     """A worker may die of a server that was killed; a server that failed may have failed of a worker's death."""
     found = {name: lasting if code is LASTING else ended(code) for name, code in children.items()}
     supervisor.monitor.children = found
@@ -117,15 +121,21 @@ def test_setting_up_and_opening_data_may_take_longer_than_training(supervisor, l
     assert (found and found.status) == ("hung" if phase in ("train", "evaluate") else None)
 
 
-@pytest.mark.parametrize("has_beat", [True, False], ids=["after its first heartbeat", "before its first heartbeat"])
+@pytest.mark.parametrize(
+    "has_beat", [True, False], ids=["after its first heartbeat", "before its first heartbeat"]
+)
 @pytest.mark.parametrize("stopped", [0, 1])
-def test_a_stopped_worker_is_named_though_its_peers_are_silent_too(supervisor, lasting, stopped, has_beat):
+def test_a_stopped_worker_is_named_though_its_peers_are_silent_too(
+    supervisor, lasting, stopped, has_beat
+):
     """A worker waits for its peers, so both are silent; `T` in /proc is the cause.
 
     SIGTSTP is not tried: the kernel ignores it in a process group without a terminal.
     """
     supervisor.monitor.servers = set()
-    supervisor.monitor.run_spec = replace(supervisor.run_spec, watchdog_seconds=0.0, setup_watchdog_seconds=0.0)
+    supervisor.monitor.run_spec = replace(
+        supervisor.run_spec, watchdog_seconds=0.0, setup_watchdog_seconds=0.0
+    )
     with python("import time; time.sleep(600)") as peer:
         pids = {stopped: lasting.pid, 1 - stopped: peer.pid}
         supervisor.monitor.children = {f"worker-{stopped}": lasting, f"worker-{1 - stopped}": peer}
@@ -140,6 +150,10 @@ def test_a_stopped_worker_is_named_though_its_peers_are_silent_too(supervisor, l
         os.kill(lasting.pid, signal.SIGCONT)
         wait_until("it goes on", lambda: not processes.is_stopped(lasting.pid))
     assert (found.status, found.process) == ("hung", stopped)
-    for text in (f"process {stopped} (process id {lasting.pid}) has been stopped", "state T", "resume=true"):
+    for text in (
+        f"process {stopped} (process id {lasting.pid}) has been stopped",
+        "state T",
+        "resume=true",
+    ):
         assert text in found.reason
     assert "no Python line" not in found.reason

@@ -31,7 +31,9 @@ NO_SPACE, UNREADABLE = OSError(28, "No space left on device"), ValueError("resul
         (UNREADABLE, 0, "run_suite.py: no report: result_0.txt: not a log. The runs are kept"),
     ],
 )
-def test_runs_without_a_table_are_named_and_kept(tmp_path, monkeypatch, capsys, listening, made, code, said):  # noqa: F811
+def test_runs_without_a_table_are_named_and_kept(
+    tmp_path, monkeypatch, capsys, listening, made, code, said
+):  # noqa: F811
     monkeypatch.setattr(report_view, "report", mock.Mock(side_effect=made))
     monkeypatch.setattr(import_module("suite.results.table"), "table", lambda folders: folders)
     job = SimpleNamespace(name="job", folder=tmp_path / "my runs" / "job")
@@ -40,7 +42,9 @@ def test_runs_without_a_table_are_named_and_kept(tmp_path, monkeypatch, capsys, 
     ended = [EndedRun(job, 0, RunStatus("success"))]
     assert print_summary(ended, WholeLines(), 0) == code
     printed = "".join(capsys.readouterr())
-    (line,) = [line for line in printed.splitlines() if "which are kept" in line or "no report" in line]
+    (line,) = [
+        line for line in printed.splitlines() if "which are kept" in line or "no report" in line
+    ]
     assert line == f"{said}. For their report, run: suite report '{tmp_path / 'my runs'}'"
     assert f"Logs  {tmp_path / 'my runs'}\n" in printed
     assert f"suite report '{tmp_path / 'my runs'}' --html report.html\n" in printed

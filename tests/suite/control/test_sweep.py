@@ -15,7 +15,9 @@ def deleting(monkeypatch, what):
     def run(self):
         status = known(self)
         if self.run_spec.run_index == 0:
-            shutil.rmtree(what(self.folder)) if what(self.folder).is_dir() else what(self.folder).unlink()
+            shutil.rmtree(what(self.folder)) if what(self.folder).is_dir() else what(
+                self.folder
+            ).unlink()
         return status
 
     monkeypatch.setattr(Supervisor, "run", run)
@@ -24,14 +26,18 @@ def deleting(monkeypatch, what):
 @pytest.mark.slow
 def test_an_output_that_is_deleted_is_not_made_again(tmp_path, monkeypatch):
     deleting(monkeypatch, lambda folder: folder.parents[1])
-    done = run_suite_here(tmp_path, *TOY_RUN, "runs=3", f"output={tmp_path / 'out'}", toy=True, exits=2)
+    done = run_suite_here(
+        tmp_path, *TOY_RUN, "runs=3", f"output={tmp_path / 'out'}", toy=True, exits=2
+    )
     assert f"{tmp_path / 'out'}: deleted while the suite wrote into it" in done.stderr
     assert "run_1" not in done.stdout
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", [lambda folder: folder, lambda folder: folder / "result_0.txt"], ids=["folder", "log"])
+@pytest.mark.parametrize(
+    "what", [lambda folder: folder, lambda folder: folder / "result_0.txt"], ids=["folder", "log"]
+)
 def test_a_run_whose_log_is_deleted_is_no_success_and_is_run_again(tmp_path, monkeypatch, what):
     words = (*TOY_RUN, "runs=2", f"output={tmp_path / 'out'}")
     with monkeypatch.context() as patch:
@@ -42,9 +48,14 @@ def test_a_run_whose_log_is_deleted_is_no_success_and_is_run_again(tmp_path, mon
     assert "run_0: its log was deleted during the command\n" in done.stdout
     assert "/run_1, target" in done.stdout
     run = tmp_path / "out" / "toy-plain-demo-1dev" / "run_0"
-    if run.exists():  # its status.json is there, so the result would be drawn again: that is refused
+    if (
+        run.exists()
+    ):  # its status.json is there, so the result would be drawn again: that is refused
         refused = run_suite_here(tmp_path, *words, "resume=true", toy=True, exits=2)
-        assert "run_0 holds a finished run according to its status.json, but its log is missing" in refused.stderr
+        assert (
+            "run_0 holds a finished run according to its status.json, but its log is missing"
+            in refused.stderr
+        )
         run.rename(tmp_path / "moved")
     again = run_suite_here(tmp_path, *words, "resume=true", toy=True, exits=0)
     assert (tmp_path / "out" / "toy-plain-demo-1dev" / "run_0" / "result_0.txt").exists()

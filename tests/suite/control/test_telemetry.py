@@ -27,7 +27,9 @@ def rows(path):
 
 def sampled(tmp_path, with_gpus=False):
     """The lines of at least three samples, a tenth of a second apart."""
-    watch = TelemetryRecorder(tmp_path / "telemetry.jsonl", tmp_path / "result_0.txt", with_gpus, 0.1)
+    watch = TelemetryRecorder(
+        tmp_path / "telemetry.jsonl", tmp_path / "result_0.txt", with_gpus, 0.1
+    )
     watch.start()
     deadline = time.monotonic() + 120
     while watch.samples < 3 and time.monotonic() < deadline:
@@ -73,7 +75,9 @@ def test_cpu_time_of_the_tree_is_that_of_its_processes(child):
 def test_memory_of_the_tree_is_that_of_its_processes(child):
     child.stdout.readline()
     row = ProcessTree().sample()
-    assert row["run_memory_bytes"] == pytest.approx(psutil.Process(child.pid).memory_info().rss, rel=0.02)
+    assert row["run_memory_bytes"] == pytest.approx(
+        psutil.Process(child.pid).memory_info().rss, rel=0.02
+    )
     assert row["run_memory_bytes"] > 200 << 20
 
 
@@ -168,7 +172,11 @@ def test_psutil_may_fail_too(tmp_path, monkeypatch):
     monkeypatch.setattr(psutil, "cpu_percent", lambda: 1 / 0)
     monkeypatch.setattr(ProcessTree, "sample", lambda tree: 1 / 0)
     head, row, *_ = sampled(tmp_path)
-    assert head["sensors"]["cpu_percent"] == head["sensors"]["run"] == "ZeroDivisionError: division by zero"
+    assert (
+        head["sensors"]["cpu_percent"]
+        == head["sensors"]["run"]
+        == "ZeroDivisionError: division by zero"
+    )
     assert row["cpu_percent"] is row["run_cpu_percent"] is row["run_memory_bytes"] is None
 
 
@@ -192,7 +200,9 @@ def test_samples_have_the_time_at_which_they_were_taken(tmp_path, monkeypatch):
 
 
 def test_a_folder_that_cannot_be_written_harms_nobody(tmp_path):
-    watch = TelemetryRecorder(tmp_path / "no folder" / "telemetry.jsonl", tmp_path / "result_0.txt", False, 0.1)
+    watch = TelemetryRecorder(
+        tmp_path / "no folder" / "telemetry.jsonl", tmp_path / "result_0.txt", False, 0.1
+    )
     watch.start()
     time.sleep(0.1)
     watch.stop()
@@ -215,9 +225,17 @@ def test_a_driver_that_hangs_delays_the_end_by_no_more_than_said(tmp_path, monke
 @pytest.mark.parametrize(
     ("logged", "kept", "window"),
     [
-        ({"run_start": 3000, "run_stop": 6000}, {3000: 0.0, 4000: 1.0, 5000: 2.0, 6000: 3.0}, "run_start to run_stop"),
+        (
+            {"run_start": 3000, "run_stop": 6000},
+            {3000: 0.0, 4000: 1.0, 5000: 2.0, 6000: 3.0},
+            "run_start to run_stop",
+        ),
         ({"run_start": 7500}, {8000: 0.5, 9000: 1.5}, "run_start to end"),
-        ({"init_start": 2000}, {time: time / 1e3 for time in range(0, 10000, 1000)}, "start to end"),
+        (
+            {"init_start": 2000},
+            {time: time / 1e3 for time in range(0, 10000, 1000)},
+            "start to end",
+        ),
         ({}, {time: time / 1e3 for time in range(0, 10000, 1000)}, "start to end"),
         ({"run_start": 3100, "run_stop": 3200}, {}, "run_start to run_stop"),
     ],

@@ -21,10 +21,25 @@ def test_which_devices_a_build_carries(capability, fits):
 @pytest.mark.parametrize(
     ("cuda", "driver", "devices", "why"),
     [
-        *((*each, ["9.0"], "") for each in (("13.0", "13.0"), ("12.8", "12.2"), ("12.6", "13.0"), ("13.0", None))),
-        ("13.0", "12.8", ["9.0"], "is built for CUDA 13.0, but the driver supports CUDA up to 12.8"),
-        ("13.0", "13.0", ["8.0", "9.0", "10.0"], "has no code for compute capability 8.0, 10.0 (it has sm_90)"),
+        *(
+            (*each, ["9.0"], "")
+            for each in (("13.0", "13.0"), ("12.8", "12.2"), ("12.6", "13.0"), ("13.0", None))
+        ),
+        (
+            "13.0",
+            "12.8",
+            ["9.0"],
+            "is built for CUDA 13.0, but the driver supports CUDA up to 12.8",
+        ),
+        (
+            "13.0",
+            "13.0",
+            ["8.0", "9.0", "10.0"],
+            "has no code for compute capability 8.0, 10.0 (it has sm_90)",
+        ),
     ],
 )
-def test_a_driver_runs_builds_of_its_major_version_and_older_and_every_device_counts(cuda, driver, devices, why):
+def test_a_driver_runs_builds_of_its_major_version_and_older_and_every_device_counts(
+    cuda, driver, devices, why
+):
     assert Build(cuda, ("sm_90",)).why_not(devices, driver) == why

@@ -73,7 +73,13 @@ def program(tmp_path, monkeypatch):
 
 
 def container(name="docker", **changes):
-    values = {"gpus": True, "options": ("--shm-size=1g",), "run": RUN, "process": "worker-3", **changes}
+    values = {
+        "gpus": True,
+        "options": ("--shm-size=1g",),
+        "run": RUN,
+        "process": "worker-3",
+        **changes,
+    }
     return Container(name, "image:1", **values)
 
 
@@ -86,8 +92,19 @@ def test_the_words_of_each_program(name, user):
 
 @pytest.mark.parametrize("name", containers.PROGRAMS)
 def test_a_question_before_a_run_has_no_folder_no_name_no_label_and_no_gpu(name, user):
-    of_runs = ("--name", "--label=suite.run", "--workdir", "--pwd", "--gpus", "--nv", "--dev", "--env=NVIDIA")
-    assert not [word for word in Container(name, "image:1").run_argv(MOUNTS[:2]) if word.startswith(of_runs)]
+    of_runs = (
+        "--name",
+        "--label=suite.run",
+        "--workdir",
+        "--pwd",
+        "--gpus",
+        "--nv",
+        "--dev",
+        "--env=NVIDIA",
+    )
+    assert not [
+        word for word in Container(name, "image:1").run_argv(MOUNTS[:2]) if word.startswith(of_runs)
+    ]
 
 
 def test_root_of_podman_needs_no_other_user_namespace(user, monkeypatch):
@@ -111,11 +128,17 @@ def test_variables_reach_the_inside_in_this_order(user, monkeypatch):
 def test_the_environment_mounts_code_plugins_data_and_the_run(user, monkeypatch, tmp_path):
     monkeypatch.setenv("SUITE_DATA_DIR", str(tmp_path))
     wanted = Container("docker", "image:1", mounts=("/opt/x:/x:rw",))
-    env = Environment("docker", ("numactl",), "python3", {str(tmp_path): "/data"}, ("/plugin",), wanted)
+    env = Environment(
+        "docker", ("numactl",), "python3", {str(tmp_path): "/data"}, ("/plugin",), wanted
+    )
     run = tmp_path / "logs" / "run_0"
     words = env.of_process(run, "launcher", {"RANK": "0"}).command("-m", "x", run / "run.json")
     mounts = [word.partition("source=")[2] for word in words if word.startswith("--mount=")]
-    read_only = [f"{PROJECT},target={PROJECT}", "/plugin,target=/plugin", f"{tmp_path},target=/data"]
+    read_only = [
+        f"{PROJECT},target={PROJECT}",
+        "/plugin,target=/plugin",
+        f"{tmp_path},target=/data",
+    ]
     read_and_written = [f"{run},target=/data/logs/run_0", "/opt/x,target=/x"]
     assert mounts == [*(f"{mount},readonly" for mount in read_only), *read_and_written]
     assert "--workdir=/data/logs/run_0" in words
@@ -140,7 +163,8 @@ def test_mounts_of_the_user(text, mount):
 @pytest.mark.parametrize("text", ["a", "/a:b", "/a:/b:x", "/a:/b:ro:z", ""])
 def test_mounts_that_are_none(text):
     with pytest.raises(
-        ValueError, match=r"environment\.mounts=.* expected absolute paths in the form HOST, HOST:INSIDE"
+        ValueError,
+        match=r"environment\.mounts=.* expected absolute paths in the form HOST, HOST:INSIDE",
     ):
         Mount.read(text)
 
@@ -152,7 +176,12 @@ def test_what_ends_the_containers_of_a_run():
     assert len(set(names)) == 2
     assert containers.container_name(RUN, "worker-3") == NAME
     assert env.ending(Path(RUN), []) == []
-    assert Environment("e", (), "python", container=Container("enroot", "i")).ending(Path(RUN), ["launcher"]) == []
+    assert (
+        Environment("e", (), "python", container=Container("enroot", "i")).ending(
+            Path(RUN), ["launcher"]
+        )
+        == []
+    )
     assert Environment("e", (), "python").ending(Path(RUN), ["launcher"]) == []
 
 
@@ -161,8 +190,14 @@ NO_DAEMON = "echo hello; echo 'Cannot connect to the Docker daemon.' >&2; exit 1
 PULLED = r"a run does not download images\. Run: "
 IMAGE = {"image": "a:1"}
 MISSING = [
-    *((name, "", {}, rf"^environment={name} needs .* Set environment\.image=") for name in containers.PROGRAMS),
-    *((name, "", IMAGE, rf"^environment={name}: {name} is not installed") for name in containers.PROGRAMS),
+    *(
+        (name, "", {}, rf"^environment={name} needs .* Set environment\.image=")
+        for name in containers.PROGRAMS
+    ),
+    *(
+        (name, "", IMAGE, rf"^environment={name}: {name} is not installed")
+        for name in containers.PROGRAMS
+    ),
     *(
         (name, NO_IMAGE, IMAGE, rf"does not have this image .* Run: {name} pull a:1$")
         for name in containers.WITH_DAEMON
@@ -174,17 +209,42 @@ MISSING = [
     ("name", "script", "config", "said"),
     [
         *MISSING,
-        ("auto", "", IMAGE, r"^environment\.image=a:1 needs environment=docker, podman, apptainer or enroot"),
-        ("docker", NO_DAEMON, IMAGE, r"respond: Cannot connect .*\. `docker version` must work first$"),
+        (
+            "auto",
+            "",
+            IMAGE,
+            r"^environment\.image=a:1 needs environment=docker, podman, apptainer or enroot",
+        ),
+        (
+            "docker",
+            NO_DAEMON,
+            IMAGE,
+            r"respond: Cannot connect .*\. `docker version` must work first$",
+        ),
         (
             "docker",
             "echo 20",
             {"image": "a:1", "mounts": ["/no/such:/x"]},
             r"mounts: /no/such does not exist on this machine$",
         ),
-        ("apptainer", "echo", {"image": "docker://a"}, rf"{PULLED}apptainer pull image\.sif docker://a$"),
-        ("enroot", "echo", {"image": "docker://a"}, rf"{PULLED}enroot import --output image\.sqsh docker://a$"),
-        ("apptainer", "echo", {"image": "/no/such.sif"}, r"^environment\.image=/no/such\.sif: no such file$"),
+        (
+            "apptainer",
+            "echo",
+            {"image": "docker://a"},
+            rf"{PULLED}apptainer pull image\.sif docker://a$",
+        ),
+        (
+            "enroot",
+            "echo",
+            {"image": "docker://a"},
+            rf"{PULLED}enroot import --output image\.sqsh docker://a$",
+        ),
+        (
+            "apptainer",
+            "echo",
+            {"image": "/no/such.sif"},
+            r"^environment\.image=/no/such\.sif: no such file$",
+        ),
         (
             "enroot",
             "echo mine",
@@ -216,7 +276,10 @@ def test_a_daemon_that_does_not_answer_in_time(program, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("docker: No such image: a:1\n\nRun 'docker run --help' for more information\n", "docker: No such image: a:1"),
+        (
+            "docker: No such image: a:1\n\nRun 'docker run --help' for more information\n",
+            "docker: No such image: a:1",
+        ),
         ("docker: no.\nSee 'docker run --help'.\n", "docker: no."),
         ("", ""),
     ],
@@ -227,17 +290,27 @@ def test_where_help_is_is_no_reason(text, line):
 
 def test_what_is_found_is_kept(program, tmp_path):
     program("docker", 'case "$1" in image) echo sha256:abc;; ps) ;; *) echo 20;; esac')
-    config = {"name": "docker", "image": "a:1", "mounts": [str(tmp_path)], "options": ["--x"], "path_map": {"/a": "/b"}}
+    config = {
+        "name": "docker",
+        "image": "a:1",
+        "mounts": [str(tmp_path)],
+        "options": ["--x"],
+        "path_map": {"/a": "/b"},
+    }
     assert resolve(EnvironmentConfig(**config), "torch", "cuda") == Environment(
         "docker", (), "python3", {"/a": "/b"},
         container=Container("docker", "a:1", "sha256:abc", True, (str(tmp_path),), ("--x",)),
     )  # fmt: skip
     program("enroot", "echo mine")
-    found = resolve(EnvironmentConfig(**{"name": "enroot", "image": "mine", "python": "/x/python"}), "torch")
+    found = resolve(
+        EnvironmentConfig(**{"name": "enroot", "image": "mine", "python": "/x/python"}), "torch"
+    )
     assert (found.python, found.container) == ("/x/python", Container("enroot", "mine"))
     (tmp_path / "image.sif").touch()
     program("apptainer", "exit 1")
-    found = resolve(EnvironmentConfig(**{"name": "apptainer", "image": str(tmp_path / "image.sif")}), "torch")
+    found = resolve(
+        EnvironmentConfig(**{"name": "apptainer", "image": str(tmp_path / "image.sif")}), "torch"
+    )
     assert found.container == Container("apptainer", str(tmp_path / "image.sif"))
 
 
@@ -251,7 +324,12 @@ def test_containers_of_dead_controllers_are_ended(program):
         "3\tfar/1/1\t/runs/elsewhere",
         f"4\t{platform.node()}/{1 << 30}/1\t/runs/dead",
     ]
-    asked = program("docker", f'[ "$1" = ps ] && printf "%s\\n" {" ".join(map(shlex.quote, lines))}')
+    asked = program(
+        "docker", f'[ "$1" = ps ] && printf "%s\\n" {" ".join(map(shlex.quote, lines))}'
+    )
     containers.end_leftovers("docker", told.append)
     assert [line for line in asked() if line.startswith("rm")] == ["rm --force 2", "rm --force 4"]
-    assert [line.rpartition(": ")[2] for line in told] == ["/runs/other process of this id", "/runs/dead"]
+    assert [line.rpartition(": ")[2] for line in told] == [
+        "/runs/other process of this id",
+        "/runs/dead",
+    ]

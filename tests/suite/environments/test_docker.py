@@ -15,7 +15,17 @@ from suite.common.run_config import EnvironmentConfig
 from suite.environments.environment import resolve
 from testing.machines import needs
 from testing.machines.docker import IMAGE, MARK, daemon
-from tests.helpers import TOY, TOY_RUN, only, run_events, run_suite, run_suite_here, status, suite_env, wait_until
+from tests.helpers import (
+    TOY,
+    TOY_RUN,
+    only,
+    run_events,
+    run_suite,
+    run_suite_here,
+    status,
+    suite_env,
+    wait_until,
+)
 
 SEEN = """
 import json, os, sys
@@ -34,7 +44,11 @@ print(json.dumps({"mark": os.path.exists(sys.argv[1]), "writable": [writable(fol
 
 def files_of_host():
     """What a daemon writes outside of its own folders, if it is let."""
-    return {path for name in ("/run/docker", "/run/containerd", "/etc/docker") for path in Path(name).rglob("*")}
+    return {
+        path
+        for name in ("/run/docker", "/run/containerd", "/etc/docker")
+        for path in Path(name).rglob("*")
+    }
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +77,13 @@ def words(python=sys.executable):
 
 def toy(*others):
     """The toy's plugin lies on the Python path, which the image's owner would have set."""
-    return [*TOY_RUN, *words(), f"environment.options=['--env=PYTHONPATH={TOY}']", "gpus=1", *others]
+    return [
+        *TOY_RUN,
+        *words(),
+        f"environment.options=['--env=PYTHONPATH={TOY}']",
+        "gpus=1",
+        *others,
+    ]
 
 
 def listed(docker):
@@ -73,10 +93,16 @@ def listed(docker):
 
 def start(tmp_path, docker, *others):
     """The toy in a container, which goes on until it is ended; gives the controller's process."""
-    command = [sys.executable, str(PROJECT / "run_suite.py"), *toy("workload.misbehave=hang", *others)]
+    command = [
+        sys.executable,
+        str(PROJECT / "run_suite.py"),
+        *toy("workload.misbehave=hang", *others),
+    ]
     own = suite_env(tmp_path, toy=True, **docker)
     process = subprocess.Popen(command, cwd=tmp_path, env=own, stdout=subprocess.DEVNULL)
-    folder = wait_until("its worker beats", lambda: [path.parent for path in tmp_path.rglob(".worker-0.json")])[0]
+    folder = wait_until(
+        "its worker beats", lambda: [path.parent for path in tmp_path.rglob(".worker-0.json")]
+    )[0]
     (name,) = listed(docker)
     return process, name, folder
 
@@ -92,12 +118,18 @@ def test_the_inside(docker, tmp_path, monkeypatch):
     for folder in (data, run):
         os.chown(folder, 12345, 12345)
     python = os.path.realpath(sys.executable)
-    inside = {"python": python, "mounts": mounts(sys.executable), "path_map": {str(tmp_path): "/mnt/here"}}
+    inside = {
+        "python": python,
+        "mounts": mounts(sys.executable),
+        "path_map": {str(tmp_path): "/mnt/here"},
+    }
     env = resolve(EnvironmentConfig(**{"name": "docker", "image": IMAGE, **inside}), "torch")
     assert env.container.image_id.startswith("sha256:")
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     monkeypatch.setattr(os, "getgid", lambda: 12345)
-    command = env.of_process(run, "worker-0", {"TOLD": "a b,c"}).command("-c", SEEN, MARK, PROJECT, data, run)
+    command = env.of_process(run, "worker-0", {"TOLD": "a b,c"}).command(
+        "-c", SEEN, MARK, PROJECT, data, run
+    )
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
@@ -111,7 +143,9 @@ def test_the_inside(docker, tmp_path, monkeypatch):
 def test_a_run_of_the_toy(docker, tmp_path):
     run_suite_here(tmp_path, *toy(), toy=True, **docker, exits=0)
     (log,) = tmp_path.rglob("result_0.txt")
-    assert [value["status"] for key, _, value in run_events(log) if key == "run_stop"] == ["success"]
+    assert [value["status"] for key, _, value in run_events(log) if key == "run_stop"] == [
+        "success"
+    ]
     recorded = json.loads((log.parent / "run.json").read_text())["environment"]
     assert (recorded["name"], recorded["container"]["image"]) == ("docker", IMAGE)
     assert listed(docker) == []
@@ -120,7 +154,14 @@ def test_a_run_of_the_toy(docker, tmp_path):
 @pytest.mark.full
 def test_two_devices_of_pytorch_meet_in_a_container(docker, tmp_path):
     python = env_root() / "torch" / "bin" / "python"
-    asked = ["workload=ncf", "profile=demo", "gpus=2", "stop=steps:5", "oversubscribe=true", *words(python)]
+    asked = [
+        "workload=ncf",
+        "profile=demo",
+        "gpus=2",
+        "stop=steps:5",
+        "oversubscribe=true",
+        *words(python),
+    ]
     run_suite(tmp_path, *asked, **docker, exits=0)
     assert listed(docker) == []
 

@@ -16,13 +16,28 @@ from suite.common.paths import PROJECT, data_root, env_root, log_root
 from suite.common.run_config import EnvironmentConfig
 from suite.environments import locks, venvs
 from suite.environments.check_environment import damage
-from suite.environments.environment import Environment, describe, installed_versions, libraries_of, resolve
+from suite.environments.environment import (
+    Environment,
+    describe,
+    installed_versions,
+    libraries_of,
+    resolve,
+)
 from tests.helpers import subcommand
 
 
 def test_a_prefix_stands_before_the_python_and_mapped_paths_are_translated():
-    environment = Environment("custom", ("docker", "run", "img"), "python3", {"/data": "/mnt/d", "/data/big": "/big"})
-    given = ("-m", "suite.worker.main", Path("/data/ml/run.json"), "/data/big/x", "/database", "--n=/data/x")
+    environment = Environment(
+        "custom", ("docker", "run", "img"), "python3", {"/data": "/mnt/d", "/data/big": "/big"}
+    )
+    given = (
+        "-m",
+        "suite.worker.main",
+        Path("/data/ml/run.json"),
+        "/data/big/x",
+        "/database",
+        "--n=/data/x",
+    )
     assert environment.command(*given) == [
         "docker", "run", "img", "python3", "-m", "suite.worker.main",
         "/mnt/d/ml/run.json", "/big/x", "/database", "--n=/data/x",
@@ -37,12 +52,19 @@ def test_a_prefix_stands_before_the_python_and_mapped_paths_are_translated():
     ],
 )  # fmt: skip
 def test_the_longest_mapped_folder_wins(host, inside):
-    assert Environment("e", (), "python", {"/a": "/x", "/a/b": "/y", "/ä/": "/z"}).map_path(host) == inside
+    assert (
+        Environment("e", (), "python", {"/a": "/x", "/a/b": "/y", "/ä/": "/z"}).map_path(host)
+        == inside
+    )
 
 
 @pytest.mark.parametrize(
     ("variable", "function", "default"),
-    [("SUITE_DATA_DIR", data_root, "data"), ("SUITE_LOG_DIR", log_root, "logs"), ("SUITE_ENV_DIR", env_root, ".envs")],
+    [
+        ("SUITE_DATA_DIR", data_root, "data"),
+        ("SUITE_LOG_DIR", log_root, "logs"),
+        ("SUITE_ENV_DIR", env_root, ".envs"),
+    ],
 )
 def test_roots_follow_the_environment_variables(monkeypatch, tmp_path, variable, function, default):
     monkeypatch.delenv(variable, raising=False)
@@ -70,7 +92,10 @@ def test_the_running_python_or_one_that_is_given(root, config, expected):
         ({"name": "auto"}, r"torch does not exist .* suite env create torch$"),
         ({"name": "mxnet-cpu"}, r"mxnet-cpu does not exist .* suite env create mxnet-cpu$"),
         ({"name": "torch-cu126"}, r"torch-cu126 is unfinished .* suite env create torch-cu126$"),
-        ({"name": "tensorflow-cup"}, r"unknown; allowed: apptainer, auto, .*did you mean 'tensorflow-cpu'\?"),
+        (
+            {"name": "tensorflow-cup"},
+            r"unknown; allowed: apptainer, auto, .*did you mean 'tensorflow-cpu'\?",
+        ),
         ({"name": "custom"}, r"environment\.python"),
         ({"name": "current", "python": "python3"}, r"environment\.python"),
     ],
@@ -86,7 +111,9 @@ def test_an_environment_made_by_hand_is_used(root):
     (root / "mine" / "bin").mkdir(parents=True)
     (root / "mine" / "bin" / "python").symlink_to(sys.executable)
     (root / "mine" / "pyvenv.cfg").touch()
-    assert resolve(EnvironmentConfig(**{"name": "mine"}), "torch").python == str(root / "mine" / "bin" / "python")
+    assert resolve(EnvironmentConfig(**{"name": "mine"}), "torch").python == str(
+        root / "mine" / "bin" / "python"
+    )
 
 
 def test_a_framework_that_does_not_find_its_libraries_gets_their_folders(root, monkeypatch):
@@ -101,7 +128,9 @@ def test_a_framework_that_does_not_find_its_libraries_gets_their_folders(root, m
     monkeypatch.setenv("LD_LIBRARY_PATH", "/own")
     words = libraries_of("mxnet-cuda", python)
     assert words == ("env", f"LD_LIBRARY_PATH={packages}/cublas/lib:{packages}/cudnn/lib:/own")
-    shown = subprocess.run([*words, "printenv", "LD_LIBRARY_PATH"], capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(
+        [*words, "printenv", "LD_LIBRARY_PATH"], capture_output=True, text=True, check=True
+    ).stdout
     assert shown.strip().endswith(":/own")
 
 
@@ -124,7 +153,11 @@ def test_a_python_that_does_not_answer_or_is_not_there_gives_one_line(tmp_path, 
         python.write_text(f"#!/bin/sh\n{script.replace('sleep', 'exec sleep')}\n")
         python.chmod(0o755)
     with pytest.raises(ValueError, match=message) as caught:
-        describe(Environment("odd", (), str(python)), ["x"], timeout_seconds=1 if "sleep" in script else 120)
+        describe(
+            Environment("odd", (), str(python)),
+            ["x"],
+            timeout_seconds=1 if "sleep" in script else 120,
+        )
     assert "\n" not in str(caught.value)
     assert str(python) in str(caught.value)
 
@@ -163,15 +196,21 @@ def made(tmp_path, monkeypatch):
     site = tmp_path / "tiny" / "lib" / "python3.11" / "site-packages"
     (site / "tiny").mkdir(parents=True)
     (site / "tiny-1.5.dist-info").mkdir()
-    (site / "tiny-1.5.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny\nVersion: 1.5\n")
-    (site / "tiny-1.5.dist-info" / "RECORD").write_text("tiny/__init__.py,,\ntiny/core.py,,\ntiny/core.pyc,,\n")
+    (site / "tiny-1.5.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: tiny\nVersion: 1.5\n"
+    )
+    (site / "tiny-1.5.dist-info" / "RECORD").write_text(
+        "tiny/__init__.py,,\ntiny/core.py,,\ntiny/core.pyc,,\n"
+    )
     for name in ("__init__.py", "core.py"):
         (site / "tiny" / name).touch()
     state = venvs.EnvironmentStatus("tiny", tmp_path / "tiny", lock, "ready", "", "3.11.7")
     monkeypatch.setattr(venvs, "status", lambda name: state)
     monkeypatch.setattr(locks, "framework_locks", lambda: {"tiny": lock})
     monkeypatch.setattr(
-        venvs, "create", lambda name, **options: options["print_line"](f"{name}: made, {options['recreate']}")
+        venvs,
+        "create",
+        lambda name, **options: options["print_line"](f"{name}: made, {options['recreate']}"),
     )
     return site
 
@@ -194,7 +233,9 @@ def test_create_finds_a_damaged_environment_and_offers_to_make_it_again(made, ca
     lost = "1 file(s) of tiny are missing, such as tiny/core.py"
     with pytest.raises(ValueError, match=rf"{re.escape(lost)}. Run: suite env create") as error:
         create("tiny")
-    assert "suite env create tiny --recreate, or to delete it: suite env remove tiny" in str(error.value)
+    assert "suite env create tiny --recreate, or to delete it: suite env remove tiny" in str(
+        error.value
+    )
     assert create("tiny", "--recreate") == 0
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     asked = []
@@ -205,7 +246,9 @@ def test_create_finds_a_damaged_environment_and_offers_to_make_it_again(made, ca
 
 
 def test_a_package_of_another_version_is_damage(made):
-    (made / "tiny-1.5.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny\nVersion: 1.4\n")
+    (made / "tiny-1.5.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: tiny\nVersion: 1.4\n"
+    )
     assert damage(venvs.status("tiny")) == "tiny 1.4 instead of 1.5"
     shutil.rmtree(made / "tiny-1.5.dist-info")
     assert damage(venvs.status("tiny")) == "tiny missing instead of 1.5"

@@ -21,7 +21,9 @@ trusted-host = a b
 @pytest.fixture(autouse=True)
 def configured(tmp_path, monkeypatch):
     """pip has that file, and neither it nor uv a variable."""
-    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))] + [*installer.VARIABLES.values()]:
+    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))] + [
+        *installer.VARIABLES.values()
+    ]:
         monkeypatch.delenv(name, raising=False)
     file = tmp_path / "pip.conf"
     file.write_text(CONFIGURED)

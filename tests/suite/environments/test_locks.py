@@ -20,7 +20,9 @@ def test_a_shipped_lock_pins_every_line_and_names_no_host(path):
     assert not any(line.startswith("-") for line in lines)
     for minor in range(lock.python_first[1], lock.python_last[1] + 1):
         here = {"python_version": f"3.{minor}"}
-        names = [item.name for item in lock.requirements if not item.marker or item.marker.evaluate(here)]
+        names = [
+            item.name for item in lock.requirements if not item.marker or item.marker.evaluate(here)
+        ]
         assert len(names) == len(set(names)) == len(lock.pins((3, minor)))
 
 
@@ -42,7 +44,12 @@ def test_which_locks_were_tried_stands_in_them():
 def test_extras_in_setup_cfg_agree_with_the_locks():
     config = configparser.ConfigParser()
     config.read(PROJECT / "setup.cfg")
-    for extra, name in (("torch", "torch"), ("tensorflow", "tensorflow-cpu"), ("mxnet", "mxnet-cpu"), ("jax", "jax")):
+    for extra, name in (
+        ("torch", "torch"),
+        ("tensorflow", "tensorflow-cpu"),
+        ("mxnet", "mxnet-cpu"),
+        ("jax", "jax"),
+    ):
         pins = locks.framework_locks()[name].pins((3, 11))
         for line in config["options.extras_require"][extra].split():
             package, sign, version = line.partition("==")
@@ -68,7 +75,9 @@ def test_a_lock_pins_every_line_and_says_its_python_versions(tmp_path, text, sai
 
 def test_pins_and_support_depend_on_the_python_version(tmp_path):
     path = tmp_path / "x.txt"
-    path.write_text('# python: 3.10-3.11\nA_b==1; python_version < "3.11"\na.b==2; python_version >= "3.11"\n')
+    path.write_text(
+        '# python: 3.10-3.11\nA_b==1; python_version < "3.11"\na.b==2; python_version >= "3.11"\n'
+    )
     lock = locks.read(path)
     assert [lock.pins((3, minor)) for minor in (10, 11)] == [{"a-b": "1"}, {"a-b": "2"}]
     assert [minor for minor in range(8, 14) if lock.supports((3, minor))] == [10, 11]

@@ -44,7 +44,9 @@ def as_pip_would(monkeypatch):
 
     def pip(command, *_, **__):
         source, target = Path(command[-1]), Path(command[command.index("--target") + 1])
-        project, mark, points = (source / "pyproject.toml").read_text().partition("[project.entry-points")
+        project, mark, points = (
+            (source / "pyproject.toml").read_text().partition("[project.entry-points")
+        )
         name = re.search('^name = "(.*)"', project, re.MULTILINE)[1]
         info = target / f"{name}-1.0.dist-info"
         info.mkdir(parents=True)
@@ -89,10 +91,16 @@ def test_a_sweep_over_its_workload_and_both_frameworks(tmp_path, envs, devices):
     assert quality[0][-1] >= 0.95
     run = json.loads((logs[-1].parent / "run.json").read_text())
     assert run["versions"]["suite-lines"] == "1.0"
-    assert run["environment"]["python_path"] == [str(tmp_path / "envs" / "plugins" / only(folders(tmp_path)))]
+    assert run["environment"]["python_path"] == [
+        str(tmp_path / "envs" / "plugins" / only(folders(tmp_path)))
+    ]
     report = suite_here(tmp_path, "report", tmp_path / "logs").stdout
     table = report[report.rindex("| framework") :]
-    rows = [line.split("|")[1].strip() for line in table.splitlines() if line.startswith(("| numpy", "| PyTorch"))]
+    rows = [
+        line.split("|")[1].strip()
+        for line in table.splitlines()
+        if line.startswith(("| numpy", "| PyTorch"))
+    ]
     assert rows == ["numpy"] * len(devices) + ["PyTorch"] * len(devices)
     assert [path for path in sorted(LINES.rglob("*")) if "__pycache__" not in path.parts] == before
 
@@ -107,13 +115,18 @@ def test_it_is_installed_once_for_each_content(tmp_path, envs):
     run_suite_here(tmp_path, *RUN, f"plugins=['{plugin}']", **envs, exits=0)
     assert folders(tmp_path) == [first]
     assert (tmp_path / "envs" / "plugins" / first).stat().st_mtime_ns == stamp
-    absent = subprocess.run([sys.executable, "-c", "import lines"], capture_output=True, cwd=tmp_path)
+    absent = subprocess.run(
+        [sys.executable, "-c", "import lines"], capture_output=True, cwd=tmp_path
+    )
     assert absent.returncode == 1, "the controller's own environment has changed"
 
 
 def test_another_content_or_name_of_a_file_is_another_installation(tmp_path, envs, as_pip_would):
     plugin = copied(tmp_path, "mine")
-    added, renamed = plugin / "lines" / "added.py", plugin / "lines" / "after.py"  # at the same place in the order
+    added, renamed = (
+        plugin / "lines" / "added.py",
+        plugin / "lines" / "after.py",
+    )  # at the same place in the order
     for change, expected in (
         (lambda: added.write_text(""), 1),
         (lambda: None, 1),
@@ -127,9 +140,18 @@ def test_another_content_or_name_of_a_file_is_another_installation(tmp_path, env
 
 @pytest.mark.full
 def test_a_wheel(tmp_path, envs):
-    options = ("--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", str(tmp_path))
+    options = (
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--no-build-isolation",
+        "--wheel-dir",
+        str(tmp_path),
+    )
     source = str(copied(tmp_path, "source"))
-    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, source], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", *options, source], check=True, capture_output=True
+    )
     wheel = only(tmp_path.glob("*.whl"))
     run_suite_here(tmp_path, *RUN, f"plugins={wheel}", "--cfg", "job", **envs, exits=0)
     assert only(folders(tmp_path)).startswith("suite_lines-")
@@ -146,20 +168,38 @@ def test_a_distribution_that_is_installed(tmp_path, envs):
 
 def test_the_path_inside_an_environment(monkeypatch):
     code = "import os, sys; print(os.getpid(), os.environ['PYTHONPATH'], *sys.argv[1:])"
-    here = Environment("current", (), sys.executable, {"/plugins": "/inside"}, ("/plugins/a", "/other/b c"))
+    here = Environment(
+        "current", (), sys.executable, {"/plugins": "/inside"}, ("/plugins/a", "/other/b c")
+    )
     monkeypatch.setenv("PYTHONPATH", "/own")
-    for prefix, path in (((), "/inside/a:/other/b c:/own"), (("env", "-u", "PYTHONPATH"), "/inside/a:/other/b c")):
+    for prefix, path in (
+        ((), "/inside/a:/other/b c:/own"),
+        (("env", "-u", "PYTHONPATH"), "/inside/a:/other/b c"),
+    ):
         environment = Environment("e", prefix, here.python, here.path_map, here.python_path)
-        process = subprocess.Popen(environment.command("-c", code, "$x 'y'"), stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            environment.command("-c", code, "$x 'y'"), stdout=subprocess.PIPE, text=True
+        )
         assert process.communicate()[0] == f"{process.pid} {path} $x 'y'\n"
 
 
 def test_what_the_example_costs():
-    code = [line for path in LINES.rglob("*.py") for line in path.read_text().splitlines() if line.strip()]
+    code = [
+        line
+        for path in LINES.rglob("*.py")
+        for line in path.read_text().splitlines()
+        if line.strip()
+    ]
     assert len(code) <= 150
-    ours = [path for name in ("suite", "workloads", "conf") for path in (PROJECT / name).rglob("*.*")]
+    ours = [
+        path for name in ("suite", "workloads", "conf") for path in (PROJECT / name).rglob("*.*")
+    ]
     ours = [path for path in ours if path.suffix != ".pyc"]
-    assert not [path for path in ours if b"suite-lines" in path.read_bytes() or b"lines-demo" in path.read_bytes()]
+    assert not [
+        path
+        for path in ours
+        if b"suite-lines" in path.read_bytes() or b"lines-demo" in path.read_bytes()
+    ]
 
 
 def changed(tmp_path, name, change):
@@ -179,14 +219,18 @@ def bad_study(tmp_path, place="lines:STUDY"):
 
 def bad_trainers(tmp_path):
     folder = copied(tmp_path, "bad")
-    (folder / "lines" / "trainers.py").write_text("TRAINERS = {'numpy': 'lines.numpy_trainer:LinesTrainer'}\n")
+    (folder / "lines" / "trainers.py").write_text(
+        "TRAINERS = {'numpy': 'lines.numpy_trainer:LinesTrainer'}\n"
+    )
     return folder
 
 
 def incomplete(tmp_path):
     folder = copied(tmp_path, "bad")
     path = folder / "lines" / "workload.py"
-    path.write_text(path.read_text().replace("def shapes", "def shape").replace("def open_data", "def open"))
+    path.write_text(
+        path.read_text().replace("def shapes", "def shape").replace("def open_data", "def open")
+    )
     return folder
 
 
@@ -227,10 +271,19 @@ def test_a_mistake_gets_one_line(tmp_path, envs, request, name):
     if name != "build":
         request.getfixturevalue("as_pip_would")
     make, expected = WRONG[name]
-    done = run_suite_here(tmp_path, "workload=lines", "profile=demo", "device=cpu", f"plugins={make(tmp_path)}", **envs)
+    done = run_suite_here(
+        tmp_path,
+        "workload=lines",
+        "profile=demo",
+        "device=cpu",
+        f"plugins={make(tmp_path)}",
+        **envs,
+    )
     assert done.returncode == 2, done.stdout + done.stderr
     assert expected in done.stderr
-    lines = [line for line in done.stderr.splitlines() if "is outdated" not in line]  # the developer's environment
+    lines = [
+        line for line in done.stderr.splitlines() if "is outdated" not in line
+    ]  # the developer's environment
     assert len(lines) == 1, done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     assert not (tmp_path / "logs").exists()
@@ -246,11 +299,20 @@ def test_a_dry_run_shows_a_new_plugin_and_keeps_nothing(tmp_path, envs):
     run_suite(tmp_path, f"plugins=[{LINES}]", "--help", **envs, exits=0)
     assert len(folders(tmp_path)) == 1
     again = run_suite(tmp_path, *words, **envs, exits=0)
-    assert [line for line in again.stdout.splitlines() if "run_0" not in line][1:3] == shown.stdout.splitlines()[1:3]
+    assert [line for line in again.stdout.splitlines() if "run_0" not in line][
+        1:3
+    ] == shown.stdout.splitlines()[1:3]
 
 
 def test_a_dry_run_of_a_new_plugin_without_its_environment_shows_what_is_known(tmp_path):
-    words = ("workload=lines", "framework=pytorch", "profile=demo", "device=cpu", f"plugins=[{LINES}]", "dry_run=true")
+    words = (
+        "workload=lines",
+        "framework=pytorch",
+        "profile=demo",
+        "device=cpu",
+        f"plugins=[{LINES}]",
+        "dry_run=true",
+    )
     done = run_suite(tmp_path, *words, SUITE_ENV_DIR=str(tmp_path / "none"), exits=2)
     assert "suite env create torch" in done.stderr
     assert "lines-pytorch-demo" in done.stdout

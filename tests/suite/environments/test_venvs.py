@@ -41,8 +41,13 @@ def write_wheel(folder: Path, version: str) -> None:
     folder.mkdir(exist_ok=True)
     with zipfile.ZipFile(folder / f"tiny_framework-{version}-py3-none-any.whl", "w") as wheel:
         wheel.writestr("tiny_framework.py", f"__version__ = '{version}'\n")
-        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: tiny-framework\nVersion: {version}\n")
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: tiny-framework\nVersion: {version}\n"
+        )
+        wheel.writestr(
+            f"{info}/WHEEL",
+            "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
         wheel.writestr(f"{info}/RECORD", "")
 
 
@@ -56,8 +61,12 @@ def project(tmp_path, root, monkeypatch):
     folder = tmp_path / "project"
     (folder / "environments").mkdir(parents=True)
     (folder / "environments" / "tiny.txt").write_text(LOCK)
-    (folder / "setup.cfg").write_text("[options.entry_points]\nsuite.trainers =\n    tiny.trainer = tiny:Trainer\n")
-    (folder / "pyproject.toml").write_text('[build-system]\nrequires = []\nbuild-backend = "b"\nbackend-path = ["."]\n')
+    (folder / "setup.cfg").write_text(
+        "[options.entry_points]\nsuite.trainers =\n    tiny.trainer = tiny:Trainer\n"
+    )
+    (folder / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "b"\nbackend-path = ["."]\n'
+    )
     (folder / "b.py").write_text(BACKEND)
     return folder
 
@@ -88,11 +97,17 @@ def test_create_use_outdate_fail_update_remove(project, root, monkeypatch):
     assert create() == ["installing", "ready"]
     assert all(result.passed for result in check_environment("tiny", project))
 
-    (project / "setup.cfg").write_text("[options.entry_points]\nsuite.trainers =\n    other.trainer = tiny:Trainer\n")
+    (project / "setup.cfg").write_text(
+        "[options.entry_points]\nsuite.trainers =\n    other.trainer = tiny:Trainer\n"
+    )
     assert venvs.status("tiny", project).state == "outdated"
-    assert "not visible: suite.trainers other.trainer" in check_environment("tiny", project)[-1].text
+    assert (
+        "not visible: suite.trainers other.trainer" in check_environment("tiny", project)[-1].text
+    )
 
-    lock.write_text(LOCK.replace("1.5", "7.7"))  # the last lines of pip's output, and a broken environment
+    lock.write_text(
+        LOCK.replace("1.5", "7.7")
+    )  # the last lines of pip's output, and a broken environment
     with pytest.raises(venvs.CommandFailed, match=r"tiny-framework==7\.7"):
         create()
     (ready.folder / "left-over").touch()
@@ -119,7 +134,10 @@ def python_of_tiny(root, marker):
 @pytest.mark.parametrize(
     ("change", "shown"),
     [
-        ("nothing", "created by a different checkout (usable). To update it, run: suite env create tiny"),
+        (
+            "nothing",
+            "created by a different checkout (usable). To update it, run: suite env create tiny",
+        ),
         ("lock", "outdated (its lock or setup.cfg has changed)"),
         ("creator", "outdated (the checkout that created it, {other}, does not exist any more)"),
     ],
@@ -128,7 +146,9 @@ def test_an_environment_of_another_checkout(project, root, tmp_path, change, sho
     other = tmp_path / "another"
     shutil.copytree(project, other)
     lock = framework_locks(other)["tiny"]
-    python_of_tiny(root, json.dumps({"digest": digest(lock, other), "python": "3.11.0", "project": str(other)}))
+    python_of_tiny(
+        root, json.dumps({"digest": digest(lock, other), "python": "3.11.0", "project": str(other)})
+    )
     assert venvs.status("tiny", other).state == "ready"
     if change == "lock":
         (project / "environments" / "tiny.txt").write_text(LOCK.replace("1.5", "1.6"))
@@ -137,11 +157,17 @@ def test_an_environment_of_another_checkout(project, root, tmp_path, change, sho
     assert venvs.status("tiny", project).shown == shown.format(other=other)
 
 
-@pytest.mark.parametrize(("version", "recreate"), [("3.11.0", False), ("3.9.0", False), ("3.11.0", True)])
-def test_an_outdated_environment_is_kept_where_its_python_fits(project, root, monkeypatch, version, recreate):
+@pytest.mark.parametrize(
+    ("version", "recreate"), [("3.11.0", False), ("3.9.0", False), ("3.11.0", True)]
+)
+def test_an_outdated_environment_is_kept_where_its_python_fits(
+    project, root, monkeypatch, version, recreate
+):
     python_of_tiny(root, json.dumps({"digest": "0", "python": version, "project": str(project)}))
     kept = []
-    monkeypatch.setattr(venvs, "_make", lambda current, keep, *_: kept.append((current.state, keep)))
+    monkeypatch.setattr(
+        venvs, "_make", lambda current, keep, *_: kept.append((current.state, keep))
+    )
     venvs.create("tiny", recreate=recreate, print_line=lambda line: None, project=project)
     assert kept == [("outdated", (version, recreate) == ("3.11.0", False))]
 
@@ -152,13 +178,19 @@ def test_a_damaged_marker_counts_as_broken(project, root, text):
     assert venvs.status("tiny", project).state == "broken"
 
 
-def test_of_two_creations_at_once_one_waits_and_finds_what_the_other_made(project, root, monkeypatch):
+def test_of_two_creations_at_once_one_waits_and_finds_what_the_other_made(
+    project, root, monkeypatch
+):
     said, waits, made = [], threading.Event(), []
 
     def make(current, *_):
         made.append(current.state)
         assert waits.wait(60)
-        made_here = {"digest": digest(current.lock, project), "python": "3.11.0", "project": str(project)}
+        made_here = {
+            "digest": digest(current.lock, project),
+            "python": "3.11.0",
+            "project": str(project),
+        }
         python_of_tiny(root, json.dumps(made_here))
 
     def print_line(line):
@@ -167,13 +199,31 @@ def test_of_two_creations_at_once_one_waits_and_finds_what_the_other_made(projec
             waits.set()
 
     monkeypatch.setattr(venvs, "_make", make)
-    with ThreadPoolExecutor(2) as both:  # the lock is a file's, whether threads or processes ask for it
-        list(both.map(lambda _: venvs.create("tiny", print_line=print_line, project=project), range(2)))
+    with ThreadPoolExecutor(
+        2
+    ) as both:  # the lock is a file's, whether threads or processes ask for it
+        list(
+            both.map(
+                lambda _: venvs.create("tiny", print_line=print_line, project=project), range(2)
+            )
+        )
     assert made == ["missing"]
     assert ["ready after" in said[-2], "up to date" in said[-1]] == [True, True]
 
 
-NO_NAMES = ("..", ".", "", "../victim", "a/b", "torch/../../victim", "~", "-x", "a\nb", "ab\n", "{tmp_path}/victim")
+NO_NAMES = (
+    "..",
+    ".",
+    "",
+    "../victim",
+    "a/b",
+    "torch/../../victim",
+    "~",
+    "-x",
+    "a\nb",
+    "ab\n",
+    "{tmp_path}/victim",
+)
 
 
 @pytest.mark.parametrize("name", NO_NAMES)

@@ -18,13 +18,17 @@ die_with_parent()
 """
 
 
-@pytest.mark.parametrize(("parents", "code"), [((7, 1), -signal.SIGKILL), ((7, 300), -signal.SIGKILL), ((1, 1), 0)])
+@pytest.mark.parametrize(
+    ("parents", "code"), [((7, 1), -signal.SIGKILL), ((7, 300), -signal.SIGKILL), ((1, 1), 0)]
+)
 def test_whoever_has_lost_its_parent_leaves_at_once(parents, code):
     assert subprocess.run([sys.executable, "-c", CALL.format(parents=parents)]).returncode == code
 
 
 def test_no_process_of_a_run_has_the_secret(tmp_path):
-    child = children.start(["env"], {**os.environ, children.TOKEN: "c0ffee", "KEPT": "yes"}, tmp_path / "log", tmp_path)
+    child = children.start(
+        ["env"], {**os.environ, children.TOKEN: "c0ffee", "KEPT": "yes"}, tmp_path / "log", tmp_path
+    )
     assert child.wait(60) == 0
     text = (tmp_path / "log").read_text()
     assert "KEPT=yes" in text

@@ -17,7 +17,10 @@ def test_without_hosts_a_run_is_on_this_machine():
     (host,) = hosts_of(make_run(cores=(3, 5), devices=2))
     assert host == Host(platform.node(), LOOPBACK, 0, (0, 1), (3, 5))
     assert host.is_here
-    assert [host.replicas for host in hosts_of(make_run(HOSTS, devices=8))] == [range(4), range(4, 8)]
+    assert [host.replicas for host in hosts_of(make_run(HOSTS, devices=8))] == [
+        range(4),
+        range(4, 8),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -39,5 +42,8 @@ def test_hosts_that_do_not_fit_together(hosts, devices, expected):
 
 
 def test_each_of_several_machines_has_a_folder_for_what_it_says_of_itself(tmp_path):
-    assert [machine_folder(tmp_path, f"node-{one}", 2) for one in "ab"] == [tmp_path / "node-a", tmp_path / "node-b"]
+    assert [machine_folder(tmp_path, f"node-{one}", 2) for one in "ab"] == [
+        tmp_path / "node-a",
+        tmp_path / "node-b",
+    ]
     assert machine_folder(tmp_path, "node-a", 1) == tmp_path

@@ -47,12 +47,18 @@ def test_numerical_libraries_get_the_cores_of_a_device(framework):
 def test_fp32_on_gpus_is_fp32_whatever_the_shell_says(framework):
     on_gpu = {"device": "cuda", "link": "auto"}
     assert env(framework, **on_gpu)["NVIDIA_TF32_OVERRIDE"] == "0"
-    for others in ({**on_gpu, "precision": "tf32"}, {**on_gpu, "precision": "bf16"}, {"device": "cpu"}):
+    for others in (
+        {**on_gpu, "precision": "tf32"},
+        {**on_gpu, "precision": "bf16"},
+        {"device": "cpu"},
+    ):
         assert "NVIDIA_TF32_OVERRIDE" not in env(framework, **others)
 
 
 @pytest.mark.parametrize("framework", [PYTORCH, MXNET], ids=lambda framework: framework.name)
-def test_malloc_takes_huge_pages_on_cpu_cores_unless_the_user_says_otherwise(framework, monkeypatch):
+def test_malloc_takes_huge_pages_on_cpu_cores_unless_the_user_says_otherwise(
+    framework, monkeypatch
+):
     monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
     assert "glibc.malloc.hugetlb=1" in env(framework)["GLIBC_TUNABLES"].split(":")
     assert "GLIBC_TUNABLES" not in env(framework, device="cuda")
@@ -61,12 +67,20 @@ def test_malloc_takes_huge_pages_on_cpu_cores_unless_the_user_says_otherwise(fra
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
-def test_threads_of_a_demo_on_cpu_cores_spin_briefly_unless_the_user_says_otherwise(framework, monkeypatch):
+def test_threads_of_a_demo_on_cpu_cores_spin_briefly_unless_the_user_says_otherwise(
+    framework, monkeypatch
+):
     """TensorFlow has threads of its own."""
     for name in WAITING_VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    assert env(framework, profile="demo").get("GOMP_SPINCOUNT") == (None if framework is TENSORFLOW else "1000")
-    for other in ({"profile": "reference"}, {"profile": "synthetic"}, {"profile": "demo", "device": "cuda"}):
+    assert env(framework, profile="demo").get("GOMP_SPINCOUNT") == (
+        None if framework is TENSORFLOW else "1000"
+    )
+    for other in (
+        {"profile": "reference"},
+        {"profile": "synthetic"},
+        {"profile": "demo", "device": "cuda"},
+    ):
         assert "GOMP_SPINCOUNT" not in env(framework, **other)
     for name, value in (("OMP_WAIT_POLICY", "ACTIVE"), ("GOMP_SPINCOUNT", "5")):
         with monkeypatch.context() as user:
@@ -92,11 +106,20 @@ def test_there_is_a_process_for_each_device_and_they_meet(framework, hosts, devi
 
 
 @pytest.mark.parametrize(("hosts", "devices"), [((), 2), (HOSTS, 8)], ids=["one host", "two hosts"])
-def test_mxnet_has_one_process_for_the_gpus_of_each_host_and_where_there_are_two_a_server_on_each(hosts, devices):
+def test_mxnet_has_one_process_for_the_gpus_of_each_host_and_where_there_are_two_a_server_on_each(
+    hosts, devices
+):
     by_host = commands(MXNET, make_run(hosts, device="cuda", devices=devices), PORTS[:devices])
-    meeting = {"DMLC_PS_ROOT_URI": "10.0.0.1", "DMLC_PS_ROOT_PORT": "0", "DMLC_NUM_SERVER": "2", "DMLC_NUM_WORKER": "2"}
+    meeting = {
+        "DMLC_PS_ROOT_URI": "10.0.0.1",
+        "DMLC_PS_ROOT_PORT": "0",
+        "DMLC_NUM_SERVER": "2",
+        "DMLC_NUM_WORKER": "2",
+    }
     for process, (*serving, command) in enumerate(by_host):
-        assert [one.name for one in serving] == ([*["scheduler"][process:], f"server-{process}"] if hosts else [])
+        assert [one.name for one in serving] == (
+            [*["scheduler"][process:], f"server-{process}"] if hosts else []
+        )
         assert (command.name, command.arguments) == (f"worker-{process}", (*WORKER, "run.json"))
         rank = (command.env["RANK"], command.env["WORLD_SIZE"])
         assert rank == (str(process), str(len(by_host)))
@@ -117,12 +140,17 @@ def test_mxnet_has_a_process_for_each_cpu_device_and_they_meet_at_servers(hosts,
     for number, host in enumerate(by_host):
         serving = [command.name for command in host if command.is_server]
         assert serving == [*["scheduler"][number:], f"server-{number}" if hosts else "server"]
-        assert [one.name for one in workers[number]] == [f"worker-{each * number + one}" for one in range(each)]
+        assert [one.name for one in workers[number]] == [
+            f"worker-{each * number + one}" for one in range(each)
+        ]
     for process, command in enumerate(itertools.chain(*workers)):
         assert (command.arguments, command.env["DMLC_ROLE"]) == ((*WORKER, "run.json"), "worker")
         assert (command.env["RANK"], command.env["WORLD_SIZE"]) == (str(process), str(devices))
     for values in (command.env for host in by_host for command in host):
-        assert (values["DMLC_NUM_WORKER"], values["DMLC_NUM_SERVER"]) == (str(devices), str(len(by_host)))
+        assert (values["DMLC_NUM_WORKER"], values["DMLC_NUM_SERVER"]) == (
+            str(devices),
+            str(len(by_host)),
+        )
         assert values[SERVER_VARIABLE].endswith(values["DMLC_PS_ROOT_PORT"])
 
 
@@ -143,7 +171,9 @@ def test_a_place_is_that_of_its_host():
     places = [worker_context_for(run, process, 8) for process in range(8)]
     assert [place.host for place in places] == ["node-a"] * 4 + ["node-b"] * 4
     assert [list(place.replica_ids) for place in places] == [[number] for number in range(8)]
-    assert {(place.world_size, place.local_world_size, place.num_replicas) for place in places} == {(8, 4, 8)}
+    assert {(place.world_size, place.local_world_size, place.num_replicas) for place in places} == {
+        (8, 4, 8)
+    }
     whole = worker_context_for(run, 1, 2)
     assert (whole.host, whole.replica_ids, whole.local_world_size) == ("node-b", range(4, 8), 1)
 
@@ -195,25 +225,37 @@ def test_ports_are_free_and_distinct():
 
 
 def test_ports_of_another_machine_are_not_guessed():
-    hosts = hosts_of(make_run((replace(HOSTS[0], address="192.0.2.1"), HOSTS[1]), devices=8))  # RFC 5737: nobody's
+    hosts = hosts_of(
+        make_run((replace(HOSTS[0], address="192.0.2.1"), HOSTS[1]), devices=8)
+    )  # RFC 5737: nobody's
     with pytest.raises(
-        ValueError, match=r"^host node-a: the ports of 192\.0\.2\.1 cannot be probed from this machine \([^\n]+\Z"
+        ValueError,
+        match=r"^host node-a: the ports of 192\.0\.2\.1 cannot be probed from this machine \([^\n]+\Z",
     ):
         create_rendezvous(hosts)
 
 
 def asynchronous(framework, hosts=(), devices=2):
-    return commands(framework, make_run(hosts, devices=devices, update="async"), PORTS[:devices], server_port=4000)
+    return commands(
+        framework,
+        make_run(hosts, devices=devices, update="async"),
+        PORTS[:devices],
+        server_port=4000,
+    )
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
 def test_asynchronous_workers_and_their_server_know_where_they_meet(framework):
     ((*servers, last),) = asynchronous(framework, devices=1)
-    assert {(command.is_server, command.arguments) for command in servers} == {(True, (*SERVER, "run.json"))}
+    assert {(command.is_server, command.arguments) for command in servers} == {
+        (True, (*SERVER, "run.json"))
+    }
     assert {command.env[SERVER_VARIABLE] for command in (*servers, last)} == {"127.0.0.1:4000"}
     assert {command.env["OMP_NUM_THREADS"] for command in servers} == {"1"}
     assert (last.is_server, last.arguments[-3:]) == (False, (*WORKER, "run.json"))
-    assert not any(command.is_server for command in commands(framework, make_run(devices=1), (2000,))[0])
+    assert not any(
+        command.is_server for command in commands(framework, make_run(devices=1), (2000,))[0]
+    )
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
@@ -235,5 +277,8 @@ def test_mxnet_has_a_scheduler_a_server_and_a_worker_for_each_device():
         assert ("DMLC_ROLE" in values) is ("RANK" in values)
         assert (values["DMLC_PS_ROOT_URI"], values["DMLC_PS_ROOT_PORT"]) == ("127.0.0.1", "4000")
         assert (values["DMLC_NUM_SERVER"], values["DMLC_NUM_WORKER"]) == ("1", "2")
-    ranks = [(by_name[f"worker-{rank}"]["RANK"], by_name[f"worker-{rank}"]["WORLD_SIZE"]) for rank in (0, 1)]
+    ranks = [
+        (by_name[f"worker-{rank}"]["RANK"], by_name[f"worker-{rank}"]["WORLD_SIZE"])
+        for rank in (0, 1)
+    ]
     assert ranks == [("0", "2"), ("1", "2")]

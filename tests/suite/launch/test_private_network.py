@@ -57,7 +57,9 @@ def test_processes_of_the_network_reach_each_other_and_strangers_do_not(tmp_path
             assert not can_connect(ports["private"], uid)
         log = tmp_path / "client.log"
         words = [sys.executable, "-c", ASK, str(ports["private"])]
-        assert children.start(words, os.environ, log, tmp_path, network).wait(60) == 0, log.read_text()
+        assert children.start(words, os.environ, log, tmp_path, network).wait(60) == 0, (
+            log.read_text()
+        )
         assert log.read_text() == "served\n"
         assert children.start(words, os.environ, log, tmp_path).wait(60) != 0
     finally:
@@ -67,8 +69,12 @@ def test_processes_of_the_network_reach_each_other_and_strangers_do_not(tmp_path
 
 
 @needs_namespaces
-def test_a_process_of_the_network_writes_files_as_the_user_and_dies_with_its_parent(tmp_path, network):
-    child = children.start(["sh", "-c", "id -u; touch made"], os.environ, tmp_path / "log", tmp_path, network)
+def test_a_process_of_the_network_writes_files_as_the_user_and_dies_with_its_parent(
+    tmp_path, network
+):
+    child = children.start(
+        ["sh", "-c", "id -u; touch made"], os.environ, tmp_path / "log", tmp_path, network
+    )
     assert child.wait(60) == 0
     assert int((tmp_path / "log").read_text()) == os.getuid() == (tmp_path / "made").stat().st_uid
     code = f"""
@@ -80,7 +86,9 @@ child = children.start(["sleep", "1000"], os.environ, folder / "log", folder, Pr
 print(child.pid, flush=True)
 sys.stdin.read()
 """
-    parent = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     pid = int(parent.stdout.readline())
     parent.kill()
     parent.communicate()
@@ -91,12 +99,16 @@ sys.stdin.read()
 def test_a_worker_outside_of_its_network_ends(network, monkeypatch):
     check_network({})
     check_network({NETWORK_VARIABLE: str(os.stat("/proc/self/ns/net").st_ino)})
-    with pytest.raises(ValueError, match=r"not in the private network .* Set framework\.allow_open_grpc=true"):
+    with pytest.raises(
+        ValueError, match=r"not in the private network .* Set framework\.allow_open_grpc=true"
+    ):
         check_network(network.env)
 
 
 def test_where_no_namespace_can_be_made_the_kernel_s_reason_is_given(monkeypatch):
-    monkeypatch.setattr(private_network, "_HELPER", "import sys; sys.exit('Operation not permitted')")
+    monkeypatch.setattr(
+        private_network, "_HELPER", "import sys; sys.exit('Operation not permitted')"
+    )
     with pytest.raises(OSError, match=r"^Operation not permitted$"):
         PrivateNetwork()
     monkeypatch.setattr(private_network, "_HELPER", "import sys; sys.exit(3)")
@@ -109,7 +121,9 @@ def test_servers_of_tensorflow_on_one_machine_need_a_private_network():
 
     def needs(framework, hosts=(), open_network=False, **changes):
         changes = {"devices": 2, "nodes": max(1, len(hosts)), "update": "sync", **changes}
-        return needs_private_network(framework, replace(make_run(hosts, **changes), open_network=open_network))
+        return needs_private_network(
+            framework, replace(make_run(hosts, **changes), open_network=open_network)
+        )
 
     assert needs(TENSORFLOW)
     assert needs(TENSORFLOW, devices=1, update="async")

@@ -14,7 +14,10 @@ from tests.helpers import wait_until
 @pytest.fixture
 def pair():
     """Two processes with a child each."""
-    both = [subprocess.Popen(["sh", "-c", "sleep 60 & echo; exec sleep 60"], stdout=subprocess.PIPE) for _ in range(2)]
+    both = [
+        subprocess.Popen(["sh", "-c", "sleep 60 & echo; exec sleep 60"], stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
     for one in both:
         one.stdout.readline()
     yield [one.pid for one in both]
@@ -25,7 +28,10 @@ def pair():
 
 def test_one_that_may_not_be_ended_leaves_nobody_else_running(pair, monkeypatch):
     foreign, own = pair
-    children, kill = [process.pid for parent in pair for process in processes.descendants(parent)], os.kill
+    children, kill = (
+        [process.pid for parent in pair for process in processes.descendants(parent)],
+        os.kill,
+    )
 
     def denied(pid, number):
         if pid == foreign:
@@ -36,7 +42,12 @@ def test_one_that_may_not_be_ended_leaves_nobody_else_running(pair, monkeypatch)
     monkeypatch.setattr(os, "kill", denied)
     processes.end_trees(pair)
     assert len(children) == 2
-    assert [processes.alive(pid) for pid in (foreign, own, *children)] == [True, False, False, False]
+    assert [processes.alive(pid) for pid in (foreign, own, *children)] == [
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_a_later_process_of_the_same_id_is_not_ended(pair, monkeypatch):

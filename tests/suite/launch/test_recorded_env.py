@@ -26,15 +26,40 @@ from tests.helpers import PROJECT, TOY_RUN, examples, run_suite, suite_here
 from tests.suite.two_hosts import HOSTS, make_run
 
 PREFIXES = (
-    *("TF_", "TORCH_", "PYTORCH_", "MXNET_", "JAX_", "XLA_", "NCCL_", "MKL_", "ONEDNN_", "DNNL_", "OMP_", "CUDA_"),
+    *(
+        "TF_",
+        "TORCH_",
+        "PYTORCH_",
+        "MXNET_",
+        "JAX_",
+        "XLA_",
+        "NCCL_",
+        "MKL_",
+        "ONEDNN_",
+        "DNNL_",
+        "OMP_",
+        "CUDA_",
+    ),
     *("CUBLAS_", "CUDNN_", "NVIDIA_"),
 )
 
 
 def test_variables_of_frameworks_and_libraries_are_recorded_and_no_others():
     tuned = {f"{prefix}X": "1" for prefix in PREFIXES}
-    others = {"PATH": "/bin", "HOME": "/", "TFX": "1", "X_TF_X": "1", "LS_COLORS": "1", "PYTHONSAFEPATH": "1"}
-    others |= {"TF_VAR_db": "1", "TF_CLI_CONFIG_FILE": "a", "TF_LOG": "DEBUG", "TF_DATA_DIR": "a"}  # Terraform's
+    others = {
+        "PATH": "/bin",
+        "HOME": "/",
+        "TFX": "1",
+        "X_TF_X": "1",
+        "LS_COLORS": "1",
+        "PYTHONSAFEPATH": "1",
+    }
+    others |= {
+        "TF_VAR_db": "1",
+        "TF_CLI_CONFIG_FILE": "a",
+        "TF_LOG": "DEBUG",
+        "TF_DATA_DIR": "a",
+    }  # Terraform's
     waiting = dict.fromkeys(WAITING_VARIABLES, "1")  # the log has them as thread_waiting
     assert recorded_variables({**tuned, **others, **waiting}) == dict(sorted(tuned.items()))
     assert set(PREFIXES) <= set(recorded_prefixes())
@@ -58,7 +83,9 @@ def test_the_name_of_a_secret_is_recorded_and_its_value_is_not(name):
 
 
 def test_passwords_in_addresses_are_not_recorded():
-    found = recorded_variables({"MXNET_GLUON_REPO": "https://user:s3cret@example.org/a,http://me@b"})
+    found = recorded_variables(
+        {"MXNET_GLUON_REPO": "https://user:s3cret@example.org/a,http://me@b"}
+    )
     assert found == {"MXNET_GLUON_REPO": f"https://{HIDDEN}@example.org/a,http://{HIDDEN}@b"}
 
 
@@ -75,12 +102,16 @@ def test_any_bytes_become_text_of_json(found):
 
 
 @pytest.mark.parametrize("framework", known().values(), ids=lambda framework: framework.name)
-@pytest.mark.parametrize("changes", [{}, {"device": "cuda"}, {"device": "cuda", "link": "no_p2p"}, {"update": "async"}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"device": "cuda"}, {"device": "cuda", "link": "no_p2p"}, {"update": "async"}]
+)
 def test_what_the_run_sets_is_not_recorded(framework, changes):
     """Devices, rendezvous, and threads follow from the settings: equal runs would differ in their host or port."""
     if framework.name == "mxnet" and changes.get("update"):
         changes = {**changes, "device": "cpu"}
-    names = variables_set_by_run(framework, make_run(HOSTS, **{"devices": 8, "link": "auto", **changes}))
+    names = variables_set_by_run(
+        framework, make_run(HOSTS, **{"devices": 8, "link": "auto", **changes})
+    )
     assert {"RANK", "WORLD_SIZE", "OMP_NUM_THREADS", "CUDA_DEVICE_ORDER"} <= names
     assert "TF_CONFIG" in names or framework.name != "tensorflow"
     shell = {**dict.fromkeys(names, "x"), "XLA_FLAGS": "--a"}
@@ -89,12 +120,25 @@ def test_what_the_run_sets_is_not_recorded(framework, changes):
 
 def test_devices_and_versions_of_images_are_recorded_but_no_difference():
     found = {
-        **{"CUDA_VISIBLE_DEVICES": "1", "NVIDIA_VISIBLE_DEVICES": "all", "CUDA_VERSION": "12.4", "NCCL_VERSION": "2"},
-        **{"NVIDIA_DRIVER_CAPABILITIES": "compute", "NVIDIA_REQUIRE_CUDA": "cuda>=12", "CUDA_HOME": "/usr/local/cuda"},
+        **{
+            "CUDA_VISIBLE_DEVICES": "1",
+            "NVIDIA_VISIBLE_DEVICES": "all",
+            "CUDA_VERSION": "12.4",
+            "NCCL_VERSION": "2",
+        },
+        **{
+            "NVIDIA_DRIVER_CAPABILITIES": "compute",
+            "NVIDIA_REQUIRE_CUDA": "cuda>=12",
+            "CUDA_HOME": "/usr/local/cuda",
+        },
         **{"TF_ENABLE_ONEDNN_OPTS": "0", "CUDA_LAUNCH_BLOCKING": "1", "NCCL_DEBUG": "INFO"},
     }
     assert set(recorded_variables(found)) == set(found)
-    assert set(identifying_variables(found)) == {"TF_ENABLE_ONEDNN_OPTS", "CUDA_LAUNCH_BLOCKING", "NCCL_DEBUG"}
+    assert set(identifying_variables(found)) == {
+        "TF_ENABLE_ONEDNN_OPTS",
+        "CUDA_LAUNCH_BLOCKING",
+        "NCCL_DEBUG",
+    }
 
 
 NUMERIC = (
@@ -119,7 +163,12 @@ NUMERIC = (
         "JAX_ENABLE_X64",
         "ONEDNN_MAX_CPU_ISA",
     ),
-    *("ATEN_CPU_CAPABILITY", "OPENBLAS_CORETYPE", "MXNET_CUDA_ALLOW_TENSOR_CORE", "CUBLAS_EMULATE_SINGLE_PRECISION"),
+    *(
+        "ATEN_CPU_CAPABILITY",
+        "OPENBLAS_CORETYPE",
+        "MXNET_CUDA_ALLOW_TENSOR_CORE",
+        "CUBLAS_EMULATE_SINGLE_PRECISION",
+    ),
 )
 
 
@@ -128,11 +177,17 @@ def test_variables_that_change_the_arithmetic_are_named_with_what_they_do(name):
     (deviation,) = environment_deviations(
         {name: "1", "NCCL_DEBUG": "INFO", "OMP_PROC_BIND": "true", "CUDA_VISIBLE_DEVICES": "0"}
     )
-    assert (deviation.code, deviation.setting, deviation.value) == (DeviationCode.ENVIRONMENT_VARIABLE, name, "1")
+    assert (deviation.code, deviation.setting, deviation.value) == (
+        DeviationCode.ENVIRONMENT_VARIABLE,
+        name,
+        "1",
+    )
     assert deviation.text.startswith(f"environment variable {name}=1, which ")
 
 
-@pytest.mark.parametrize("name", ["DISABLE_ADDMM_CUDA_LT", "NPY_DISABLE_CPU_FEATURES", "BLIS_ARCH_TYPE"])
+@pytest.mark.parametrize(
+    "name", ["DISABLE_ADDMM_CUDA_LT", "NPY_DISABLE_CPU_FEATURES", "BLIS_ARCH_TYPE"]
+)
 def test_numeric_variables_without_the_prefix_of_a_framework_open_a_run_too(name):
     assert recorded_variables({name: "1"}) == {name: "1"}
     (deviation,) = environment_deviations({name: "1"})
@@ -176,7 +231,9 @@ def test_code_that_is_loaded_from_elsewhere_makes_a_run_open(name, value):
     assert value not in str(deviation.to_json())
 
 
-def test_folders_of_the_suite_and_of_plugins_on_the_python_path_are_not_recorded(tmp_path, monkeypatch):
+def test_folders_of_the_suite_and_of_plugins_on_the_python_path_are_not_recorded(
+    tmp_path, monkeypatch
+):
     (tmp_path / "sitecustomize.py").write_text("X = 1")
     plugin = Environment("current", (), sys.executable, python_path=(str(tmp_path / "plugin"),))
     for path, recorded in (
@@ -189,7 +246,10 @@ def test_folders_of_the_suite_and_of_plugins_on_the_python_path_are_not_recorded
         assert describe(plugin, []).env.get("PYTHONPATH") == recorded
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     found = describe(plugin, []).env
-    assert (found["PYTHONPATH"], found["sitecustomize"]) == (str(tmp_path), str(tmp_path / "sitecustomize.py"))
+    assert (found["PYTHONPATH"], found["sitecustomize"]) == (
+        str(tmp_path),
+        str(tmp_path / "sitecustomize.py"),
+    )
 
 
 @pytest.mark.slow
@@ -212,7 +272,9 @@ def test_a_run_with_preloaded_code_says_so(tmp_path, way):
     assert run.environment_variables["PYTHONPATH"] == str(tmp_path)
     assert run.environment_variables["LD_PRELOAD"] == library
     phrases = " ".join(logged["deviations"])
-    assert all(f"{name}, which" in phrases for name in ("LD_PRELOAD", "PYTHONPATH", "sitecustomize"))
+    assert all(
+        f"{name}, which" in phrases for name in ("LD_PRELOAD", "PYTHONPATH", "sitecustomize")
+    )
     assert not any(name.startswith("PYTHONS") for name in run.environment_variables)
 
 
@@ -228,13 +290,20 @@ def test_runs_that_differ_in_a_variable_are_different_experiments(tmp_path):
     """Set in the shell, or by the command prefix of the environment: what reaches the workers counts."""
     shells = {
         "plain": {},
-        "again": {"CUDA_VISIBLE_DEVICES": "5", "OMP_NUM_THREADS": "7", "TF_CONFIG": "{}", "RANKS": "1"},
+        "again": {
+            "CUDA_VISIBLE_DEVICES": "5",
+            "OMP_NUM_THREADS": "7",
+            "TF_CONFIG": "{}",
+            "RANKS": "1",
+        },
         "tuned": {"TF_ENABLE_ONEDNN_OPTS": "0", "MXNET_API_KEY": "s3cret"},
         "odd": {"XLA_FLAGS": "a\n:::MLLOG {}\x1b[31m|b\udcff"},
     }
     words = ("seed=1",)
     for name, shell in shells.items():
-        run_suite(tmp_path, *TOY_RUN, *words, f"output={tmp_path / name}", toy=True, exits=0, **shell)
+        run_suite(
+            tmp_path, *TOY_RUN, *words, f"output={tmp_path / name}", toy=True, exits=0, **shell
+        )
     run_suite(
         tmp_path, *TOY_RUN, *words, f"output={tmp_path / 'prefix'}", "environment.argv_prefix=[env,'TF_ENABLE_ONEDNN_OPTS=0']",
         toy=True, MXNET_API_KEY="other",
@@ -253,13 +322,19 @@ def test_runs_that_differ_in_a_variable_are_different_experiments(tmp_path):
     deviations = {name: records(tmp_path / name)[1]["deviations"] for name in expected}
     assert any("TF_ENABLE_ONEDNN_OPTS=0" in phrase for phrase in deviations["tuned"])
     assert deviations["plain"] == deviations["again"]
-    report = suite_here(tmp_path, "report", *(tmp_path / name for name in expected), "--format", "json", exits=0).stdout
+    report = suite_here(
+        tmp_path, "report", *(tmp_path / name for name in expected), "--format", "json", exits=0
+    ).stdout
     assert len(json.loads(report)) == 3, report
     shown = suite_here(tmp_path, "report", *(tmp_path / name for name in expected), exits=0).stdout
     assert "TF_ENABLE_ONEDNN_OPTS" in shown
     assert "\x1b[31m" not in shown
     assert "\n:::MLLOG {}" not in shown
-    compared = suite_here(tmp_path, "compare", tmp_path / "plain", tmp_path / "tuned", exits=0).stdout
+    compared = suite_here(
+        tmp_path, "compare", tmp_path / "plain", tmp_path / "tuned", exits=0
+    ).stdout
     assert "TF_ENABLE_ONEDNN_OPTS" in compared
-    resumed = run_suite(tmp_path, *TOY_RUN, *words, f"output={tmp_path / 'tuned'}", "resume=true", toy=True, exits=2)
+    resumed = run_suite(
+        tmp_path, *TOY_RUN, *words, f"output={tmp_path / 'tuned'}", "resume=true", toy=True, exits=2
+    )
     assert "holds a run with different settings or data" in resumed.stderr

@@ -51,7 +51,9 @@ def test_it_exists_while_it_is_held(temporary):
 def test_the_next_one_removes_what_a_killed_holder_left(temporary):
     folder = left_behind()
     (folder / "tmp").mkdir()
-    (folder / "run.json").write_text(json.dumps({"folder": str(folder)}))  # an agent's, which says what to run there
+    (folder / "run.json").write_text(
+        json.dumps({"folder": str(folder)})
+    )  # an agent's, which says what to run there
     Scratch().end()
     assert not list(temporary.iterdir())
 
@@ -68,8 +70,14 @@ NEIGHBOURS = {
     "a link to what is left": lambda path, left: path.symlink_to(left),
     "a copy of what is left": lambda path, left: shutil.copytree(left, path),
     "a marker that is a pipe": lambda path, left: (path.mkdir(), os.mkfifo(path / MARKER)),
-    "a marker without an end": lambda path, left: (path.mkdir(), (path / MARKER).symlink_to("/dev/zero")),
-    "a marker that is none": lambda path, left: (path.mkdir(), (path / MARKER).write_text("[" * 100_000)),
+    "a marker without an end": lambda path, left: (
+        path.mkdir(),
+        (path / MARKER).symlink_to("/dev/zero"),
+    ),
+    "a marker that is none": lambda path, left: (
+        path.mkdir(),
+        (path / MARKER).write_text("[" * 100_000),
+    ),
     "a marker of another kind": lambda path, left: (path.mkdir(), (path / MARKER).write_text("[]")),
 }
 

@@ -42,7 +42,13 @@ HARMFUL |= {
 }
 OF_THE_COMMAND = ("RANK", "PMI_RANK", "PYTHONHOME", "PYTHONINSPECT", "PYTHONWARNINGS")
 """Variables with which the command itself would not end well."""
-KEPT = {"PATH": "/bin", "HOME": "/home", "TF_ENABLE_ONEDNN_OPTS": "0", "RANKED": "1", "HOROVOD_FUSION_THRESHOLD": "1"}
+KEPT = {
+    "PATH": "/bin",
+    "HOME": "/home",
+    "TF_ENABLE_ONEDNN_OPTS": "0",
+    "RANKED": "1",
+    "HOROVOD_FUSION_THRESHOLD": "1",
+}
 KEPT |= {"PYTHONPATH": "/a", "PYTHONUNBUFFERED": "1", "PYTHONHASHSEED": "0"}
 
 
@@ -95,7 +101,11 @@ def environment_of_worker(tmp_path, *words, **env):
 def test_no_harmful_variable_of_the_shell_reaches_a_worker(tmp_path):
     shell = {name: value for name, value in HARMFUL.items() if name not in OF_THE_COMMAND}
     found = environment_of_worker(tmp_path, HOME="/", MXNET_ENGINE_TYPE="NaiveEngine", **shell)
-    assert (found["RANK"], found["WORLD_SIZE"], found["MXNET_ENGINE_TYPE"]) == ("0", "1", "NaiveEngine")
+    assert (found["RANK"], found["WORLD_SIZE"], found["MXNET_ENGINE_TYPE"]) == (
+        "0",
+        "1",
+        "NaiveEngine",
+    )
     assert found["HOME"].startswith(found["TMPDIR"])
     assert not {name for name in shell if name in found}
 
@@ -104,7 +114,8 @@ def can_be_a_user_without_a_name():
     """Whether this machine lets a process take a user id that has no entry in passwd."""
     words = ["unshare", "--user", "--map-user=12345", "true"]
     return (
-        shutil.which("unshare") is not None and subprocess.run(words, capture_output=True, check=False).returncode == 0
+        shutil.which("unshare") is not None
+        and subprocess.run(words, capture_output=True, check=False).returncode == 0
     )
 
 
@@ -117,10 +128,21 @@ os.execvp(sys.argv[1], sys.argv[1:])
 """
 
 
-@pytest.mark.skipif(not can_be_a_user_without_a_name(), reason="user namespaces are not allowed here")
+@pytest.mark.skipif(
+    not can_be_a_user_without_a_name(), reason="user namespaces are not allowed here"
+)
 @pytest.mark.parametrize("home", [None, "/", "/dev/null/home"])
 def test_a_run_of_a_user_without_a_name_or_home_ends_well(tmp_path, home):
-    without = ["env", "-u", "HOME", "-u", "USER", "-u", "LOGNAME", *([f"HOME={home}"] if home else [])]
+    without = [
+        "env",
+        "-u",
+        "HOME",
+        "-u",
+        "USER",
+        "-u",
+        "LOGNAME",
+        *([f"HOME={home}"] if home else []),
+    ]
     words = [
         *without,
         "unshare",
@@ -138,8 +160,19 @@ def test_a_run_of_a_user_without_a_name_or_home_ends_well(tmp_path, home):
         "SUITE_DATA_DIR": str(tmp_path / "data"),
         "PYTHONPATH": os.pathsep.join([str(PROJECT / "tests" / "data" / "toy"), str(PROJECT)]),
     }
-    done = subprocess.run([*words, *TOY_RUN, prefix], env=env, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(
+        [*words, *TOY_RUN, prefix],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     if home is None:
-        done = subprocess.run([*words, *TOY_RUN, "output=~/out"], env=env, capture_output=True, text=True, check=False)
-        assert "~/out: this user has no home folder. Set an absolute path, or set HOME" in refusal(done)
+        done = subprocess.run(
+            [*words, *TOY_RUN, "output=~/out"], env=env, capture_output=True, text=True, check=False
+        )
+        assert "~/out: this user has no home folder. Set an absolute path, or set HOME" in refusal(
+            done
+        )

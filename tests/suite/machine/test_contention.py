@@ -35,7 +35,9 @@ def machine(tmp_path, monkeypatch):
     monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path / "proc"))
     clock = [100.0]
     monkeypatch.setattr(contention.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(contention, "_cpu_seconds", lambda: 1.0)  # the process that runs this has no files there
+    monkeypatch.setattr(
+        contention, "_cpu_seconds", lambda: 1.0
+    )  # the process that runs this has no files there
 
     def put(seconds, **files):
         clock[0] = 100.0 + seconds
@@ -45,7 +47,9 @@ def machine(tmp_path, monkeypatch):
 
 
 def ticks(user, idle, steal):
-    return tuple(round(seconds * TICKS_PER_SECOND) for seconds in (user, 0, 0, idle, 0, 0, 0, steal, 0, 0))
+    return tuple(
+        round(seconds * TICKS_PER_SECOND) for seconds in (user, 0, 0, idle, 0, 0, 0, steal, 0, 0)
+    )
 
 
 def files(seconds, user, waited, stopped, stalled, hot):
@@ -57,16 +61,23 @@ def files(seconds, user, waited, stopped, stalled, hot):
         "proc/self/cgroup": "0::/job",
         "sys/fs/cgroup/cgroup.controllers": "cpu",
         "sys/fs/cgroup/job/cpu.stat": f"usage_usec 1\nnr_periods {int(seconds * 10)}\nnr_throttled {stopped}",
-        "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_total_time_ms": str(int(hot * 1e3)),
+        "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_total_time_ms": str(
+            int(hot * 1e3)
+        ),
     }
 
 
 def test_every_figure_is_the_difference_of_two_looks(machine):
-    watch = Contention([0, 1], machine(0, **files(10, user=4, waited=1, stopped=3, stalled=2, hot=1)))
+    watch = Contention(
+        [0, 1], machine(0, **files(10, user=4, waited=1, stopped=3, stalled=2, hot=1))
+    )
     watch.begin()
     machine(10, **files(20, user=10, waited=4, stopped=28, stalled=3, hot=3))
     found = watch.end()
-    assert found["cores"] == {"0": pytest.approx([6.0, 0.0, 10.0]), "1": pytest.approx([0.0, 0.0, 10.0])}
+    assert found["cores"] == {
+        "0": pytest.approx([6.0, 0.0, 10.0]),
+        "1": pytest.approx([0.0, 0.0, 10.0]),
+    }
     seconds = [found[name] for name in ("run_seconds", "wait_seconds", "seconds", "cpu_seconds")]
     assert seconds == pytest.approx([6.0, 3.0, 10.0, 0.0])
     shares = [found[name] for name in ("quota_share", "memory_stall_share", "hot_share")]
@@ -81,11 +92,16 @@ def test_stolen_time_is_told_beside_busy_time(machine):
 
 
 def test_threads_that_begin_count_from_nothing_and_those_that_end_not_at_all(machine):
-    root = machine(0, **{"proc/self/task/1/schedstat": "5000000000 0 1", "proc/self/task/2/schedstat": "0 0 1"})
+    root = machine(
+        0, **{"proc/self/task/1/schedstat": "5000000000 0 1", "proc/self/task/2/schedstat": "0 0 1"}
+    )
     watch = Contention([0], root)
     watch.begin()
     (root / "proc/self/task/1/schedstat").unlink()
-    later = {"proc/self/task/2/schedstat": "2000000000 1000000000 1", "proc/self/task/3/schedstat": "0 500000000 1"}
+    later = {
+        "proc/self/task/2/schedstat": "2000000000 1000000000 1",
+        "proc/self/task/3/schedstat": "0 500000000 1",
+    }
     machine(5, **later)
     found = watch.end()
     assert (found["run_seconds"], found["wait_seconds"]) == (pytest.approx(2.0), pytest.approx(1.5))

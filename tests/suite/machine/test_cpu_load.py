@@ -34,7 +34,10 @@ def stat(*rows):
 def process(pid, name, user, system, core):
     """/proc/PID/stat, proc(5): field 2 is the name, 14 and 15 the ticks, 39 the core."""
     fields = dict.fromkeys(range(4, 53), 0) | {14: user, 15: system, 39: core}
-    return {f"proc/{pid}/stat": f"{pid} ({name}) R " + " ".join(str(fields[number]) for number in sorted(fields))}
+    return {
+        f"proc/{pid}/stat": f"{pid} ({name}) R "
+        + " ".join(str(fields[number]) for number in sorted(fields))
+    }
 
 
 ZERO = (0,) * 10
@@ -53,7 +56,9 @@ ZERO = (0,) * 10
 )
 def test_busy_time_is_all_but_idle_and_waiting(machine, spent, percent):
     root = machine({"proc/stat": stat((0, ZERO))}, {"proc/stat": stat((0, spent))})
-    assert cpu_load.busy_percent((0,), root) == (None if percent is None else pytest.approx(percent))
+    assert cpu_load.busy_percent((0,), root) == (
+        None if percent is None else pytest.approx(percent)
+    )
 
 
 def test_only_the_cores_asked_for_count_and_offline_ones_shift_nothing(machine):
@@ -62,7 +67,10 @@ def test_only_the_cores_asked_for_count_and_offline_ones_shift_nothing(machine):
     busy, half, idle = (10, *ZERO[1:]), (5, 0, 0, 5, *ZERO[4:]), (0, 0, 0, 10, *ZERO[4:])
     first = {**online, "proc/stat": stat((0, ZERO), (2, ZERO), (10, ZERO))}
     second = {"proc/stat": stat((0, idle), (2, busy), (10, half))}
-    use = {cores: cpu_load.busy_percent(cores, machine(first, second)) for cores in [(0,), (2,), (10,), (0, 2), (0, 1)]}
+    use = {
+        cores: cpu_load.busy_percent(cores, machine(first, second))
+        for cores in [(0,), (2,), (10,), (0, 2), (0, 1)]
+    }
     assert use == {(0,): 0, (2,): 100, (10,): 50, (0, 2): 50, (0, 1): 0}
     assert cpu_load.busy_percent((1,), machine(first, second)) is None
     assert cpu_load.free((0, 1, 2, 10), 10, machine(first, second)) == [0]
@@ -109,7 +117,11 @@ def test_the_busiest_processes_are_named(machine):
         before |= process(pid, name, 100, 50, core)
         after |= process(pid, name, 100 + ticks - ticks // 2, 50 + ticks // 2, core)
     machine(before, after)
-    assert cpu_load.busiest((0,)) == ["a (b) c (pid 11) 100 %", "half (pid 14) 50 %", "some (pid 15) 20 %"]
+    assert cpu_load.busiest((0,)) == [
+        "a (b) c (pid 11) 100 %",
+        "half (pid 14) 50 %",
+        "some (pid 15) 20 %",
+    ]
 
 
 def test_a_process_that_comes_or_goes_is_left_out(machine, tmp_path, monkeypatch):

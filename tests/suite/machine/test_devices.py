@@ -28,7 +28,9 @@ def lost(answer):
     return ask
 
 
-@pytest.mark.parametrize(("typed", "names"), [("1,0", ["Fake 1", "Fake 0"]), ("GPU-1", ["Fake 1"]), ("GPU-", [])])
+@pytest.mark.parametrize(
+    ("typed", "names"), [("1,0", ["Fake 1", "Fake 0"]), ("GPU-1", ["Fake 1"]), ("GPU-", [])]
+)
 def test_devices_are_chosen_by_number_or_uuid(monkeypatch, nvml, typed, names):
     monkeypatch.setenv(VARIABLE, typed)
     assert [gpu.name for gpu in devices.gpus()] == names
@@ -39,7 +41,8 @@ def test_devices_are_chosen_by_number_or_uuid(monkeypatch, nvml, typed, names):
 def test_a_device_that_is_lost_is_named_and_can_be_left_out(monkeypatch, nvml, question):
     setattr(nvml, question, lost(getattr(nvml, question)))
     with pytest.raises(
-        ValueError, match=r"^GPU 1 does not answer \(GPU is lost\); export CUDA_VISIBLE_DEVICES=0 to leave it out, "
+        ValueError,
+        match=r"^GPU 1 does not answer \(GPU is lost\); export CUDA_VISIBLE_DEVICES=0 to leave it out, ",
     ):
         devices.gpus()
     assert devices.hardware()["gpus"] == []  # a run on CPU cores goes on

@@ -21,7 +21,9 @@ def machine(tmp_path):
         lines = [f"{name}: {int(size * KIB_OF_GIB):>15} kB" for name, size in meminfo.items()]
         pages = int(process_gib * (1 << 30)) // os.sysconf("SC_PAGE_SIZE")
         files = {f"proc/{pid}/statm": f"{2 * pages} {pages} 7 1 0 9 0" for pid in (1, 2)}
-        return tree(tmp_path, {**files, "proc/meminfo": "\n".join([*lines, "HugePages_Total:       0"])})
+        return tree(
+            tmp_path, {**files, "proc/meminfo": "\n".join([*lines, "HugePages_Total:       0"])}
+        )
 
     return is_left
 

@@ -32,7 +32,10 @@ def machine(tmp_path):
         files[f"{base}/topology/physical_package_id"] = core // 2
         files[f"{base}/topology/core_cpus_list"] = f"{core},{core + 4}"
         files[f"{base}/cpufreq/scaling_governor"] = "powersave" if cpu else "performance"
-        caches = [(1, "Data", "48K", f"{core},{core + 4}"), (3, "Unified", "32M", f"socket {core // 2}")]
+        caches = [
+            (1, "Data", "48K", f"{core},{core + 4}"),
+            (3, "Unified", "32M", f"socket {core // 2}"),
+        ]
         for index, (level, kind, size, shared) in enumerate(caches):
             cache = f"{base}/cache/index{index}"
             files |= {f"{cache}/level": level, f"{cache}/type": kind, f"{cache}/size": size}
@@ -44,9 +47,16 @@ def test_cpu_caches_and_numa_nodes(machine):
     facts = topology.topology(machine)
     assert (facts["kernel"], facts["memory_bytes"]) == ("6.8.0", 16 << 30)
     cpu = facts["cpu"]
-    assert (cpu["model"], cpu["sockets"], cpu["cores"], cpu["threads"]) == ("Synthetic 9000", 2, 4, 8)
+    assert (cpu["model"], cpu["sockets"], cpu["cores"], cpu["threads"]) == (
+        "Synthetic 9000",
+        2,
+        4,
+        8,
+    )
     assert (cpu["governor"], cpu["clock_max_mhz"]) == ("performance, powersave", 3700)
-    caches = [tuple(map(one.get, ("level", "kind", "size_bytes", "count"))) for one in cpu["caches"]]
+    caches = [
+        tuple(map(one.get, ("level", "kind", "size_bytes", "count"))) for one in cpu["caches"]
+    ]
     assert caches == [(1, "data", 48 << 10, 4), (3, "unified", 32 << 20, 2)]
     nodes = [tuple(map(one.get, ("node", "cpus", "memory_bytes"))) for one in facts["numa_nodes"]]
     assert nodes == [(0, "0-1,4-5", 8 << 30), (1, "2-3,6-7", None)]
@@ -79,11 +89,18 @@ def test_gpus_and_what_lies_between_them(machine, nvml):
 
 
 def test_what_a_driver_does_not_tell_is_null(machine, nvml):
-    names = ("nvmlDeviceGetUUID", "nvmlDeviceGetPciInfo", "nvmlDeviceGetP2PStatus", "nvmlSystemGetCudaDriverVersion")
+    names = (
+        "nvmlDeviceGetUUID",
+        "nvmlDeviceGetPciInfo",
+        "nvmlDeviceGetP2PStatus",
+        "nvmlSystemGetCudaDriverVersion",
+    )
     nvml(broken=(*names, "nvmlDeviceGetNvLinkState"))
     facts = topology.topology(machine)
     gpu = facts["gpus"][0]
-    assert gpu["uuid"] is gpu["pci_bus_id"] is gpu["numa_node"] is facts["cuda_driver_version"] is None
+    assert (
+        gpu["uuid"] is gpu["pci_bus_id"] is gpu["numa_node"] is facts["cuda_driver_version"] is None
+    )
     assert gpu["nvlinks_active"] == 0
     assert facts["gpu_nvlink"] == [[None, None], [None, None]]
 
@@ -122,7 +139,12 @@ UNLIMITED["sys/fs/cgroup/memory/memory.limit_in_bytes"] = "9223372036854771712"
 )
 def test_the_tightest_limit_of_a_group_and_its_parents(tmp_path, files, expected):
     allowed = limits(tree(tmp_path, files))
-    assert (allowed.version, allowed.cpu_quota_cores, allowed.memory_limit_bytes, allowed.memory_free_bytes) == expected
+    assert (
+        allowed.version,
+        allowed.cpu_quota_cores,
+        allowed.memory_limit_bytes,
+        allowed.memory_free_bytes,
+    ) == expected
 
 
 @pytest.mark.parametrize(
@@ -154,7 +176,14 @@ def test_interfaces_and_infiniband(tmp_path):
             {"name": "eth0", "state": "up", "megabits_per_second": 25000, "driver": "mlx5_core"},
             {"name": "veth1", "state": "down", "megabits_per_second": None, "driver": None},
         ],
-        "infiniband": [{"device": "mlx5_0", "port": "1", "link_layer": "InfiniBand", "rate": "200 Gb/sec (4X HDR)"}],
+        "infiniband": [
+            {
+                "device": "mlx5_0",
+                "port": "1",
+                "link_layer": "InfiniBand",
+                "rate": "200 Gb/sec (4X HDR)",
+            }
+        ],
     }
 
 
@@ -178,11 +207,31 @@ def test_writing_never_fails(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("groups", "files", "expected"),
     [
-        ("0::/job", {"sys/fs/cgroup/job/memory.events": "oom 9\noom_kill 2", "proc/vmstat": "oom_kill 7"}, 2),
-        ("4:memory:/job", {"sys/fs/cgroup/memory/job/memory.oom_control": "under_oom 0\noom_kill 3"}, 3),
-        ("0::/host/path", {"sys/fs/cgroup/memory.events": "oom_kill 4", "proc/vmstat": "oom_kill 7"}, 4),
-        ("0::/", {"sys/fs/cgroup/cgroup.controllers": "", "proc/vmstat": "nr_free_pages 5\noom_kill 7"}, 7),
-        ("4:memory:/\n0::/", {"sys/fs/cgroup/memory/memory.oom_control": "oom_kill 1", "proc/vmstat": "oom_kill 7"}, 1),
+        (
+            "0::/job",
+            {"sys/fs/cgroup/job/memory.events": "oom 9\noom_kill 2", "proc/vmstat": "oom_kill 7"},
+            2,
+        ),
+        (
+            "4:memory:/job",
+            {"sys/fs/cgroup/memory/job/memory.oom_control": "under_oom 0\noom_kill 3"},
+            3,
+        ),
+        (
+            "0::/host/path",
+            {"sys/fs/cgroup/memory.events": "oom_kill 4", "proc/vmstat": "oom_kill 7"},
+            4,
+        ),
+        (
+            "0::/",
+            {"sys/fs/cgroup/cgroup.controllers": "", "proc/vmstat": "nr_free_pages 5\noom_kill 7"},
+            7,
+        ),
+        (
+            "4:memory:/\n0::/",
+            {"sys/fs/cgroup/memory/memory.oom_control": "oom_kill 1", "proc/vmstat": "oom_kill 7"},
+            1,
+        ),
         ("0::/", {"proc/vmstat": "oom_kill many"}, 0),
         ("", {}, 0),
     ],

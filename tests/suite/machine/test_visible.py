@@ -24,7 +24,10 @@ def test_numbers_uuids_and_their_beginnings(monkeypatch, typed, numbers):
 
 def test_parts_of_devices_are_refused(monkeypatch):
     monkeypatch.setenv(VARIABLE, "MIG-1234")
-    with pytest.raises(ValueError, match=r"^CUDA_VISIBLE_DEVICES=MIG-1234: parts of GPUs \(MIG\) are not supported; "):
+    with pytest.raises(
+        ValueError,
+        match=r"^CUDA_VISIBLE_DEVICES=MIG-1234: parts of GPUs \(MIG\) are not supported; ",
+    ):
         chosen(UUIDS)
 
 

@@ -51,7 +51,9 @@ def log_set(folder, benchmark, count=None, source=None, **values):
     source = source or DATA / "0.7.0" / f"{benchmark}.txt"
     count = COUNTS[benchmark] if count is None else count
     values = {"jitter_ms": JITTER_MS, **values}
-    return [derived(source, folder / f"result_{n}.txt", 24 * n, 100 + n, **values) for n in range(count)]
+    return [
+        derived(source, folder / f"result_{n}.txt", 24 * n, 100 + n, **values) for n in range(count)
+    ]
 
 
 OF_NVIDIA = "nvidia_v0.5"
@@ -66,17 +68,29 @@ def written(name, has_all_epochs=False):
     kind = next(kind for kind in rules_page.WORKLOADS if kind.name == name)
     settings = rules_page.default_settings(kind, "v0.5" if name == "ncf" else "v0.7", "pytorch")
     if name == "ncf":  # the set that was published, typed by its batch
-        values = {key: item.value for key, item in named_sets(kind)[OF_NVIDIA].items() if key != "lr_scaling"}
+        values = {
+            key: item.value
+            for key, item in named_sets(kind)[OF_NVIDIA].items()
+            if key != "lr_scaling"
+        }
         batch = values.pop("global_batch_size")
-        of_set = {"hyperparameter_set": OF_NVIDIA, "hyperparameters": values, "max_epochs": values["max_epochs"]}
-        settings = replace(settings, global_batch_size=batch, batch_rule=f"global:{batch}", **of_set)
+        of_set = {
+            "hyperparameter_set": OF_NVIDIA,
+            "hyperparameters": values,
+            "max_epochs": values["max_epochs"],
+        }
+        settings = replace(
+            settings, global_batch_size=batch, batch_rule=f"global:{batch}", **of_set
+        )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "result_0.txt")
         workload = kind(replace(settings, devices=2), rules_page.PUBLISHED[kind])
         last_step = workload.epochs.start(workload.settings.max_epochs)
         steps = itertools.takewhile(lambda step: step <= last_step, workload.evaluation_steps())
         write_log(path, workload, len(list(steps)) if has_all_epochs else 1)
-        records = [json.loads(line.removeprefix(":::MLLOG ")) for line in path.read_text().splitlines()]
+        records = [
+            json.loads(line.removeprefix(":::MLLOG ")) for line in path.read_text().splitlines()
+        ]
     records[-1]["time_ms"] += HOUR_MS // 6  # of run_stop
     names = {"submission_org": "EXAMPLE_ORG", "submission_platform": "1xEXAMPLE"}
     return [{**record, "value": names.get(record["key"], record["value"])} for record in records]
@@ -84,17 +98,33 @@ def written(name, has_all_epochs=False):
 
 def missed_run(job, index, name="ncf", **values):
     """One run of NCF that trained to its last epoch and missed the target."""
-    return our_run(job, index, name, has_all_epochs=True, eval_accuracy=0.6, status="aborted", **values)
+    return our_run(
+        job, index, name, has_all_epochs=True, eval_accuracy=0.6, status="aborted", **values
+    )
 
 
-def our_run(job, index, name="ncf", machine=None, suite_run=(), dirty=False, has_all_epochs=False, **values):
+def our_run(
+    job, index, name="ncf", machine=None, suite_run=(), dirty=False, has_all_epochs=False, **values
+):
     """One run of ours in `job`/run_N: its log, with other settings in `suite_run` and other values of keys, and the files
     beside it."""
     folder = job / f"run_{index}"
-    (of_run,) = (record["value"] for record in written(name, has_all_epochs) if record["key"] == "suite_run")
-    of_machine = {"system": "our box", "device_name": "NVIDIA Test 80GB", "framework_version": "2.11.0"}
+    (of_run,) = (
+        record["value"] for record in written(name, has_all_epochs) if record["key"] == "suite_run"
+    )
+    of_machine = {
+        "system": "our box",
+        "device_name": "NVIDIA Test 80GB",
+        "framework_version": "2.11.0",
+    }
     of_machine["suite_version"] = "0.1.0"
-    of_run = {**of_run, **of_machine, "git_commit": git_state()["commit"] or "", "run_index": index, **dict(suite_run)}
+    of_run = {
+        **of_run,
+        **of_machine,
+        "git_commit": git_state()["commit"] or "",
+        "run_index": index,
+        **dict(suite_run),
+    }
     source = "".join(f":::MLLOG {json.dumps(record)}\n" for record in written(name, has_all_epochs))
     log = folder / f"result_{index}.txt"
     folder.mkdir(parents=True, exist_ok=True)

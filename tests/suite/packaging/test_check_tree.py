@@ -31,7 +31,9 @@ def packaged(tmp_path_factory):
     """Logs of others, SSD on a system `box`, in a package that passes everything."""
     folder = tmp_path_factory.mktemp("good")
     log_set(folder / "logs", "ssd")
-    return package([folder / "logs"], folder / "tree", PackageOptions(submitter="EXAMPLE_ORG", system="box"))
+    return package(
+        [folder / "logs"], folder / "tree", PackageOptions(submitter="EXAMPLE_ORG", system="box")
+    )
 
 
 @pytest.fixture
@@ -44,7 +46,12 @@ def failing(verdicts):
 
 
 def complaints(verdicts, rules):
-    return [item for verdict in verdicts if verdict.rules_name.startswith(rules) for item in verdict.complaints]
+    return [
+        item
+        for verdict in verdicts
+        if verdict.rules_name.startswith(rules)
+        for item in verdict.complaints
+    ]
 
 
 def log(tree, index):
@@ -61,7 +68,9 @@ def described(tree, text):
 
 def with_fields(tree, leave_out=(), **values):
     fields = {**json.loads((tree / "systems" / "box.json").read_text()), **values}
-    described(tree, json.dumps({name: text for name, text in fields.items() if name not in leave_out}))
+    described(
+        tree, json.dumps({name: text for name, text in fields.items() if name not in leave_out})
+    )
 
 
 def as_benchmark(tree, name):
@@ -70,11 +79,20 @@ def as_benchmark(tree, name):
 
 def test_a_good_tree_passes_every_part(tree, capsys):
     verdicts = check_tree(tree, werror=True)
-    tools = {"repo_checker", "system_desc_checker", "mlperf-logging", "seed_checker", "package_checker"}
+    tools = {
+        "repo_checker",
+        "system_desc_checker",
+        "mlperf-logging",
+        "seed_checker",
+        "package_checker",
+    }
     assert {verdict.rules_name.split()[0] for verdict in verdicts} == {*tools, "result", "layout"}
     assert all(verdict.passed and not verdict.complaints for verdict in verdicts)
     assert subcommand(check, tree) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "11 of 11 pass (not verified by MLCommons Association)"
+    assert (
+        capsys.readouterr().out.splitlines()[-1]
+        == "11 of 11 pass (not verified by MLCommons Association)"
+    )
     with pytest.raises(ValueError, match="--rules cannot be used"):
         subcommand(check, tree, "--rules", "ncf_demo")
 
@@ -133,7 +151,9 @@ def test_what_is_wrong_with_a_tree(tree, how):
     verdicts = check_tree(tree)
     assert failing(verdicts) == fails
     listed = complaints(verdicts, rules)
-    (complaint,) = [item for item in listed if item.found.startswith(found) and needed in item.needed]
+    (complaint,) = [
+        item for item in listed if item.found.startswith(found) and needed in item.needed
+    ]
     assert complaint.do
     assert complaint.warning == (not fails)
     if not fails:
@@ -151,7 +171,9 @@ def test_one_run_may_miss_the_target(tree):
     rewritten(tree, 1, 0, 77, eval_accuracy=0.2, status="aborted")
     verdicts = check_tree(tree)
     assert failing(verdicts) == {"mlperf-logging", "result", "package_checker"}
-    assert [item.found for item in complaints(verdicts, "result set")] == ["2 logs that do not pass"]
+    assert [item.found for item in complaints(verdicts, "result set")] == [
+        "2 logs that do not pass"
+    ]
 
 
 def test_seeds_are_a_warning_in_division_open(tree):
@@ -164,10 +186,15 @@ def test_seeds_are_a_warning_in_division_open(tree):
 
 def test_demo_logs_make_no_submission(tree):
     for index in range(3):
-        derived(DATA / "ncf_demo.txt", tree / "results/box/ncf" / f"result_{index}.txt", index, index)
+        derived(
+            DATA / "ncf_demo.txt", tree / "results/box/ncf" / f"result_{index}.txt", index, index
+        )
     verdicts = check_tree(tree)
     assert "result" in failing(verdicts)
-    assert any("demo and synthetic runs cannot be submitted" in item.do for item in complaints(verdicts, "result set"))
+    assert any(
+        "demo and synthetic runs cannot be submitted" in item.do
+        for item in complaints(verdicts, "result set")
+    )
     demos = [verdict for verdict in verdicts if verdict.rules_name == "suite rules ncf_demo"]
     assert len(demos) == 3
     assert all(verdict.passed for verdict in demos)
@@ -201,9 +228,13 @@ TEXTS = json_values(3)
 @given(
     st.one_of(
         st.binary(max_size=60),
-        st.dictionaries(st.sampled_from(FIELDS), TEXTS).map(lambda value: json.dumps(value).encode()),
+        st.dictionaries(st.sampled_from(FIELDS), TEXTS).map(
+            lambda value: json.dumps(value).encode()
+        ),
         *(
-            st.fixed_dictionaries(dict.fromkeys(FIELDS, values)).map(lambda value: json.dumps(value).encode())
+            st.fixed_dictionaries(dict.fromkeys(FIELDS, values)).map(
+                lambda value: json.dumps(value).encode()
+            )
             for values in (TEXTS, st.text(max_size=10))
         ),
     )
@@ -239,12 +270,19 @@ def test_links_and_pipes_are_never_opened(tree, replace):
     (verdict,) = check_tree(tree)
     assert not verdict.passed
     (complaint,) = verdict.complaints
-    assert (complaint.key, complaint.found) == (f"{SSD}/result_4.txt", "a symbolic link or special file, not opened")
+    assert (complaint.key, complaint.found) == (
+        f"{SSD}/result_4.txt",
+        "a symbolic link or special file, not opened",
+    )
 
 
 def test_a_file_without_permission_is_named(tree, monkeypatch):
     access = os.access
-    monkeypatch.setattr(os, "access", lambda path, mode: not str(path).endswith("result_2.txt") and access(path, mode))
+    monkeypatch.setattr(
+        os,
+        "access",
+        lambda path, mode: not str(path).endswith("result_2.txt") and access(path, mode),
+    )
     (verdict,) = check_tree(tree)
     (complaint,) = verdict.complaints
     assert (complaint.key, complaint.found) == (f"{SSD}/result_2.txt", "no permission to read it")
@@ -261,7 +299,9 @@ def test_text_of_a_log_in_a_tree_names_no_rule_file(tree, tmp_path, key):
     value = ("../" * 40 if prefix else "") + "../" * 30 + f"{trap}/x".lstrip("/")
     as_benchmark(tree, "resnet")
     log_set(tree / "results/box/resnet", "resnet", **{key: f"{prefix}{value}"})
-    assert {"mlperf-logging", "package_checker"} <= failing([*check_tree(tree), check_package(tree)])
+    assert {"mlperf-logging", "package_checker"} <= failing(
+        [*check_tree(tree), check_package(tree)]
+    )
     assert not (tmp_path / "ran").exists()
 
 
@@ -319,7 +359,10 @@ def tree_of_runs(packaged_runs, tmp_path):
 
 
 def logs_of(tree, benchmark):
-    return sorted(tree.glob(f"results/*/{benchmark}/result_*.txt"), key=lambda path: (len(path.name), path.name))
+    return sorted(
+        tree.glob(f"results/*/{benchmark}/result_*.txt"),
+        key=lambda path: (len(path.name), path.name),
+    )
 
 
 def without_lines(path, key):
@@ -331,7 +374,12 @@ def with_hyperparameter(path, **values):
     """Change hyperparameters that the log's `suite_run` line states."""
     (line,) = (line for line in path.read_text().splitlines() if '"key": "suite_run"' in line)
     settings = json.loads(line.removeprefix(":::MLLOG "))["value"]
-    derived(path, path, seed=7, suite_run={**settings, "hyperparameters": {**settings["hyperparameters"], **values}})
+    derived(
+        path,
+        path,
+        seed=7,
+        suite_run={**settings, "hyperparameters": {**settings["hyperparameters"], **values}},
+    )
 
 
 VIOLATIONS = {
@@ -339,14 +387,23 @@ VIOLATIONS = {
     "label smoothing": lambda log: with_hyperparameter(log, label_smoothing=0.3),
     "no run_stop": lambda log: without_lines(log, "run_stop"),
     "success without the target": lambda log: derived(log, log, seed=7, eval_accuracy=0.2),
-    "accuracy as text": lambda log: derived(log, log, seed=7, eval_accuracy="0.2", status="aborted"),
-    "no evaluation": lambda log: (derived(log, log, seed=7, status="aborted"), without_lines(log, "eval_accuracy")),
+    "accuracy as text": lambda log: derived(
+        log, log, seed=7, eval_accuracy="0.2", status="aborted"
+    ),
+    "no evaluation": lambda log: (
+        derived(log, log, seed=7, status="aborted"),
+        without_lines(log, "eval_accuracy"),
+    ),
     "an unreadable line": lambda log: log.write_text(log.read_text() + ":::MLLOG {broken\n"),
-    "stopped before its last epoch": lambda log: derived(log, log, seed=7, eval_accuracy=0.2, status="aborted"),
+    "stopped before its last epoch": lambda log: derived(
+        log, log, seed=7, eval_accuracy=0.2, status="aborted"
+    ),
     "missed, and caches not cleared": lambda log: derived(
         log, log, seed=7, cache_clear=False, eval_accuracy=0.2, status="aborted"
     ),
-    "of a round without rules": lambda log: log.write_text(log.read_text().replace(":::MLLOG", ":::MLPv0.5.0")),
+    "of a round without rules": lambda log: log.write_text(
+        log.read_text().replace(":::MLLOG", ":::MLPv0.5.0")
+    ),
 }
 """Tricks that a result set once accepted as a run that missed the target."""
 
@@ -370,8 +427,12 @@ def test_no_other_violation_counts_as_a_missed_target(tree_of_runs, trick):
 )
 def test_equal_seeds_are_found_wherever_a_log_says_they_were_logged(tree_of_runs, seeds):
     """mlperf-logging's checker compares seeds of one line of code alone, which is an entry of the log."""
-    for number, (log, seed) in enumerate(zip(logs_of(tree_of_runs, "resnet")[1:3], seeds, strict=True)):
-        lines = [json.loads(line.removeprefix(":::MLLOG ")) for line in log.read_text().splitlines()]
+    for number, (log, seed) in enumerate(
+        zip(logs_of(tree_of_runs, "resnet")[1:3], seeds, strict=True)
+    ):
+        lines = [
+            json.loads(line.removeprefix(":::MLLOG ")) for line in log.read_text().splitlines()
+        ]
         for line in lines:
             if line["key"] == "seed":
                 line["value"], line["metadata"]["lineno"] = seed, 1000 + number
@@ -385,7 +446,9 @@ def test_a_forbidden_epsilon_in_logs_of_ncf_fails_each(tree_of_runs, count):
     for log in logs_of(tree_of_runs, "ncf")[:count]:
         derived(log, log, seed=1000 + int(log.stem.partition("_")[2]), opt_adam_epsilon=1e-3)
     verdicts = check_tree(tree_of_runs)
-    assert sum(not verdict.passed and verdict.path.suffix == ".txt" for verdict in verdicts) == count
+    assert (
+        sum(not verdict.passed and verdict.path.suffix == ".txt" for verdict in verdicts) == count
+    )
     assert "result" in failing(verdicts)
 
 
@@ -396,5 +459,7 @@ def test_half_of_the_runs_of_ncf_may_miss_the_target_and_no_other_rule(tree_of_r
     assert failing(check_tree(tree_of_runs)) == set()
     derived(logs[0], logs[0], seed=100, cache_clear=False)
     verdicts = check_tree(tree_of_runs)
-    assert [verdict.path for verdict in verdicts if not verdict.passed and verdict.path.suffix] == [logs[0]]
+    assert [verdict.path for verdict in verdicts if not verdict.passed and verdict.path.suffix] == [
+        logs[0]
+    ]
     assert "1 log that does not pass" in [item.found for item in complaints(verdicts, "result set")]

@@ -19,13 +19,17 @@ TYPED = (
 )
 
 
-@pytest.mark.parametrize("typed", TYPED, ids=["nothing", "device", "settings", "a setting that is not known"])
+@pytest.mark.parametrize(
+    "typed", TYPED, ids=["nothing", "device", "settings", "a setting that is not known"]
+)
 def test_missing_runs_come_into_the_folder_that_is_there(tmp_path, typed):
     """By the settings in its name; where that says more than is known, by all settings that are."""
     folder = tmp_path / "two words"
     (job,) = compose(["workload=ncf", "gpus=2", *typed]).jobs
     our_run(folder / job_name(job), 0)
-    with pytest.raises(ValueError, match=r"ncf: 1 of 100 runs, 99 are missing; type python run_suite\.py ") as error:
+    with pytest.raises(
+        ValueError, match=r"ncf: 1 of 100 runs, 99 are missing; type python run_suite\.py "
+    ) as error:
         choose_runs(collect([folder]))
     text = str(error.value)
     words = shlex.split(text[text.index("python run_suite.py") :])[2:]
@@ -35,14 +39,22 @@ def test_missing_runs_come_into_the_folder_that_is_there(tmp_path, typed):
     if "seed=3" not in typed:
         assert job_name(again) == job_name(job)
     else:
-        assert {"batch=global:1048576", "device=cuda", "workload.learning_rate=0.0045"} <= set(words)
+        assert {"batch=global:1048576", "device=cuda", "workload.learning_rate=0.0045"} <= set(
+            words
+        )
 
 
 @pytest.mark.parametrize(
     ("there", "without_log", "missing"),
-    [((0, 2, 4, 6, 8), (), "runs 1, 3, 5, 7"), ((0, 2, 4, 6, 8), (3,), "runs 1, 5, 7"), ((1, 2, 3, 4, 5), (), "run 0")],
+    [
+        ((0, 2, 4, 6, 8), (), "runs 1, 3, 5, 7"),
+        ((0, 2, 4, 6, 8), (3,), "runs 1, 5, 7"),
+        ((1, 2, 3, 4, 5), (), "run 0"),
+    ],
 )
-def test_runs_that_are_missing_among_others_are_explained_or_refused(tmp_path, there, without_log, missing):
+def test_runs_that_are_missing_among_others_are_explained_or_refused(
+    tmp_path, there, without_log, missing
+):
     """Nine runs, of which the slow ones were deleted."""
     for index in there:
         our_run(tmp_path / "logs" / "job", index, "resnet50")
@@ -52,7 +64,9 @@ def test_runs_that_are_missing_among_others_are_explained_or_refused(tmp_path, t
         (folder / "status.json").write_text('{"status": "oom", "reason": "out of memory"}')
     with pytest.raises(ValueError, match=rf'^job: {missing} missing: .* --explain "…"'):
         package([tmp_path / "logs"], tmp_path / "out", PackageOptions())
-    packaged = package([tmp_path / "logs"], tmp_path / "out", PackageOptions(explanation="the disk was lost"))
+    packaged = package(
+        [tmp_path / "logs"], tmp_path / "out", PackageOptions(explanation="the disk was lost")
+    )
     said = f"job: {missing} missing: the disk was lost"
     assert said in packaged.notes
     (readme,) = (packaged.folder / "benchmarks").rglob("implementations/*/README.md")
@@ -62,4 +76,6 @@ def test_runs_that_are_missing_among_others_are_explained_or_refused(tmp_path, t
 def test_an_explanation_of_nothing_is_refused(tmp_path):
     log_set(tmp_path / "logs", "ssd")
     with pytest.raises(ValueError, match=r"no run is missing .*leave it out"):
-        package([tmp_path / "logs"], tmp_path / "out", PackageOptions(system="box", explanation="why"))
+        package(
+            [tmp_path / "logs"], tmp_path / "out", PackageOptions(system="box", explanation="why")
+        )

@@ -35,7 +35,9 @@ def killed(tmp_path, *words):
     """`suite …`, killed by SIGKILL before its result gets its name; the names that it leaves in tmp_path."""
     before = set(os.listdir(tmp_path))
     command = [sys.executable, "-c", KILLED, *map(str, words)]
-    done = subprocess.run(command, env=suite_env(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command, env=suite_env(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr
     return set(os.listdir(tmp_path)) - before
 
@@ -64,7 +66,9 @@ def test_the_next_package_removes_what_a_killed_one_left(tmp_path, runs):
     assert not (tmp_path / first).exists(), "the second call removes what the first left"
     other = killed(tmp_path, "package", runs, tmp_path / "other", *OPTIONS)
     suite_here(tmp_path, "package", runs, tmp_path / "out", *OPTIONS, exits=0)
-    assert set(os.listdir(tmp_path)) == {"logs", "out", ".out.mine", *other}, "nothing of another command"
+    assert set(os.listdir(tmp_path)) == {"logs", "out", ".out.mine", *other}, (
+        "nothing of another command"
+    )
     assert not list((tmp_path / "out").rglob(".suite*"))
 
 
@@ -104,7 +108,9 @@ def test_two_at_once_do_not_remove_each_others(tmp_path):
         "def stopping(after):\n    return lambda *arguments: (killed(), after(*arguments))[1]\n",
     )  # fmt: skip
     command = [sys.executable, "-c", stopped, *words]
-    with subprocess.Popen(command, env=suite_env(tmp_path), cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, env=suite_env(tmp_path), cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    ) as process:
         wait_until("it stops", lambda: "T" in state_of(process.pid))
         suite_here(tmp_path, *words, exits=0)
         assert len(os.listdir(tmp_path)) == 2, "that of the process that waits is kept"
@@ -136,9 +142,12 @@ def set_aside(runs, metadata):
 def test_a_finished_run_that_was_set_aside_refuses_the_package(tmp_path, runs, metadata, filed):
     set_aside(runs, metadata)
     if filed is not None:
-        (runs / "job" / "superseded" / "run_0-1" / "status.json").write_text(json.dumps({"status": filed}))
+        (runs / "job" / "superseded" / "run_0-1" / "status.json").write_text(
+            json.dumps({"status": filed})
+        )
     with pytest.raises(
-        ValueError, match="is a finished run that was set aside, and finished runs count; move its folder"
+        ValueError,
+        match="is a finished run that was set aside, and finished runs count; move its folder",
     ):
         package([runs], tmp_path / "out", PackageOptions(submitter="EXAMPLE"))
     assert os.listdir(tmp_path) == ["logs"]
@@ -150,7 +159,9 @@ def test_status_json_shows_that_a_run_without_its_log_was_finished(tmp_path, run
     set_aside(runs, None)
     folder = runs / "job" / "superseded" / "run_0-1"
     if log == "compressed":
-        (folder / "result_0.txt.gz").write_bytes(gzip.compress((folder / "result_0.txt").read_bytes()))
+        (folder / "result_0.txt.gz").write_bytes(
+            gzip.compress((folder / "result_0.txt").read_bytes())
+        )
     if log != "without its end":
         (folder / "result_0.txt").unlink()
     (folder / "status.json").write_text(json.dumps({"status": filed}))
@@ -158,7 +169,9 @@ def test_status_json_shows_that_a_run_without_its_log_was_finished(tmp_path, run
         package([runs], tmp_path / "out", PackageOptions(submitter="EXAMPLE"))
 
 
-@pytest.mark.parametrize("metadata", [None, {"status": "aborted", "reason": "OSError: no space left"}])
+@pytest.mark.parametrize(
+    "metadata", [None, {"status": "aborted", "reason": "OSError: no space left"}]
+)
 def test_an_attempt_that_did_not_end_by_itself_is_counted_in_a_note(tmp_path, runs, metadata):
     set_aside(runs, metadata)
     packaged = package([runs], tmp_path / "out", PackageOptions(submitter="EXAMPLE"))
@@ -166,7 +179,9 @@ def test_an_attempt_that_did_not_end_by_itself_is_counted_in_a_note(tmp_path, ru
 
 
 @pytest.mark.parametrize("place", ["ncf/run_1/result_1.txt", "loop", "ncf/loop"])
-@pytest.mark.parametrize("command", ["report", "check", "export tensorboard", "compare --published dgx1-article"])
+@pytest.mark.parametrize(
+    "command", ["report", "check", "export tensorboard", "compare --published dgx1-article"]
+)
 def test_a_log_or_folder_that_is_a_link_to_itself_is_no_traceback(tmp_path, place, command):
     write_run(tmp_path / "logs", "ncf")
     link = tmp_path / "logs" / place

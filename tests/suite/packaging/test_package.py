@@ -32,14 +32,25 @@ from suite.results.logs.reader import read
 from suite.worker.log_header import write_log_header
 from suite.worker.runlog import RunLog
 from tests.helpers import called_here, composed, examples, json_values, suite_here
-from tests.suite.packaging.package_logs import COUNTS, DATA, JITTER_MS, MACHINE, derived, log_set, missed_run, our_run
+from tests.suite.packaging.package_logs import (
+    COUNTS,
+    DATA,
+    JITTER_MS,
+    MACHINE,
+    derived,
+    log_set,
+    missed_run,
+    our_run,
+)
 from tests.workloads import rules_page
 from workloads.api import DatasetInfo
 from workloads.api.epochs import EpochSamples
 
 PUBLISHED = Path(__file__).resolve().parents[4] / "shared" / "published" / "logs"
 OPTIONS = PackageOptions(submitter="EXAMPLE_ORG", system="box")
-needs_published = pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"no published logs at {PUBLISHED}")
+needs_published = pytest.mark.skipif(
+    not PUBLISHED.is_dir(), reason=f"no published logs at {PUBLISHED}"
+)
 
 
 def tool(arguments):
@@ -104,7 +115,12 @@ def ours(tmp_path_factory):
     tmp_path = tmp_path_factory.mktemp("ours")
     for kind in rules_page.WORKLOADS:
         for index in range(kind.runs_required):
-            our_run(tmp_path / "logs" / kind.name, index, kind.name, dirty=(kind.name, index) == ("ssd", 3))
+            our_run(
+                tmp_path / "logs" / kind.name,
+                index,
+                kind.name,
+                dirty=(kind.name, index) == ("ssd", 3),
+            )
     return package([tmp_path / "logs"], tmp_path / "out", PackageOptions())
 
 
@@ -117,13 +133,21 @@ def test_our_runs_of_all_six_pass_every_tool(ours, tmp_path):
 
 
 def test_packages_state_what_is_the_suites_own(ours):
-    readme = (ours.folder / "benchmarks/ncf/implementations/pytorch/README.md").read_text(encoding="utf-8")
-    for text in ("SplitMix64", "optimizer adam is the suite's own in pytorch", "within 1.7e-07 of float64"):
+    readme = (ours.folder / "benchmarks/ncf/implementations/pytorch/README.md").read_text(
+        encoding="utf-8"
+    )
+    for text in (
+        "SplitMix64",
+        "optimizer adam is the suite's own in pytorch",
+        "within 1.7e-07 of float64",
+    ):
         assert text in readme
         assert any(text in note for note in ours.notes)
     assert any("max pool" in note for note in ours.notes)
     if git_state()["commit"]:
-        assert [note[:25] for note in ours.notes if "files differed" in note] == ["ssd: files differed from "]
+        assert [note[:25] for note in ours.notes if "files differed" in note] == [
+            "ssd: files differed from "
+        ]
 
 
 @needs_published
@@ -134,8 +158,14 @@ def test_real_dgx1_logs_pass_every_tool(tmp_path):
             log_set(tmp_path / "logs" / name, name, count, log)
     package([tmp_path / "logs"], tmp_path / "out", PackageOptions(system="dgx1_ngc20.06_pytorch"))
     assert_passes_the_tools(tmp_path / "out", tmp_path)
-    description = json.loads((tmp_path / "out" / "systems" / "dgx1_ngc20.06_pytorch.json").read_text())
-    assert (description["submitter"], description["division"], description["status"]) == ("NVIDIA", "closed", "onprem")
+    description = json.loads(
+        (tmp_path / "out" / "systems" / "dgx1_ngc20.06_pytorch.json").read_text()
+    )
+    assert (description["submitter"], description["division"], description["status"]) == (
+        "NVIDIA",
+        "closed",
+        "onprem",
+    )
 
 
 @needs_published
@@ -148,7 +178,12 @@ def test_one_real_run_below_the_target_is_allowed_and_a_second_is_not(tmp_path):
     package([tmp_path / "logs"], tmp_path / "out", options)
     assert_passes_the_tools(tmp_path / "out", tmp_path)
     derived(missed, logs[1], 24 * 301, 901, JITTER_MS)
-    refused([tmp_path / "logs"], tmp_path / "two", "2 of the first 5 runs missed the target, 1 may", options)
+    refused(
+        [tmp_path / "logs"],
+        tmp_path / "two",
+        "2 of the first 5 runs missed the target, 1 may",
+        options,
+    )
 
 
 def test_half_of_the_ncf_runs_may_miss(tmp_path):
@@ -164,14 +199,24 @@ def test_half_of_the_ncf_runs_may_miss(tmp_path):
 
 def test_of_more_runs_the_first_by_start_are_taken(tmp_path):
     source = DATA / "0.7.0" / "ssd.txt"
-    hours = [50, 10, 70, 30, 20, 60, 40]  # result_2 starts last and would be dropped together with result_5
+    hours = [
+        50,
+        10,
+        70,
+        30,
+        20,
+        60,
+        40,
+    ]  # result_2 starts last and would be dropped together with result_5
     for index, hour in enumerate(hours):
         derived(source, tmp_path / "logs" / f"result_{index}.txt", hour, 100 + index, JITTER_MS)
     packaged = package([tmp_path / "logs"], tmp_path / "out", OPTIONS)
     place = tmp_path / "out" / "results" / "box" / "ssd"
     taken = [read(place / f"result_{index}.txt").seed for index in range(5)]
     assert taken == [101, 104, 103, 106, 100]
-    assert any("5 of 7 runs taken, in order of start, never by speed" in note for note in packaged.notes)
+    assert any(
+        "5 of 7 runs taken, in order of start, never by speed" in note for note in packaged.notes
+    )
     assert any("result_5.txt" in note and "result_2.txt" in note for note in packaged.notes)
 
 
@@ -301,11 +346,15 @@ def test_a_run_without_a_log_is_left_out_and_another_submitter_is_said(tmp_path)
     options = PackageOptions(system="box", submitter="US", status="cloud")
     notes = package([tmp_path / "logs"], tmp_path / "out", options).notes
     assert "left out: job/run_0 has no log in which the clock started (oom)" in notes
-    assert "systems/box.json says submitter US, the logs say EXAMPLE_ORG: logs are not edited" in notes
+    assert (
+        "systems/box.json says submitter US, the logs say EXAMPLE_ORG: logs are not edited" in notes
+    )
     assert "systems/box.json says status cloud, the logs say onprem: logs are not edited" in notes
 
 
-@pytest.mark.parametrize("name", ["../up", "/abs", "a b", ".hidden", "", "x\n", "é", "n" * 101, "-x", "a/b", "\x1b[2J"])
+@pytest.mark.parametrize(
+    "name", ["../up", "/abs", "a b", ".hidden", "", "x\n", "é", "n" * 101, "-x", "a/b", "\x1b[2J"]
+)
 def test_hostile_names_that_are_typed_are_refused(name):
     assert not is_valid_name(name)
     with pytest.raises(ValueError, match="letters, digits"):
@@ -320,7 +369,12 @@ def test_names_made_of_logs_are_always_good(text):
 def test_system_and_division_of_logs_of_others(tmp_path):
     logs = log_set(tmp_path / "logs", "ssd", submission_division="open")
     refused([tmp_path / "logs"], tmp_path / "out", "give --system NAME", PackageOptions())
-    refused([tmp_path / "logs"], tmp_path / "out", "--system ", PackageOptions(submitter="O", system="../up"))
+    refused(
+        [tmp_path / "logs"],
+        tmp_path / "out",
+        "--system ",
+        PackageOptions(submitter="O", system="../up"),
+    )
     closed = PackageOptions(system="box", division="closed")
     refused(logs, tmp_path / "out", "--division closed: the logs say open", closed)
     package(logs, tmp_path / "out", PackageOptions(system="box", division="open"))
@@ -351,7 +405,12 @@ def test_code_of_others_is_copied_without_links(tmp_path):
     package([tmp_path / "logs"], tmp_path / "out", PackageOptions(system="box", code=code))
     assert files(tmp_path / "out" / "benchmarks") == ["ssd/implementations/box/model/train.py"]
     (code / "a b").touch()
-    refused([tmp_path / "logs"], tmp_path / "two", "no spaces in names", PackageOptions(system="box", code=code))
+    refused(
+        [tmp_path / "logs"],
+        tmp_path / "two",
+        "no spaces in names",
+        PackageOptions(system="box", code=code),
+    )
 
 
 def test_the_description_is_of_the_machine_that_ran(ours):
@@ -394,14 +453,26 @@ def test_the_description_is_of_the_machine_that_ran(ours):
 def test_the_code_that_ran_is_in_the_package(ours):
     place = ours.folder / "benchmarks" / "ncf" / "implementations" / "pytorch"
     assert {"README.md", "settings.json", "setup.sh", "run_and_time.sh"} <= set(files(place))
-    sources = ("workloads/ncf/workload.py", "suite/worker/loop.py", "conf/hyperparameters/ncf/reference.yaml")
+    sources = (
+        "workloads/ncf/workload.py",
+        "suite/worker/loop.py",
+        "conf/hyperparameters/ncf/reference.yaml",
+    )
     for path in (*sources, "environments/torch.txt"):
-        committed = subprocess.run(["git", "show", f"{git_state()['commit']}:{path}"], capture_output=True, cwd=PROJECT)
+        committed = subprocess.run(
+            ["git", "show", f"{git_state()['commit']}:{path}"], capture_output=True, cwd=PROJECT
+        )
         if committed.returncode == 0:
             assert (place / "source" / path).read_bytes() == committed.stdout
         assert (place / "source" / path).stat().st_size > 0
     script = (place / "run_and_time.sh").read_text()
-    for word in ("workload=ncf", "gpus=2", "batch=global:1048576", "workload.learning_rate=0.0045", "runs=official"):
+    for word in (
+        "workload=ncf",
+        "gpus=2",
+        "batch=global:1048576",
+        "workload.learning_rate=0.0045",
+        "runs=official",
+    ):
         assert f"  {word} \\\n" in script
     for name in ("setup.sh", "run_and_time.sh"):
         assert os.access(place / name, os.X_OK)
@@ -414,7 +485,13 @@ def test_the_code_that_ran_is_in_the_package(ours):
 def test_runs_of_ours_whose_commit_is_not_known(tmp_path):
     """On CPU cores, one attempt set aside, a folder of code that is not wanted, and hostile text: no command, no path."""
     hostile = "$(touch ran); `touch ran` \n../../x \x1b[2J<script>"
-    resnet_runs(tmp_path / "logs", device="cpu", system="../../up", git_commit="--output=x", framework=hostile)
+    resnet_runs(
+        tmp_path / "logs",
+        device="cpu",
+        system="../../up",
+        git_commit="--output=x",
+        framework=hostile,
+    )
     (tmp_path / "logs" / "job" / "superseded" / "run_3-1").mkdir(parents=True)
     (tmp_path / "logs" / "job" / "superseded" / "a note").touch()  # which is no attempt
     packaged = package([tmp_path / "logs"], tmp_path / "out", PackageOptions(code=tmp_path))
@@ -428,7 +505,11 @@ def test_runs_of_ours_whose_commit_is_not_known(tmp_path):
     assert not any("accelerator" in name for name in unknown)
     (loop,) = (tmp_path / "out").rglob("source/suite/worker/loop.py")
     assert loop.read_bytes() == (PROJECT / "suite" / "worker" / "loop.py").read_bytes()
-    assert all(is_valid_name(part) for path in files(packaged.folder / "results") for part in Path(path).parts)
+    assert all(
+        is_valid_name(part)
+        for path in files(packaged.folder / "results")
+        for part in Path(path).parts
+    )
     (script,) = packaged.folder.rglob("run_and_time.sh")
     python = script.parent / "source" / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
@@ -447,13 +528,19 @@ def test_runs_of_commits_whose_code_differs_are_refused(tmp_path):
         pytest.skip("no git history")
     resnet_runs(tmp_path / "logs", git_commit=commits[0])
     our_run(tmp_path / "logs" / "job", 4, "resnet50", suite_run={"git_commit": commits[1]})
-    refused([tmp_path / "logs"], tmp_path / "out", "are of commits whose code differs", PackageOptions())
+    refused(
+        [tmp_path / "logs"], tmp_path / "out", "are of commits whose code differs", PackageOptions()
+    )
 
 
 def test_different_machines_are_refused(tmp_path):
     one = our_run(tmp_path / "job", 0)
-    other = our_run(tmp_path / "job", 1, machine={**MACHINE, "cpu": {**MACHINE["cpu"], "model": "Other CPU"}})
-    with pytest.raises(ValueError, match="one system differ: host_processor_model_name is 'Test CPU 9000'"):
+    other = our_run(
+        tmp_path / "job", 1, machine={**MACHINE, "cpu": {**MACHINE["cpu"], "model": "Other CPU"}}
+    )
+    with pytest.raises(
+        ValueError, match="one system differ: host_processor_model_name is 'Test CPU 9000'"
+    ):
         description_fields([read(one), read(other)])
 
 
@@ -469,7 +556,9 @@ def over_nodes(job, *nodes, index=0):
     log = our_run(job, index, suite_run={"nodes": len(nodes), "devices": 2 * len(nodes)})
     path = log.parent / "run.json"
     run = json.loads(path.read_text())
-    run["hosts"] = [{"name": name, "address": "10.0.0.1", "interface": "eth0"} for name, _, _ in nodes]
+    run["hosts"] = [
+        {"name": name, "address": "10.0.0.1", "interface": "eth0"} for name, _, _ in nodes
+    ]
     run["hardware"] = {"os": "Linux", "nodes": [hardware for _, _, hardware in nodes]}
     path.write_text(json.dumps(run))
     (log.parent / "topology.json").unlink()
@@ -489,10 +578,15 @@ HARDWARE = {"os": "Linux-6.8", "cpu_model": "Test CPU 9000", "cpu_cores": 40, "m
 
 
 def test_the_nodes_of_a_run_stand_in_its_description(tmp_path):
-    fields = description_fields([over_nodes(tmp_path, ("left", WIRED, HARDWARE), ("right", WIRED, HARDWARE))])
+    fields = description_fields(
+        [over_nodes(tmp_path, ("left", WIRED, HARDWARE), ("right", WIRED, HARDWARE))]
+    )
     network = "eth0, 25000 Mbit/s, driver mlx5_core, mlx5_0 InfiniBand 200 Gb/sec (4X HDR)"
     assert (fields["number_of_nodes"], fields["accelerators_per_node"]) == ("2", "2")
-    assert (fields["host_processor_model_name"], fields["operating_system"]) == ("Test CPU 9000", "Linux-6.8")
+    assert (fields["host_processor_model_name"], fields["operating_system"]) == (
+        "Test CPU 9000",
+        "Linux-6.8",
+    )
     assert fields["host_networking"] == network
     assert fields["hw_notes"] == (
         "2 NUMA node(s), power limit 700 W per device; "
@@ -503,23 +597,33 @@ def test_the_nodes_of_a_run_stand_in_its_description(tmp_path):
 def test_fields_in_which_nodes_differ_are_empty_and_told_of_each(tmp_path):
     other = {**HARDWARE, "memory_bytes": 256 << 30}
     smaller = {**MACHINE, "memory_bytes": 256 << 30}
-    fields = description_fields([over_nodes(tmp_path, ("left", MACHINE, HARDWARE), ("../right", smaller, other))])
+    fields = description_fields(
+        [over_nodes(tmp_path, ("left", MACHINE, HARDWARE), ("../right", smaller, other))]
+    )
     assert (fields["host_memory_capacity"], fields["host_processors_per_node"]) == ("", "2")
     told = "Test CPU 9000, 40 cores, {} GiB, 4 x NVIDIA Test 80GB, eth0"
-    assert str(fields["hw_notes"]).endswith(f"; 2 nodes: left ({told.format(512)}), ../right ({told.format(256)})")
+    assert str(fields["hw_notes"]).endswith(
+        f"; 2 nodes: left ({told.format(512)}), ../right ({told.format(256)})"
+    )
 
 
 JSON = json_values(20, st.sampled_from(sorted(MACHINE)))
 
 
 @examples(40)
-@given(st.fixed_dictionaries({}, optional=dict.fromkeys([*MACHINE, *MACHINE["cpu"], *MACHINE["gpus"][0]], JSON)))
+@given(
+    st.fixed_dictionaries(
+        {}, optional=dict.fromkeys([*MACHINE, *MACHINE["cpu"], *MACHINE["gpus"][0]], JSON)
+    )
+)
 def test_no_content_of_topology_fails(tmp_path_factory, value):
     folder = tmp_path_factory.mktemp("machine")
     log = our_run(folder, 0, machine={**value, "cpu": value, "gpus": [value, value]})
     fields = description_fields([read(log)])
     assert tuple(fields) == FIELDS
-    assert all(isinstance(text, str) for name, text in fields.items() if name != "other_software_stack")
+    assert all(
+        isinstance(text, str) for name, text in fields.items() if name != "other_software_stack"
+    )
 
 
 def test_an_interruption_leaves_nothing(tmp_path, monkeypatch):
@@ -536,7 +640,14 @@ def test_an_interruption_leaves_nothing(tmp_path, monkeypatch):
 
 def recorded(folder, settings):
     """The record of a run's log that holds nothing but its identity, `run.json` beside it."""
-    names = ("benchmark", "submission_org", "submission_status", "submission_platform", "system", "device_name")
+    names = (
+        "benchmark",
+        "submission_org",
+        "submission_status",
+        "submission_platform",
+        "system",
+        "device_name",
+    )
     identity = dict.fromkeys((*names, "framework_version", "sample_unit", "batch_unit"), "x")
     spec = RunSpec(
         run_index=0, runs_required=5, folder=str(folder), settings=settings, dataset_info=DatasetInfo(1, 1, {}, ""), labels=(),
@@ -580,24 +691,36 @@ def test_run_and_time_gives_the_settings_of_the_run(tmp_path, given):
     settings = resolved("device=cpu", "oversubscribe=true", *given)
     record = recorded(tmp_path, settings)
     write_scripts(tmp_path, record.settings, recorded_machine(record))
-    words = shlex.split((tmp_path / "run_and_time.sh").read_text().partition("run_suite.py")[2].replace("\\\n", ""))
+    words = shlex.split(
+        (tmp_path / "run_and_time.sh").read_text().partition("run_suite.py")[2].replace("\\\n", "")
+    )
     assert "environment=torch" in words
     assert words[-1] == "$@"
     assert resolved(*words[:-1]) == settings
     missing = shlex.split(_command_for_missing_runs(record))
     assert missing[:3] == ["type", "python", "run_suite.py"]
-    assert {word for word in missing[3:] if not word.startswith(("output=", "resume="))} == set(words[:-1])
+    assert {word for word in missing[3:] if not word.startswith(("output=", "resume="))} == set(
+        words[:-1]
+    )
 
 
 def test_run_and_time_asks_for_the_backbone_instead_of_the_submitters_path(tmp_path):
     config = composed("workload=ssd", "profile=reference", "device=cpu", "oversubscribe=true")
-    settings = resolve_settings(config, registry.load_workload("ssd"), registry.load_framework("pytorch"))
+    settings = resolve_settings(
+        config, registry.load_workload("ssd"), registry.load_framework("pytorch")
+    )
     path = f"/home/somebody/{'long/' * 50}resnet34-333f7ec4.pth"
-    record = recorded(tmp_path, replace(settings, options={**settings.options, "backbone_weights": path}))
+    record = recorded(
+        tmp_path, replace(settings, options={**settings.options, "backbone_weights": path})
+    )
     write_scripts(tmp_path, record.settings, recorded_machine(record))
     script = tmp_path / "run_and_time.sh"
     assert "somebody" not in script.read_text()
-    script.write_text(script.read_text().replace('cd "$(dirname "$0")/source"', "").replace(".venv/bin/python", "echo"))
+    script.write_text(
+        script.read_text()
+        .replace('cd "$(dirname "$0")/source"', "")
+        .replace(".venv/bin/python", "echo")
+    )
     done = subprocess.run(["bash", script], capture_output=True, text=True)
     assert done.returncode != 0
     assert "the path of the file that backbone_weights in the log names" in done.stderr
@@ -610,7 +733,9 @@ def test_packaged_code_is_that_which_ran(tmp_path):
     """A closed run's log names its code by a digest; a package with other code is refused, of an open run noted."""
     resnet_runs(tmp_path / "first")
     source = next(
-        package([tmp_path / "first"], tmp_path / "plain", PackageOptions()).folder.glob("benchmarks/*/*/*/source")
+        package([tmp_path / "first"], tmp_path / "plain", PackageOptions()).folder.glob(
+            "benchmarks/*/*/*/source"
+        )
     )
     digest = digest_below(source, "resnet50", "pytorch")
     resnet_runs(tmp_path / "same", code_digest=digest)
@@ -621,4 +746,9 @@ def test_packaged_code_is_that_which_ran(tmp_path):
         our_run(tmp_path / name / "job", 3, "resnet50", suite_run={"code_digest": "f" * 32})
     resnet_runs(tmp_path / "other", code_digest="f" * 32)
     for name in ("other", "one_other"):
-        refused([tmp_path / name], tmp_path / "bad", r"run_\d.* is of other code than commit", PackageOptions())
+        refused(
+            [tmp_path / name],
+            tmp_path / "bad",
+            r"run_\d.* is of other code than commit",
+            PackageOptions(),
+        )

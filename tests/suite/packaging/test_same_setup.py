@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.packaging.choose_runs import choose_runs
-from suite.packaging.same_setup import find_copy, find_foreign_overlap, find_other_code, find_overlap
+from suite.packaging.same_setup import (
+    find_copy,
+    find_foreign_overlap,
+    find_other_code,
+    find_overlap,
+)
 from suite.packaging.tree import check_tree
 from suite.packaging.write import PackageOptions, package
 from suite.results.logs.collect import collect
@@ -26,7 +31,10 @@ def records_of(logs):
 
 def edited(source, target, change):
     """Write a copy in which `change` of each record takes the place of the record."""
-    lines = [json.loads(line.partition(":::MLLOG ")[2]) for line in source.read_text("latin-1").splitlines()]
+    lines = [
+        json.loads(line.partition(":::MLLOG ")[2])
+        for line in source.read_text("latin-1").splitlines()
+    ]
     target.write_text("".join(f":::MLLOG {json.dumps(change(record))}\n" for record in lines))
 
 
@@ -37,7 +45,9 @@ def with_stamp(record, time_ms):
 
 def scaled(factor, hours):
     def change(record):
-        return with_stamp(record, START_MS + hours * HOUR_MS + (record["time_ms"] - START_MS) * factor)
+        return with_stamp(
+            record, START_MS + hours * HOUR_MS + (record["time_ms"] - START_MS) * factor
+        )
 
     return change
 
@@ -72,25 +82,36 @@ def test_a_copy_is_found_whatever_its_seed(tmp_path, trick):
     message = find_copy(records_of(logs))
     assert "logs/result_1.txt and " in message
     assert "logs/result_4.txt have the same " in message
-    with pytest.raises(ValueError, match=r"resnet: .*result_1.txt and .*result_4.txt .* copies of one run"):
+    with pytest.raises(
+        ValueError, match=r"resnet: .*result_1.txt and .*result_4.txt .* copies of one run"
+    ):
         choose_runs(collect([tmp_path / "logs"]))
 
 
 @pytest.mark.parametrize("trick", ["the same start", "shifted", "shortened"])
 def test_a_copy_in_a_tree_fails_its_result_set(tmp_path, trick):
     log_set(tmp_path / "logs", "resnet")
-    tree = package([tmp_path / "logs"], tmp_path / "tree", PackageOptions(submitter="EXAMPLE_ORG", system="box")).folder
+    tree = package(
+        [tmp_path / "logs"],
+        tmp_path / "tree",
+        PackageOptions(submitter="EXAMPLE_ORG", system="box"),
+    ).folder
     place = tree / "results" / "box" / "resnet"
     edited(place / "result_1.txt", place / "result_4.txt", COPIES[trick])
     (result_set,) = [verdict for verdict in check_tree(tree) if verdict.rules_name == "result set"]
     assert not result_set.passed
     (found,) = [item.found for item in result_set.complaints if not item.warning]
-    assert found.startswith("one run twice: box/resnet/result_1.txt and box/resnet/result_4.txt have the same ")
+    assert found.startswith(
+        "one run twice: box/resnet/result_1.txt and box/resnet/result_4.txt have the same "
+    )
 
 
 def rewritten(source, target, change, factor=1.0):
     """Write a copy nine hours later, with another seed, whose list of records is what `change` returns."""
-    items = [json.loads(line.partition(":::MLLOG ")[2]) for line in source.read_text("latin-1").splitlines()]
+    items = [
+        json.loads(line.partition(":::MLLOG ")[2])
+        for line in source.read_text("latin-1").splitlines()
+    ]
     items = change([scaled(factor, 9)(item) for item in items])
     target.write_text("".join(f":::MLLOG {json.dumps(item)}\n" for item in items))
 
@@ -105,7 +126,11 @@ def without_second(items, key):
 
 
 def repeated(items, key):
-    return [copy for item in items for copy in ([item, later(item, 25)] if item["key"] == key else [item])]
+    return [
+        copy
+        for item in items
+        for copy in ([item, later(item, 25)] if item["key"] == key else [item])
+    ]
 
 
 def edited_stamps(items, key, count):
@@ -129,7 +154,9 @@ COPIES_WITH_OTHER_LINES = {
     "all evaluations' edges removed": lambda items: [
         item for item in items if item["key"] not in ("eval_start", "eval_stop")
     ],
-    "a key renamed": lambda items: [{**item, "key": item["key"].replace("block_", "part_")} for item in items],
+    "a key renamed": lambda items: [
+        {**item, "key": item["key"].replace("block_", "part_")} for item in items
+    ],
     "lines of a second process": lambda items: repeated(items, "epoch_start"),
     "three stamps edited": lambda items: edited_stamps(items, "epoch_stop", 3),
     "lines swapped": lambda items: swapped(items, "epoch_stop"),
@@ -167,7 +194,9 @@ def test_runs_as_regular_as_clockwork_are_no_copies(tmp_path, deviation_ms):
         stamp, lines = START_MS + index * HOUR_MS, []
         for number in range(40):
             key = "run_start" if number == 0 else "run_stop" if number == 39 else "eval_accuracy"
-            lines.append({"key": key, "value": None, "time_ms": round(stamp), "metadata": {"n": number}})
+            lines.append(
+                {"key": key, "value": None, "time_ms": round(stamp), "metadata": {"n": number}}
+            )
             stamp += 2000 + draw.gauss(0, deviation_ms)
         path = tmp_path / f"result_{index}.txt"
         path.write_text("".join(f":::MLLOG {json.dumps(line)}\n" for line in lines))
@@ -178,11 +207,21 @@ def test_runs_as_regular_as_clockwork_are_no_copies(tmp_path, deviation_ms):
 @pytest.mark.parametrize("trick", ["the same start", "shifted", "shortened"])
 def test_a_copy_in_the_results_of_another_system_is_found(tmp_path, trick):
     log_set(tmp_path / "logs", "resnet")
-    tree = package([tmp_path / "logs"], tmp_path / "tree", PackageOptions(submitter="EXAMPLE_ORG", system="box")).folder
+    tree = package(
+        [tmp_path / "logs"],
+        tmp_path / "tree",
+        PackageOptions(submitter="EXAMPLE_ORG", system="box"),
+    ).folder
     of_box, of_other = tree / "results" / "box" / "resnet", tree / "results" / "other" / "resnet"
     shutil.copytree(of_box, of_other)
     for index in range(5):
-        derived(of_box / f"result_{index}.txt", of_other / f"result_{index}.txt", 24 * 30, 900 + index, JITTER_MS)
+        derived(
+            of_box / f"result_{index}.txt",
+            of_other / f"result_{index}.txt",
+            24 * 30,
+            900 + index,
+            JITTER_MS,
+        )
     sets = [verdict for verdict in check_tree(tree) if verdict.rules_name == "result set"]
     assert [verdict.passed for verdict in sets] == [True, True]
     edited(of_box / "result_1.txt", of_other / "result_3.txt", COPIES[trick])
@@ -198,8 +237,19 @@ def test_systems_of_two_names_on_one_machine_are_compared(tmp_path):
     of_box, of_other = tree / "results" / "box" / "ssd", tree / "results" / "other" / "ssd"
     shutil.copytree(of_box, of_other)
     for index in range(5):
-        derived(of_box / f"result_{index}.txt", of_other / f"result_{index}.txt", 0.05, 900 + index, JITTER_MS)
-    found = [item.found for verdict in check_tree(tree) for item in verdict.complaints if not item.warning]
+        derived(
+            of_box / f"result_{index}.txt",
+            of_other / f"result_{index}.txt",
+            0.05,
+            900 + index,
+            JITTER_MS,
+        )
+    found = [
+        item.found
+        for verdict in check_tree(tree)
+        for item in verdict.complaints
+        if not item.warning
+    ]
     assert any("overlap in time" in text for text in found)
 
 
@@ -210,7 +260,9 @@ def test_systems_of_two_names_on_one_machine_are_compared(tmp_path):
     seed=st.integers(0, 10**6),
 )
 @examples(60)
-def test_every_shift_and_factor_is_found_and_no_other_run(tmp_path_factory, factor, shift_hours, lengths_ms, seed):
+def test_every_shift_and_factor_is_found_and_no_other_run(
+    tmp_path_factory, factor, shift_hours, lengths_ms, seed
+):
     folder, draw = tmp_path_factory.mktemp("runs"), random.Random(seed)
     others_ms = [length + draw.choice((-1, 1)) * draw.randint(20, 500) for length in lengths_ms]
 
@@ -220,13 +272,17 @@ def test_every_shift_and_factor_is_found_and_no_other_run(tmp_path_factory, fact
         for length in intervals_ms:
             stamps.append(stamps[-1] + length)
         pairs = zip(keys, stamps, strict=True)
-        records = [{"key": key, "value": None, "time_ms": round(at), "metadata": {}} for key, at in pairs]
+        records = [
+            {"key": key, "value": None, "time_ms": round(at), "metadata": {}} for key, at in pairs
+        ]
         path = folder / name
         path.write_text("".join(f":::MLLOG {json.dumps(record)}\n" for record in records))
         return read(path)
 
     original = written("result_0.txt", START_MS, lengths_ms)
-    copy = written("result_1.txt", START_MS + shift_hours * HOUR_MS, [length * factor for length in lengths_ms])
+    copy = written(
+        "result_1.txt", START_MS + shift_hours * HOUR_MS, [length * factor for length in lengths_ms]
+    )
     other = written("result_2.txt", START_MS + shift_hours * HOUR_MS + 1, others_ms)
     assert "result_1.txt" in find_copy([original, copy])
     assert find_copy([original, other]) == ""
@@ -234,7 +290,9 @@ def test_every_shift_and_factor_is_found_and_no_other_run(tmp_path_factory, fact
 
 def run_on(folder, index, hours, machines=("a",), system="our box", name="resnet50"):
     """A run of this suite, ten minutes long, that starts after so many hours on these machines."""
-    log = our_run(folder / f"job{index}", 0, name, suite_run={"machines": list(machines), "system": system})
+    log = our_run(
+        folder / f"job{index}", 0, name, suite_run={"machines": list(machines), "system": system}
+    )
     derived(log, log, hours, 100 + index, JITTER_MS)
     return log
 
@@ -255,7 +313,9 @@ def run_on(folder, index, hours, machines=("a",), system="our box", name="resnet
          "two systems", "one after another"],
 )  # fmt: skip
 def test_runs_that_overlap_on_one_machine_are_found(tmp_path, hours, machines, systems, overlaps):
-    logs = [run_on(tmp_path, index, hours[index], machines[index], systems[index]) for index in range(2)]
+    logs = [
+        run_on(tmp_path, index, hours[index], machines[index], systems[index]) for index in range(2)
+    ]
     names = find_overlap(records_of(logs))
     assert bool(names) == overlaps
     assert not names or {"job0", "job1"} <= {part for part in ("job0", "job1") if part in names}
@@ -264,10 +324,18 @@ def test_runs_that_overlap_on_one_machine_are_found(tmp_path, hours, machines, s
 
 def test_an_interrupted_run_does_not_occupy_its_machine(tmp_path):
     first, second = run_on(tmp_path, 0, 0), run_on(tmp_path, 1, 1)
-    records = [json.loads(line.removeprefix(":::MLLOG ")) for line in first.read_text().splitlines()]
-    continued = {**records[-1], "key": "suite_continued", "time_ms": records[-1]["time_ms"] + 3 * HOUR_MS}
+    records = [
+        json.loads(line.removeprefix(":::MLLOG ")) for line in first.read_text().splitlines()
+    ]
+    continued = {
+        **records[-1],
+        "key": "suite_continued",
+        "time_ms": records[-1]["time_ms"] + 3 * HOUR_MS,
+    }
     stop = {**records[-1], "time_ms": continued["time_ms"] + HOUR_MS}
-    first.write_text("".join(f":::MLLOG {json.dumps(record)}\n" for record in [*records[:-1], continued, stop]))
+    first.write_text(
+        "".join(f":::MLLOG {json.dumps(record)}\n" for record in [*records[:-1], continued, stop])
+    )
     assert find_overlap(records_of([first, second])) == ""
     derived(second, second, 3, 101)
     assert find_overlap(records_of([first, second]))
@@ -283,7 +351,9 @@ def test_runs_of_two_benchmarks_on_one_machine_are_compared_too(tmp_path, shared
             hours = index + (START_MS - start_ms) / HOUR_MS
             derived(log, log, hours, 100 + index, JITTER_MS, submission_benchmark=benchmark)
     if shared:
-        with pytest.raises(ValueError, match=r"/result_0.txt and .*/result_0.txt overlap in time on one machine"):
+        with pytest.raises(
+            ValueError, match=r"/result_0.txt and .*/result_0.txt overlap in time on one machine"
+        ):
             choose_runs(collect([tmp_path / "logs"]))
         return
     tree = package([tmp_path / "logs"], tmp_path / "tree", PackageOptions()).folder
@@ -291,15 +361,23 @@ def test_runs_of_two_benchmarks_on_one_machine_are_compared_too(tmp_path, shared
     for log in tree.glob("results/*/*/result_*.txt"):
         log.write_text(log.read_text().replace('"machines": ["b"]', '"machines": ["a"]'))
     failed = [verdict for verdict in check_tree(tree) if not verdict.passed]
-    assert [item.needed for verdict in failed for item in verdict.complaints] == ["one run at a time on a machine"]
+    assert [item.needed for verdict in failed for item in verdict.complaints] == [
+        "one run at a time on a machine"
+    ]
 
 
 def test_overlapping_runs_of_other_programs_are_a_warning(tmp_path):
     logs = log_set(tmp_path / "logs", "ssd")
     derived(logs[1], logs[4], 0.001, 104, JITTER_MS)
     assert find_overlap(records_of(logs)) == ""
-    packaged = package([tmp_path / "logs"], tmp_path / "tree", PackageOptions(submitter="EXAMPLE_ORG", system="box"))
-    assert any("overlap in time; such runs need different machines" in note for note in packaged.notes)
+    packaged = package(
+        [tmp_path / "logs"],
+        tmp_path / "tree",
+        PackageOptions(submitter="EXAMPLE_ORG", system="box"),
+    )
+    assert any(
+        "overlap in time; such runs need different machines" in note for note in packaged.notes
+    )
     assert all(verdict.passed for verdict in check_tree(packaged.folder))
     assert not all(verdict.passed for verdict in check_tree(packaged.folder, werror=True))
 
@@ -311,7 +389,12 @@ def test_overlapping_runs_of_other_programs_are_a_warning(tmp_path):
 def test_runs_of_one_result_have_one_code(tmp_path, digests, differ):
     """`-`: an older version wrote the log, which does not name its code."""
     logs = [
-        our_run(tmp_path / f"job{index}", 0, "resnet50", suite_run={} if digest == "-" else {"code_digest": digest})
+        our_run(
+            tmp_path / f"job{index}",
+            0,
+            "resnet50",
+            suite_run={} if digest == "-" else {"code_digest": digest},
+        )
         for index, digest in enumerate(digests)
     ]
     for log in logs:

@@ -24,14 +24,19 @@ def planned(workload, *overrides, nodes=()):
 def machines(*memory_gib):
     """Nodes with that much memory; None: it does not say how much."""
     memory_gib = [gib and gib * GIB for gib in memory_gib]
-    said = ({"host": f"n{number}", "gpus": [], "memory_bytes": gib} for number, gib in enumerate(memory_gib))
+    said = (
+        {"host": f"n{number}", "gpus": [], "memory_bytes": gib}
+        for number, gib in enumerate(memory_gib)
+    )
     known = [{key: value for key, value in one.items() if value is not None} for one in said]
     return [AvailableHost(one["host"], "", "", (0, 1), one) for one in known]
 
 
 @pytest.fixture
 def memory(monkeypatch):
-    return lambda gib: monkeypatch.setattr(capacity, "available_bytes", lambda allowed: int(gib * GIB))
+    return lambda gib: monkeypatch.setattr(
+        capacity, "available_bytes", lambda allowed: int(gib * GIB)
+    )
 
 
 @pytest.mark.parametrize("workload", ["gnmt", "ncf", "resnet50", "ssd", "transformer"])
@@ -70,7 +75,8 @@ def test_each_machine_holds_its_share_of_the_batch(memory):
     check_memory(*planned(*words, nodes=nodes), nodes)
     nodes = machines(64, 16, 64, 64)
     with pytest.raises(
-        ValueError, match=r"on CPU cores, 256 on each machine: .* 21 GiB, but only 16\.0 GiB of memory"
+        ValueError,
+        match=r"on CPU cores, 256 on each machine: .* 21 GiB, but only 16\.0 GiB of memory",
     ) as error:
         check_memory(*planned(*words, nodes=nodes), nodes)
     fitting = int(str(error.value).rpartition("batch=global:")[2])
@@ -93,7 +99,9 @@ def test_ssd_is_looked_at_too(memory):
         check_memory(*planned("ssd", "batch=global:1024"))
 
 
-@pytest.mark.parametrize("words", [("resnet50", "mode=forward", "batch=global:1664"), ("ncf", "batch=global:1048576")])
+@pytest.mark.parametrize(
+    "words", [("resnet50", "mode=forward", "batch=global:1664"), ("ncf", "batch=global:1048576")]
+)
 def test_nothing_is_refused_without_need(words, memory):
     memory(1)
     check_memory(*planned(*words))
@@ -106,6 +114,14 @@ def test_the_control_groups_limit_counts():
 
 def test_the_command_refuses_in_one_line(tmp_path, memory):
     memory(24)  # enough for what is read, not for activations
-    words = ("workload=resnet50", "profile=synthetic", "device=cpu", "environment=current", "batch=global:1664")
-    assert "at least 138 GiB, but only 24.0 GiB of memory are available" in refusal(run_suite_here(tmp_path, *words))
+    words = (
+        "workload=resnet50",
+        "profile=synthetic",
+        "device=cpu",
+        "environment=current",
+        "batch=global:1664",
+    )
+    assert "at least 138 GiB, but only 24.0 GiB of memory are available" in refusal(
+        run_suite_here(tmp_path, *words)
+    )
     assert not list(tmp_path.rglob("result_0.txt"))

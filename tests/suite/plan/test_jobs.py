@@ -21,13 +21,21 @@ from workloads.ncf.workload import NCF
 @pytest.fixture
 def job(monkeypatch, tmp_path):
     """Makes a job of NCF over ML-20M, which need not be there, on whatever Python runs this."""
-    monkeypatch.setattr(NCF, "load_dataset_info", classmethod(lambda cls, settings: published_facts()))
+    monkeypatch.setattr(
+        NCF, "load_dataset_info", classmethod(lambda cls, settings: published_facts())
+    )
     monkeypatch.setattr(
         source_code, "files_unlike_commit", lambda workload, framework: []
     )  # tests run before a commit too
 
     def made(*overrides):
-        words = ("workload=ncf", "device=cpu", "profile=reference", "environment=current", *overrides)
+        words = (
+            "workload=ncf",
+            "device=cpu",
+            "profile=reference",
+            "environment=current",
+            *overrides,
+        )
         return plan(composed(*words), "job", tmp_path).job
 
     return made
@@ -60,12 +68,16 @@ def test_what_makes_a_run_open(job, words, cleared, deviations):
         ("OMP_NUM_THREADS", "7", "closed"),
     ],
 )
-def test_variables_that_change_the_arithmetic_make_a_run_open(job, monkeypatch, name, value, division):
+def test_variables_that_change_the_arithmetic_make_a_run_open(
+    job, monkeypatch, name, value, division
+):
     monkeypatch.setenv(name, value)
     run = job().run(0, cache_cleared=True)
     assert run.division == division
     assert run.environment_variables.get(name) == (None if name == "OMP_NUM_THREADS" else value)
-    assert [deviation.setting for deviation in run.deviations] == ([name] if division == "open" else [])
+    assert [deviation.setting for deviation in run.deviations] == (
+        [name] if division == "open" else []
+    )
 
 
 TWO_DEVICES = ("framework=tensorflow", "gpus=2", "oversubscribe=true")
@@ -74,19 +86,31 @@ TWO_DEVICES = ("framework=tensorflow", "gpus=2", "oversubscribe=true")
 @pytest.fixture
 def draft_of(monkeypatch, tmp_path):
     """Makes the plan of a command on a machine that allows no private network, or does, or on given machines."""
-    monkeypatch.setattr(NCF, "load_dataset_info", classmethod(lambda cls, settings: published_facts()))
+    monkeypatch.setattr(
+        NCF, "load_dataset_info", classmethod(lambda cls, settings: published_facts())
+    )
 
     def made(*overrides, fault="Operation not permitted", hosts=()):
         monkeypatch.setattr(private_network, "unavailable_reason", lambda: fault)
-        words = ("workload=ncf", "device=cpu", "profile=reference", "environment=current", *overrides)
+        words = (
+            "workload=ncf",
+            "device=cpu",
+            "profile=reference",
+            "environment=current",
+            *overrides,
+        )
         return plan(composed(*words), "job", tmp_path, hosts=hosts)
 
     return made
 
 
-def test_servers_that_strangers_can_reach_are_refused_on_one_machine_unless_that_is_allowed(draft_of):
+def test_servers_that_strangers_can_reach_are_refused_on_one_machine_unless_that_is_allowed(
+    draft_of,
+):
     (finding,) = draft_of(*TWO_DEVICES).findings
-    assert str(finding).startswith("gpus=2 framework=tensorflow: the servers of TensorFlow have no authentication")
+    assert str(finding).startswith(
+        "gpus=2 framework=tensorflow: the servers of TensorFlow have no authentication"
+    )
     assert "(Operation not permitted)" in str(finding)
     assert "set framework.allow_open_grpc=true" in str(finding)
     for words, fault in (
@@ -99,16 +123,27 @@ def test_servers_that_strangers_can_reach_are_refused_on_one_machine_unless_that
     made = draft_of(*TWO_DEVICES, "framework.allow_open_grpc=true")
     assert made.job.template.open_network
     (note,) = made.notes
-    assert note.startswith("warning: the servers of TensorFlow have no authentication and listen on all interfaces")
+    assert note.startswith(
+        "warning: the servers of TensorFlow have no authentication and listen on all interfaces"
+    )
 
 
-def test_servers_on_several_machines_are_warned_of_and_on_another_machine_its_kernel_decides(draft_of):
-    hosts = [AvailableHost(name, "10.0.0.1", "eth0", (0, 1), {"gpus": [], "cpu_model": "C"}, "", "no") for name in "ab"]
-    made = draft_of(*TWO_DEVICES, "nodes=2", "launch=ssh", "launch.hosts=[a,b]", fault="", hosts=hosts)
+def test_servers_on_several_machines_are_warned_of_and_on_another_machine_its_kernel_decides(
+    draft_of,
+):
+    hosts = [
+        AvailableHost(name, "10.0.0.1", "eth0", (0, 1), {"gpus": [], "cpu_model": "C"}, "", "no")
+        for name in "ab"
+    ]
+    made = draft_of(
+        *TWO_DEVICES, "nodes=2", "launch=ssh", "launch.hosts=[a,b]", fault="", hosts=hosts
+    )
     assert made.findings == ()
     (note,) = made.notes
     assert "Block access from outside with a firewall (docs/several_machines.md)" in note
-    (finding,) = draft_of(*TWO_DEVICES, "launch=ssh", "launch.hosts=[a]", fault="", hosts=hosts[:1]).findings
+    (finding,) = draft_of(
+        *TWO_DEVICES, "launch=ssh", "launch.hosts=[a]", fault="", hosts=hosts[:1]
+    ).findings
     assert "(no)" in str(finding)
 
 
@@ -116,7 +151,10 @@ def test_servers_on_several_machines_are_warned_of_and_on_another_machine_its_ke
     ("changed", "reason"),
     [
         (["suite/worker/loop.py"], "code unlike its commit: suite/worker/loop.py"),
-        (["suite/a.py", "suite/b.py", "suite/c.py"], "code unlike its commit: suite/a.py and 2 more"),
+        (
+            ["suite/a.py", "suite/b.py", "suite/c.py"],
+            "code unlike its commit: suite/a.py and 2 more",
+        ),
     ],
 )
 def test_code_that_is_not_that_of_its_commit_makes_a_run_open(job, monkeypatch, changed, reason):
@@ -130,8 +168,14 @@ def test_code_that_is_not_that_of_its_commit_makes_a_run_open(job, monkeypatch, 
 
 def test_each_run_of_a_job_has_a_seed_of_its_own(job):
     made = job()
-    assert made.run(0, cache_cleared=True).settings.seed != made.run(1, cache_cleared=True).settings.seed
-    assert [job("seed=5").run(index, cache_cleared=True).settings.seed for index in (0, 2)] == [5, 7]
+    assert (
+        made.run(0, cache_cleared=True).settings.seed
+        != made.run(1, cache_cleared=True).settings.seed
+    )
+    assert [job("seed=5").run(index, cache_cleared=True).settings.seed for index in (0, 2)] == [
+        5,
+        7,
+    ]
 
 
 def test_a_finished_run_is_taken_up_by_one_of_equal_settings_and_data_alone(job, tmp_path):
@@ -141,7 +185,9 @@ def test_a_finished_run_is_taken_up_by_one_of_equal_settings_and_data_alone(job,
     assert finished_status(tmp_path, again) == ""  # its controller was killed
     (tmp_path / "result_1.txt").touch()
     assert finished_status(tmp_path, again) == ""
-    of_other_data = replace(run, dataset_info=replace(run.dataset_info, fingerprint="of other data"))
+    of_other_data = replace(
+        run, dataset_info=replace(run.dataset_info, fingerprint="of other data")
+    )
     ends = {
         "success": ({"status": "success"}, "success"),
         "a missed target": ({"status": "aborted"}, "target_missed"),
@@ -159,7 +205,9 @@ def test_a_finished_run_is_taken_up_by_one_of_equal_settings_and_data_alone(job,
         for other in (of_other_data, of_other_variables, of_other_batch):
             with pytest.raises(ValueError, match="holds a run with different settings or data"):
                 finished_status(tmp_path, other)
-    of_other_gpu = replace(run, environment_variables={**run.environment_variables, "CUDA_VISIBLE_DEVICES": "3"})
+    of_other_gpu = replace(
+        run, environment_variables={**run.environment_variables, "CUDA_VISIBLE_DEVICES": "3"}
+    )
     assert finished_status(tmp_path, of_other_gpu) == finished_status(tmp_path, again)
 
 
@@ -207,7 +255,9 @@ def test_an_unfinished_run_without_a_log_is_run_again(job, tmp_path, filed):
 def test_a_run_of_fixed_length_that_ended_is_a_success(job, tmp_path):
     run = job("stop=steps:5").run(0, cache_cleared=True)
     run.write(tmp_path / "run.json")
-    (tmp_path / "result_0.txt").write_text(':::MLLOG {"key": "run_stop", "metadata": {"status": "aborted"}}\n')
+    (tmp_path / "result_0.txt").write_text(
+        ':::MLLOG {"key": "run_stop", "metadata": {"status": "aborted"}}\n'
+    )
     assert finished_status(tmp_path, run) == "success"
 
 
@@ -222,7 +272,11 @@ def test_what_only_looks_like_a_run_is_named(job, tmp_path):
         {"schema": [[[]]]},
         {"settings": {**whole["settings"], "options": "x"}},
     )
-    for other in ({"schema": whole["schema"]}, *({**whole, **one} for one in wrong), int("1" * 4000)):
+    for other in (
+        {"schema": whole["schema"]},
+        *({**whole, **one} for one in wrong),
+        int("1" * 4000),
+    ):
         (tmp_path / "run.json").write_text(json.dumps(other))
         with pytest.raises(ValueError, match=r"^\S*run\.json\b[^\n]*$"):
             finished_status(tmp_path, run)
@@ -233,7 +287,9 @@ def test_what_is_no_run_is_named_and_a_log_without_an_end_is_none(job, tmp_path,
     run = job().run(0, cache_cleared=True)
     run.write(tmp_path / "run.json")
     (tmp_path / "status.json").write_text('{"status": "interrupted"}')
-    (tmp_path / "result_0.txt").write_text(f':::MLLOG {content}\nrun_stop\n:::MLLOG {{"key": "run_stop"\n')
+    (tmp_path / "result_0.txt").write_text(
+        f':::MLLOG {content}\nrun_stop\n:::MLLOG {{"key": "run_stop"\n'
+    )
     assert finished_status(tmp_path, run) == ""
     (tmp_path / "run.json").write_text(content)
     (tmp_path / "status.json").write_text('{"status": "success"}')

@@ -9,20 +9,31 @@ from tests.helpers import composed
 
 
 def settings_of(name, framework, *overrides):
-    config = composed(f"workload={name}", f"framework={framework}", "device=cpu", "profile=demo", *overrides)
-    return resolve_settings(config, registry.load_workload(name), registry.load_framework(framework))
+    config = composed(
+        f"workload={name}", f"framework={framework}", "device=cpu", "profile=demo", *overrides
+    )
+    return resolve_settings(
+        config, registry.load_workload(name), registry.load_framework(framework)
+    )
 
 
 @pytest.mark.parametrize("workload", ["ncf", "maskrcnn", "gnmt", "transformer"])
 def test_pytorch_on_cpu_cores_has_the_choice(workload):
     assert settings_of(workload, "pytorch", "framework.linear_backend=mkl").linear_backend == "mkl"
-    assert settings_of(workload, "pytorch", "framework.linear_backend=onednn").linear_backend == "onednn"
+    assert (
+        settings_of(workload, "pytorch", "framework.linear_backend=onednn").linear_backend
+        == "onednn"
+    )
 
 
-@pytest.mark.parametrize(("vendor", "chosen"), [("AuthenticAMD", "onednn"), ("GenuineIntel", "mkl"), (None, "mkl")])
+@pytest.mark.parametrize(
+    ("vendor", "chosen"), [("AuthenticAMD", "onednn"), ("GenuineIntel", "mkl"), (None, "mkl")]
+)
 def test_auto_goes_by_the_processor(tmp_path, monkeypatch, vendor, chosen):
     (tmp_path / "proc").mkdir()
-    (tmp_path / "proc/cpuinfo").write_text(f"processor\t: 0\nvendor_id\t: {vendor}\nmodel\t: X\n" if vendor else "")
+    (tmp_path / "proc/cpuinfo").write_text(
+        f"processor\t: 0\nvendor_id\t: {vendor}\nmodel\t: X\n" if vendor else ""
+    )
     assert sysfiles.cpu_field("vendor_id", tmp_path) == vendor
     monkeypatch.setattr(sysfiles, "cpu_field", lambda name: vendor)
     assert settings_of("ncf", "pytorch").linear_backend == chosen

@@ -24,22 +24,40 @@ def test_reference_defaults():
     assert settings.profile == "reference"
     assert (settings.global_batch_size, settings.hyperparameters["learning_rate"]) == (2048, 5e-4)
     assert settings.targets == {"hr_at_10": 0.635}
-    assert (settings.rules, settings.dataset, settings.threads_per_device) == ("v0.5", "ml-20m", "auto")
+    assert (settings.rules, settings.dataset, settings.threads_per_device) == (
+        "v0.5",
+        "ml-20m",
+        "auto",
+    )
 
 
 def test_named_sets_match_the_published_ones():
     settings = settings_of("workload.hyperparameter_set=nvidia_v0.5")
     assert settings.global_batch_size == 1_048_576
-    published = {"learning_rate": 0.0045, "beta1": 0.25, "beta2": 0.5, "epsilon": 1e-8, "max_epochs": 20}
+    published = {
+        "learning_rate": 0.0045,
+        "beta1": 0.25,
+        "beta2": 0.5,
+        "epsilon": 1e-8,
+        "max_epochs": 20,
+    }
     assert settings.hyperparameters == published
-    assert all(source.startswith("published: ") for source in settings.hyperparameter_sources.values())
+    assert all(
+        source.startswith("published: ") for source in settings.hyperparameter_sources.values()
+    )
     for values in named_sets(NCF).values():
-        assert {value.source.partition(":")[0] for value in values.values()} <= {"published", "derived", "presumed"}
+        assert {value.source.partition(":")[0] for value in values.values()} <= {
+            "published",
+            "derived",
+            "presumed",
+        }
 
 
 @pytest.mark.parametrize(("words", "users"), [((), 64), (("=7",), 7), (("=9999",), 2_000)])
 def test_users_of_an_evaluation_batch_are_a_key(words, users):
-    settings = settings_of("profile=demo", *(f"workload.evaluation_users_per_batch{word}" for word in words))
+    settings = settings_of(
+        "profile=demo", *(f"workload.evaluation_users_per_batch{word}" for word in words)
+    )
     assert evaluation_users_per_batch(settings, 2_000, replicas=1) == users
 
 
@@ -75,7 +93,9 @@ def test_what_leaves_the_closed_rules():
 
 
 def test_all_cores_may_be_one_device():
-    assert settings_of("profile=demo", "cpu.cores_per_device=all").cores_per_device == len(os.sched_getaffinity(0))
+    assert settings_of("profile=demo", "cpu.cores_per_device=all").cores_per_device == len(
+        os.sched_getaffinity(0)
+    )
 
 
 def test_this_machine(monkeypatch):

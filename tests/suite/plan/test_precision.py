@@ -12,7 +12,12 @@ HOPPER, VOLTA, PASCAL = (9, 0), (7, 0), (6, 1)
 
 def settings(nvml, capability, workload, framework="pytorch", *words):
     nvml(capability=capability)
-    words = (f"workload={workload}", f"framework={framework}", "profile=synthetic", *(words or ["device=cuda"]))
+    words = (
+        f"workload={workload}",
+        f"framework={framework}",
+        "profile=synthetic",
+        *(words or ["device=cuda"]),
+    )
     kind = registry.load_workload(workload)
     return resolve_settings(composed(*words), kind, registry.load_framework(framework))
 
@@ -42,7 +47,9 @@ def test_what_is_typed_stays_and_on_cpu_cores_it_is_fp32(nvml, words):
 
 @pytest.mark.parametrize("typed", ["bf16", "tf32"])
 def test_a_precision_that_the_devices_lack_is_refused(nvml, typed):
-    said = r"from compute capability 8\.0 on, but this machine has a GPU of 7\.0\. Set precision=auto"
+    said = (
+        r"from compute capability 8\.0 on, but this machine has a GPU of 7\.0\. Set precision=auto"
+    )
     with pytest.raises(UnsupportedError, match=said):
         precision(nvml, VOLTA, "resnet50", "pytorch", "device=cuda", f"precision={typed}")
 
@@ -72,5 +79,7 @@ def test_graphs_where_a_step_can_be_one(nvml, words, said):
         assert settings(nvml, HOPPER, *words, "framework.graphs=on").graphs == said
         assert settings(nvml, HOPPER, *words).graphs == ""
     else:
-        with pytest.raises(ValueError, match=rf"^framework\.graphs=on: .*{said}.*\. Set framework\.graphs=auto$"):
+        with pytest.raises(
+            ValueError, match=rf"^framework\.graphs=on: .*{said}.*\. Set framework\.graphs=auto$"
+        ):
             settings(nvml, HOPPER, *words, "framework.graphs=on")

@@ -18,7 +18,9 @@ def attempt(folder, run, number, *steps, filed=None, **changes):
     place = folder / "superseded" / f"run_0-{number}"
     place.mkdir(parents=True)
     replace(run, **changes).write(place / "run.json")
-    (place / "status.json").write_text(json.dumps({"status": "rank_died", "reason": "", **(filed or {})}))
+    (place / "status.json").write_text(
+        json.dumps({"status": "rank_died", "reason": "", **(filed or {})})
+    )
     for step in steps:
         checkpoint_files.write(place, Checkpoint(step, {}, LoopState(Block(1, 0, step)), b"", b""))
     return place
@@ -35,8 +37,16 @@ def test_the_last_of_all_attempts_with_its_seed(tmp_path, run):
     attempt(tmp_path, run, 3)
     lines = []
     found, path = find_resume(replace(run, deviations=()), tmp_path / "run_0", lines.append)
-    assert (path, found.settings.seed, found.resume_from["checkpoint"]) == (second / "checkpoint_30.npz", 3, path.name)
-    assert (found.division, found.labels[-1].kind, len(found.deviations)) == ("open", LabelKind.RESUMED, 1)
+    assert (path, found.settings.seed, found.resume_from["checkpoint"]) == (
+        second / "checkpoint_30.npz",
+        3,
+        path.name,
+    )
+    assert (found.division, found.labels[-1].kind, len(found.deviations)) == (
+        "open",
+        LabelKind.RESUMED,
+        1,
+    )
     assert [one.name for one in checkpoint_files.found(first)] == ["checkpoint_20.npz"]
     path.write_bytes(path.read_bytes()[:-50])
     found, path = find_resume(run, tmp_path / "run_0", lines.append)
@@ -46,7 +56,11 @@ def test_the_last_of_all_attempts_with_its_seed(tmp_path, run):
 
 @pytest.mark.parametrize(
     ("earlier", "count"),
-    [({}, 1), ({"checkpoint": "c", "stopped_ms": 1, "resumptions": 2}, 3), ({"checkpoint": "c", "stopped_ms": 1}, 2)],
+    [
+        ({}, 1),
+        ({"checkpoint": "c", "stopped_ms": 1, "resumptions": 2}, 3),
+        ({"checkpoint": "c", "stopped_ms": 1}, 2),
+    ],
 )
 def test_how_often_a_run_was_resumed_is_counted(tmp_path, run, earlier, count):
     attempt(tmp_path, run, 1, 10, resume_from=earlier)
@@ -58,7 +72,15 @@ def test_how_often_a_run_was_resumed_is_counted(tmp_path, run, earlier, count):
     ("changes", "told"),
     [
         ({"filed": {"reason": "Diverged: the loss is nan"}}, "diverged"),
-        ({"filed": {"status": "failed", "reason": "process 1 on node2: Diverged: the loss is nan"}}, "diverged"),
+        (
+            {
+                "filed": {
+                    "status": "failed",
+                    "reason": "process 1 on node2: Diverged: the loss is nan",
+                }
+            },
+            "diverged",
+        ),
         ({"filed": {"status": "failed", "reason": "any words", "code": "diverged"}}, "diverged"),
         ({"dataset_info": {"fingerprint": "other"}}, "different settings or data"),
         ({"settings": {"global_batch_size": 1}}, "different settings or data"),
@@ -67,7 +89,9 @@ def test_how_often_a_run_was_resumed_is_counted(tmp_path, run, earlier, count):
 )
 def test_what_is_not_gone_on_from(tmp_path, run, changes, told):
     parts = {
-        name: replace(getattr(run, name), **value) if name != "identity" else {**run.identity, **value}
+        name: replace(getattr(run, name), **value)
+        if name != "identity"
+        else {**run.identity, **value}
         for name, value in changes.items()
         if name != "filed"
     }
@@ -88,7 +112,12 @@ def test_what_is_not_gone_on_from(tmp_path, run, changes, told):
 )
 def test_the_code_of_the_log_decides_whether_a_run_diverged(tmp_path, run, metadata, is_resumed):
     folder = attempt(tmp_path, run, 1, 10)
-    stop = {"key": "run_stop", "value": None, "time_ms": 1, "metadata": {"status": "aborted", **metadata}}
+    stop = {
+        "key": "run_stop",
+        "value": None,
+        "time_ms": 1,
+        "metadata": {"status": "aborted", **metadata},
+    }
     (folder / f"result_{run.run_index}.txt").write_text(f":::MLLOG {json.dumps(stop)}\n")
     assert (find_resume(run, tmp_path / "run_0", print) is not None) == is_resumed
 

@@ -80,7 +80,12 @@ def test_the_note_is_printed_by_a_run_and_a_dry_run(toy, monkeypatch, tmp_path):
     words = (*TOY_RUN, "workload.max_epochs=3")
     for more in (["dry_run=true"], []):
         done = run_suite_here(tmp_path, *words, *more, toy=True)
-        assert done.stderr.count("the learning rate is zero from epoch 2 on. Set workload.max_epochs=1") == 1
+        assert (
+            done.stderr.count(
+                "the learning rate is zero from epoch 2 on. Set workload.max_epochs=1"
+            )
+            == 1
+        )
 
 
 def test_a_note_of_data_that_are_made_first_is_printed_once(toy, monkeypatch, tmp_path):
@@ -95,7 +100,12 @@ def test_no_shipped_set_goes_beyond_its_schedule():
     for name in ("resnet50", "ssd", "maskrcnn"):
         workload = registry.load_workload(name)
         for chosen in named_sets(workload):
-            words = [f"workload={name}", "profile=synthetic", "device=cpu", f"workload.hyperparameter_set={chosen}"]
+            words = [
+                f"workload={name}",
+                "profile=synthetic",
+                "device=cpu",
+                f"workload.hyperparameter_set={chosen}",
+            ]
             draft = jobs.plan(composed(*words, "gpus=1", "stop=steps:5", "batch=global:32")).draft
             if draft is not None and draft.dataset_info is not None:
                 epochs = draft.settings.hyperparameters["max_epochs"]

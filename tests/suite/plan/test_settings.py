@@ -56,7 +56,9 @@ def test_each_of_several_targets_is_settable():
     assert settings_of(Detector).targets == {"bbox": 0.377, "segm": 0.339}
     own = settings_of(Detector, target={"bbox": 0.1, "segm": None})
     assert own.targets == {"bbox": 0.1, "segm": 0.339}
-    with pytest.raises(ValueError, match=r"\. Set workload\.target\.bbox=0\.377, workload\.target\.segm=0\.339$"):
+    with pytest.raises(
+        ValueError, match=r"\. Set workload\.target\.bbox=0\.377, workload\.target\.segm=0\.339$"
+    ):
         settings_of(Detector, target=0.5)
     with pytest.raises(ValueError, match=r"workload\.target \(of ncf\)=box: allowed: bbox, segm"):
         settings_of(Detector, target={"box": 0.5})
@@ -70,23 +72,39 @@ def test_defaults_see_what_the_user_chose():
 
 def test_a_workload_that_only_measures_throughput_needs_neither_sets_nor_targets():
     settings = settings_of(Throughput, "batch=per_device:32", "gpus=2", "oversubscribe=true")
-    assert (settings.global_batch_size, settings.hyperparameter_set, settings.targets) == (64, "", {})
+    assert (settings.global_batch_size, settings.hyperparameter_set, settings.targets) == (
+        64,
+        "",
+        {},
+    )
     assert (settings.stop, settings.hyperparameters) == ("steps:50", {})
-    with pytest.raises(ValueError, match=r"^batch=set: the workload has no hyperparameter set .* Set batch=global:N$"):
+    with pytest.raises(
+        ValueError,
+        match=r"^batch=set: the workload has no hyperparameter set .* Set batch=global:N$",
+    ):
         settings_of(Throughput)
-    with pytest.raises(ValueError, match=r"^stop=target: the workload has no target\. Set stop=steps:50$"):
+    with pytest.raises(
+        ValueError, match=r"^stop=target: the workload has no target\. Set stop=steps:50$"
+    ):
         settings_of(Throughput, "batch=global:32", "stop=target")
 
 
 @pytest.mark.parametrize("mode", ["forward", "forward_backward", "inference"])
 def test_modes_that_do_not_train_have_a_fixed_length(mode):
     assert settings_of(NCF, f"mode={mode}").stop == "steps:50"
-    assert settings_of(NCF, f"mode={mode}", "stop=steps:20", "timing.warmup_steps=5").timing_warmup_steps == 5
+    assert (
+        settings_of(
+            NCF, f"mode={mode}", "stop=steps:20", "timing.warmup_steps=5"
+        ).timing_warmup_steps
+        == 5
+    )
 
 
 def zoo_settings(*arguments, framework="pytorch"):
     job = compose(["workload=zoo", "profile=demo", "device=cpu", *arguments]).jobs[0]
-    return resolve_settings(job.config, registry.load_workload("zoo"), registry.load_framework(framework))
+    return resolve_settings(
+        job.config, registry.load_workload("zoo"), registry.load_framework(framework)
+    )
 
 
 def test_updates_are_by_all_gradients_unless_asynchronous_ones_are_asked_for():
@@ -99,12 +117,30 @@ def test_updates_are_by_all_gradients_unless_asynchronous_ones_are_asked_for():
 
 REFUSED = {
     ("stop=target", "mode=forward"): r"^stop=target: profile=demo mode=forward does not evaluate",
-    ("stop=epochs:2", "mode=inference"): r"^stop=epochs:2: mode=inference counts .*\. Set stop=steps:50$",
-    ("profile=synthetic", "mode=inference"): r"^mode=inference: profile=synthetic has no .*\. Set profile=demo",
-    ("timing.warmup_steps=5",): r"^timing\.warmup_steps=5: a run to its target is timed from its first step",
-    ("update=async",): r"^update=async: not supported by ncf in pytorch\. Set update=sync, or workload=zoo\Z",
-    ("workload=zoo", "update=async", "mode=forward"): r"^update=async: .* Set mode=train, or update=sync\Z",
-    ("workload=zoo", "update=async", "timing=steps"): r"^update=async: [^\n]+\. Set timing=interval, or update=sync\Z",
+    (
+        "stop=epochs:2",
+        "mode=inference",
+    ): r"^stop=epochs:2: mode=inference counts .*\. Set stop=steps:50$",
+    (
+        "profile=synthetic",
+        "mode=inference",
+    ): r"^mode=inference: profile=synthetic has no .*\. Set profile=demo",
+    (
+        "timing.warmup_steps=5",
+    ): r"^timing\.warmup_steps=5: a run to its target is timed from its first step",
+    (
+        "update=async",
+    ): r"^update=async: not supported by ncf in pytorch\. Set update=sync, or workload=zoo\Z",
+    (
+        "workload=zoo",
+        "update=async",
+        "mode=forward",
+    ): r"^update=async: .* Set mode=train, or update=sync\Z",
+    (
+        "workload=zoo",
+        "update=async",
+        "timing=steps",
+    ): r"^update=async: [^\n]+\. Set timing=interval, or update=sync\Z",
 }
 
 
@@ -117,9 +153,15 @@ def test_what_does_not_go_together_is_refused_with_what_to_type(words):
 
 
 def test_asynchronous_runs_stragglers_and_more_devices_than_cores_are_labelled(monkeypatch):
-    labels, _ = _labels(zoo_settings("update=async", "update.straggler_ms=50"), DatasetInfo(1, 1, {}, "", ("a note",)))
+    labels, _ = _labels(
+        zoo_settings("update=async", "update.straggler_ms=50"),
+        DatasetInfo(1, 1, {}, "", ("a note",)),
+    )
     assert [label.text for label in labels] == ["demo", "cpu", "async", "straggler 50 ms", "a note"]
-    assert [label.text for label in _labels(zoo_settings(), DatasetInfo(1, 1, {}, ""))[0]] == ["demo", "cpu"]
+    assert [label.text for label in _labels(zoo_settings(), DatasetInfo(1, 1, {}, ""))[0]] == [
+        "demo",
+        "cpu",
+    ]
     both = zoo_settings("gpus=2", "oversubscribe=true")
     monkeypatch.setattr(devices, "cpu_cores", lambda: (3,))
     labels, cores = _labels(both, DatasetInfo(1, 1, {}, ""))
@@ -132,12 +174,17 @@ def test_options_of_images_belong_to_the_workloads_that_have_them():
         "data.decode", "data.threads", "data.skip_bad", "workload.compile", "workload.fused_norms",
         "workload.evaluation_batch_size",
     }  # fmt: skip
-    others = {"data.decode=scaled": "Allowed: data.threads", "backbone.weights=a": "Run with workload=ncf --help"}
+    others = {
+        "data.decode=scaled": "Allowed: data.threads",
+        "backbone.weights=a": "Run with workload=ncf --help",
+    }
     for word, instead in others.items():
         with pytest.raises(ValueError, match=rf"^{word}: unknown key of [^.]+\. {instead}"):
             compose(("workload=ncf", "profile=demo", word))
     (job,) = compose(("workload=ssd", "profile=demo", "data.decode=scaled", "data.threads=3")).jobs
-    settings = resolve_settings(job.config, registry.load_workload("ssd"), registry.load_framework("pytorch"))
+    settings = resolve_settings(
+        job.config, registry.load_workload("ssd"), registry.load_framework("pytorch")
+    )
     assert (settings.options["decode"], settings.options["data_threads"]) == ("scaled", 3)
 
 
@@ -145,7 +192,9 @@ def test_planning_leaves_the_configuration_and_the_sets_as_they_are():
     before = {name: dict(values) for name, values in named_sets(NCF).items()}
     config = composed("workload=ncf", "device=cpu", "profile=demo", "batch=global:4096")
     copy = deepcopy(config)
-    first, second = (resolve_settings(config, NCF, registry.load_framework("pytorch")) for _ in range(2))
+    first, second = (
+        resolve_settings(config, NCF, registry.load_framework("pytorch")) for _ in range(2)
+    )
     assert first == second
     assert config == copy
     assert {name: dict(values) for name, values in named_sets(NCF).items()} == before
@@ -153,17 +202,23 @@ def test_planning_leaves_the_configuration_and_the_sets_as_they_are():
 
 def test_lists_of_settings_are_derived_from_the_fields():
     assert {"seed", "data_dir", "round"} == set(field_names(Settings, must_match_on_resume=False))
-    scales_with_devices = {item.name for item in dataclasses.fields(Settings) if item.metadata["scales_with_devices"]}
+    scales_with_devices = {
+        item.name for item in dataclasses.fields(Settings) if item.metadata["scales_with_devices"]
+    }
     assert scales_with_devices == {"devices", "nodes", "global_batch_size"}
     assert "seed" not in field_names(Settings, logged=True)
     # rows of synchronous and asynchronous runs are never one, and give no speedup
     assert {"update", "straggler_ms"} <= set(
-        field_names(Settings, logged=True, experiment_key=True, family=True, must_match_on_resume=True)
+        field_names(
+            Settings, logged=True, experiment_key=True, family=True, must_match_on_resume=True
+        )
     )
 
 
 def test_a_machine_whose_gpu_does_not_answer_trains_on_cpu_cores_alone():
-    node = AvailableHost("b", "10.0.0.2", "eth0", (0, 1), {"gpus": []}, "GPU 1 does not answer (GPU is lost)")
+    node = AvailableHost(
+        "b", "10.0.0.2", "eth0", (0, 1), {"gpus": []}, "GPU 1 does not answer (GPU is lost)"
+    )
     config = composed("workload=ncf", "profile=demo")
     with pytest.raises(ValueError, match=r"^machine b: GPU 1 does not answer \(GPU is lost\)$"):
         resolve_settings(config, NCF, registry.load_framework("pytorch"), [node])

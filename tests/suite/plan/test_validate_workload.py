@@ -27,7 +27,13 @@ def without(*names):
 
 
 def without_max_epochs(toy, patch):
-    sets = {"demo": {key: value for key, value in toy.hyperparameter_sets()["demo"].items() if key != "max_epochs"}}
+    sets = {
+        "demo": {
+            key: value
+            for key, value in toy.hyperparameter_sets()["demo"].items()
+            if key != "max_epochs"
+        }
+    }
     patch.setattr(toy, "hyperparameter_sets", classmethod(lambda cls: sets))
 
 
@@ -67,7 +73,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("changed", "words", "said"), CASES)
-def test_what_is_not_plausible_says_what_to_type_and_that_is_accepted(toy, monkeypatch, tmp_path, changed, words, said):
+def test_what_is_not_plausible_says_what_to_type_and_that_is_accepted(
+    toy, monkeypatch, tmp_path, changed, words, said
+):
     if changed is not None:
         changed(toy, monkeypatch)
     found = plan(composed(*TOY_RUN, "device=cpu", *words), "job", tmp_path)

@@ -27,7 +27,16 @@ from suite.preflight import check_machine
 from suite.preflight import gpus as gpucheck
 from suite.preflight.check_machine import Resources, preflight
 from suite.preflight.gpus import BuildInfo, check_build
-from tests.helpers import BURN, TOY_RUN, only, python, refusal, run_suite_here, suite_here, wait_until
+from tests.helpers import (
+    BURN,
+    TOY_RUN,
+    only,
+    python,
+    refusal,
+    run_suite_here,
+    suite_here,
+    wait_until,
+)
 
 Usage = namedtuple("Usage", "total used free")
 GIB = 1 << 30
@@ -51,8 +60,15 @@ def test_a_gpu_that_does_not_answer_is_a_finding(tmp_path, nvml):
     nvml(broken=("nvmlDeviceGetMemoryInfo",))
     (found,) = gpucheck.examine(1, "pytorch", None)
     remedy = "export CUDA_VISIBLE_DEVICES=1 to leave it out, or set device=cpu to run without GPUs"
-    assert (found.level, found.text, found.do) == ("impossible", "GPU 0 does not answer (Not Supported)", remedy)
-    assert found.line == f"devices: GPU 0 does not answer (Not Supported). {remedy[0].upper()}{remedy[1:]}"
+    assert (found.level, found.text, found.do) == (
+        "impossible",
+        "GPU 0 does not answer (Not Supported)",
+        remedy,
+    )
+    assert (
+        found.line
+        == f"devices: GPU 0 does not answer (Not Supported). {remedy[0].upper()}{remedy[1:]}"
+    )
     done = suite_here(tmp_path, "doctor", exits=1)
     assert f"impossible  {found.line}" in done.stdout.splitlines()
 
@@ -60,15 +76,28 @@ def test_a_gpu_that_does_not_answer_is_a_finding(tmp_path, nvml):
 def test_every_topic_has_its_line_and_a_good_machine_says_nothing_before_a_run(tmp_path, quiet):
     assert preflight(need(tmp_path)) == []
     findings = check_machine.examine(need(tmp_path))
-    assert [finding.topic for finding in findings] == ["devices", "disk", "memory", "load", "governor", "container"]
+    assert [finding.topic for finding in findings] == [
+        "devices",
+        "disk",
+        "memory",
+        "load",
+        "governor",
+        "container",
+    ]
 
 
-@pytest.mark.parametrize(("free_mb", "level"), [(199, "impossible"), (201, "warning"), (1001, "ok")])
+@pytest.mark.parametrize(
+    ("free_mb", "level"), [(199, "impossible"), (201, "warning"), (1001, "ok")]
+)
 def test_disk_space(tmp_path, quiet, monkeypatch, free_mb, level):
-    monkeypatch.setattr(check_machine.shutil, "disk_usage", lambda place: Usage(10**12, 0, free_mb * 10**6))
+    monkeypatch.setattr(
+        check_machine.shutil, "disk_usage", lambda place: Usage(10**12, 0, free_mb * 10**6)
+    )
     assert check_machine.disk(tmp_path).level == level
     if level == "impossible":
-        with pytest.raises(ValueError, match=r"^disk: 199 MB free at .*, but a run needs 200 MB\. Free some[^\n]*$"):
+        with pytest.raises(
+            ValueError, match=r"^disk: 199 MB free at .*, but a run needs 200 MB\. Free some[^\n]*$"
+        ):
             preflight(need(tmp_path))
     monkeypatch.setenv("SUITE_MINIMUM_DISK_MB", "50")
     assert check_machine.disk(tmp_path).level != "impossible"
@@ -82,7 +111,9 @@ def test_a_log_folder_that_cannot_be_written(tmp_path, quiet, monkeypatch):
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(check_machine.tempfile, "TemporaryFile", refuse)
-    with pytest.raises(ValueError, match=r"cannot be written \(Read-only file system\)\. Set output=FOLDER"):
+    with pytest.raises(
+        ValueError, match=r"cannot be written \(Read-only file system\)\. Set output=FOLDER"
+    ):
         preflight(need(tmp_path / "not" / "there" / "yet"))
 
 
@@ -93,7 +124,9 @@ def test_a_log_folder_that_cannot_be_written(tmp_path, quiet, monkeypatch):
         (2, Limits(2, None, 4 * GIB, 2 * GIB), "ok"), (2, Limits(2, None, 4 * GIB, 2 * GIB - 1), "warning"),
     ],
 )  # fmt: skip
-def test_memory_is_counted_per_worker_and_within_the_control_group(monkeypatch, workers, limits, level):
+def test_memory_is_counted_per_worker_and_within_the_control_group(
+    monkeypatch, workers, limits, level
+):
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=3 * GIB))
     assert check_machine.memory(workers, limits).level == level
 
@@ -104,9 +137,14 @@ def test_governor(monkeypatch, governors):
     assert check_machine.governor().level == ("warning" if "powersave" in governors else "ok")
 
 
-@pytest.mark.parametrize(("limits", "level"), [(Limits(2, 1.5), "warning"), (Limits(2, 2.0), "ok"), (Limits(), "ok")])
+@pytest.mark.parametrize(
+    ("limits", "level"), [(Limits(2, 1.5), "warning"), (Limits(2, 2.0), "ok"), (Limits(), "ok")]
+)
 def test_a_quota_below_the_cores_of_the_run(tmp_path, limits, level):
-    assert check_machine.confinement(Resources("cpu", 2, 2, (0, 1), tmp_path, "pytorch"), limits).level == level
+    assert (
+        check_machine.confinement(Resources("cpu", 2, 2, (0, 1), tmp_path, "pytorch"), limits).level
+        == level
+    )
 
 
 def test_who_uses_the_cores_is_named():
@@ -116,7 +154,10 @@ def test_who_uses_the_cores_is_named():
         process.stdout.readline()
         # beside other tests it may get a share of that core only, or not be among the first three at once
         wait_until("a busy core", lambda: cpu_load.busy_percent((core,)) > 80)
-        wait_until("its name", lambda: any(f"(pid {process.pid})" in name for name in cpu_load.busiest((core,))))
+        wait_until(
+            "its name",
+            lambda: any(f"(pid {process.pid})" in name for name in cpu_load.busiest((core,))),
+        )
 
 
 @pytest.mark.parametrize(
@@ -131,14 +172,19 @@ def test_free_cores_are_named_where_there_are_enough(monkeypatch, free, words):
     monkeypatch.setattr(check_machine.devices, "cpu_cores", lambda: tuple(range(7)))
     monkeypatch.setattr(cpu_load, "busy_percent", lambda cores: 90.0)
     monkeypatch.setattr(cpu_load, "busiest", lambda cores: ["other (pid 1) 90 %"])
-    monkeypatch.setattr(cpu_load, "free", lambda cores, most: [core for core in cores if core in free])
+    monkeypatch.setattr(
+        cpu_load, "free", lambda cores, most: [core for core in cores if core in free]
+    )
     assert words in check_machine.load((0, 1)).line
 
 
 def test_gpus_that_are_free(tmp_path, quiet, nvml):
     nvml()
     findings = check_machine.examine(need(tmp_path, "cuda"))
-    assert findings[0].line == "devices: 2 visible GPU(s): Fake GPU (80 GiB, 9.0), driver for CUDA 13.0"
+    assert (
+        findings[0].line
+        == "devices: 2 visible GPU(s): Fake GPU (80 GiB, 9.0), driver for CUDA 13.0"
+    )
     assert {finding.level for finding in findings} == {"ok"}
 
 
@@ -146,8 +192,14 @@ def test_gpus_that_are_free(tmp_path, quiet, nvml):
     ("changes", "expected"),
     [
         ({"running": (1,)}, "device 0: in use by"),
-        ({"used": 9 * GIB}, "device 0: 9.0 of 80 GiB in use, by a process that is not visible from here"),
-        ({"broken": ("nvmlDeviceGetComputeRunningProcesses",)}, "device 0: its use cannot be queried (Not Supported)"),
+        (
+            {"used": 9 * GIB},
+            "device 0: 9.0 of 80 GiB in use, by a process that is not visible from here",
+        ),
+        (
+            {"broken": ("nvmlDeviceGetComputeRunningProcesses",)},
+            "device 0: its use cannot be queried (Not Supported)",
+        ),
     ],
 )
 def test_gpus_that_are_not(tmp_path, quiet, nvml, changes, expected):
@@ -170,7 +222,11 @@ def test_no_driver(tmp_path, quiet, monkeypatch):
             "the driver supports CUDA up to 12.8. Set environment=other",
         ),
         (BuildInfo("2.11", None, False), "13.0", "is a build for CPUs. Set environment=other"),
-        (BuildInfo("2.11", Build("13.0", ("sm_90",)), False), "13.0", "detects no GPU. Check CUDA_VISIBLE_DEVICES"),
+        (
+            BuildInfo("2.11", Build("13.0", ("sm_90",)), False),
+            "13.0",
+            "detects no GPU. Check CUDA_VISIBLE_DEVICES",
+        ),
     ],
 )
 def test_what_a_framework_says_of_its_build(answer, driver, expected):
@@ -179,9 +235,15 @@ def test_what_a_framework_says_of_its_build(answer, driver, expected):
     assert expected == "ok" or expected in finding.line
 
 
-@pytest.mark.parametrize(("cuda", "remedy"), [("13.0", "Update the driver"), ("12.6", "Set device=cpu")])
-def test_an_old_driver_is_to_be_updated_and_a_build_without_code_for_the_gpu_is_not_used(cuda, remedy):
-    finding = check_build("pytorch 2.11", BuildInfo("2.11", Build(cuda, ("sm_80",)), True), ["9.0"], "12.8")
+@pytest.mark.parametrize(
+    ("cuda", "remedy"), [("13.0", "Update the driver"), ("12.6", "Set device=cpu")]
+)
+def test_an_old_driver_is_to_be_updated_and_a_build_without_code_for_the_gpu_is_not_used(
+    cuda, remedy
+):
+    finding = check_build(
+        "pytorch 2.11", BuildInfo("2.11", Build(cuda, ("sm_80",)), True), ["9.0"], "12.8"
+    )
     assert finding.line.endswith(remedy)
 
 
@@ -203,7 +265,9 @@ def asked(folder, script):
         ({"capability": (3, 0)}, "has no code for compute capability 3.0 (it has sm_75)", "Set device=cpu"),
     ],
 )  # fmt: skip
-def test_a_build_that_does_not_suit_is_refused_before_a_run(tmp_path, quiet, nvml, changes, what, do):
+def test_a_build_that_does_not_suit_is_refused_before_a_run(
+    tmp_path, quiet, nvml, changes, what, do
+):
     """PyTorch itself dies minutes later: "ProcessGroupNCCL is only supported with GPUs"."""
     nvml(**changes)
     environment = asked(tmp_path, """echo noise; echo '["2.11", "13.0", false, ["sm_75"]]'""")
@@ -215,8 +279,12 @@ def test_a_build_that_does_not_suit_is_refused_before_a_run(tmp_path, quiet, nvm
 def test_frameworks_that_are_not_asked_are_judged_by_the_lock(tmp_path, quiet, nvml):
     """MXNet's build ends at sm_86 and has nothing that a driver could translate for Hopper."""
     nvml()
-    of_mxnet = replace(need(tmp_path, "cuda", Environment("mxnet-cuda", (), "python")), framework="mxnet")
-    with pytest.raises(ValueError, match=r"^build: mxnet 1\.9\.1 .* capability 9\.0 .*\. Set device=cpu"):
+    of_mxnet = replace(
+        need(tmp_path, "cuda", Environment("mxnet-cuda", (), "python")), framework="mxnet"
+    )
+    with pytest.raises(
+        ValueError, match=r"^build: mxnet 1\.9\.1 .* capability 9\.0 .*\. Set device=cpu"
+    ):
         preflight(of_mxnet)
     nvml(capability=(8, 0))
     assert preflight(of_mxnet) == []
@@ -238,7 +306,9 @@ def test_the_environment_is_chosen_by_driver_and_capability(nvml, changes, expec
 
 def test_a_gpu_cut_into_parts_is_refused(nvml):
     nvml(parts=1)
-    with pytest.raises(ValueError, match=r"GPU 0 is partitioned with MIG.*set device=cpu to run without GPUs$"):
+    with pytest.raises(
+        ValueError, match=r"GPU 0 is partitioned with MIG.*set device=cpu to run without GPUs$"
+    ):
         devices.gpus()
     nvml(parts=1, broken=("nvmlDeviceGetMigMode",))
     assert len(devices.gpus()) == 2
@@ -286,11 +356,16 @@ def test_too_little_disk_space_refuses_the_run(tmp_path):
 def test_suite_doctor(tmp_path):
     done = suite_here(tmp_path, "doctor", "--device", "cpu", "--output", tmp_path / "out", exits=0)
     lines = [line.split()[:2] for line in done.stdout.splitlines()]
-    topics = [topic for _, topic in lines if topic != "environment:"]  # PyTorch's may not be there yet
+    topics = [
+        topic for _, topic in lines if topic != "environment:"
+    ]  # PyTorch's may not be there yet
     assert topics[:6] == ["devices:", "disk:", "memory:", "load:", "governor:", "container:"]
     assert {level for level, _ in lines} <= {"ok", "warning"}
     said = json.loads(suite_here(tmp_path, "doctor", "--device", "cpu", "--json", exits=0).stdout)
-    assert (said["suite_version"], said["python_version"]) == (__version__, platform.python_version())
+    assert (said["suite_version"], said["python_version"]) == (
+        __version__,
+        platform.python_version(),
+    )
     assert {"devices", "disk", "memory", "load"} <= {one["topic"] for one in said["findings"]}
     done = suite_here(tmp_path, "doctor", "--device", "cpu", SUITE_MINIMUM_DISK_MB="1e12", exits=1)
     assert "impossible  disk: " in done.stdout

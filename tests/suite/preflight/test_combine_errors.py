@@ -42,7 +42,9 @@ def run(tmp_path, *words):
     return done.stderr.splitlines()
 
 
-@pytest.mark.parametrize(("workload", "file"), [("maskrcnn", "R-50.pkl"), ("ssd", "resnet34-333f7ec4.pth")])
+@pytest.mark.parametrize(
+    ("workload", "file"), [("maskrcnn", "R-50.pkl"), ("ssd", "resnet34-333f7ec4.pth")]
+)
 def test_all_that_a_published_run_lacks(tmp_path, monkeypatch, two_cores, workload, file):
     only_environment(monkeypatch)
     lines = run(tmp_path, f"workload={workload}", "gpus=8")
@@ -60,12 +62,22 @@ def test_all_that_a_published_run_lacks(tmp_path, monkeypatch, two_cores, worklo
         assert what_to_type in line
 
 
-@pytest.mark.parametrize(("cores", "asked", "count"), [(2, 8, 2), (3, 8, 2), (64, 16, 8), (64, 1, 1)])
-def test_the_demo_is_of_the_same_workload_on_devices_that_are_here(monkeypatch, two_cores, cores, asked, count):
+@pytest.mark.parametrize(
+    ("cores", "asked", "count"), [(2, 8, 2), (3, 8, 2), (64, 16, 8), (64, 1, 1)]
+)
+def test_the_demo_is_of_the_same_workload_on_devices_that_are_here(
+    monkeypatch, two_cores, cores, asked, count
+):
     """The batch of each demo divides by 1, 2, 4 and 8."""
     only_environment(monkeypatch)
     monkeypatch.setattr(devices, "cpu_cores", lambda: tuple(range(cores)))
-    words = ("workload=ssd", "framework=mxnet", f"gpus={asked}", "workload.max_epochs=50", "environment.options=[--rm]")
+    words = (
+        "workload=ssd",
+        "framework=mxnet",
+        f"gpus={asked}",
+        "workload.max_epochs=50",
+        "environment.options=[--rm]",
+    )
     demo = f"workload=ssd framework=mxnet 'environment.options=[--rm]' profile=demo gpus={count}"
     assert said(*words).splitlines()[-1] == f"{TYPE}{demo}"
 
@@ -86,7 +98,9 @@ def test_two_obstacles_have_a_line_each(tmp_path, monkeypatch, two_cores):
     first, device, data, runs = run(tmp_path, "workload=ncf")
     assert first == "run_suite.py: 2 problems prevent this command from running here:"
     assert device.endswith("set device=cpu. For a small run without a data set, set profile=demo")
-    assert "https://grouplens.org/datasets/movielens/20m/ and run: suite data prepare ml-20m" in data
+    assert (
+        "https://grouplens.org/datasets/movielens/20m/ and run: suite data prepare ml-20m" in data
+    )
     assert runs == f"{TYPE}workload=ncf profile=demo gpus=1"
 
 
@@ -96,7 +110,9 @@ def test_the_demo_keeps_the_folders_that_were_typed(tmp_path, monkeypatch, two_c
     own = tmp_path / "own files"
     (own / "workload").mkdir(parents=True)
     (own / "workload" / "ncf_slow.yaml").write_text("defaults: [ncf]\nlearning_rate: 0.001\n")
-    *_, last = run(tmp_path, "--config-dir", own, "workload=ncf_slow", "gpus=8", f"output={tmp_path / 'out'}")
+    *_, last = run(
+        tmp_path, "--config-dir", own, "workload=ncf_slow", "gpus=8", f"output={tmp_path / 'out'}"
+    )
     again = shlex.split(last.removeprefix(TYPE))
     assert again[:2] == ["--config-dir", str(own)]
     config = compose(again).jobs[0].config
@@ -127,16 +143,22 @@ def test_without_a_gpu_only_what_concerns_gpus_is_said(monkeypatch, two_cores):
         (3, ["nodes", "nodes", "envir"], "Set gpus=6 or a different multiple of 3"),
     ],
 )
-def test_machines_that_are_unknown_keep_nothing_else_from_being_checked(monkeypatch, two_cores, nodes, starts, second):
+def test_machines_that_are_unknown_keep_nothing_else_from_being_checked(
+    monkeypatch, two_cores, nodes, starts, second
+):
     only_environment(monkeypatch)
-    lines = said("workload=ncf", "profile=demo", "device=cpu", f"nodes={nodes}", "gpus=8").splitlines()
+    lines = said(
+        "workload=ncf", "profile=demo", "device=cpu", f"nodes={nodes}", "gpus=8"
+    ).splitlines()
     assert [line[5:10] for line in lines[1:4]] == starts
     assert second in lines[2]
 
 
 def test_a_mistake_beside_an_obstacle_is_named_with_it(tmp_path, monkeypatch, two_cores):
     only_environment(monkeypatch, "torch")
-    _, first, second, runs = run(tmp_path, "workload=ncf", "profile=demo", "precision=tf32", "device=cpu", "gpus=8")
+    _, first, second, runs = run(
+        tmp_path, "workload=ncf", "profile=demo", "precision=tf32", "device=cpu", "gpus=8"
+    )
     assert first.startswith("  1. gpus=8: ")
     assert second.startswith("  2. precision=tf32: only GPUs support it")
     assert runs.endswith("profile=demo gpus=2")

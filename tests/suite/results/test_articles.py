@@ -37,7 +37,9 @@ def test_two_batches_of_littlecnn_foretell_the_others():
     fit = fit_steps([(batch, batch / rate(CIFAR, batch)) for batch in (16, 1024)])
     gain = fit.rate(64) / fit.rate(16)
     assert gain == pytest.approx(3.07, abs=0.005)
-    assert gain == pytest.approx(printed(KERAS, model=CIFAR, batch="64 vs 16", metric="training speedup"), rel=0.1)
+    assert gain == pytest.approx(
+        printed(KERAS, model=CIFAR, batch="64 vs 16", metric="training speedup"), rel=0.1
+    )
     assert fit.rate(2048) == pytest.approx(27_700, rel=0.003)
     assert (fit.t0_error, fit.largest_deviation) == (None, pytest.approx(0, abs=1e-12))
 
@@ -45,7 +47,9 @@ def test_two_batches_of_littlecnn_foretell_the_others():
 def test_the_vgg_that_the_article_timed_is_vgg11():
     """A GTX 1080 computes 8.2 (base clock) to 8.9 TFLOP/s (boost): more than VGG-11 needed, far less than the others would."""
     step = printed(FOUR_GPUS, batch="64", metric="forward + backward time per minibatch")
-    per_second = [3 * 2 * 64 * one / (step / 1e3) for one in MULTIPLY_ADDS.values()]  # backward: twice the forward pass
+    per_second = [
+        3 * 2 * 64 * one / (step / 1e3) for one in MULTIPLY_ADDS.values()
+    ]  # backward: twice the forward pass
     assert [one / 1e12 for one in per_second] == pytest.approx([6.95, 14.1, 17.9], abs=0.05)
 
 
@@ -67,18 +71,27 @@ def test_what_the_gains_of_nvlink_mean():
     assert (fast / slow, gains) == (13, [1.15, 1.30, 1.5, 2.54])
     shares = [exposed(gain, fast / slow) for gain in gains]
     assert [round(over_pcie) for over_pcie, _ in shares] == [14, 25, 36, 66]
-    assert [over_nvlink for _, over_nvlink in shares] == pytest.approx([1.2, 2.5, 4.2, 12.8], abs=0.06)
+    assert [over_nvlink for _, over_nvlink in shares] == pytest.approx(
+        [1.2, 2.5, 4.2, 12.8], abs=0.06
+    )
     assert exposed(13, 13)[0] == pytest.approx(100)
 
 
 def article_pairs():
-    return {(one.before.workload, one.before.devices, one.after.devices): one for one in pairs(find_published(ARTICLE))}
+    return {
+        (one.before.workload, one.before.devices, one.after.devices): one
+        for one in pairs(find_published(ARTICLE))
+    }
 
 
 def test_table_7_of_the_article_comes_out_of_its_tables_1_to_6():
     found = article_pairs()
     both = {key: (value, found[key].total) for key, value in printed_speedups().items()}
-    wrong = {key: (value, total) for key, (value, total) in both.items() if abs(total / value - 1) > 0.003}
+    wrong = {
+        key: (value, total)
+        for key, (value, total) in both.items()
+        if abs(total / value - 1) > 0.003
+    }
     assert len(both) == 12
     assert wrong == {("resnet50", 1, 4): (4.76, pytest.approx(4.68, abs=0.005))}
 
@@ -100,7 +113,10 @@ def test_table_7_of_the_article_comes_out_of_its_tables_1_to_6():
 def test_factors_and_kind_of_scaling_of_the_article(key, scaling, throughput, efficiency):
     pair = article_pairs()[key]
     assert pair.scaling == scaling
-    assert (pair.throughput, pair.efficiency) == (pytest.approx(throughput, rel=1e-8), pytest.approx(efficiency))
+    assert (pair.throughput, pair.efficiency) == (
+        pytest.approx(throughput, rel=1e-8),
+        pytest.approx(efficiency),
+    )
     assert pair.scaling_efficiency == pytest.approx(throughput * key[1] / key[2], rel=1e-8)
     assert pair.interval is None
     assert pair.no_interval.startswith("no single runs are known on ")

@@ -4,7 +4,16 @@ from suite.results import curves
 from testing.fake_logs import foreign, line, write, write_run
 from tests.helpers import PROJECT
 
-NAMES = ["run", "step", "epoch", "seconds", "metric", "value", "training_loss", "samples_per_second"]
+NAMES = [
+    "run",
+    "step",
+    "epoch",
+    "seconds",
+    "metric",
+    "value",
+    "training_loss",
+    "samples_per_second",
+]
 
 
 def listed(frame):
@@ -32,7 +41,10 @@ def test_logs_of_others_keep_evaluations_and_stretches_apart_and_copies_count_on
     stats = line(30_000, "tracked_stats", {"throughput": 7.5}, step=10)
     write(log, [*log.read_text().splitlines(), stats])
     write(tmp_path / "y" / "resnet" / "result_0.txt", log.read_bytes())
-    evaluation, segment = (None, 2.0, 59.999, "top1", 0.76, None, None), (10, None, 30.0, None, None, None, 7.5)
+    evaluation, segment = (
+        (None, 2.0, 59.999, "top1", 0.76, None, None),
+        (10, None, 30.0, None, None, None, 7.5),
+    )
     assert [row[1:] for row in listed(curves([tmp_path]))] == [evaluation, segment]
 
 

@@ -12,7 +12,9 @@ from suite.results.targets import OFFICIAL_TARGETS, target_text
 from testing.fake_logs import line, write
 from testing.rule_logs import compliance_folder
 
-_KEY = re.compile(r"NAME: +(?:aggregated_)?eval_accuracy\n(?:(?!\n- ).)*?ATLEAST_ONE_CHECK: *(.*)", re.DOTALL)
+_KEY = re.compile(
+    r"NAME: +(?:aggregated_)?eval_accuracy\n(?:(?!\n- ).)*?ATLEAST_ONE_CHECK: *(.*)", re.DOTALL
+)
 
 
 def checks():
@@ -38,7 +40,16 @@ def test_directions_are_those_of_every_installed_rule_file():
     assert not wrong
     benchmarks = {benchmark for _, benchmark, _, _ in found}
     assert set(FALLING_METRICS) <= benchmarks
-    assert {"resnet", "bert", "unet3d", "rnnt", "stable_diffusion", "llama31_8b", "flux1", "dlrmv4"} <= benchmarks
+    assert {
+        "resnet",
+        "bert",
+        "unet3d",
+        "rnnt",
+        "stable_diffusion",
+        "llama31_8b",
+        "flux1",
+        "dlrmv4",
+    } <= benchmarks
 
 
 def test_values_at_the_target():
@@ -47,7 +58,11 @@ def test_values_at_the_target():
     assert not meets(3.31, 3.3, falls=True)
     assert meets(ctypes.c_float(0.635).value, 0.635, falls=False)
     assert not meets(0.6349, 0.635, falls=False)
-    assert not any(meets(float(value), 1.0, falls) for value in ("nan", "inf", "-inf") for falls in (True, False))
+    assert not any(
+        meets(float(value), 1.0, falls)
+        for value in ("nan", "inf", "-inf")
+        for falls in (True, False)
+    )
 
 
 def loss_log(path, losses, benchmark="llama31_8b", target=3.3, **stop):
@@ -63,7 +78,11 @@ def loss_log(path, losses, benchmark="llama31_8b", target=3.3, **stop):
 
 @pytest.mark.parametrize(
     ("losses", "status", "epochs"),
-    [([4.0, 3.6, 3.29], "success", 3.0), ([4.0, 3.6, 3.3], "success", 3.0), ([4.0, 3.6, 3.4], "failed", None)],
+    [
+        ([4.0, 3.6, 3.29], "success", 3.0),
+        ([4.0, 3.6, 3.3], "success", 3.0),
+        ([4.0, 3.6, 3.4], "failed", None),
+    ],
 )
 def test_a_loss_reaches_its_target_from_above(tmp_path, losses, status, epochs):
     record = read(loss_log(tmp_path, losses))
@@ -77,7 +96,9 @@ def test_pages_and_checks_show_the_direction(tmp_path):
     assert target_text({"top1": 0.759}, "resnet50") == "top-1 accuracy ≥ 0.759"
     verdict = check_file(loss_log(tmp_path, [4.0, 3.5, 3.6]), rules="5.1.0")
     (complaint,) = [
-        item for item in verdict.complaints if item.key == "eval_accuracy" and item.found.startswith("best")
+        item
+        for item in verdict.complaints
+        if item.key == "eval_accuracy" and item.found.startswith("best")
     ]
     assert complaint.found == "best 3.5 (epoch 2) of 3"
     assert "at most 3.3" in complaint.needed
@@ -89,20 +110,36 @@ def test_targets_are_those_of_every_installed_rule_file():
         benchmark = file.stem.removeprefix("closed_")
         if benchmark == "ssd" and file.parent.name >= "training_2.0.0":
             benchmark = "retinanet"
-        target = re.search(r"ATLEAST_ONE_CHECK: *\"[ (]*v\['value'\] (?:<=|>=) ([\d.]+)", file.read_text())
+        target = re.search(
+            r"ATLEAST_ONE_CHECK: *\"[ (]*v\['value'\] (?:<=|>=) ([\d.]+)", file.read_text()
+        )
         if target and benchmark not in ("bert", "minigo"):
             assert list(OFFICIAL_TARGETS["MLLOG"][benchmark].values()) == [float(target[1])], file
-    assert {"llama31_8b", "flux1", "gpt_oss_20b", "deepseekv3_671b", "rnnt"} <= OFFICIAL_TARGETS["MLLOG"].keys()
+    assert {"llama31_8b", "flux1", "gpt_oss_20b", "deepseekv3_671b", "rnnt"} <= OFFICIAL_TARGETS[
+        "MLLOG"
+    ].keys()
 
 
 @pytest.mark.parametrize(
     ("benchmark", "target"),
-    [("llama31_8b", 3.3), ("llama31_405b", 5.6), ("flux1", 0.586), ("llama2_70b_lora", 0.925), ("gpt_oss_20b", 3.34)],
+    [
+        ("llama31_8b", 3.3),
+        ("llama31_405b", 5.6),
+        ("flux1", 0.586),
+        ("llama2_70b_lora", 0.925),
+        ("gpt_oss_20b", 3.34),
+    ],
 )
 def test_a_log_without_a_target_is_judged_by_the_target_of_the_rules(tmp_path, benchmark, target):
     reached = read(loss_log(tmp_path, [2 * target, target], benchmark, target=None))
-    assert (reached.status, reached.targets, reached.targets_source) == ("success", {"quality": target}, "rules")
-    assert reached.epochs_to_target is None  # the labels of these benchmarks may be numbers of samples
+    assert (reached.status, reached.targets, reached.targets_source) == (
+        "success",
+        {"quality": target},
+        "rules",
+    )
+    assert (
+        reached.epochs_to_target is None
+    )  # the labels of these benchmarks may be numbers of samples
     missed = read(loss_log(tmp_path, [2 * target, 1.01 * target], benchmark, target=None))
     assert (missed.status, missed.reason) == (
         "failed",
@@ -110,7 +147,9 @@ def test_a_log_without_a_target_is_judged_by_the_target_of_the_rules(tmp_path, b
     )
 
 
-def test_a_run_that_says_aborted_after_it_reached_its_target_is_not_said_to_have_missed_it(tmp_path):
+def test_a_run_that_says_aborted_after_it_reached_its_target_is_not_said_to_have_missed_it(
+    tmp_path,
+):
     record = read(loss_log(tmp_path, [3.6, 3.29], target=None, status="aborted"))
     assert (record.status, record.reason) == (
         "aborted",

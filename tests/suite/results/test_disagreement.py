@@ -17,7 +17,14 @@ def write_folders(root, *folders):
     for number, seconds in enumerate(folders):
         for index, each in enumerate(seconds):
             start = 100_000 * number + 10_000 * index
-            write_run(root / "ab"[number], "ncf-1", index, start=start, seconds_per_epoch=each, keys={"seed": start})
+            write_run(
+                root / "ab"[number],
+                "ncf-1",
+                index,
+                start=start,
+                seconds_per_epoch=each,
+                keys={"seed": start},
+            )
     return root
 
 
@@ -47,7 +54,8 @@ def test_a_log_below_the_root_has_an_output_folder(tmp_path):
     write_run(tmp_path, "ncf-1")
     (result,) = results(tmp_path)
     shallow = [
-        replace(result.runs[0], path=path, seconds=seconds) for path, seconds in (("/x.txt", 6.0), ("/a/b/c", 9.0))
+        replace(result.runs[0], path=path, seconds=seconds)
+        for path, seconds in (("/x.txt", 6.0), ("/a/b/c", 9.0))
     ]
     assert find_disagreements([replace(result, runs=tuple(shallow))]) == []  # the root has both
 

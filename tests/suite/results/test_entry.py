@@ -26,12 +26,20 @@ DESCRIPTION = {
 
 
 def submit(
-    root, place="v4.0/Cisco", system="two_nodes", benchmark="resnet", description=DESCRIPTION, count=5, **logged
+    root,
+    place="v4.0/Cisco",
+    system="two_nodes",
+    benchmark="resnet",
+    description=DESCRIPTION,
+    count=5,
+    **logged,
 ):
     """The logs of one entry, with the text of another submitter in them, and its system description."""
     folder = root / place / "results" / system / benchmark
     for index in range(count):
-        foreign(folder / f"result_{index}.txt", "1xExample", 60 + index, benchmark, seed=index, **logged)
+        foreign(
+            folder / f"result_{index}.txt", "1xExample", 60 + index, benchmark, seed=index, **logged
+        )
     if description is not None:
         write(root / place / "systems" / f"{system}.json", [json.dumps(description)])
     return folder
@@ -44,7 +52,12 @@ def only_result(path):
 
 @pytest.mark.parametrize(
     "place",
-    ["v4.0/Cisco", "v4.0/closed/Cisco", "training_results_v4.0/open/Cisco", "training_results_v4.0-main/Cisco"],
+    [
+        "v4.0/Cisco",
+        "v4.0/closed/Cisco",
+        "training_results_v4.0/open/Cisco",
+        "training_results_v4.0-main/Cisco",
+    ],
 )
 @pytest.mark.parametrize("described", [True, False])
 def test_the_folders_decide_and_the_description_comes_next(tmp_path, place, described):
@@ -53,7 +66,9 @@ def test_the_folders_decide_and_the_description_comes_next(tmp_path, place, desc
     assert (found.round, found.submitter, found.system) == ("v4.0", "Cisco", "two_nodes")
     assert (found.rules, found.runs_successful, found.seconds) == ("v4.0", 5, 62.0)
     hardware = (found.device_name, found.devices, found.nodes, found.framework)
-    assert hardware == (("AMD Instinct MI350X", 16, 2, "pytorch") if described else ("", None, None, ""))
+    assert hardware == (
+        ("AMD Instinct MI350X", 16, 2, "pytorch") if described else ("", None, None, "")
+    )
     folder_division = {"closed": "closed", "open": "open"}.get(Path(place).parent.name, "")
     assert found.division == ("open" if described else folder_division)
 
@@ -84,7 +99,12 @@ def test_the_description_fills_the_submitter_of_other_layouts(tmp_path):
         ("dlrm_dcnv2", "NGC Pytorch 24.09, NGC HugeCTR 24.09, NVIDIA Nemo 24.09", "box", "hugectr"),
         ("dlrm", "NVIDIA Merlin HugeCTR Release 24.04", "box_mxnet", "hugectr"),
         ("resnet", "NGC MXNet 24.09, NGC HugeCTR 24.09", "box", "mxnet"),
-        ("bert", "MXNet, PyTorch, Merlin HugeCTR, DGL NVIDIA Release 24.04", "box", "mxnet or pytorch"),
+        (
+            "bert",
+            "MXNet, PyTorch, Merlin HugeCTR, DGL NVIDIA Release 24.04",
+            "box",
+            "mxnet or pytorch",
+        ),
         ("gnn", "NVIDIA Release 24.04 MxNet, pytorch, dgl and 23.09 pytorch", "box", "dgl"),
         ("rgat", "PyTorch, DGL", "box", "dgl"),
         ("bert", "PyTorch, DGL", "box_tensorflow", "tensorflow"),
@@ -92,19 +112,38 @@ def test_the_description_fills_the_submitter_of_other_layouts(tmp_path):
         ("llama2_70b_lora", "LLMBoost 1.2.0", "box", "LLMBoost 1.2.0"),
     ],
 )
-def test_the_framework_of_a_list_is_the_one_for_the_benchmark(tmp_path, benchmark, text, system, framework):
-    submit(tmp_path, system=system, benchmark=benchmark, description={**DESCRIPTION, "framework": text})
+def test_the_framework_of_a_list_is_the_one_for_the_benchmark(
+    tmp_path, benchmark, text, system, framework
+):
+    submit(
+        tmp_path, system=system, benchmark=benchmark, description={**DESCRIPTION, "framework": text}
+    )
     assert only_result(tmp_path).framework == framework
 
 
 def test_runs_of_one_folder_are_one_result_whatever_they_say_of_themselves(tmp_path):
     folder = submit(tmp_path)
-    foreign(folder / "result_1.txt", "another platform", 500, submission_org="Another", submission_division="closed")
+    foreign(
+        folder / "result_1.txt",
+        "another platform",
+        500,
+        submission_org="Another",
+        submission_division="closed",
+    )
     plain = tmp_path / "downloads"
     for index in range(3):
-        foreign(plain / f"result_{index}.txt", f"box {index}", 60 + index, submission_org=f"Company {index}")
+        foreign(
+            plain / f"result_{index}.txt",
+            f"box {index}",
+            60 + index,
+            submission_org=f"Company {index}",
+        )
     submission, other = sorted(results(tmp_path), key=lambda result: -result.runs_successful)
-    assert (submission.submitter, submission.system, submission.runs_successful) == ("Cisco", "two_nodes", 5)
+    assert (submission.submitter, submission.system, submission.runs_successful) == (
+        "Cisco",
+        "two_nodes",
+        5,
+    )
     assert (other.runs_successful, other.seconds) == (3, 61.0)
     assert any("differ in" in note for note in other.score_notes)
 
@@ -131,8 +170,18 @@ def test_an_empty_log_of_a_submission_is_a_failed_run(tmp_path):
 
 
 def test_the_nearest_round_decides_and_versions_with_two_digits_do_not():
-    names = {"a/v3.1/v4.0/x": "v4.0", "a/training_results_v5.1-0a1b2c3/x": "v5.1", "a/training_v4.1/x": "v4.1"}
-    names |= {"a/4.0.0/x": "v4.0", "a/v4.0-old/x": "", "a/v10.2/x": "", "a/cuda-12.1/x": "", "v4.0.1/x": ""}
+    names = {
+        "a/v3.1/v4.0/x": "v4.0",
+        "a/training_results_v5.1-0a1b2c3/x": "v5.1",
+        "a/training_v4.1/x": "v4.1",
+    }
+    names |= {
+        "a/4.0.0/x": "v4.0",
+        "a/v4.0-old/x": "",
+        "a/v10.2/x": "",
+        "a/cuda-12.1/x": "",
+        "v4.0.1/x": "",
+    }
     assert {path: round_of_folder(Path("/") / path) for path in names} == names
 
 
@@ -164,7 +213,9 @@ def test_the_score_is_multiplied_by_the_factor(tmp_path, content, factor):
 )  # fmt: skip
 def test_an_unusable_factor_is_one_note_and_leaves_the_score(tmp_path, content):
     folder = submit(tmp_path)
-    (folder / "scaling.json").write_bytes(content if isinstance(content, bytes) else content.encode())
+    (folder / "scaling.json").write_bytes(
+        content if isinstance(content, bytes) else content.encode()
+    )
     found = only_result(tmp_path)
     assert (found.seconds, found.scaling_factor) == (62.0, None)
     (note,) = (note for note in found.score_notes if "not scaled" in note)
@@ -186,7 +237,9 @@ def test_an_unusable_description_is_one_note(tmp_path, content):
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 keys = st.sampled_from([*DESCRIPTION, "nodes", "num_nodes", "num_accelerators"])
@@ -202,8 +255,14 @@ def test_no_content_of_a_description_raises(value):
 
 
 def test_the_nodes_of_an_old_description_are_summed(tmp_path):
-    nodes = [{"num_nodes": 2, "num_accelerators": 8, "accelerator": "A"}, {"num_nodes": 1, "num_accelerators": 4}]
-    path = write(tmp_path / "entry.json", [json.dumps({"division": "closed", "framework": "MXNet", "nodes": nodes})])
+    nodes = [
+        {"num_nodes": 2, "num_accelerators": 8, "accelerator": "A"},
+        {"num_nodes": 1, "num_accelerators": 4},
+    ]
+    path = write(
+        tmp_path / "entry.json",
+        [json.dumps({"division": "closed", "framework": "MXNet", "nodes": nodes})],
+    )
     assert read_description(path) == SystemDescription("", "closed", "MXNet", "A", 20, 3)
 
 
@@ -231,7 +290,12 @@ def test_links_and_parent_folders_in_a_path_lead_to_the_entry(tmp_path, monkeypa
     ]
     for path in paths:
         found = only_result(path)
-        assert (found.round, found.submitter, found.system, found.devices) == ("v4.0", "Cisco", "two_nodes", 16), path
+        assert (found.round, found.submitter, found.system, found.devices) == (
+            "v4.0",
+            "Cisco",
+            "two_nodes",
+            16,
+        ), path
     assert [found.submitter for found in results(Path("../../.."))] == ["Cisco", "Cisco"]
 
 
@@ -241,7 +305,12 @@ def test_an_entry_whose_folders_are_links_keeps_its_names(tmp_path):
     entry.mkdir(parents=True)
     (entry / "resnet").symlink_to(stored)
     found = read_entry(entry / "resnet")
-    assert (found.round, found.submitter, found.system, found.benchmark) == ("v4.1", "Acme", "rack", "resnet")
+    assert (found.round, found.submitter, found.system, found.benchmark) == (
+        "v4.1",
+        "Acme",
+        "rack",
+        "resnet",
+    )
 
 
 def test_a_factor_that_is_a_string_is_named_as_a_string(tmp_path):
@@ -258,7 +327,9 @@ def test_a_compressed_log_that_is_empty_or_damaged_is_a_failed_run(tmp_path, con
     folder = submit(tmp_path)
     for index in range(5):
         path = folder / f"result_{index}.txt"
-        (folder / f"result_{index}.txt.gz").write_bytes(gzip.compress(content if index == 2 else path.read_bytes()))
+        (folder / f"result_{index}.txt.gz").write_bytes(
+            gzip.compress(content if index == 2 else path.read_bytes())
+        )
         path.unlink()
     found = only_result(tmp_path)
     assert (found.runs_successful, found.runs_failed) == (4, 1)
@@ -268,6 +339,11 @@ def test_a_compressed_log_that_is_empty_or_damaged_is_a_failed_run(tmp_path, con
 @pytest.mark.parametrize("name", ["N/A", "n/a", "None", "-", ""])
 def test_a_system_without_accelerators_has_nodes_and_no_hardware(name):
     found = parse_description(
-        {"number_of_nodes": 4, "accelerators_per_node": 0, "accelerator_model_name": name, "division": "closed"}
+        {
+            "number_of_nodes": 4,
+            "accelerators_per_node": 0,
+            "accelerator_model_name": name,
+            "division": "closed",
+        }
     )
     assert found == SystemDescription(division="closed", nodes=4)

@@ -13,14 +13,27 @@ from tests.suite.results.rows import make_runs
 
 RATE = "opt_base_learning_rate"
 VALUES = {
-    **{"precision": ["fp32", "bf16"], "global_batch_size": [512, 4096], "devices": [1, 2], "framework": ["a", "b"]},
-    **{"targets": [{"hr_at_10": 0.5}, {"hr_at_10": 0.635}], "seed": [1, 2], "stop": ["target", "epochs:1"]},
+    **{
+        "precision": ["fp32", "bf16"],
+        "global_batch_size": [512, 4096],
+        "devices": [1, 2],
+        "framework": ["a", "b"],
+    },
+    **{
+        "targets": [{"hr_at_10": 0.5}, {"hr_at_10": 0.635}],
+        "seed": [1, 2],
+        "stop": ["target", "epochs:1"],
+    },
     "environment_variables": [{}, {"XLA_FLAGS": "--a"}, {"XLA_FLAGS": "--a", "TF_X": "1"}],
-    "hyperparameters": [{"opt_base_learning_rate": rate, "global_batch_size": 1} for rate in (0.002, 0.006)],
+    "hyperparameters": [
+        {"opt_base_learning_rate": rate, "global_batch_size": 1} for rate in (0.002, 0.006)
+    ],
 }
 settings = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in VALUES.items()})
 rows = settings.map(lambda changed: make_runs(**changed)[0])
-asides = st.lists(st.sampled_from(["gpus", "batch", "precision", "framework", "workload.target"]), unique=True)
+asides = st.lists(
+    st.sampled_from(["gpus", "batch", "precision", "framework", "workload.target"]), unique=True
+)
 
 
 @examples(200)
@@ -40,13 +53,19 @@ def test_same_differences_key_and_labels_agree(one, other, aside):
 @pytest.mark.parametrize(("round", "alike"), [("v4.0", True), ("not known", False)])
 def test_folders_of_rounds_that_are_not_known_are_no_series(round, alike):
     common = {"profile": "", "round": round, "submitter": "A"}
-    one, other = (make_runs(count, folder=f"/{count}", system=f"n{count}", **common)[0] for count in (8, 64))
+    one, other = (
+        make_runs(count, folder=f"/{count}", system=f"n{count}", **common)[0] for count in (8, 64)
+    )
     assert same(one, other, "gpus") == alike
 
 
 def test_values_as_text_are_no_python_literals():
     (run,) = make_runs(targets={"hr_at_10": 0.5})
-    assert [experiment_key.value_text("devices", value) for value in (None, 8192, "")] == ["none", "8,192", "none"]
+    assert [experiment_key.value_text("devices", value) for value in (None, 8192, "")] == [
+        "none",
+        "8,192",
+        "none",
+    ]
     assert "{" not in "".join(
         experiment_key.value_text(name, getattr(run, name), run) for name in experiment_key.FIELDS
     )
@@ -67,16 +86,23 @@ def test_values_as_text_are_no_python_literals():
     ],
 )  # fmt: skip
 def test_what_makes_a_ratio_meaningless(changed, refused, reason):
-    one, other = (make_runs(**{"dataset": "ml-20m", "sample_unit": "pairs", **own})[0] for own in ({}, changed))
+    one, other = (
+        make_runs(**{"dataset": "ml-20m", "sample_unit": "pairs", **own})[0]
+        for own in ({}, changed)
+    )
     found = [*experiment_key.refusals(one, other)]
     assert {quantity for refusal in found for quantity in refusal.quantities} == refused
     assert next((refusal.text for refusal in found), "").startswith(reason)
     assert bool(found) == bool(reason)
 
 
-@pytest.mark.parametrize(("rate", "targets", "results"), [({}, {}, 1), ({RATE: 0.5}, {"hr_at_10": 0.635}, 2)])
+@pytest.mark.parametrize(
+    ("rate", "targets", "results"), [({}, {}, 1), ({RATE: 0.5}, {"hr_at_10": 0.635}, 2)]
+)
 def test_a_run_that_failed_early_counts_for_the_only_result_that_it_fits(rate, targets, results):
     lost = make_runs(1, [(None, None)], hyperparameters=rate, targets=targets, succeeded=False)
-    assert len(results_of([*lost, *make_runs()])) == len(results_of([*make_runs(), *lost])) == results
+    assert (
+        len(results_of([*lost, *make_runs()])) == len(results_of([*make_runs(), *lost])) == results
+    )
     others = make_runs(hyperparameters={"opt_base_learning_rate": 0.9})
     assert len(results_of([*make_runs(), *others, *lost])) == 3

@@ -12,7 +12,11 @@ from testing.fake_logs import write
 
 def published_run(**wanted):
     with open(SHIPPED / "runs.csv", newline="", encoding="utf-8") as stream:
-        return next(row for row in csv.DictReader(stream) if all(row[key] == value for key, value in wanted.items()))
+        return next(
+            row
+            for row in csv.DictReader(stream)
+            if all(row[key] == value for key, value in wanted.items())
+        )
 
 
 def log_of(row, form="MLLOG", cut_off=False):
@@ -22,25 +26,54 @@ def log_of(row, form="MLLOG", cut_off=False):
         if form == "MLL":
             told = json.dumps({"value": value, "metadata": metadata})
             return f":::MLL {(start + milliseconds) / 1e3:.6f} {key}: {told}"
-        content = {"namespace": "", "time_ms": start + milliseconds, "event_type": "POINT_IN_TIME", "key": key}
+        content = {
+            "namespace": "",
+            "time_ms": start + milliseconds,
+            "event_type": "POINT_IN_TIME",
+            "key": key,
+        }
         return f":::{form} " + json.dumps({**content, "value": value, "metadata": metadata})
 
     lines = [record(-5, "submission_benchmark", row["benchmark"]), record(0, "run_start")]
     if not cut_off:
         length = float(row["seconds"]) * 1e3
-        lines += [record(10, "epoch_start", epoch_num=1), record(length - 1, "eval_accuracy", 0.9, epoch_num=1)]
+        lines += [
+            record(10, "epoch_start", epoch_num=1),
+            record(length - 1, "eval_accuracy", 0.9, epoch_num=1),
+        ]
         lines.append(record(length, "run_stop", status="success"))
     return lines
 
 
 def told(folder):
-    found = {run.path.name: run.described_settings for run in with_system_details(collect([folder]))}
-    return {name: (own.rules, own.device_name, own.devices, own.framework) for name, own in found.items()}
+    found = {
+        run.path.name: run.described_settings for run in with_system_details(collect([folder]))
+    }
+    return {
+        name: (own.rules, own.device_name, own.devices, own.framework)
+        for name, own in found.items()
+    }
 
 
-V07 = {"round": "v0.7", "submitter": "NVIDIA", "system": "dgx1_ngc20.06_mxnet", "benchmark": "resnet50"}
-V11 = {"round": "v1.1", "system": "nd96amsr_a100_v4_ngc21.09_pytorch", "benchmark": "maskrcnn", "run": "4"}
-TPU = {"round": "v0.6", "submitter": "Google", "system": "tpu-v3-2048", "benchmark": "ssd", "run": "0"}
+V07 = {
+    "round": "v0.7",
+    "submitter": "NVIDIA",
+    "system": "dgx1_ngc20.06_mxnet",
+    "benchmark": "resnet50",
+}
+V11 = {
+    "round": "v1.1",
+    "system": "nd96amsr_a100_v4_ngc21.09_pytorch",
+    "benchmark": "maskrcnn",
+    "run": "4",
+}
+TPU = {
+    "round": "v0.6",
+    "submitter": "Google",
+    "system": "tpu-v3-2048",
+    "benchmark": "ssd",
+    "run": "0",
+}
 
 
 def test_each_run_of_a_folder_gets_its_own_details(tmp_path):
@@ -59,13 +92,21 @@ def test_each_run_of_a_folder_gets_its_own_details(tmp_path):
 
 
 @pytest.mark.parametrize("described", [True, False])
-def test_the_round_and_system_of_the_folder_decide_for_a_log_that_is_published_elsewhere(tmp_path, described):
+def test_the_round_and_system_of_the_folder_decide_for_a_log_that_is_published_elsewhere(
+    tmp_path, described
+):
     """As v4.0 Dell XE9640 ResNet, whose logs were submitted in v3.1 too."""
-    row = published_run(round="v3.1", submitter="Dell", system="XE9640x4H100-SXM-80GB", benchmark="resnet50")
+    row = published_run(
+        round="v3.1", submitter="Dell", system="XE9640x4H100-SXM-80GB", benchmark="resnet50"
+    )
     company = tmp_path / "v4.0" / "Company"
     write(company / "results" / "box" / "resnet" / "result_0.txt", log_of(row))
     if described:
-        description = {"number_of_nodes": 1, "accelerators_per_node": 8, "accelerator_model_name": "Some GPU"}
+        description = {
+            "number_of_nodes": 1,
+            "accelerators_per_node": 8,
+            "accelerator_model_name": "Some GPU",
+        }
         write(company / "systems" / "box.json", [json.dumps(description)])
     (run,) = with_system_details(collect([tmp_path]))
     settings = run.described_settings
@@ -79,7 +120,12 @@ def test_the_round_and_system_of_the_folder_decide_for_a_log_that_is_published_e
 
 def test_a_published_log_below_the_name_of_its_entry_gets_the_figures_of_that_round(tmp_path):
     """Its logs stand in v3.1 and in v4.0."""
-    wanted = {"round": "v4.0", "submitter": "Dell", "system": "XE9640x4H100-SXM-80GB", "benchmark": "resnet50"}
+    wanted = {
+        "round": "v4.0",
+        "submitter": "Dell",
+        "system": "XE9640x4H100-SXM-80GB",
+        "benchmark": "resnet50",
+    }
     folder = tmp_path / "v4.0" / "Dell" / "results" / wanted["system"] / "resnet"
     write(folder / "result_0.txt", log_of(published_run(**wanted)))
     (tmp_path / "v4.0" / "Dell" / "systems").mkdir()
@@ -115,8 +161,15 @@ def test_a_folder_s_name_says_the_round_that_a_log_does_not(tmp_path, folders, f
 def test_a_description_decides_also_for_a_log_that_is_published(tmp_path, name):
     """The same log may be submitted again for another system."""
     write(tmp_path / "system" / "ssd" / "a.txt", log_of(published_run(**TPU), "MLL"))
-    write(tmp_path / "system" / "ssd" / "b.txt", log_of({**published_run(**TPU), "seconds": "17"}, "MLL"))
-    description = {"number_of_nodes": "2.0", "accelerators_per_node": 4, "accelerator_model_name": "Some GPU"}
+    write(
+        tmp_path / "system" / "ssd" / "b.txt",
+        log_of({**published_run(**TPU), "seconds": "17"}, "MLL"),
+    )
+    description = {
+        "number_of_nodes": "2.0",
+        "accelerators_per_node": 4,
+        "accelerator_model_name": "Some GPU",
+    }
     write(tmp_path / "system" / "system.json", [json.dumps(description)])
     found = told(tmp_path / "system" / "ssd")[name]
     assert found == ("v0.6", "Some GPU", 8, "tensorflow" if name == "a.txt" else "")

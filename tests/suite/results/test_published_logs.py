@@ -40,20 +40,32 @@ def first(quality):
 def test_published_log_reads_as_its_index_and_the_table_of_runs_say(row, detailed):
     """v0.7 logs hold BLEU as a fraction, the tables hold points."""
     record, made = read(LOGS / row["file"]), detailed.get(row["source_path"])
-    points = 100.0 if row["round"] == "v0.7" and row["benchmark"] in ("gnmt", "transformer") else 1.0
-    assert (record.status, record.seconds) == (row["status"], pytest.approx(figure(row["seconds"]), abs=2e-6))
+    points = (
+        100.0 if row["round"] == "v0.7" and row["benchmark"] in ("gnmt", "transformer") else 1.0
+    )
+    assert (record.status, record.seconds) == (
+        row["status"],
+        pytest.approx(figure(row["seconds"]), abs=2e-6),
+    )
     assert record.epochs_to_target == figure(row["epochs_to_target"])
     quality, target = first(record.quality), first(record.targets)
     assert (quality and quality * points) == pytest.approx(figure(row["final_quality"]), abs=1e-8)
     assert record.quality.get("SEGM") == pytest.approx(figure(row["final_quality_mask"]), abs=1e-12)
     assert (target and target * points) == pytest.approx(figure(row["quality_target"]))
     names = {"resnet50": {"resnet"}, "mask_rcnn": {"maskrcnn", "mask"}}
-    assert record.benchmark in (names.get(row["benchmark"], {row["benchmark"]}) if record.format else {""})
+    assert record.benchmark in (
+        names.get(row["benchmark"], {row["benchmark"]}) if record.format else {""}
+    )
     assert made is not None or row["file"].startswith("odd/")
     if made is not None:
-        assert (record.status, len(record.evaluations)) == (made["status"], int(made["evaluations"]))
+        assert (record.status, len(record.evaluations)) == (
+            made["status"],
+            int(made["evaluations"]),
+        )
         assert record.seconds == pytest.approx(figure(made["seconds"]), abs=2e-6)
-        assert first(record.best_quality) * points == pytest.approx(figure(made["best_quality"]), abs=1e-8)
+        assert first(record.best_quality) * points == pytest.approx(
+            figure(made["best_quality"]), abs=1e-8
+        )
         assert record.evaluations[-1].epoch == figure(made["last_eval_epoch_logged"])
         if made["run_start_unix"]:  # dated lines have no time zone
             assert record.start_ms == pytest.approx(1e3 * float(made["run_start_unix"]), abs=1e-3)
@@ -68,15 +80,29 @@ def test_published_log_reads_as_its_index_and_the_table_of_runs_say(row, detaile
         return
     assert row["round"] == "v0.5" or "alibaba" in row["file"]
     assert record.batch_logged == float(made["batch_logged"])
-    assert whole is None or whole in (record.batch_logged, record.batch_logged * float(made["accelerators_total"]))
+    assert whole is None or whole in (
+        record.batch_logged,
+        record.batch_logged * float(made["accelerators_total"]),
+    )
 
 
 TOLERATED = {
     "v05_intel_resnet_whole_seconds_zero_timestamps.txt": ("labeled from -1", "time stamp 0"),
-    "v06_alibaba_resnet_other_format.txt": ("without a time zone", "percent as a fraction", "different run_start"),
+    "v06_alibaba_resnet_other_format.txt": (
+        "without a time zone",
+        "percent as a fraction",
+        "different run_start",
+    ),
     "v06_google_tpu1024_resnet_aborted.txt": ("time stamp 0",),
-    "v06_google_tpu2048_ssd_records_after_run_stop.txt": ("eval_accuracy after run_stop is not used",),
-    "v06_intel_minigo_not_json.txt": ("single quotes", "words without quotes", "eval_result", "labeled from 0"),
+    "v06_google_tpu2048_ssd_records_after_run_stop.txt": (
+        "eval_accuracy after run_stop is not used",
+    ),
+    "v06_intel_minigo_not_json.txt": (
+        "single quotes",
+        "words without quotes",
+        "eval_result",
+        "labeled from 0",
+    ),
     "v06_nvidia_dgx1_minigo_no_run_stop.txt": ("eval_result",),
     "v07_alibaba_v100_1280_resnet_time_s_aborted_at_target.txt": (
         "time_s",

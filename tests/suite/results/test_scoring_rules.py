@@ -22,7 +22,9 @@ def official_benchmarks():
     from mlperf_logging import benchmark_meta
 
     rounds = benchmark_meta._ALL_ALLOWED_BENCHMARKS["training"]
-    return sorted({(name, benchmark) for name, benchmarks in rounds.items() for benchmark in benchmarks})
+    return sorted(
+        {(name, benchmark) for name, benchmarks in rounds.items() for benchmark in benchmarks}
+    )
 
 
 @pytest.mark.parametrize(("round_name", "benchmark"), official_benchmarks())
@@ -35,7 +37,9 @@ def test_the_rule_of_every_round_and_benchmark_is_that_of_mlperf_logging(round_n
 
 
 @pytest.mark.parametrize("benchmark", sorted({benchmark for _, benchmark in official_benchmarks()}))
-def test_scores_and_allowed_failures_are_those_of_the_summarizer(benchmark, tmp_path, monkeypatch, capsys):
+def test_scores_and_allowed_failures_are_those_of_the_summarizer(
+    benchmark, tmp_path, monkeypatch, capsys
+):
     """The stock function scores a folder whose logs are stubbed: everything but the reading of logs is its own."""
     from mlperf_logging.result_summarizer import result_summarizer as summarizer
 
@@ -45,7 +49,9 @@ def test_scores_and_allowed_failures_are_those_of_the_summarizer(benchmark, tmp_
     for failed in range(rule.dropped_runs + 2):
         succeeded = seconds[failed:]
         for index in range(rule.runs_required):
-            (tmp_path / f"result_{index}.txt").write_text(str(succeeded[index] if index < len(succeeded) else ""))
+            (tmp_path / f"result_{index}.txt").write_text(
+                str(succeeded[index] if index < len(succeeded) else "")
+            )
 
         def read(path, usage, ruleset):
             with open(path) as file:
@@ -55,7 +61,9 @@ def test_scores_and_allowed_failures_are_those_of_the_summarizer(benchmark, tmp_
             return float(text)
 
         monkeypatch.setattr(summarizer, "_read_result_file", read)
-        monkeypatch.setattr(summarizer, "_query_run_start_stop", lambda length: (0.0, 1000.0 * length))
+        monkeypatch.setattr(
+            summarizer, "_query_run_start_stop", lambda length: (0.0, 1000.0 * length)
+        )
         official, *_ = summarizer._compute_strong_score_standalone(
             benchmark, "system", False, str(tmp_path), "training", "5.1.0"
         )
@@ -74,4 +82,9 @@ def test_a_benchmark_has_one_rule_under_all_its_names():
 
 
 def test_a_package_allows_as_many_failures_as_the_score():
-    assert [failed_allowed(name) for name in ("resnet", "unet3d", "ncf", "unknown")] == [1, 4, 50, 1]
+    assert [failed_allowed(name) for name in ("resnet", "unet3d", "ncf", "unknown")] == [
+        1,
+        4,
+        50,
+        1,
+    ]

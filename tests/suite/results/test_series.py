@@ -31,7 +31,10 @@ def logs(tmp_path):
     for framework in ("pytorch", "mxnet"):
         root = tmp_path / "logs" / framework
         sweep(root, framework=framework, study="own")
-        cells = [{"job": f"ncf-{devices}", "values": {"gpus": str(devices)}, "command": []} for devices in SECONDS]
+        cells = [
+            {"job": f"ncf-{devices}", "values": {"gpus": str(devices)}, "command": []}
+            for devices in SECONDS
+        ]
         plan = {"study": "own", "cells": cells, "table": {"columns": ["speedup", "minutes"]}}
         (root / "study-own.json").write_text(json.dumps(plan))
     return tmp_path / "logs"
@@ -61,7 +64,10 @@ def test_every_view_divides_by_the_result_on_the_fewest_devices(logs):
     found = every_view(logs)
     assert found["report"] == pytest.approx([1.0, 2.0, 3.0])
     assert found["files"] == [None, pytest.approx(2.0), pytest.approx(3.0)]
-    assert found["overview"] == {"2 devices, speedup": pytest.approx(2.0), "4 devices, speedup": pytest.approx(3.0)}
+    assert found["overview"] == {
+        "2 devices, speedup": pytest.approx(2.0),
+        "4 devices, speedup": pytest.approx(3.0),
+    }
     assert found["tables"] == {(1, 2): pytest.approx(2.0), (1, 4): pytest.approx(3.0)}
     assert found["study"] == pytest.approx([1.0, 2.0, 3.0])
     assert "3.00× faster than on 1 device" in found["headline"]
@@ -69,11 +75,16 @@ def test_every_view_divides_by_the_result_on_the_fewest_devices(logs):
 
 def test_another_baseline_changes_every_view(logs, monkeypatch):
     """The policy is changed in one place: the second count is the baseline, as a fault in one view would make it."""
-    monkeypatch.setattr(series_module, "choose_baseline", lambda results: results[min(1, len(results) - 1)])
+    monkeypatch.setattr(
+        series_module, "choose_baseline", lambda results: results[min(1, len(results) - 1)]
+    )
     found = every_view(logs)
     assert found["report"] == pytest.approx([0.5, 1.0, 1.5])
     assert found["files"] == [pytest.approx(0.5), None, pytest.approx(1.5)]
-    assert found["overview"] == {"1 device, speedup": pytest.approx(0.5), "4 devices, speedup": pytest.approx(1.5)}
+    assert found["overview"] == {
+        "1 device, speedup": pytest.approx(0.5),
+        "4 devices, speedup": pytest.approx(1.5),
+    }
     assert found["tables"] == {(2, 4): pytest.approx(1.5)}
     assert found["study"] == pytest.approx([0.5, 1.0, 1.5])
     assert "1.50× faster than on 2 devices" in found["headline"]
@@ -103,7 +114,9 @@ def test_hyperparameters_that_somebody_chose_part_series(tmp_path):
 @examples(50)
 @given(st.dictionaries(st.sampled_from([1, 2, 4, 8, 16, 64]), st.floats(0.1, 1e4), min_size=1))
 def test_speedups_are_ratios_to_the_baseline(seconds):
-    found = Series(tuple(make_result(devices, ((value, 5.0),)) for devices, value in sorted(seconds.items())))
+    found = Series(
+        tuple(make_result(devices, ((value, 5.0),)) for devices, value in sorted(seconds.items()))
+    )
     base = seconds[min(seconds)]
     assert found.baseline.devices == min(seconds)
     assert found.speedup(found.baseline) is None

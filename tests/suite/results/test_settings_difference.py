@@ -16,7 +16,11 @@ RATE = "opt_base_learning_rate"
     [
         ({"seed": 2}, (), []),
         ({"hyperparameters": {RATE: 0.002}}, (), ["learning rate 0.001 and 0.002"]),
-        ({"targets": {"hr_at_10": 0.5}}, (), ["target hit rate at 10 ≥ 0.635 and hit rate at 10 ≥ 0.5"]),
+        (
+            {"targets": {"hr_at_10": 0.5}},
+            (),
+            ["target hit rate at 10 ≥ 0.635 and hit rate at 10 ≥ 0.5"],
+        ),
         ({"devices": 2, "global_batch_size": 8192}, ("gpus",), []),
         ({"global_batch_size": 512, "batch_rule": "global:512"}, ("batch",), []),
         ({"global_batch_size": 512}, (), ["global batch 4,096 and 512"]),
@@ -41,7 +45,10 @@ def test_columns_and_common_values_are_apart():
 
 
 def test_a_setting_that_a_log_does_not_have_is_not_known():
-    results = [make_result(hyperparameters={RATE: 0.1}), make_result(hyperparameters={RATE: 0.1, "opt_name": "sgd"})]
+    results = [
+        make_result(hyperparameters={RATE: 0.1}),
+        make_result(hyperparameters={RATE: 0.1, "opt_name": "sgd"}),
+    ]
     found = settings_difference(results)
     assert found.columns == {"hyperparameters.opt_name": (None, "sgd")}
     assert found.known().columns == {}
@@ -50,24 +57,40 @@ def test_a_setting_that_a_log_does_not_have_is_not_known():
 def test_labels_are_as_short_as_distinguishes():
     """The learning rate follows from the batch, except between the first two results."""
     settings = ((4096, 0.004), (4096, 0.008), (512, 0.0005))
-    results = [make_result(global_batch_size=batch, hyperparameters={RATE: rate}) for batch, rate in settings]
+    results = [
+        make_result(global_batch_size=batch, hyperparameters={RATE: rate})
+        for batch, rate in settings
+    ]
     names = ("global batch 4,096, learning rate 0.004", "global batch 4,096, learning rate 0.008")
     assert distinct_labels(results) == [*names, "global batch 512, learning rate 0.0005"]
-    of_batches = [make_result(global_batch_size=batch, hyperparameters={RATE: rate}) for batch, rate in settings[1:]]
+    of_batches = [
+        make_result(global_batch_size=batch, hyperparameters={RATE: rate})
+        for batch, rate in settings[1:]
+    ]
     assert distinct_labels(of_batches) == ["global batch 4,096", "global batch 512"]
     assert distinct_labels(results[:1]) == [""]
 
 
 def test_results_of_different_names_are_not_compared_except_in_what_is_always_named():
-    results = [make_result(framework=name, precision=precision) for name, precision in (("a", "fp32"), ("b", "fp16"))]
+    results = [
+        make_result(framework=name, precision=precision)
+        for name, precision in (("a", "fp32"), ("b", "fp16"))
+    ]
     assert distinct_labels(results, ["a", "b"]) == ["", ""]
-    assert distinct_labels(results, ["a", "b"], always=("precision",)) == ["precision fp32", "precision fp16"]
-    assert named_apart(results, ["x", "x"], shown=("framework",)) == ["x, precision fp32", "x, precision fp16"]
+    assert distinct_labels(results, ["a", "b"], always=("precision",)) == [
+        "precision fp32",
+        "precision fp16",
+    ]
+    assert named_apart(results, ["x", "x"], shown=("framework",)) == [
+        "x, precision fp32",
+        "x, precision fp16",
+    ]
 
 
 def test_exceptions_name_what_most_results_do_not_have():
     results = [
-        make_result(devices, precision=precision) for devices, precision in ((1, "fp32"), (2, "fp32"), (4, "bf16"))
+        make_result(devices, precision=precision)
+        for devices, precision in ((1, "fp32"), (2, "fp32"), (4, "bf16"))
     ]
     difference = settings_difference(results).without({"devices"})
     assert difference.labels(exceptions=True) == ["", "", "precision bf16"]
@@ -75,7 +98,10 @@ def test_exceptions_name_what_most_results_do_not_have():
 
 
 def test_only_labels_that_differ_are_named():
-    results = [make_result(labels=("demo", "cpu")), make_result(labels=("demo", "cpu", "oversubscribed"))]
+    results = [
+        make_result(labels=("demo", "cpu")),
+        make_result(labels=("demo", "cpu", "oversubscribed")),
+    ]
     assert distinct_labels(results) == ["", "labels oversubscribed"]
 
 
@@ -87,7 +113,10 @@ def test_long_values_stay_different():
 @examples(100)
 @given(
     st.lists(
-        st.tuples(st.sampled_from([512, 4096]), st.sampled_from([0.1, 0.2, 0.3]), st.sampled_from("ab")), min_size=2
+        st.tuples(
+            st.sampled_from([512, 4096]), st.sampled_from([0.1, 0.2, 0.3]), st.sampled_from("ab")
+        ),
+        min_size=2,
     )
 )
 def test_labels_are_equal_exactly_for_equal_settings(settings):

@@ -19,7 +19,13 @@ from testing.fake_logs import write_run
 from tests.helpers import PROJECT
 
 PAGE = PROJECT / "docs" / "notebook.md"
-TYPES = {"text": "object", "number": "float64", "count": "Int64", "flag": "bool", "object": "object"}
+TYPES = {
+    "text": "object",
+    "number": "float64",
+    "count": "Int64",
+    "flag": "bool",
+    "object": "object",
+}
 KINDS = {item.name: kind_of(item) for item in fields(Run)}
 
 
@@ -54,7 +60,9 @@ def columns_text():
             kind = "" if KINDS[name] == "number" else f" ({KINDS[name]})"
             found.append(f"| `{name}`{kind} | {column.text} | {of_result(name)} |")
     found += ["", "| settings of a run (docs/logs.md: suite_run) | of a result |", "|---|---|"]
-    found += [f"| {', '.join(names)} ({kind}) | {result} |" for (kind, result), names in settings.items()]
+    found += [
+        f"| {', '.join(names)} ({kind}) | {result} |" for (kind, result), names in settings.items()
+    ]
     found += ["", "| column | of a result |", "|---|---|"]
     return "\n".join([*found, *(f"| `{name}` | {text} |" for name, text in SCORE_COLUMNS.items())])
 
@@ -62,7 +70,9 @@ def columns_text():
 def test_each_column_has_its_type_also_in_a_table_of_failures_alone_and_in_an_empty_one(logs):
     expected = {name: TYPES[KINDS[name]] for name, column in COLUMNS.items() if column.shown}
     for found in (table(logs), table(logs / "dead"), table()):
-        assert {name: str(dtype).replace("str", "object") for name, dtype in found.dtypes.items()} == expected
+        assert {
+            name: str(dtype).replace("str", "object") for name, dtype in found.dtypes.items()
+        } == expected
     assert (len(table(logs)), len(table())) == (3, 0)
 
 
@@ -70,11 +80,18 @@ def test_what_is_not_known_is_missing_in_the_table_and_none_in_a_row(logs):
     found = table(logs).set_index("status")
     assert math.isnan(found.loc["oom", "seconds"])
     dead, good, short = sorted(read_runs(logs), key=lambda row: row.status != "oom")
-    assert (dead.seconds, dead.evaluations, dead.devices, dead.reason) == (None, None, None, "too large")
+    assert (dead.seconds, dead.evaluations, dead.devices, dead.reason) == (
+        None,
+        None,
+        None,
+        "too large",
+    )
     assert (good.seconds, good.epochs, good.devices, good.evaluations) == (6.0, 3.0, 1, 3)
     assert (short.seconds, short.epochs, short.succeeded) == (2.0, None, True)
     values = [value for row in (dead, good, short) for value in vars(row).values()]
-    assert not any(value is pd.NA or (isinstance(value, float) and math.isnan(value)) for value in values)
+    assert not any(
+        value is pd.NA or (isinstance(value, float) and math.isnan(value)) for value in values
+    )
 
 
 def test_a_file_holds_the_table(logs, tmp_path):
@@ -94,7 +111,10 @@ def test_columns_of_mixed_values_become_text_that_a_file_holds(tmp_path):
     values = {"batch": ["64 vs 16", 64, None], "seed": [1 << 70, 3, None], "one": [1, 2, None]}
     mixed = pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in values.items()})
     shareable(mixed).to_parquet(tmp_path / "mixed.parquet")
-    back = {name: column.dropna().tolist() for name, column in pd.read_parquet(tmp_path / "mixed.parquet").items()}
+    back = {
+        name: column.dropna().tolist()
+        for name, column in pd.read_parquet(tmp_path / "mixed.parquet").items()
+    }
     assert back == {"batch": ["64 vs 16", "64"], "seed": [str(1 << 70), "3"], "one": [1, 2]}
 
 
@@ -106,7 +126,9 @@ def test_only_a_table_needs_pandas():
 
 def test_a_column_is_added_in_one_place(logs, tmp_path):
     """The field that docs/dev/add_a_column.md adds: it stands in runs, results, files, tables of reports and studies."""
-    shutil.copytree(PROJECT / "suite", tmp_path / "suite", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        PROJECT / "suite", tmp_path / "suite", ignore=shutil.ignore_patterns("__pycache__")
+    )
     shutil.copytree(PROJECT / "conf", tmp_path / "conf")
     page = (PROJECT / "docs" / "dev" / "add_a_column.md").read_text()
     columns = tmp_path / "suite" / "results" / "columns.py"
@@ -131,7 +153,9 @@ print([row["twice"] for row in csv.DictReader(io.StringIO(document(report(runs),
 print(document(report(runs)))
 """
     environment = {"PYTHONPATH": f"{tmp_path}:{PROJECT}"}
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, env=environment, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, check=True, env=environment, capture_output=True
+    )
     values, listed, *text = done.stdout.decode().split("\n")
     assert (values, listed) == ("12.0 12.0", "['12.0']")
     study, reported = (line.strip("| ").split("|") for line in text if "× 2" in line)

@@ -21,7 +21,13 @@ def one_run(path, **options):
 
 
 def test_parts_of_a_log_with_setup(tmp_path):
-    record = one_run(tmp_path, setup_seconds=4.9, seconds_per_epoch=1.6, train_seconds=0.8, evaluation_seconds=0.55)
+    record = one_run(
+        tmp_path,
+        setup_seconds=4.9,
+        seconds_per_epoch=1.6,
+        train_seconds=0.8,
+        evaluation_seconds=0.55,
+    )
     parts = time_parts(record)
     assert parts == pytest.approx((4.9, 3 * 0.3, 3 * 0.5, 3 * 0.55, 3 * 0.25), abs=0.01)
     assert parts.total == pytest.approx(record.seconds)
@@ -48,11 +54,15 @@ def test_logs_that_do_not_separate_setup_have_no_parts(tmp_path):
     assert time_parts(read(tmp_path / "theirs" / "result_0.txt")) is None
     without_blocks = [text for text in demo_log() if '"block_' not in text]
     assert time_parts(read(write(tmp_path / "a" / "result_0.txt", without_blocks))) is None
-    assert time_parts(read(write(tmp_path / "b" / "result_0.txt", demo_log()[:-1]))) is None, "a run that was cut off"
+    assert time_parts(read(write(tmp_path / "b" / "result_0.txt", demo_log()[:-1]))) is None, (
+        "a run that was cut off"
+    )
     assert mean_parts([None]) is mean_parts([]) is None
 
 
-@pytest.mark.parametrize("options", [{"train_seconds": 30.0}, {"evaluation_seconds": 9.0}, {"train_seconds": 0.25}])
+@pytest.mark.parametrize(
+    "options", [{"train_seconds": 30.0}, {"evaluation_seconds": 9.0}, {"train_seconds": 0.25}]
+)
 def test_a_log_that_contradicts_itself_has_no_parts(tmp_path, options):
     """Training or evaluation takes longer than the run, or waiting for data longer than training."""
     assert time_parts(one_run(tmp_path, **options)) is None
@@ -111,10 +121,13 @@ def test_setup_can_hide_that_epochs_are_slower(tmp_path):
     assert found.setup_explains_much
 
 
-@pytest.mark.parametrize(("setup", "much"), [((1.0, 1.0), False), ((1.0, 0.6), False), ((3.0, 1.0), True)])
+@pytest.mark.parametrize(
+    ("setup", "much"), [((1.0, 1.0), False), ((1.0, 0.6), False), ((3.0, 1.0), True)]
+)
 def test_setup_is_named_where_it_explains_more_than_a_fifth(tmp_path, setup, much):
     before, after = (
-        {"setup_seconds": one, "seconds_per_epoch": epoch} for one, epoch in zip(setup, (4, 2), strict=True)
+        {"setup_seconds": one, "seconds_per_epoch": epoch}
+        for one, epoch in zip(setup, (4, 2), strict=True)
     )
     assert pair(tmp_path, before, after).setup_explains_much == much
 

@@ -19,7 +19,9 @@ def needs(name):
 
 def export(tmp_path, name, *words, **extra):
     """`suite export NAME …` with the library; the last line that it prints."""
-    return suite(tmp_path, "export", name, *words, exits=0, PYTHONPATH=path(name), **extra).stdout.splitlines()[-1]
+    return suite(
+        tmp_path, "export", name, *words, exits=0, PYTHONPATH=path(name), **extra
+    ).stdout.splitlines()[-1]
 
 
 def path(name):
@@ -31,6 +33,8 @@ def probed(tmp_path, name, probe, *words, **extra):
     """What a module of tests/probes prints as JSON, in a Python that has the library."""
     command = [sys.executable, "-m", f"tests.probes.{probe}", *map(str, words)]
     environment = suite_env(tmp_path, PYTHONPATH=path(name), **extra)
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300)
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

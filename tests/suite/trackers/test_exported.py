@@ -35,12 +35,21 @@ def test_a_run_is_exported_with_all_that_its_log_says(tmp_path):
     assert run.labels_text.endswith(f"; {NOT_VERIFIED}")
     assert points(run, "epoch/hr_at_10") == [(1, 0.3, 1999), (2, 0.5, 3999), (3, 0.65, 5999)]
     assert points(run, "step/hr_at_10") == [(101, 0.3, 1999), (202, 0.5, 3999), (303, 0.65, 5999)]
-    assert points(run, "step/samples_per_second") == [(101, 4e5, 1999), (202, 4e5, 3999), (303, 4e5, 5999)]
+    assert points(run, "step/samples_per_second") == [
+        (101, 4e5, 1999),
+        (202, 4e5, 3999),
+        (303, 4e5, 5999),
+    ]
     assert points(run, "epoch/training_loss") == [(1, 0.25, 1999), (2, 0.25, 3999), (3, 0.25, 5999)]
     assert points(run, "result/seconds_to_target") == [(303, 6.0, 6000)]
     assert points(run, "result/epochs") == [(303, 3.0, 6000)]
     assert {"result/run_seconds", "result/start_ms"}.isdisjoint(one.name for one in run.scalars)
-    expected = {"framework": "pytorch", "global_batch_size": 4096, "seed": 12345, "targets": '{"hr_at_10": 0.635}'}
+    expected = {
+        "framework": "pytorch",
+        "global_batch_size": 4096,
+        "seed": 12345,
+        "targets": '{"hr_at_10": 0.635}',
+    }
     expected |= {
         "hyperparameters.opt_base_learning_rate": 0.003,
         "hyperparameters.input_hp_sample_train_replacement": True,
@@ -55,7 +64,13 @@ def test_a_run_is_exported_with_all_that_its_log_says(tmp_path):
     }
     assert tags.items() <= run.tags.items()
     assert not run.tags.keys() & run.hyperparameters.keys()
-    assert set(run.files) == {"result_3.txt", "metrics.jsonl", "run.json", "status.json", "worker-0.log"}
+    assert set(run.files) == {
+        "result_3.txt",
+        "metrics.jsonl",
+        "run.json",
+        "status.json",
+        "worker-0.log",
+    }
 
 
 def test_files_of_several_machines_keep_their_folders(tmp_path):
@@ -63,7 +78,12 @@ def test_files_of_several_machines_keep_their_folders(tmp_path):
     (folder / "run.json").write_text(json.dumps({"hosts": [{"name": "a"}, {"name": "b"}]}))
     for name in "ab":
         write(folder / name / "telemetry.jsonl", ["{}"])
-    assert set(only(tmp_path).files) == {"result_0.txt", "run.json", "a/telemetry.jsonl", "b/telemetry.jsonl"}
+    assert set(only(tmp_path).files) == {
+        "result_0.txt",
+        "run.json",
+        "a/telemetry.jsonl",
+        "b/telemetry.jsonl",
+    }
 
 
 LENGTHS = {
@@ -122,7 +142,9 @@ def test_a_run_is_known_by_what_it_says_before_its_first_evaluation(tmp_path):
 
     whole = identity("whole", demo_log())
     assert {identity(name, lines) for name, lines in SAME.items()} == {whole}
-    assert len({whole, *(identity(name, lines) for name, lines in OTHERS.items())}) == 1 + len(OTHERS)
+    assert len({whole, *(identity(name, lines) for name, lines in OTHERS.items())}) == 1 + len(
+        OTHERS
+    )
 
 
 def test_runs_of_others_that_began_in_one_second_are_several(tmp_path):
@@ -137,14 +159,17 @@ def test_evaluations_inside_an_epoch_without_steps_are_told_by_seconds(tmp_path)
     path = foreign(tmp_path / "a.txt")
     path.write_text(path.read_text().replace('"epoch_num": 2', '"epoch_num": 1.5'))
     run = only(path)
-    assert [(one.name, one.at) for one in run.scalars if one.axis != "result"] == [("second/top1", 60)]
+    assert [(one.name, one.at) for one in run.scalars if one.axis != "result"] == [
+        ("second/top1", 60)
+    ]
 
 
 def test_names_and_texts_of_a_log_are_made_harmless(tmp_path):
     stats = {"throughput": 1.0, "train_seconds": 1.0, "samples": 1, "rates": {"../a b|c": 2.0}}
     key, text = "opt_x/../../y\n", "a\x1b[2J\nb"
     lines = [
-        one if "tracked_stats" not in one else line(1999, "tracked_stats", stats, step=101) for one in demo_log((0.7,))
+        one if "tracked_stats" not in one else line(1999, "tracked_stats", stats, step=101)
+        for one in demo_log((0.7,))
     ]
     lines.insert(-20, line(1, key, text))
     lines.insert(-20, line(1, "opt_large", 2**80))

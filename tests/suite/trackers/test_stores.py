@@ -98,7 +98,10 @@ def test_a_server_that_never_answers_has_a_bounded_time(monkeypatch):
         server.bind(("127.0.0.1", 0))
         server.listen()
         began = time.monotonic()
-        with pytest.raises(ValueError, match=r"^x: the server cannot be used: no answer within 0 s; start it, or set "):
+        with pytest.raises(
+            ValueError,
+            match=r"^x: the server cannot be used: no answer within 0 s; start it, or set ",
+        ):
             stores.check_store("mlflow", f"http://127.0.0.1:{server.getsockname()[1]}", "x")
         assert time.monotonic() - began < 30
 
@@ -135,7 +138,8 @@ def test_places_that_take_runs(folder):
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 @pytest.mark.parametrize(
-    ("tracker", "output"), [("mlflow", "sqlite:///{}/m.db"), ("wandb", "{}"), ("tensorboard", "{}/x")]
+    ("tracker", "output"),
+    [("mlflow", "sqlite:///{}/m.db"), ("wandb", "{}"), ("tensorboard", "{}/x")],
 )
 def test_a_folder_without_permission(folder, tracker, output):
     (folder / "closed").mkdir(mode=0o555)
@@ -147,7 +151,10 @@ def test_a_database_that_another_program_writes(folder, monkeypatch):
     monkeypatch.setattr(stores, "_LOCK_SECONDS", 0.1)
     with sqlite3.connect(folder / "database") as database:
         database.execute("INSERT INTO t VALUES (1)")
-        with pytest.raises(ValueError, match=r"cannot be written \(database is locked\); end the program that uses it"):
+        with pytest.raises(
+            ValueError,
+            match=r"cannot be written \(database is locked\); end the program that uses it",
+        ):
             stores.check_store("mlflow", f"sqlite:///{folder / 'database'}", "x")
     database.close()
 
@@ -165,6 +172,8 @@ def test_a_database_that_another_program_writes(folder, monkeypatch):
 def test_what_mlflow_itself_refuses_is_one_line(folder, output, told):
     from tests.helpers import suite
 
-    done = suite(folder, "export", "mlflow", "logs", "--output", output, exits=2, PYTHONPATH=path("mlflow"))
+    done = suite(
+        folder, "export", "mlflow", "logs", "--output", output, exits=2, PYTHONPATH=path("mlflow")
+    )
     assert told in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr

@@ -11,7 +11,10 @@ BUSY = {"busy": ["others took 48 % of its cores"], "others_share": 0.48}
 
 
 def test_a_growing_run_stands_once_with_the_times_of_its_log(tmp_path):
-    folder, lines = write_run(tmp_path / "logs", "ncf", status={"status": "running"}), demo_log(condition=BUSY)
+    folder, lines = (
+        write_run(tmp_path / "logs", "ncf", status={"status": "running"}),
+        demo_log(condition=BUSY),
+    )
     ends = [at for at, text in enumerate(lines, start=1) if '"block_stop"' in text]
     write(folder / "result_0.txt", lines[: ends[0]])
     assert export(tmp_path, "tensorboard", "logs").startswith("tensorboard: 1 runs, ")
@@ -35,10 +38,17 @@ def test_a_growing_run_stands_once_with_the_times_of_its_log(tmp_path):
     assert [step for step, _, _ in run["scalars"]["step/training_loss"]] == [101, 202, 303]
     assert run["scalars"]["result/seconds_to_target"] == [[303, 6.0, START + 6]]
     assert run["session"] == [START, START + 6, 1]
-    expected = {"hyperparameters.opt_base_learning_rate": 0.003, "framework": "pytorch", "global_batch_size": 4096.0}
+    expected = {
+        "hyperparameters.opt_base_learning_rate": 0.003,
+        "framework": "pytorch",
+        "global_batch_size": 4096.0,
+    }
     assert expected.items() <= run["hparams"].items()
     for text in (run["texts"][-1], run["hparams"]["labels"], run["descriptions"][-1]):
-        assert "cpu; demo; busy machine: others took 48 % of its cores; Not verified by MLCommons" in text
+        assert (
+            "cpu; demo; busy machine: others took 48 % of its cores; Not verified by MLCommons"
+            in text
+        )
 
 
 def test_several_runs_stand_apart_and_text_of_a_log_makes_no_markup(tmp_path):

@@ -15,7 +15,9 @@ from tests.suite.trackers.libraries import export, needs, path, probed
 
 pytestmark = [pytest.mark.full, needs("wandb")]
 BUSY = {"busy": ["others took 48 % of its cores"], "others_share": 0.48}
-LABELS = "cpu; demo; busy machine: others took 48 % of its cores; Not verified by MLCommons Association"
+LABELS = (
+    "cpu; demo; busy machine: others took 48 % of its cores; Not verified by MLCommons Association"
+)
 
 
 def records(tmp_path, kind):
@@ -25,11 +27,17 @@ def records(tmp_path, kind):
 
 
 def told(items, key="nested_key"):
-    return {"/".join([one[key]] if key == "key" else one[key]): json.loads(one["value_json"]) for one in items}
+    return {
+        "/".join([one[key]] if key == "key" else one[key]): json.loads(one["value_json"])
+        for one in items
+    }
 
 
 def test_a_run_is_written_once_when_it_has_ended(tmp_path):
-    folder, lines = write_run(tmp_path / "logs", "ncf", status={"status": "running"}), demo_log(condition=BUSY)
+    folder, lines = (
+        write_run(tmp_path / "logs", "ncf", status={"status": "running"}),
+        demo_log(condition=BUSY),
+    )
     write(folder / "result_0.txt", lines[: len(lines) - 2])
     assert export(tmp_path, "wandb", "logs") == ".: 1 runs, 0 new scalars"
     write(folder / "result_0.txt", lines)
@@ -43,14 +51,25 @@ def test_a_run_is_written_once_when_it_has_ended(tmp_path):
     assert config["hyperparameters.opt_base_learning_rate"] == 0.003
     assert (config["system"], config["labels"]) == ("laptop", LABELS)
     rows = [told(one["item"]) for one in records(tmp_path, "history")]
-    hits = [(row["epoch"], row["epoch/hr_at_10"], row["_timestamp"], row["_runtime"]) for row in rows if "epoch" in row]
+    hits = [
+        (row["epoch"], row["epoch/hr_at_10"], row["_timestamp"], row["_runtime"])
+        for row in rows
+        if "epoch" in row
+    ]
     start = START_MS / 1000
-    assert hits == [(1, 0.3, start + 1.999, 1.999), (2, 0.5, start + 3.999, 3.999), (3, 0.65, start + 5.999, 5.999)]
+    assert hits == [
+        (1, 0.3, start + 1.999, 1.999),
+        (2, 0.5, start + 3.999, 3.999),
+        (3, 0.65, start + 5.999, 5.999),
+    ]
     assert [row["_step"] for row in rows] == [*range(7)]
     summary = told(records(tmp_path, "summary")[0]["update"])
     assert (summary["result/seconds_to_target"], summary["_wandb/runtime"]) == (6.0, 6)
     assert records(tmp_path, "exit") == [{"runtime": 6}]
-    assert [one["path"] for one in records(tmp_path, "files")[0]["files"]] == ["result_0.txt", "status.json"]
+    assert [one["path"] for one in records(tmp_path, "files")[0]["files"]] == [
+        "result_0.txt",
+        "status.json",
+    ]
 
 
 def test_records_longer_than_a_block_are_whole(tmp_path):
@@ -92,7 +111,10 @@ def server():
             }
             return {"upsertBucket": {"bucket": {**bucket, "historyLineCount": 0}, "inserted": True}}
         if "CreateRunFiles" in asked["query"]:
-            to = [{"name": name, "uploadUrl": f"{address}/up/{name}"} for name in asked["variables"]["files"]]
+            to = [
+                {"name": name, "uploadUrl": f"{address}/up/{name}"}
+                for name in asked["variables"]["files"]
+            ]
             return {"createRunFiles": {"runID": "b", "uploadHeaders": [], "files": to}}
         return {}
 
@@ -105,7 +127,11 @@ def server():
 
 def test_wandb_itself_takes_the_run_and_nothing_went_online_before(tmp_path, server):
     address, sent = server
-    online = {"WANDB_BASE_URL": address, "WANDB_API_KEY": "a" * 40, "WANDB_ERROR_REPORTING": "false"}
+    online = {
+        "WANDB_BASE_URL": address,
+        "WANDB_API_KEY": "a" * 40,
+        "WANDB_ERROR_REPORTING": "false",
+    }
     folder = write_run(tmp_path / "logs", "ncf", condition=BUSY)
     export(tmp_path, "wandb", "logs", HTTP_PROXY=address, HTTPS_PROXY=address, **online)
     assert not sent
@@ -113,10 +139,14 @@ def test_wandb_itself_takes_the_run_and_nothing_went_online_before(tmp_path, ser
     offline = next((tmp_path / "wandb").glob("offline-run-*"))
     command = [sys.executable, "-m", "wandb", "sync", str(offline)]
     environment = suite_env(tmp_path, PYTHONPATH=path("wandb"), **online)
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
     assert "Finished syncing" in done.stdout + done.stderr
     (stream,) = [path for path in sent if path.endswith("/file_stream")]
-    contents = [json.loads(body).get("files", {}).get("wandb-history.jsonl", {}) for body in sent[stream]]
+    contents = [
+        json.loads(body).get("files", {}).get("wandb-history.jsonl", {}) for body in sent[stream]
+    ]
     rows = [json.loads(line) for content in contents for line in content.get("content", [])]
     assert [row["epoch/hr_at_10"] for row in rows if "epoch" in row] == [0.3, 0.5, 0.65]
     assert rows[-1]["_timestamp"] == START_MS / 1000 + 6

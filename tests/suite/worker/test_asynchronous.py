@@ -56,7 +56,9 @@ class Worker(toy.ToyTrainer):
         super().setup(weights, warmup)
         if self.settings.update == "async":
             place = self.worker
-            self.exchange = ParameterServerClient(self, place.rank, place.world_size, self.workload.learning_rate)
+            self.exchange = ParameterServerClient(
+                self, place.rank, place.world_size, self.workload.learning_rate
+            )
 
     def pull(self):
         if self.worker.rank == 0:
@@ -117,7 +119,9 @@ def run_together(folder, world, **changes):
         try:
             with RunLog(folder / "result_0.txt" if process == 0 else None) as log:
                 metrics = JsonLines(folder / "metrics.jsonl" if process == 0 else None)
-                Loop(run, workload, trainer, place, log, metrics, HeartbeatWriter(folder, process)).run()
+                Loop(
+                    run, workload, trainer, place, log, metrics, HeartbeatWriter(folder, process)
+                ).run()
         except Exception as error:
             errors.append(error)
             world.meeting.abort()
@@ -141,9 +145,17 @@ def test_all_updates_are_counted_and_each_is_as_stale_as_something(tmp_path):
     world = World(2)
     logged = run_together(tmp_path, world, update="async", stop="steps:20")
     found = said(logged, "suite_staleness")
-    assert found["updates"] == sum(found["histogram"].values()) == sum(found["updates_of_workers"]) == world.counts[0]
+    assert (
+        found["updates"]
+        == sum(found["histogram"].values())
+        == sum(found["updates_of_workers"])
+        == world.counts[0]
+    )
     assert 40 <= found["updates"] <= 41  # one more may have been under way
-    assert (found["updates_of_workers"], found["most"]) == (world.made, max(map(int, found["histogram"])))
+    assert (found["updates_of_workers"], found["most"]) == (
+        world.made,
+        max(map(int, found["histogram"])),
+    )
     samples = sum(value["samples"] for key, value, _ in logged if key == "tracked_stats")
     small = 2 * (32 - 20)  # of an epoch's 16 batches of 64 the last has 40
     assert 32 * found["updates"] - 2 * small <= samples <= 32 * found["updates"]
@@ -168,7 +180,9 @@ def test_steps_that_warm_up_are_not_counted(tmp_path):
     assert 30 <= world.counts[0] <= 31
 
 
-def sleeps_until_the_other_has_made(monkeypatch, world, updates, enough=float("inf"), patience=SECONDS):
+def sleeps_until_the_other_has_made(
+    monkeypatch, world, updates, enough=float("inf"), patience=SECONDS
+):
     """The straggler's sleep ends when worker 0 has made so many more updates, or all enough; whether it came to that."""
     seen = []
 
@@ -176,7 +190,11 @@ def sleeps_until_the_other_has_made(monkeypatch, world, updates, enough=float("i
         goal = world.made[0] + updates
         world.open.set()
         with world.changed:
-            seen.append(world.changed.wait_for(lambda: world.made[0] >= goal or world.counts[0] >= enough, patience))
+            seen.append(
+                world.changed.wait_for(
+                    lambda: world.made[0] >= goal or world.counts[0] >= enough, patience
+                )
+            )
 
     monkeypatch.setattr(loop_module.time, "sleep", sleep)
     return seen
@@ -209,7 +227,9 @@ def test_under_sync_all_wait_for_a_straggler(tmp_path, monkeypatch):
 
 def test_only_the_last_device_sleeps_and_after_its_devices_are_done(tmp_path, monkeypatch):
     slept, waited = [], []
-    monkeypatch.setattr(loop_module.time, "sleep", lambda seconds: slept.append((threading.get_ident(), seconds)))
+    monkeypatch.setattr(
+        loop_module.time, "sleep", lambda seconds: slept.append((threading.get_ident(), seconds))
+    )
     monkeypatch.setattr(Worker, "synchronize", lambda self: waited.append(self.worker.rank))
     run_together(tmp_path, World(3), update="sync", straggler_ms=25, stop="steps:4")
     assert waited == [2] * 4

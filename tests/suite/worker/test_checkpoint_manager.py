@@ -55,7 +55,13 @@ def attempt(folder, kind=toy.Toy, killed_at=None, earlier=None, when="every:1"):
         metrics.write_bytes(load_resumed_log(run).metrics)
     with RunLog(log, append=earlier is not None) as stream:
         loop = Loop(
-            run, workload, Trainer(workload, place), place, stream, JsonLines(metrics), HeartbeatWriter(folder, 0)
+            run,
+            workload,
+            Trainer(workload, place),
+            place,
+            stream,
+            JsonLines(metrics),
+            HeartbeatWriter(folder, 0),
         )
         if killed_at is None:
             loop.run()
@@ -70,11 +76,23 @@ def said(folder, *left_out):
     kept = []
     for key, value, metadata in events(folder / "result_0.txt"):
         if key == "tracked_stats":
-            value = {name: value[name] for name in ("samples", "loss", "data_bytes") if name not in left_out}
+            value = {
+                name: value[name]
+                for name in ("samples", "loss", "data_bytes")
+                if name not in left_out
+            }
         if key == "suite_run":
-            value = {name: one for name, one in value.items() if name not in ("labels", "label_facts")}
+            value = {
+                name: one for name, one in value.items() if name not in ("labels", "label_facts")
+            }
         if key not in ("suite_checkpoint", "suite_continued"):
-            kept.append((key, value, {name: one for name, one in metadata.items() if name not in ("file", "lineno")}))
+            kept.append(
+                (
+                    key,
+                    value,
+                    {name: one for name, one in metadata.items() if name not in ("file", "lineno")},
+                )
+            )
     return kept
 
 
@@ -86,21 +104,30 @@ def figures(folder, *left_out):
 
 
 def elapsed_seconds(folder):
-    return [json.loads(line)["elapsed_seconds"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [
+        json.loads(line)["elapsed_seconds"]
+        for line in (folder / "metrics.jsonl").read_text().splitlines()
+    ]
 
 
 def seconds_at_block_ends(folder):
     """Seconds from the log's `run_start`, which may stand before an interruption, to the end of each block."""
-    records = [json.loads(line.removeprefix(":::MLLOG ")) for line in (folder / "result_0.txt").open()]
+    records = [
+        json.loads(line.removeprefix(":::MLLOG ")) for line in (folder / "result_0.txt").open()
+    ]
     start = next(record["time_ms"] for record in records if record["key"] == "run_start")
-    return [(record["time_ms"] - start) / 1e3 for record in records if record["key"] == "block_stop"]
+    return [
+        (record["time_ms"] - start) / 1e3 for record in records if record["key"] == "block_stop"
+    ]
 
 
 @pytest.mark.parametrize(("when", "first"), [("every:1", 16), ("every:2", 32), ("every:1min", 1)])
 @pytest.mark.parametrize("kind", [toy.Toy, EveryThirdEpochAndAHalf])
 def test_killed_anywhere_and_continued_is_not_interrupted(tmp_path, monkeypatch, kind, when, first):
     """By the clock, which goes 25 s at a look, checkpoints lie inside epochs and blocks too."""
-    monkeypatch.setattr("suite.worker.checkpoint_manager.monotonic", itertools.count(0, 25).__next__)
+    monkeypatch.setattr(
+        "suite.worker.checkpoint_manager.monotonic", itertools.count(0, 25).__next__
+    )
     left_out = (
         ["loss"] if when.endswith("min") else []
     )  # the toy logs the loss of the last step, not of the segment mean
@@ -111,8 +138,12 @@ def test_killed_anywhere_and_continued_is_not_interrupted(tmp_path, monkeypatch,
         assert bool(kept) == (step >= first)
         assert len(kept) <= checkpoint_files.KEPT
         if kept:
-            again = attempt(tmp_path / f"{step}-again", kind, killed_at=step + 9, earlier=kept[0], when=when)
-            last = attempt(tmp_path / f"{step}-last", kind, earlier=checkpoint_files.found(again)[0], when=when)
+            again = attempt(
+                tmp_path / f"{step}-again", kind, killed_at=step + 9, earlier=kept[0], when=when
+            )
+            last = attempt(
+                tmp_path / f"{step}-last", kind, earlier=checkpoint_files.found(again)[0], when=when
+            )
             assert said(last, *left_out) == said(whole, *left_out)
             assert figures(last, *left_out) == figures(whole, *left_out)
             assert elapsed_seconds(last) == pytest.approx(seconds_at_block_ends(last), abs=0.5)
@@ -130,10 +161,15 @@ def test_the_log_of_a_run_that_went_on(tmp_path):
     assert [key for key, _, _ in found].count("run_start") == 1
     (stopped,) = [value for key, value, _ in found if key == "suite_continued"]
     assert stopped["idle_seconds"] == pytest.approx(60, abs=20)
-    assert next(value for key, value, _ in found if key == "suite_run")["labels"] == ["demo", "continued"]
+    assert next(value for key, value, _ in found if key == "suite_run")["labels"] == [
+        "demo",
+        "continued",
+    ]
     lines = log.read_text().splitlines()
     at = next(number for number, line in enumerate(lines) if "suite_continued" in line)
-    log.write_text("\n".join([*lines[:at], *(later(line, 3_600_000) for line in lines[at:])]) + "\n")
+    log.write_text(
+        "\n".join([*lines[:at], *(later(line, 3_600_000) for line in lines[at:])]) + "\n"
+    )
     record = read(log)
     assert record.settings.labels == ("demo", "continued")
     assert record.resumptions == 1
@@ -153,9 +189,13 @@ def test_one_that_cannot_be_written_ends_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(checkpoint_files, "write_arrays", full)
     values = [
-        value for key, value, _ in events(attempt(tmp_path / "run") / "result_0.txt") if key == "suite_checkpoint"
+        value
+        for key, value, _ in events(attempt(tmp_path / "run") / "result_0.txt")
+        if key == "suite_checkpoint"
     ]
-    assert [(value["bytes"], value["failed"]) for value in values] == [(0, "No space left on device")] * 4
+    assert [(value["bytes"], value["failed"]) for value in values] == [
+        (0, "No space left on device")
+    ] * 4
 
 
 def later(line, ms):
@@ -185,7 +225,11 @@ def test_all_processes_hear_from_the_first_when_to_look_again(tmp_path):
             place = worker_context_for(run, 0, 1)
             trainer = kind(toy.Toy(run.settings, run.dataset_info), place)
             epochs = EpochSchedule(lambda epoch: 1000)
-            processes.append(CheckpointManager(run, epochs, trainer, place, RunLog(None), HeartbeatWriter(tmp_path, 0)))
+            processes.append(
+                CheckpointManager(
+                    run, epochs, trainer, place, RunLog(None), HeartbeatWriter(tmp_path, 0)
+                )
+            )
         looked, written = [], []
         for step in range(1, 200):
             clock[0] += 1.0

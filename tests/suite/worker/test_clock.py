@@ -36,7 +36,9 @@ def clocks(monkeypatch, tmp_path):
         (-5.0, 10.0, False),  # set back
     ],
 )
-def test_a_clock_that_advances_otherwise_than_the_machine_ends_the_run(clocks, monotonic, uptime, agrees):
+def test_a_clock_that_advances_otherwise_than_the_machine_ends_the_run(
+    clocks, monotonic, uptime, agrees
+):
     """A constant distance is none: a time namespace has one."""
     clocks(7.0, 1_000_000.0)
     check = ClockCheck()
@@ -46,7 +48,8 @@ def test_a_clock_that_advances_otherwise_than_the_machine_ends_the_run(clocks, m
         check.check()
         return
     with pytest.raises(
-        RuntimeError, match=f"{monotonic:.1f} s by its clock and {uptime:.1f} s by the machine's uptime"
+        RuntimeError,
+        match=f"{monotonic:.1f} s by its clock and {uptime:.1f} s by the machine's uptime",
     ):
         check.check()
 

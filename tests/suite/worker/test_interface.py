@@ -59,16 +59,26 @@ class SentenceData:
 
 def test_epochs_of_different_lengths_and_two_units(tmp_path):
     run_loop(tmp_path, workload_type=Sentences, stop="epochs:3", global_batch_size=256)
-    workload = Sentences(make_run(tmp_path / "again", global_batch_size=256).settings, make_run(tmp_path).dataset_info)
+    workload = Sentences(
+        make_run(tmp_path / "again", global_batch_size=256).settings,
+        make_run(tmp_path).dataset_info,
+    )
     lengths = [len(workload.plan(epoch)) for epoch in range(3)]
     assert lengths[0] < lengths[1] == lengths[2]
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == list(np.cumsum(lengths))
     for epoch, row in enumerate(rows):
-        tokens = sum(int(LENGTHS[workload.plan(epoch).batch(step)[1]].sum()) for step in range(lengths[epoch]))
+        tokens = sum(
+            int(LENGTHS[workload.plan(epoch).batch(step)[1]].sum())
+            for step in range(lengths[epoch])
+        )
         assert row["rates"]["tokens"] == pytest.approx(tokens / row["train_seconds"], rel=1e-3)
-        assert row["samples_per_second"] == pytest.approx(row["samples"] / row["train_seconds"], rel=1e-3)
-    logged = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "tracked_stats"]
+        assert row["samples_per_second"] == pytest.approx(
+            row["samples"] / row["train_seconds"], rel=1e-3
+        )
+    logged = [
+        value for key, value, _ in events(tmp_path / "result_0.txt") if key == "tracked_stats"
+    ]
     assert [value["rates"] for value in logged] == [row["rates"] for row in rows]
 
 
@@ -93,18 +103,26 @@ class TwoMetrics(toy.Toy):
 
 def test_several_metrics_are_logged_as_a_flat_object_and_all_must_be_met(tmp_path):
     outcome = run_loop(tmp_path, workload_type=TwoMetrics, targets={"fit": 0.9, "close": 0.999})
-    values = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "eval_accuracy"]
+    values = [
+        value for key, value, _ in events(tmp_path / "result_0.txt") if key == "eval_accuracy"
+    ]
     assert outcome.status == "success"
     assert all(set(value) == {"fit", "close"} for value in values)
-    assert [value["fit"] >= 0.9 and value["close"] >= 0.999 for value in values] == [False] * (len(values) - 1) + [True]
+    assert [value["fit"] >= 0.9 and value["close"] >= 0.999 for value in values] == [False] * (
+        len(values) - 1
+    ) + [True]
     assert any(value["fit"] >= 0.9 for value in values[:-1])  # one of the two is not enough
     stats = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "tracked_stats"]
-    assert [stat["scores"] for stat in stats] == [{"loss": pytest.approx(1 - value["fit"])} for value in values]
+    assert [stat["scores"] for stat in stats] == [
+        {"loss": pytest.approx(1 - value["fit"])} for value in values
+    ]
 
 
 def test_one_metric_is_logged_as_a_number_whatever_stands_beside_it(tmp_path):
     run_loop(tmp_path, workload_type=TwoMetrics, targets={"close": 0.9})
-    values = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "eval_accuracy"]
+    values = [
+        value for key, value, _ in events(tmp_path / "result_0.txt") if key == "eval_accuracy"
+    ]
     assert all(isinstance(value, float) for value in values)
 
 
@@ -122,7 +140,9 @@ class OtherMetric(toy.Toy):
 
 
 def test_a_target_that_is_never_scored_ends_the_run(tmp_path):
-    with pytest.raises(ValueError, match=r"^compute_metrics\(\) returned close, but there is a target for fit$"):
+    with pytest.raises(
+        ValueError, match=r"^compute_metrics\(\) returned close, but there is a target for fit$"
+    ):
         run_loop(tmp_path, workload_type=OtherMetric)
 
 
@@ -172,7 +192,9 @@ def test_a_mode_decides_what_a_step_is_and_warm_up_is_not_measured(tmp_path, mod
 
 def test_inference_without_evaluation_batches_ends_with_the_reason(tmp_path, monkeypatch):
     monkeypatch.setattr(toy.ToyData, "evaluation", lambda self: iter(()))
-    with pytest.raises(ValueError, match=r"^mode=inference: the dataset has no evaluation batches$"):
+    with pytest.raises(
+        ValueError, match=r"^mode=inference: the dataset has no evaluation batches$"
+    ):
         run_loop(tmp_path, mode="inference", stop="steps:3")
 
 

@@ -35,8 +35,18 @@ def make_run(folder, **changes):
     toy.ToyDemo().make_demo(data)
     values = {**SETTINGS, "data_dir": str(data), **changes}
     settings = Settings(**{"round": find_round(values["rules"]).figures, **values})
-    identity = {"benchmark": "toy", "sample_unit": "points", "batch_unit": "samples", "submission_org": "o"}
-    identity |= {"submission_status": "research", "submission_platform": "p", "system": "s", "device_name": "d"}
+    identity = {
+        "benchmark": "toy",
+        "sample_unit": "points",
+        "batch_unit": "samples",
+        "submission_org": "o",
+    }
+    identity |= {
+        "submission_status": "research",
+        "submission_platform": "p",
+        "system": "s",
+        "device_name": "d",
+    }
     identity |= {"framework_version": "1"}
     return RunSpec(
         run_index=0, runs_required=5, folder=str(folder), settings=settings, dataset_info=DatasetInfo(1000, 1000, {}, "toy"),
@@ -46,7 +56,15 @@ def make_run(folder, **changes):
     )  # fmt: skip
 
 
-def run_loop(folder, log_type=RunLog, trainer_type=toy.ToyTrainer, workload_type=toy.Toy, threads=0, process=0, **own):
+def run_loop(
+    folder,
+    log_type=RunLog,
+    trainer_type=toy.ToyTrainer,
+    workload_type=toy.Toy,
+    threads=0,
+    process=0,
+    **own,
+):
     """A run of one process, or process 1 of a run of two."""
     run = make_run(folder, **own)
     place = replace(worker_context_for(run, process, process + 1), threads=threads)
@@ -54,7 +72,9 @@ def run_loop(folder, log_type=RunLog, trainer_type=toy.ToyTrainer, workload_type
     trainer = trainer_type(workload, place)
     with log_type(None if process else folder / "result_0.txt") as log:
         metrics = JsonLines(None if process else folder / "metrics.jsonl")
-        return Loop(run, workload, trainer, place, log, metrics, HeartbeatWriter(folder, process)).run()
+        return Loop(
+            run, workload, trainer, place, log, metrics, HeartbeatWriter(folder, process)
+        ).run()
 
 
 def keys(folder):
@@ -107,18 +127,26 @@ class Explained(toy.Toy):
         return FIT
 
 
-@pytest.mark.parametrize(("kind", "said"), [(toy.Toy, (None, 0, 0.0)), (Explained, (FIT, 24, 0.024))])
+@pytest.mark.parametrize(
+    ("kind", "said"), [(toy.Toy, (None, 0, 0.0)), (Explained, (FIT, 24, 0.024))]
+)
 def test_what_a_workload_says_of_its_runs_is_in_suite_run(tmp_path, kind, said):
     run_loop(tmp_path, workload_type=kind)
     (value,) = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "suite_run"]
-    assert tuple(map(value.get, ("metric_signatures", "repeated_samples_per_epoch", "repeated_share"))) == said
+    assert (
+        tuple(map(value.get, ("metric_signatures", "repeated_samples_per_epoch", "repeated_share")))
+        == said
+    )
 
 
 @pytest.mark.parametrize(("rules", "first"), [("v0.7", 1), ("v0.5", 0)])
 def test_epoch_numbers_count_from_one_and_in_the_first_round_from_zero(tmp_path, rules, first):
     run_loop(tmp_path, rules=rules)
     found = events(tmp_path / "result_0.txt")
-    numbers = {key: [m["epoch_num"] for k, _, m in found if k == key] for key in ("epoch_start", "eval_accuracy")}
+    numbers = {
+        key: [m["epoch_num"] for k, _, m in found if k == key]
+        for key in ("epoch_start", "eval_accuracy")
+    }
     assert numbers == {"epoch_start": [first, first + 1], "eval_accuracy": [first, first + 1]}
     assert [m["first_epoch_num"] for k, _, m in found if k == "block_start"] == [first, first + 1]
 
@@ -142,7 +170,9 @@ def test_an_evaluation_at_the_end_of_the_warm_up_is_left_out(tmp_path):
     """Of one epoch: there is no block before the second."""
     run_loop(tmp_path, stop="steps:16", timing_warmup_steps=16)
     logged = events(tmp_path / "result_0.txt")
-    blocks = [(m["first_epoch_num"], m["epoch_count"]) for key, _, m in logged if key == "block_start"]
+    blocks = [
+        (m["first_epoch_num"], m["epoch_count"]) for key, _, m in logged if key == "block_start"
+    ]
     assert blocks == [(2, 1)]
 
 
@@ -172,7 +202,9 @@ class SecondProcess(toy.ToyTrainer):
 
 
 def test_a_process_without_scores_misses_the_target_too(tmp_path):
-    outcome = run_loop(tmp_path, trainer_type=SecondProcess, process=1, devices=2, targets={"fit": 2.0})
+    outcome = run_loop(
+        tmp_path, trainer_type=SecondProcess, process=1, devices=2, targets={"fit": 2.0}
+    )
     assert (outcome.status, outcome.reason) == ("target_missed", "after 80 steps")
 
 
@@ -191,9 +223,17 @@ def test_an_error_is_raised_and_logged_once_the_clock_runs(tmp_path, misbehaves,
 
 @pytest.mark.parametrize(
     ("stop", "steps", "evaluations"),
-    [("epochs:4", 64, 4), ("samples:640", 10, 0), ("samples:641", 11, 0), ("samples:1", 1, 0), ("steps:33", 33, 2)],
+    [
+        ("epochs:4", 64, 4),
+        ("samples:640", 10, 0),
+        ("samples:641", 11, 0),
+        ("samples:1", 1, 0),
+        ("steps:33", 33, 2),
+    ],
 )
-def test_a_fixed_length_goes_past_the_target_and_trains_no_sample_less(tmp_path, stop, steps, evaluations):
+def test_a_fixed_length_goes_past_the_target_and_trains_no_sample_less(
+    tmp_path, stop, steps, evaluations
+):
     """16 steps of 64 samples are an epoch."""
     assert run_loop(tmp_path, stop=stop).status == "success"
     assert keys(tmp_path).count("eval_accuracy") == evaluations
@@ -208,7 +248,9 @@ def test_metrics_are_consistent(tmp_path):
     assert [row["samples"] for row in rows] == [1000, 1000]
     assert read_heartbeat(tmp_path, 0).samples == 2000
     for row, stat in zip(rows, stats, strict=True):
-        assert row["samples_per_second"] == pytest.approx(row["samples"] / row["train_seconds"], rel=1e-3)
+        assert row["samples_per_second"] == pytest.approx(
+            row["samples"] / row["train_seconds"], rel=1e-3
+        )
         assert row["data_wait_seconds"] <= row["train_seconds"]
         assert stat["throughput"] == row["samples_per_second"]
         assert row["memory_peak_bytes"] > 1 << 20
@@ -230,7 +272,9 @@ def test_the_log_names_how_threads_wait_and_the_beat_what_the_run_got(tmp_path, 
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     monkeypatch.setattr("suite.machine.contention.LEAST_SECONDS", 0.0)
     run_loop(tmp_path)
-    suite_run = next(value for key, value, _ in events(tmp_path / "result_0.txt") if key == "suite_run")
+    suite_run = next(
+        value for key, value, _ in events(tmp_path / "result_0.txt") if key == "suite_run"
+    )
     assert suite_run["thread_waiting"] == "GOMP_SPINCOUNT=5"
     told = read_heartbeat(tmp_path, 0).contention
     assert told["cpu_seconds"] > 0
@@ -240,9 +284,15 @@ def test_the_log_names_how_threads_wait_and_the_beat_what_the_run_got(tmp_path, 
 
 @pytest.mark.parametrize(
     ("typed", "least_seconds", "told"),
-    [("auto", 0.0, 1), ("1", 0.0, None), ("auto", 3600.0, None)],  # the last one is too short to be judged
+    [
+        ("auto", 0.0, 1),
+        ("1", 0.0, None),
+        ("auto", 3600.0, None),
+    ],  # the last one is too short to be judged
 )
-def test_the_beat_says_that_threads_were_left_out(tmp_path, monkeypatch, typed, least_seconds, told):
+def test_the_beat_says_that_threads_were_left_out(
+    tmp_path, monkeypatch, typed, least_seconds, told
+):
     monkeypatch.setattr("suite.machine.contention.LEAST_SECONDS", least_seconds)
     run_loop(tmp_path, threads=1, cores_per_device=2, threads_per_device=typed)
     found = read_heartbeat(tmp_path, 0).contention

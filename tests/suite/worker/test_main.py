@@ -9,7 +9,9 @@ import psutil
 from tests.helpers import PROJECT, alive, wait_until
 
 LAUNCHER = "import subprocess, sys; subprocess.run([sys.executable, '-m', 'suite.worker.main', 'run.json'])"
-SLOW_IMPORT = "import os, pathlib, time; pathlib.Path('pid').write_text(f'{os.getpid()}\\n'); time.sleep(60)"
+SLOW_IMPORT = (
+    "import os, pathlib, time; pathlib.Path('pid').write_text(f'{os.getpid()}\\n'); time.sleep(60)"
+)
 
 
 def test_a_launcher_that_is_killed_while_its_worker_imports_leaves_nobody_behind(tmp_path):

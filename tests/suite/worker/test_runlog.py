@@ -32,7 +32,9 @@ def test_a_clock_set_back_does_not_turn_time_back(tmp_path, monkeypatch):
     log.close()
     with RunLog(tmp_path / "log", append=True) as after:
         after.event("c")
-    records = [line.partition(":::MLLOG ")[2] for line in (tmp_path / "log").read_text().splitlines()]
+    records = [
+        line.partition(":::MLLOG ")[2] for line in (tmp_path / "log").read_text().splitlines()
+    ]
     times = [json.loads(record)["time_ms"] for record in records]
     assert times[0] <= times[1] <= times[2] < times[0] + 10_000
 
@@ -64,7 +66,9 @@ except OSError as error:
 @pytest.mark.parametrize("kind", ["log", "lines"])
 def test_a_write_error_is_raised_and_earlier_lines_are_whole(tmp_path, kind):
     path = tmp_path / "file"
-    done = subprocess.run([sys.executable, "-c", LIMITED, str(path), kind], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(path), kind], capture_output=True, text=True, timeout=60
+    )
     count = int(done.stdout.split()[0])
     assert count > 5, done.stderr
     lines = path.read_text().splitlines()

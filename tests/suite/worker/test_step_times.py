@@ -33,13 +33,17 @@ class Marking(toy.ToyTrainer):
 
 
 def said(folder):
-    found = [value for key, value, _ in events(folder / "result_0.txt") if key == "suite_step_times"]
+    found = [
+        value for key, value, _ in events(folder / "result_0.txt") if key == "suite_step_times"
+    ]
     assert len(found) <= 1
     return found[0] if found else None
 
 
 def test_each_step_after_the_warm_up_is_timed(tmp_path):
-    run_loop(tmp_path, trainer_type=Slow, stop="steps:7", timing_warmup_steps=3, timing_each="steps")
+    run_loop(
+        tmp_path, trainer_type=Slow, stop="steps:7", timing_warmup_steps=3, timing_each="steps"
+    )
     found = said(tmp_path)
     assert (found["count"], found["how"]) == (7, WAITS)
     assert 2 <= found["median_ms"] <= found["p90_ms"] <= found["p99_ms"]
@@ -55,7 +59,9 @@ def test_the_same_steps_are_computed(tmp_path):
         folder = tmp_path / each
         folder.mkdir()
         run_loop(folder, stop="steps:5", timing_each=each)
-        (stats,) = [value for key, value, _ in events(folder / "result_0.txt") if key == "tracked_stats"]
+        (stats,) = [
+            value for key, value, _ in events(folder / "result_0.txt") if key == "tracked_stats"
+        ]
         losses.append((stats["samples"], stats["data_bytes"]))
     assert losses[0] == losses[1] == (5 * 64, 5 * 64 * 4)
     assert said(tmp_path / "interval") is None
@@ -75,7 +81,11 @@ def test_statistics_are_those_of_numpy(count):
     times, values = StepTimes(), np.arange(1.0, count + 1)
     times.seconds += list(values / 1e3)
     found = times.statistics()
-    of_numpy = {"mean_ms": values.mean(), "median_ms": np.median(values), "p90_ms": np.quantile(values, 0.9)}
+    of_numpy = {
+        "mean_ms": values.mean(),
+        "median_ms": np.median(values),
+        "p90_ms": np.quantile(values, 0.9),
+    }
     assert {name: found[name] for name in of_numpy} == pytest.approx(of_numpy)
     assert found["p99_ms"] == {1: 1.0, 100: 99.01}[count]
     assert found["sd_ms"] == (None if count == 1 else pytest.approx(values.std(ddof=1), rel=1e-6))

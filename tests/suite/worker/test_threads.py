@@ -8,11 +8,19 @@ from suite.worker import threads
 from tests.suite.two_hosts import make_run
 from workloads.api import WorkerContext
 
-DEMO = {"profile": "demo", "framework": "pytorch", "cores_per_device": 4, "nodes": 1, "oversubscribe": False}
+DEMO = {
+    "profile": "demo",
+    "framework": "pytorch",
+    "cores_per_device": 4,
+    "nodes": 1,
+    "oversubscribe": False,
+}
 
 
 def worker_context_for(cores=4, replicas=1, cores_per_device=4):
-    return WorkerContext(0, 1, range(replicas), replicas, ("cpu",) * replicas, tuple(range(cores)), cores_per_device)
+    return WorkerContext(
+        0, 1, range(replicas), replicas, ("cpu",) * replicas, tuple(range(cores)), cores_per_device
+    )
 
 
 def threads_beside(monkeypatch, taken, worker=None, **changes):
@@ -63,4 +71,9 @@ def test_a_single_core_needs_no_look(monkeypatch):
 
 @pytest.mark.parametrize("framework", ["pytorch", "tensorflow"])
 def test_a_typed_number_stands(monkeypatch, framework):
-    assert threads_beside(monkeypatch, None, threads_per_device="2", framework=framework, profile="reference") == 2
+    assert (
+        threads_beside(
+            monkeypatch, None, threads_per_device="2", framework=framework, profile="reference"
+        )
+        == 2
+    )

@@ -7,7 +7,12 @@ from workloads.allreduce.workload import TIMED, WARMUPS, sizes
 
 PROBE = "probes.allreduce_trainers.timed"
 LARGEST = 1 << 14
-PRECISIONS = {"pytorch": ("fp32", "bf16"), "tensorflow": ("fp32", "bf16"), "jax": ("fp32", "bf16"), "mxnet": ("fp32",)}
+PRECISIONS = {
+    "pytorch": ("fp32", "bf16"),
+    "tensorflow": ("fp32", "bf16"),
+    "jax": ("fp32", "bf16"),
+    "mxnet": ("fp32",),
+}
 
 
 @pytest.mark.parametrize("framework", PRECISIONS)

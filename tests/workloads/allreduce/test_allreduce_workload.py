@@ -16,14 +16,21 @@ KIB, GIB = 1 << 10, 1 << 30
 
 
 def workload(**changes):
-    values = {"profile": "synthetic", "devices": 2, "global_batch_size": 64 * KIB, "timing_each": "steps"}
+    values = {
+        "profile": "synthetic",
+        "devices": 2,
+        "global_batch_size": 64 * KIB,
+        "timing_each": "steps",
+    }
     values |= {"hyperparameter_set": "sizes", "stop": "epochs:1", **changes}
     chosen = settings("allreduce", **values)
     return AllReduce(chosen, AllReduce.load_dataset_info(chosen))
 
 
 def resolved(*typed):
-    config = helpers.composed("workload=allreduce", "profile=synthetic", "device=cpu", "gpus=2", *typed)
+    config = helpers.composed(
+        "workload=allreduce", "profile=synthetic", "device=cpu", "gpus=2", *typed
+    )
     return resolve_settings(config, *load_workload_and_framework(config))
 
 
@@ -34,8 +41,12 @@ def test_sizes_go_from_a_kib_by_factors_of_four():
 
 def test_an_epoch_has_warm_ups_and_timed_steps_of_every_size():
     one = workload()
-    steps = [first for first, _ in one.open_data(place(0, range(2), 2), 1).train(0, one.epochs.start(1))]
-    assert [int(step.arrays["bytes"][0]) for step in steps] == [size for size in sizes(64 * KIB) for _ in range(25)]
+    steps = [
+        first for first, _ in one.open_data(place(0, range(2), 2), 1).train(0, one.epochs.start(1))
+    ]
+    assert [int(step.arrays["bytes"][0]) for step in steps] == [
+        size for size in sizes(64 * KIB) for _ in range(25)
+    ]
     assert [int(step.arrays["number"][0]) for step in steps] == [*range(WARMUPS + TIMED)] * 4
     assert sum(step.global_samples for step in steps) == one.epoch_samples.trained
 
@@ -59,13 +70,20 @@ def test_times_of_timed_steps_alone_count_and_sizes_that_a_run_got_to():
     assert [(item["bytes"], item["count"], item["median_us"]) for item in value["sizes"]] == [
         (KIB, 20, 1.0), (4 * KIB, 20, 2.0), (16 * KIB, 20, 3.0), (64 * KIB, 20, 4.0),
     ]  # fmt: skip
-    cut_short = workload(stop="steps:30").summarize_step_times(seconds[:30], "a clock")["suite_all_reduce"]
+    cut_short = workload(stop="steps:30").summarize_step_times(seconds[:30], "a clock")[
+        "suite_all_reduce"
+    ]
     assert [item["bytes"] for item in cut_short["sizes"]] == [KIB]
 
 
 def test_a_run_goes_once_through_the_sizes_and_to_no_target():
     chosen = resolved("timing=steps")
-    assert (chosen.stop, chosen.global_batch_size, chosen.dataset, dict(chosen.targets)) == ("epochs:1", GIB, "", {})
+    assert (chosen.stop, chosen.global_batch_size, chosen.dataset, dict(chosen.targets)) == (
+        "epochs:1",
+        GIB,
+        "",
+        {},
+    )
     assert not chosen.to_target
     with pytest.raises(ValueError, match="stop=target: the workload has no target"):
         resolved("timing=steps", "stop=target")
@@ -98,6 +116,7 @@ def test_links_that_devices_do_not_have():
     with pytest.raises(UnsupportedError, match="link=no_p2p: CPU cores have no peer-to-peer links"):
         resolved("timing=steps", "link=no_p2p")
     with pytest.raises(
-        UnsupportedError, match="link=network: mxnet drives all devices of a machine from a single process"
+        UnsupportedError,
+        match="link=network: mxnet drives all devices of a machine from a single process",
     ):
         _check_link("network", "cuda", MXNET)

@@ -25,7 +25,9 @@ class Server:
 
 def exchanges(workers, rate=lambda step: 0.5):
     server = Server(workers)
-    return server, [ParameterServerClient(server, worker, workers, rate) for worker in range(workers)]
+    return server, [
+        ParameterServerClient(server, worker, workers, rate) for worker in range(workers)
+    ]
 
 
 def test_alone_nothing_is_stale():
@@ -46,7 +48,11 @@ def test_updates_of_others_between_pull_and_push_are_counted():
     first.push()  # the third: two of others came between
     for one in (first, second, third):
         assert one.pull() == 3
-    assert [one.staleness for one in (first, second, third)] == [Counter({2: 1}), Counter({0: 1}), Counter({1: 1})]
+    assert [one.staleness for one in (first, second, third)] == [
+        Counter({2: 1}),
+        Counter({0: 1}),
+        Counter({1: 1}),
+    ]
 
 
 def test_updates_between_push_and_the_next_pull_make_nothing_stale():
@@ -70,7 +76,13 @@ def test_a_step_is_as_many_updates_as_there_are_workers():
         one.pull()
         one.push()
     assert steps == [0, 0, 1, 1, 2]
-    assert [tail[:2] for tail in server.pushed] == [[0.25, 0], [0.25, 0], [1.25, 1], [1.25, 0], [2.25, 1]]
+    assert [tail[:2] for tail in server.pushed] == [
+        [0.25, 0],
+        [0.25, 0],
+        [1.25, 1],
+        [1.25, 0],
+        [2.25, 1],
+    ]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 8])

@@ -49,7 +49,9 @@ def package(tmp_path, monkeypatch):
 
 def test_every_workload_has_a_trainer_in_every_framework_of_the_suite():
     built_in = {"pytorch", "tensorflow", "mxnet"}
-    assert {workload for workload, framework in PAIRS if framework in built_in} == {*registry.names(registry.WORKLOADS)}
+    assert {workload for workload, framework in PAIRS if framework in built_in} == {
+        *registry.names(registry.WORKLOADS)
+    }
     assert all(built_in <= {*registry.frameworks_of(workload)} for workload, _ in PAIRS)
 
 
@@ -57,18 +59,33 @@ def test_every_workload_has_a_trainer_in_every_framework_of_the_suite():
 def test_the_class_of_a_trainer_is_defined_where_its_description_says(workload, framework):
     info = get_trainer(registry.load_workload(workload), framework)
     tree = ast.parse(Path(find_spec(info.module).origin).read_text())
-    assert info.trainer.partition(":")[2] in {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    assert info.trainer.partition(":")[2] in {
+        node.name for node in tree.body if isinstance(node, ast.ClassDef)
+    }
     assert not {*info.precisions} - {"fp32", "tf32", "bf16", "fp16"}
     assert info.precisions[0] == "fp32"
-    assert (info.fp16_loss_scaling == TrainerInfo("").fp16_loss_scaling) or "fp16" in info.precisions
+    assert (
+        info.fp16_loss_scaling == TrainerInfo("").fp16_loss_scaling
+    ) or "fp16" in info.precisions
 
 
 def test_no_member_of_a_workload_names_a_framework():
     texts = (PROJECT / "workloads/api/workload.py", *(PROJECT / "workloads").glob("*/workload.py"))
     for path in texts:
-        for kind in (node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)):
-            values = [node.value for node in kind.body if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value]
-            strings = {node.value for value in values for node in ast.walk(value) if isinstance(node, ast.Constant)}
+        for kind in (
+            node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)
+        ):
+            values = [
+                node.value
+                for node in kind.body
+                if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value
+            ]
+            strings = {
+                node.value
+                for value in values
+                for node in ast.walk(value)
+                if isinstance(node, ast.Constant)
+            }
             assert not strings & {*known()}, path
 
 
@@ -77,7 +94,9 @@ def test_a_derived_workload_has_the_trainers_of_its_base():
         name = "derived"
 
     assert get_trainer(Derived, "pytorch") is TRAINERS["pytorch"]
-    assert frameworks_of(Derived) == [*sorted(TRAINERS)]  # a package's trainers are for the name that it declares
+    assert frameworks_of(Derived) == [
+        *sorted(TRAINERS)
+    ]  # a package's trainers are for the name that it declares
 
 
 def test_a_workload_without_trainers():
@@ -89,9 +108,7 @@ def test_a_workload_without_trainers():
         get_trainer(Bare, "pytorch")
 
 
-INFO = (
-    "from workloads.api import TrainerInfo\nTRAINERS = {name!r: TrainerInfo('made.x:Y', precisions=('fp32', 'bf16'))}"
-)
+INFO = "from workloads.api import TrainerInfo\nTRAINERS = {name!r: TrainerInfo('made.x:Y', precisions=('fp32', 'bf16'))}"
 
 
 def test_a_package_brings_a_workload_with_its_trainers(package):
@@ -118,18 +135,26 @@ def test_a_package_brings_a_framework_for_workloads_that_exist(package):
 
 def test_two_packages_with_the_same_trainer_are_refused(package):
     package("made", "pytorch = made.trainers:TRAINERS", trainers=INFO.replace("name!r", "'ncf'"))
-    with pytest.raises(ValueError, match=r"^workloads\.ncf\.pytorch and made\.x both define a trainer for pytorch\. "):
+    with pytest.raises(
+        ValueError,
+        match=r"^workloads\.ncf\.pytorch and made\.x both define a trainer for pytorch\. ",
+    ):
         registry.frameworks_of("ncf")
     package("other", "pytorch = made.trainers:TRAINERS")
-    with pytest.raises(ValueError, match=r"both define trainers for 'pytorch'\. Use only (made|other) or only"):
+    with pytest.raises(
+        ValueError, match=r"both define trainers for 'pytorch'\. Use only (made|other) or only"
+    ):
         registry.frameworks_of("ncf")
 
 
-@pytest.mark.parametrize("text", ["TRAINERS = ['quartz']", "TRAINERS = {'ncf': 'made.x:Y'}", "TRAINERS = None"])
+@pytest.mark.parametrize(
+    "text", ["TRAINERS = ['quartz']", "TRAINERS = {'ncf': 'made.x:Y'}", "TRAINERS = None"]
+)
 def test_a_mapping_of_something_else_is_one_line(package, text):
     package("made", "quartz = made.trainers:TRAINERS", trainers=text)
     with pytest.raises(
-        ValueError, match=r"^made\.trainers:TRAINERS: expected a mapping of names to workloads\.api\."
+        ValueError,
+        match=r"^made\.trainers:TRAINERS: expected a mapping of names to workloads\.api\.",
     ) as error:
         registry.frameworks_of("ncf")
     assert "\n" not in str(error.value)

@@ -12,7 +12,9 @@ def batches(plan):
 
 def plan_of(seed, epoch, every=False):
     """Two buckets of 2,000 samples each."""
-    return BatchPlan(np.repeat([5, 12], 2_000), buckets_by_samples([8, 16], 20, 4), seed, epoch, every)
+    return BatchPlan(
+        np.repeat([5, 12], 2_000), buckets_by_samples([8, 16], 20, 4), seed, epoch, every
+    )
 
 
 @pytest.mark.parametrize("every", [False, True])
@@ -21,7 +23,9 @@ def test_each_epoch_and_each_seed_has_an_order_of_its_own(other, every):
     """Of buckets among batches, of samples within a bucket, and of who stands with whom in a batch."""
     one, other = batches(plan_of(7, 0, every)), batches(plan_of(*other, every))
     edges = [[bucket.edge for bucket, _ in plan] for plan in (one, other)]
-    assert edges[0] not in (edges[1], sorted(edges[0]), sorted(edges[0], reverse=True)), "the order of batches"
+    assert edges[0] not in (edges[1], sorted(edges[0]), sorted(edges[0], reverse=True)), (
+        "the order of batches"
+    )
     assert sorted(edges[0]) == sorted(edges[1])
     together = [{frozenset(samples.tolist()) for _, samples in plan} for plan in (one, other)]
     assert not together[0] & together[1], "who stands with whom"
@@ -50,10 +54,12 @@ def test_a_batch_of_tokens_never_has_more_with_padding_and_is_shared_equally():
 
 def test_what_replicas_cannot_share_is_refused():
     with pytest.raises(
-        ValueError, match=r"^batch size 10 cannot be divided equally among 4 devices.*Set batch=global:8$"
+        ValueError,
+        match=r"^batch size 10 cannot be divided equally among 4 devices.*Set batch=global:8$",
     ):
         buckets_by_samples([8], 10, 4)
     with pytest.raises(
-        ValueError, match=r"^batch size 100 tokens cannot .* of 4 devices.*Set batch=global:256 or more$"
+        ValueError,
+        match=r"^batch size 100 tokens cannot .* of 4 devices.*Set batch=global:256 or more$",
     ):
         buckets_by_tokens([32, 64], 100, 4)

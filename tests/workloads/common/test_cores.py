@@ -19,7 +19,11 @@ from workloads.common.cores import own_cores
         (3, 8, 8, (0, 1, 2), 3),  # pinned: the others have cores of their own
     ],
 )
-def test_processes_of_a_host_share_its_cores(monkeypatch, usable, processes, of_host, cores, wanted):
+def test_processes_of_a_host_share_its_cores(
+    monkeypatch, usable, processes, of_host, cores, wanted
+):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(usable)))
-    worker = WorkerContext(0, processes, range(1), processes, ("cuda:0",), cores, local_world_size=of_host)
+    worker = WorkerContext(
+        0, processes, range(1), processes, ("cuda:0",), cores, local_world_size=of_host
+    )
     assert own_cores(worker) == wanted

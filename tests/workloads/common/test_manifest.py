@@ -30,7 +30,11 @@ def test_publish_read_verify(tmp_path):
 
 
 def test_the_fingerprint_is_of_the_files_alone(tmp_path):
-    one, same, other = make(tmp_path / "a"), make(tmp_path / "b", source="else"), make(tmp_path / "c", "y")
+    one, same, other = (
+        make(tmp_path / "a"),
+        make(tmp_path / "b", source="else"),
+        make(tmp_path / "c", "y"),
+    )
     assert one.fingerprint == same.fingerprint != other.fingerprint
 
 
@@ -90,7 +94,9 @@ class Toy(manifests.Prepared):
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_what_was_changed_after_preparation_is_refused_with_what_to_type(tmp_path, monkeypatch, large):
+def test_what_was_changed_after_preparation_is_refused_with_what_to_type(
+    tmp_path, monkeypatch, large
+):
     """Of large data sets only what is newer than the manifest is read."""
     folder = tmp_path / "toy"
     make(folder)
@@ -101,7 +107,9 @@ def test_what_was_changed_after_preparation_is_refused_with_what_to_type(tmp_pat
     os.utime(folder / "a.bin", ns=(written + 1, written + 1))
     with pytest.raises(ValueError, match=r"a\.bin: content differs .*: suite data make-demo toy$"):
         Toy().check(folder)
-    os.utime(folder / "a.bin", ns=(written - 1, written - 1))  # the system still notes when that was
+    os.utime(
+        folder / "a.bin", ns=(written - 1, written - 1)
+    )  # the system still notes when that was
     with pytest.raises(ValueError, match="content differs"):
         Toy().check(folder)
     (folder / "a.bin").write_text("yy")
@@ -118,7 +126,9 @@ def test_random_blocks_of_large_data_are_read_whatever_their_times_say(tmp_path,
     Toy().check(folder)
     (folder / "a.bin").write_text("abcdefghiX")
     os.utime(folder / manifests.NAME)  # newer than what was changed
-    with pytest.raises(ValueError, match=r"a\.bin: content differs from the manifest at byte 8. .*make-demo toy$"):
+    with pytest.raises(
+        ValueError, match=r"a\.bin: content differs from the manifest at byte 8. .*make-demo toy$"
+    ):
         Toy().check(folder)
     monkeypatch.setattr(manifests, "SAMPLED_BLOCKS", 1)
     monkeypatch.setattr("random.sample", lambda blocks, count: blocks[:count])
@@ -130,7 +140,19 @@ def test_random_blocks_of_large_data_are_read_whatever_their_times_say(tmp_path,
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "3", '"x"', "{}", '{"schema": 2}', '{"schema": 1}', '{"schema": 1, "what": 2}', "\x00\xff"]
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "3",
+        '"x"',
+        "{}",
+        '{"schema": 2}',
+        '{"schema": 1}',
+        '{"schema": 1, "what": 2}',
+        "\x00\xff",
+    ],
 )
 def test_a_broken_manifest_is_one_line(tmp_path, text):
     (tmp_path / manifests.NAME).write_bytes(text.encode("latin-1"))
@@ -208,7 +230,9 @@ WRONG_TYPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("keys", "value", "said"), WRONG_TYPES, ids=lambda part: json.dumps(part)[:40])
+@pytest.mark.parametrize(
+    ("keys", "value", "said"), WRONG_TYPES, ids=lambda part: json.dumps(part)[:40]
+)
 def test_a_value_of_a_wrong_type_is_one_line(tmp_path, keys, value, said):
     make(tmp_path / "toy")
     path = change(tmp_path / "toy", *keys, value=value)
@@ -220,7 +244,9 @@ def test_a_value_of_a_wrong_type_is_one_line(tmp_path, keys, value, said):
     assert message.isprintable()
 
 
-@pytest.mark.parametrize("key", ["dataset", "source", "options", "counts", "files", "fingerprint", "schema"])
+@pytest.mark.parametrize(
+    "key", ["dataset", "source", "options", "counts", "files", "fingerprint", "schema"]
+)
 def test_a_missing_key_is_one_line(tmp_path, key):
     make(tmp_path / "toy")
     path = tmp_path / "toy" / manifests.NAME
@@ -293,7 +319,8 @@ def test_links_that_leave_the_folder_are_refused(tmp_path, is_folder, is_absolut
     path.symlink_to(tmp_path / "outside" if is_absolute else "../outside")
     for look in (Toy().verify, Toy().check):
         with pytest.raises(
-            ValueError, match=rf": a link to {tmp_path}/outside.*, outside of .*. Replace the link by the file"
+            ValueError,
+            match=rf": a link to {tmp_path}/outside.*, outside of .*. Replace the link by the file",
         ):
             look(tmp_path / "toy")
 

@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from workloads.api import ArraySpec, LossScaling, OptimizerSettings, ParameterRule, Workload
-from workloads.common.optimizers import LossScale, adam, clip_factor, lars, rmsprop, sgd, trust_ratio, with_momentum
+from workloads.common.optimizers import (
+    LossScale,
+    adam,
+    clip_factor,
+    lars,
+    rmsprop,
+    sgd,
+    trust_ratio,
+    with_momentum,
+)
 
 W, G = np.array([3.0, 4.0]), np.array([0.6, 0.8])
 
@@ -50,7 +59,9 @@ def moved(lr_in_momentum, rates):
     settings = OptimizerSettings("lars", momentum=0.9, lr_in_momentum=lr_in_momentum)
     weight, velocity = np.zeros(1), np.zeros(1)
     for rate in rates:
-        weight, velocity = with_momentum(settings, weight, velocity, np.array([-1.0]), rate, ParameterRule())
+        weight, velocity = with_momentum(
+            settings, weight, velocity, np.array([-1.0]), rate, ParameterRule()
+        )
     return float(weight[0])
 
 
@@ -83,7 +94,10 @@ def test_the_rate_outside_is_momentum_corrected_by_the_quotient_of_the_rates(nam
 
 def test_sgd_with_the_rate_inside_is_mxnets_own():
     """v ← m·v - rate · (g + d·w), w ← w + v (mxnet.nd.sgd_mom_update)."""
-    settings, rule = OptimizerSettings("sgd", momentum=0.9, lr_in_momentum=True), ParameterRule(0.05)
+    settings, rule = (
+        OptimizerSettings("sgd", momentum=0.9, lr_in_momentum=True),
+        ParameterRule(0.05),
+    )
     weight, velocity, theirs, buffer = W, np.zeros(2), W, np.zeros(2)
     for rate in (0.1, 0.4, 0.02):
         weight, velocity = with_momentum(settings, weight, velocity, G, rate, rule)
@@ -105,12 +119,33 @@ def test_adam_of_a_constant_gradient_moves_by_the_rate():
 def test_rmsprop_by_hand():
     weight, square = rmsprop(np.array([1.0]), np.array([4.0]), np.array([3.0]), 0.1, 0.9, 1e-7)
     expected = 0.9 * 4 + 0.1 * 9
-    np.testing.assert_allclose((weight, square), ([1 - 0.1 * 3 / (np.sqrt(expected) + 1e-7)], [expected]), rtol=1e-12)
+    np.testing.assert_allclose(
+        (weight, square), ([1 - 0.1 * 3 / (np.sqrt(expected) + 1e-7)], [expected]), rtol=1e-12
+    )
 
 
 def test_decay_joins_the_gradient():
-    plain = adam(np.array([2.0]), np.zeros(1), np.zeros(1), np.array([0.5 + 0.1 * 2.0]), 0.1, 1, (0.9, 0.99), 1e-8)
-    decayed = adam(np.array([2.0]), np.zeros(1), np.zeros(1), np.array([0.5]), 0.1, 1, (0.9, 0.99), 1e-8, decay=0.1)
+    plain = adam(
+        np.array([2.0]),
+        np.zeros(1),
+        np.zeros(1),
+        np.array([0.5 + 0.1 * 2.0]),
+        0.1,
+        1,
+        (0.9, 0.99),
+        1e-8,
+    )
+    decayed = adam(
+        np.array([2.0]),
+        np.zeros(1),
+        np.zeros(1),
+        np.array([0.5]),
+        0.1,
+        1,
+        (0.9, 0.99),
+        1e-8,
+        decay=0.1,
+    )
     np.testing.assert_array_equal(plain, decayed)
     plain = rmsprop(np.array([2.0]), np.zeros(1), np.array([0.7]), 0.1, 0.9, 1e-7)
     decayed = rmsprop(np.array([2.0]), np.zeros(1), np.array([0.5]), 0.1, 0.9, 1e-7, decay=0.1)
@@ -128,7 +163,17 @@ def test_a_dynamic_scale_backs_off_and_grows():
     scale = LossScale(LossScaling("dynamic", start=8.0, growth_interval=2, maximum=16.0))
     clean, overflow = {"a": np.ones(2)}, {"a": np.ones(2), "b": np.array([np.inf])}
     taken, scales = [], []
-    for gradients in (clean, overflow, clean, clean, clean, clean, clean, clean, {"a": np.array([np.nan])}):
+    for gradients in (
+        clean,
+        overflow,
+        clean,
+        clean,
+        clean,
+        clean,
+        clean,
+        clean,
+        {"a": np.array([np.nan])},
+    ):
         taken.append(scale.update(gradients))
         scales.append(scale.scale)
     assert taken == [True, False, True, True, True, True, True, True, False]
@@ -150,8 +195,6 @@ def test_a_batch_that_cannot_be_cut_is_refused_in_one_line(pieces, fits):
     if fits:
         assert Workload.update_settings(workload) is settings
         return
-    message = (
-        r"^accumulation_steps=4: a device's batch of 6 cannot be cut into 4 equal pieces. Set batch=per_device:N .* 4$"
-    )
+    message = r"^accumulation_steps=4: a device's batch of 6 cannot be cut into 4 equal pieces. Set batch=per_device:N .* 4$"
     with pytest.raises(ValueError, match=message):
         Workload.update_settings(workload)

@@ -6,7 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads.common.quantiles import inverse_normal, log
-from workloads.common.randomness import CHUNK, Permutation, bits, fold, integers, normal, stream, uniform
+from workloads.common.randomness import (
+    CHUNK,
+    Permutation,
+    bits,
+    fold,
+    integers,
+    normal,
+    stream,
+    uniform,
+)
 
 MASK = (1 << 64) - 1
 
@@ -44,7 +53,12 @@ def test_broadcast_and_chunks_change_nothing():
 
 
 def test_streams_differ_by_seed_label_and_coordinate():
-    keys = {int(stream(seed, label, epoch)) for seed in range(20) for label in ("a", "b", "ab") for epoch in range(20)}
+    keys = {
+        int(stream(seed, label, epoch))
+        for seed in range(20)
+        for label in ("a", "b", "ab")
+        for epoch in range(20)
+    }
     assert len(keys) == 20 * 3 * 20
 
 
@@ -56,7 +70,11 @@ def test_integers_cover_the_range_uniformly(n):
     cells = min(n, 1000)
     counts = np.bincount(drawn * cells // n, minlength=cells)
     shares = np.diff((np.arange(cells + 1) * n + cells - 1) // cells) / n
-    assert cells == 1 or abs(((counts - 4e5 * shares) ** 2 / (4e5 * shares)).sum() - cells) < 5 * (2 * cells) ** 0.5
+    assert (
+        cells == 1
+        or abs(((counts - 4e5 * shares) ** 2 / (4e5 * shares)).sum() - cells)
+        < 5 * (2 * cells) ** 0.5
+    )
 
 
 def test_every_bit_is_fair_and_neighbours_are_independent():
@@ -122,7 +140,9 @@ def test_a_permutation_looks_random():
     assert chi_square_is_usual(np.bincount(place, minlength=900), size / 900)
     assert abs(int((images == np.arange(size)).sum()) - 1) < 8  # fixed points: Poisson with mean 1
     # Which of five consecutive images comes first is as likely for each of them.
-    assert chi_square_is_usual(np.bincount(images.reshape(-1, 5).argmin(axis=1), minlength=5), size / 25)
+    assert chi_square_is_usual(
+        np.bincount(images.reshape(-1, 5).argmin(axis=1), minlength=5), size / 25
+    )
 
 
 def test_a_permutation_is_evaluated_anywhere_and_depends_on_its_key():
@@ -139,9 +159,15 @@ def test_a_permutation_is_evaluated_anywhere_and_depends_on_its_key():
     ("call", "said"),
     [
         (lambda: bits(1, np.arange(3.0)), "integers"),
-        *((lambda n=n: integers(bits(1, np.arange(3)), n), "n: expected 1") for n in (0, -1, (1 << 32) + 1)),
+        *(
+            (lambda n=n: integers(bits(1, np.arange(3)), n), "n: expected 1")
+            for n in (0, -1, (1 << 32) + 1)
+        ),
         *((lambda at=at: Permutation(1, 10)(at), "positions") for at in ([-1], [10], [0, 10])),
-        *((lambda size=size: Permutation(1, size), "size of a permutation: expected 1") for size in (0, -3, 1 << 49)),
+        *(
+            (lambda size=size: Permutation(1, size), "size of a permutation: expected 1")
+            for size in (0, -3, 1 << 49)
+        ),
     ],
 )
 def test_what_is_out_of_range_is_refused(call, said):

@@ -15,13 +15,24 @@ from workloads.common.schedules import (
 
 
 def test_warm_up_is_linear_from_zero_and_ends():
-    assert [warmup(step, 4, 0.8) for step in range(6)] == [0.0, 0.2, 0.4, pytest.approx(0.6), None, None]
+    assert [warmup(step, 4, 0.8) for step in range(6)] == [
+        0.0,
+        0.2,
+        0.4,
+        pytest.approx(0.6),
+        None,
+        None,
+    ]
     assert warmup(0, 0, 0.8) is None
 
 
 def test_warm_up_from_a_share_of_the_rate():
-    assert [warm_up_from(step, 4, 0.8, 0) for step in range(4)] == pytest.approx([0.0, 0.2, 0.4, 0.6])
-    assert [warm_up_from(step, 4, 0.8, 1) for step in range(4)] == pytest.approx([0.4, 0.5, 0.6, 0.7])
+    assert [warm_up_from(step, 4, 0.8, 0) for step in range(4)] == pytest.approx(
+        [0.0, 0.2, 0.4, 0.6]
+    )
+    assert [warm_up_from(step, 4, 0.8, 1) for step in range(4)] == pytest.approx(
+        [0.4, 0.5, 0.6, 0.7]
+    )
     assert warm_up_from(4, 4, 0.8, 1) is None
     assert warm_up_from(0, 0, 0.8, 1) is None
 
@@ -34,7 +45,9 @@ def test_exponential_warm_up_by_equal_factors():
 
 
 def test_cosine_from_the_rate_to_zero():
-    assert [cosine_decay(step, 10, 8, 0.4) for step in (10, 14, 18, 30)] == pytest.approx([0.4, 0.2, 0, 0])
+    assert [cosine_decay(step, 10, 8, 0.4) for step in (10, 14, 18, 30)] == pytest.approx(
+        [0.4, 0.2, 0, 0]
+    )
     assert cosine_decay(12, 10, 8, 1.0) == pytest.approx((1 + math.sqrt(0.5)) / 2)
 
 
@@ -44,7 +57,13 @@ def test_step_decay_at_its_boundaries():
     ]  # fmt: skip
 
 
-@given(st.integers(0, 1000), st.integers(1, 1000), st.floats(0.1, 20), st.floats(0, 0.01), st.sampled_from([1.0, 2.0]))
+@given(
+    st.integers(0, 1000),
+    st.integers(1, 1000),
+    st.floats(0.1, 20),
+    st.floats(0, 0.01),
+    st.sampled_from([1.0, 2.0]),
+)
 def test_polynomial_is_its_closed_form(first, steps, base, end, power):
     assert polynomial_decay(first, first, steps, base, end, power) == pytest.approx(base)
     assert polynomial_decay(first + steps, first, steps, base, end, power) == end

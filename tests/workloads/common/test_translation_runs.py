@@ -21,10 +21,27 @@ def test_a_small_corpus_is_learned_and_scored(tmp_path, framework):
             lines = [f"{plain(getattr(pair, side))}\n" for pair in pairs]
             (text / f"{split}.{language}").write_text("".join(lines), encoding="utf-8")
     to = tmp_path / "data" / "parallel-text"
-    assert main(["data", "prepare", "parallel-text", "--from", str(text), "--merges", "150", "--to", str(to)]) == 0
+    assert (
+        main(
+            [
+                "data",
+                "prepare",
+                "parallel-text",
+                "--from",
+                str(text),
+                "--merges",
+                "150",
+                "--to",
+                str(to),
+            ]
+        )
+        == 0
+    )
     batches = ("workload.dataset=parallel-text", "batch=global:512", "workload.evaluation_shapes=1")
     sizes = ("profile=demo", *NARROW, *batches, "workload.target=0.0", "seed=1", "stop=epochs:2")
-    folder = swept(tmp_path, "transformer", [framework], *sizes, SUITE_DATA_DIR=str(tmp_path / "data"))[framework]
+    folder = swept(
+        tmp_path, "transformer", [framework], *sizes, SUITE_DATA_DIR=str(tmp_path / "data")
+    )[framework]
     rows = [row["quality"] for row in metrics(folder)]
     assert len(rows) == 2
     assert rows[1]["validation_loss"] < rows[0]["validation_loss"] < 7
@@ -47,12 +64,32 @@ def test_a_small_corpus_is_learned_and_scored(tmp_path, framework):
 @pytest.mark.parametrize(
     ("workload", "overrides", "words"),
     [
-        ("gnmt", ("gpus=1", "device=cpu"), r" and run: \S*suite data prepare wmt16-en-de --from FOLDER"),
-        ("gnmt", ("profile=demo", "gpus=3", "oversubscribe=true"), "32 cannot be divided equally among 3 devices"),
-        ("gnmt", ("profile=demo", "workload.hidden=100"), "workload.hidden=100: not a multiple of 8"),
+        (
+            "gnmt",
+            ("gpus=1", "device=cpu"),
+            r" and run: \S*suite data prepare wmt16-en-de --from FOLDER",
+        ),
+        (
+            "gnmt",
+            ("profile=demo", "gpus=3", "oversubscribe=true"),
+            "32 cannot be divided equally among 3 devices",
+        ),
+        (
+            "gnmt",
+            ("profile=demo", "workload.hidden=100"),
+            "workload.hidden=100: not a multiple of 8",
+        ),
         ("gnmt", ("profile=demo", "precision=fp64"), "precision"),
-        ("transformer", ("gpus=1", "device=cpu"), r" and run: \S*suite data prepare wmt17-en-de --from FOLDER"),
-        ("transformer", ("profile=demo", "workload.hidden=100"), "workload.hidden=100: not a multiple of 8"),
+        (
+            "transformer",
+            ("gpus=1", "device=cpu"),
+            r" and run: \S*suite data prepare wmt17-en-de --from FOLDER",
+        ),
+        (
+            "transformer",
+            ("profile=demo", "workload.hidden=100"),
+            "workload.hidden=100: not a multiple of 8",
+        ),
         ("transformer", ("profile=demo", "batch=global:8"), "batch"),
         ("transformer", ("profile=demo", "precision=fp64"), "precision"),
     ],
@@ -62,5 +99,14 @@ def test_what_cannot_be_is_refused_in_one_line(tmp_path, demo_data, workload, ov
     done = run_suite_here(tmp_path, f"workload={workload}", *overrides)
     assert done.returncode == 2
     assert re.search(words, done.stderr)
-    assert len([line for line in done.stderr.strip().splitlines() if not line.startswith("environment ")]) == 1
+    assert (
+        len(
+            [
+                line
+                for line in done.stderr.strip().splitlines()
+                if not line.startswith("environment ")
+            ]
+        )
+        == 1
+    )
     assert not (tmp_path / "logs").exists()

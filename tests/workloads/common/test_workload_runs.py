@@ -10,12 +10,26 @@ from tests.helpers import events, only, run_suite, status, suite
 FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 NARROW = ("workload.hidden=32", "workload.feed_forward=32", "workload.layers=1", "workload.heads=4")
 SYNTHETIC = {
-    "gnmt": ("batch=global:4", "workload.hidden=16", "workload.layers=2", "workload.max_sequence_length=20"),
-    "transformer": (*NARROW, "batch=global:64", "workload.max_sequence_length=16", "workload.bucket_growth=2.0"),
+    "gnmt": (
+        "batch=global:4",
+        "workload.hidden=16",
+        "workload.layers=2",
+        "workload.max_sequence_length=20",
+    ),
+    "transformer": (
+        *NARROW,
+        "batch=global:64",
+        "workload.max_sequence_length=16",
+        "workload.bucket_growth=2.0",
+    ),
     "ssd": ("batch=global:2", "workload.evaluation_batch_size=2"),
 }
 KEYS = {
-    "gnmt": {"global_batch_size": 4, "model_hp_hidden_size": 16, "opt_learning_rate_alt_decay_func": True},
+    "gnmt": {
+        "global_batch_size": 4,
+        "model_hp_hidden_size": 16,
+        "opt_learning_rate_alt_decay_func": True,
+    },
     "transformer": {"global_batch_size": 64, "model_hp_hidden_size": 32, "model_hp_num_layers": 1},
     "ssd": {"global_batch_size": 2},
 }
@@ -48,7 +62,9 @@ def metrics(folder):
         ("gnmt", FRAMEWORKS[:1]),
         # PyTorch's SSD runs in test_ssd_backbone.py, from a backbone
         *(pytest.param(one, FRAMEWORKS[1:], marks=pytest.mark.full) for one in ("ssd", "gnmt")),
-        pytest.param("transformer", FRAMEWORKS, marks=pytest.mark.full),  # trained in test_translation_runs.py
+        pytest.param(
+            "transformer", FRAMEWORKS, marks=pytest.mark.full
+        ),  # trained in test_translation_runs.py
     ],
 )
 def test_synthetic_steps_run(tmp_path, workload, frameworks):
@@ -67,7 +83,8 @@ def test_synthetic_steps_run(tmp_path, workload, frameworks):
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("workload", "framework"), [(name, framework) for name in DEMOS for framework in registry.frameworks_of(name)]
+    ("workload", "framework"),
+    [(name, framework) for name in DEMOS for framework in registry.frameworks_of(name)],
 )
 def test_a_demo_reaches_its_target_but_not_in_its_first_epoch(tmp_path, workload, framework):
     """In a log that the official checker accepts, but for the zoo, which it does not know."""

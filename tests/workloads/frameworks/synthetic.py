@@ -24,7 +24,12 @@ class Synthetic(Workload):
     open_data = defaults = load_dataset_info = None  # nobody asks
 
     def __init__(
-        self, updates: OptimizerSettings, replicas: int, samples: int, compile: str = "off", mode: str = "train"
+        self,
+        updates: OptimizerSettings,
+        replicas: int,
+        samples: int,
+        compile: str = "off",
+        mode: str = "train",
     ):
         settings = Settings(
             workload="synthetic", devices=replicas, global_batch_size=replicas * samples, precision="fp32", nodes=1,
@@ -41,4 +46,6 @@ class Synthetic(Workload):
 
     def steps(self, replicas) -> list[list[Batch]]:
         """Every step's batches of these replicas."""
-        return [[self.batch(step, replica) for replica in replicas] for step in range(self.steps_of_run)]
+        return [
+            [self.batch(step, replica) for replica in replicas] for step in range(self.steps_of_run)
+        ]

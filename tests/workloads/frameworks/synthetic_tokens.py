@@ -13,7 +13,11 @@ from tests.workloads.frameworks.synthetic import Synthetic
 from workloads.api import ArraySpec, Batch, LossScaling, OptimizerSettings, ParameterRule
 
 WORDS, WIDTH = 40, 6
-PARAMETERS = {"embedding.weight": (WORDS, WIDTH), "output.weight": (WORDS, WIDTH), "output.bias": (WORDS,)}
+PARAMETERS = {
+    "embedding.weight": (WORDS, WIDTH),
+    "output.weight": (WORDS, WIDTH),
+    "output.bias": (WORDS,),
+}
 UNUSED = {"short.bias": (WORDS,)}
 SIZES = ((4, 12), (8, 5))
 """(B, L) of every shape, largest first."""
@@ -38,7 +42,9 @@ class Tokens(Synthetic):
 
     steps_of_run = STEPS
 
-    def __init__(self, replicas=1, compile="off", unused=False, mode="train", pieces=1, any_shape=False):
+    def __init__(
+        self, replicas=1, compile="off", unused=False, mode="train", pieces=1, any_shape=False
+    ):
         updates = OptimizerSettings(
             "adam", beta1=0.875, beta2=0.96875, epsilon=1e-3, clip_norm=0.3, accumulation_steps=pieces,
             loss_scaling=LossScaling("static", 8.0),
@@ -62,12 +68,17 @@ class Tokens(Synthetic):
 
     def initial_weights(self, seed):
         for number, (name, shape) in enumerate(self.parameters.items()):
-            yield name, np.random.default_rng([seed, number]).normal(0, 0.5, shape).astype(np.float32)
+            yield (
+                name,
+                np.random.default_rng([seed, number]).normal(0, 0.5, shape).astype(np.float32),
+            )
 
     def batch(self, step: int, replica: int = 0) -> Batch:
         """Of the shapes in turn; about a third of the tokens is padding. All replicas have the same shape."""
         size = SIZES[step % 2]
-        generators = [np.random.default_rng([12, step, one]) for one in range(self.settings.devices)]
+        generators = [
+            np.random.default_rng([12, step, one]) for one in range(self.settings.devices)
+        ]
         weights = [(generator.random(size) > 0.3).astype(np.float32) for generator in generators]
         source, target = (generators[replica].integers(0, WORDS, size, np.int32) for _ in range(2))
         arrays = {"source": source, "target": target, "weight": weights[replica]}
@@ -79,7 +90,11 @@ def logits_of(weights, source):
     """(B, L, V) in float64."""
     words = np.float64(weights["embedding.weight"])[source]
     logits = words @ weights["output.weight"].T + weights["output.bias"]
-    return logits + weights["short.bias"] if "short.bias" in weights and source.shape[1] == SHORT else logits
+    return (
+        logits + weights["short.bias"]
+        if "short.bias" in weights and source.shape[1] == SHORT
+        else logits
+    )
 
 
 def loss_and_gradients(weights, batch: Batch):
@@ -99,14 +114,21 @@ def loss_and_gradients(weights, batch: Batch):
         "output.bias": by_logits.sum((0, 1)),
     }
     if "short.bias" in weights:
-        gradients["short.bias"] = gradients["output.bias"] * (batch.arrays["source"].shape[1] == SHORT)
+        gradients["short.bias"] = gradients["output.bias"] * (
+            batch.arrays["source"].shape[1] == SHORT
+        )
     return float(-(logarithms * wanted * share).sum()), gradients
 
 
 def summed(workload: Tokens, step: int, weights):
     """Loss and gradients over all replicas."""
-    parts = [loss_and_gradients(weights, workload.batch(step, one)) for one in range(workload.settings.devices)]
-    return sum(loss for loss, _ in parts), {name: sum(part[name] for _, part in parts) for name in weights}
+    parts = [
+        loss_and_gradients(weights, workload.batch(step, one))
+        for one in range(workload.settings.devices)
+    ]
+    return sum(loss for loss, _ in parts), {
+        name: sum(part[name] for _, part in parts) for name in weights
+    }
 
 
 def expected(workload: Tokens):

@@ -14,7 +14,13 @@ from tests.workloads.frameworks.synthetic import STEPS, Synthetic
 from workloads.api import ArraySpec, Batch, LossScaling, OptimizerSettings, ParameterRule, Workload
 from workloads.common import optimizers
 
-SHAPES = {"a.weight": (7, 5), "a.bias": (5,), "b.weight": (4, 3, 2, 2), "b.bias": (4,), "still.weight": (6,)}
+SHAPES = {
+    "a.weight": (7, 5),
+    "a.bias": (5,),
+    "b.weight": (4, 3, 2, 2),
+    "b.bias": (4,),
+    "still.weight": (6,),
+}
 SAMPLES = 6
 """Of a replica and step."""
 OVERFLOW = 4
@@ -52,9 +58,18 @@ VARIANTS = {
 }
 """Name to changes of the optimizer's settings, and rules by parameter; `skipped` is `everything` under a dynamic scale."""
 OWN = ("rules", "static", "everything")
-FEWER = {"sgdinside": OWN, "larsoutside": OWN, **dict.fromkeys(("lars", "adam", "rmsprop"), ("plain", *OWN))}
+FEWER = {
+    "sgdinside": OWN,
+    "larsoutside": OWN,
+    **dict.fromkeys(("lars", "adam", "rmsprop"), ("plain", *OWN)),
+}
 """Variants of optimizers beside SGD, which show their own arithmetic: `everything` clips, scales, freezes and adds pieces."""
-SKIPPING = {"pytorch": ("sgd", "adam"), "tensorflow": ("sgd", "lars"), "jax": ("sgd", "lars", "adam"), "mxnet": ()}
+SKIPPING = {
+    "pytorch": ("sgd", "adam"),
+    "tensorflow": ("sgd", "lars"),
+    "jax": ("sgd", "lars", "adam"),
+    "mxnet": (),
+}
 """Framework to the optimizers that have a dynamic scale."""
 
 
@@ -75,7 +90,9 @@ class Updates(Synthetic):
 
     def __init__(self, optimizer: str, variant: str, replicas: int = 1, compile: str = "off"):
         changes, self.rules = VARIANTS[variant]
-        super().__init__(dataclasses.replace(OPTIMIZERS[optimizer], **changes), replicas, SAMPLES, compile)
+        super().__init__(
+            dataclasses.replace(OPTIMIZERS[optimizer], **changes), replicas, SAMPLES, compile
+        )
 
     def learning_rate(self, step):
         return (0.01, 0.1, 0.03)[step % 3]
@@ -95,11 +112,17 @@ class Updates(Synthetic):
         generator = np.random.default_rng([11, step, replica])
         spread = (0.3, 3.0)[step % 2]
         arrays = {
-            name: (generator.normal(0.5 * spread, spread, spec.shape) * (name != "still.weight")).astype(np.float32)
+            name: (
+                generator.normal(0.5 * spread, spread, spec.shape) * (name != "still.weight")
+            ).astype(np.float32)
             for name, spec in self.shapes()[0].items()
         }
         replicas = self.settings.devices
-        if step == OVERFLOW and self.updates.loss_scaling.mode == "dynamic" and replica == replicas - 1:
+        if (
+            step == OVERFLOW
+            and self.updates.loss_scaling.mode == "dynamic"
+            and replica == replicas - 1
+        ):
             arrays["a.bias"][1, 2] = HUGE
         return Batch(arrays, SAMPLES, SAMPLES * replicas, SAMPLES * replicas)
 
@@ -110,7 +133,8 @@ def expected(workload: Updates) -> dict[str, np.ndarray]:
     def gradients(step, weights):
         parts = [workload.batch(step, replica) for replica in range(workload.settings.devices)]
         return {
-            name: sum(np.float64(part.arrays[name]).sum(0) for part in parts) / parts[0].global_weight_sum
+            name: sum(np.float64(part.arrays[name]).sum(0) for part in parts)
+            / parts[0].global_weight_sum
             for name in weights
         }
 
@@ -130,18 +154,28 @@ def follow(workload: Workload, weights, gradients_of, steps: int) -> dict[str, n
     slots = {name: [np.zeros(weights[name].shape) for _ in kinds] for name in trained}
     scale, taken = optimizers.LossScale(settings.loss_scaling), 0
     for step in range(steps):
-        gradients = {name: value for name, value in gradients_of(step, weights).items() if name in trained}
+        gradients = {
+            name: value for name, value in gradients_of(step, weights).items() if name in trained
+        }
         with np.errstate(over="ignore"):
             scaled = {name: np.float32(scale.scale * value) for name, value in gradients.items()}
         if not scale.update(scaled):
             continue
         taken += 1
-        factor = optimizers.clip_factor(gradients, settings.clip_norm) if settings.clip_norm else 1.0
+        factor = (
+            optimizers.clip_factor(gradients, settings.clip_norm) if settings.clip_norm else 1.0
+        )
         for name in trained:
             rate = workload.learning_rate(step) * rules[name].lr_multiplier
             arrays = (factor * gradients[name], weights[name], *slots[name])
-            weights[name], *slots[name] = optimizers.updated(settings, rules[name], rate, taken, *arrays)
-    kept = {f"{kind}.{name}": of_kind for name in trained for kind, of_kind in zip(kinds, slots[name], strict=True)}
+            weights[name], *slots[name] = optimizers.updated(
+                settings, rules[name], rate, taken, *arrays
+            )
+    kept = {
+        f"{kind}.{name}": of_kind
+        for name in trained
+        for kind, of_kind in zip(kinds, slots[name], strict=True)
+    }
     counted = {"step": np.array([taken])} if "exp_avg" in kinds else {}
     return {**weights, **kept, **counted, **_named_scale(scale)}
 
@@ -150,4 +184,7 @@ def _named_scale(scale):
     """The scale under the names of a state, where it is part of one."""
     if scale.settings.mode != "dynamic":
         return {}
-    return {"loss_scale": np.array([scale.scale]), "loss_scale.clean_steps": np.array([scale.clean_steps])}
+    return {
+        "loss_scale": np.array([scale.scale]),
+        "loss_scale.clean_steps": np.array([scale.clean_steps]),
+    }

@@ -21,7 +21,12 @@ def held(framework):
 
 @pytest.mark.parametrize(
     ("framework", "workload"),
-    [(framework, name) for framework in LEAST for name in WORKLOADS if framework in registry.frameworks_of(name)],
+    [
+        (framework, name)
+        for framework in LEAST
+        for name in WORKLOADS
+        if framework in registry.frameworks_of(name)
+    ],
 )
 def test_constructor_holds_nothing_on_the_device(framework, workload):
     *by_constructor, by_setup = held(framework)[workload]

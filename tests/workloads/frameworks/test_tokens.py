@@ -15,7 +15,10 @@ ANY_SHAPE = ("any shape", "any shape in pieces")
 """One trace for all shapes; but XLA compiles each."""
 RUNS = {
     **{("pytorch", devices): PLAIN for devices in (1, 2)},
-    **{("tensorflow", 1): ("plain", "unused pieces", "compiled", *ANY_SHAPE), ("tensorflow", 2): ("plain",)},
+    **{
+        ("tensorflow", 1): ("plain", "unused pieces", "compiled", *ANY_SHAPE),
+        ("tensorflow", 2): ("plain",),
+    },
     **{("jax", 1): PLAIN, ("jax", 2): ("plain", "unused pieces")},
     **{("mxnet", devices): (*PLAIN, *COMPILED) for devices in (1, 2)},
 }
@@ -43,7 +46,9 @@ def close(found, wanted, framework, least=1.0):
     """Same names; values as close as fp32 is."""
     assert set(found) == set(wanted)
     for name, value in wanted.items():
-        assert np.abs(found[name] - value).max() <= CLOSE[framework] * max(np.abs(value).max(), least), name
+        assert np.abs(found[name] - value).max() <= CLOSE[framework] * max(
+            np.abs(value).max(), least
+        ), name
 
 
 @every
@@ -56,7 +61,9 @@ def test_losses_and_state_follow_float64(framework, devices, variant):
 
 
 @every
-def test_passes_without_an_update_have_loss_and_gradients_and_change_nothing(framework, devices, variant):
+def test_passes_without_an_update_have_loss_and_gradients_and_change_nothing(
+    framework, devices, variant
+):
     workload = Tokens(devices, **VARIANTS[variant])
     weights = dict(workload.initial_weights(1))
     passes = [synthetic_tokens.summed(workload, step, weights) for step in range(2)]
@@ -67,8 +74,14 @@ def test_passes_without_an_update_have_loss_and_gradients_and_change_nothing(fra
     ] * workload.optimizer().loss_scaling.start
     for found in computed(framework, devices, variant):
         for mode in ("forward", "forward_backward"):
-            assert found[mode] == pytest.approx(np.mean([loss for loss, _ in passes]), rel=CLOSE[framework])
-        close(below(found, "gradient/"), {name: scale * value for name, value in passes[0][1].items()}, framework)
+            assert found[mode] == pytest.approx(
+                np.mean([loss for loss, _ in passes]), rel=CLOSE[framework]
+            )
+        close(
+            below(found, "gradient/"),
+            {name: scale * value for name, value in passes[0][1].items()},
+            framework,
+        )
         assert found["untouched"]
 
 
@@ -78,7 +91,9 @@ def test_outputs_are_the_models(framework, devices, variant):
     weights = dict(workload.initial_weights(1))
     for process, found in enumerate(computed(framework, devices, variant)):
         for step in range(2):
-            wanted = synthetic_tokens.logits_of(weights, workload.batch(step, process).arrays["source"])
+            wanted = synthetic_tokens.logits_of(
+                weights, workload.batch(step, process).arrays["source"]
+            )
             assert relative(found[f"logits/{step}"], wanted) <= CLOSE[framework]
 
 
@@ -97,7 +112,10 @@ def test_each_shape_is_traced_once(framework, devices, variant):
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_setup_warms_up_what_the_mode_is_going_to_do(framework):
     """Steps, passes with gradients, passes without, evaluations; one of each shape. PyTorch evaluates where the run will."""
-    found, each = below(probe(framework, "probes.small_trainers.said", framework), "modes/"), len(SIZES)
+    found, each = (
+        below(probe(framework, "probes.small_trainers.said", framework), "modes/"),
+        len(SIZES),
+    )
     evaluates = 0 if framework == "pytorch" else each
     assert {mode: counts.tolist() for mode, counts in found.items()} == {
         "train": [each, 0, 0, each],

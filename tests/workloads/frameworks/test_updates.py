@@ -10,9 +10,18 @@ from suite.launch.registered_frameworks import known
 from tests.frameworks_probe import below, probe, probe_together, relative
 from tests.workloads.frameworks import synthetic_updates
 from tests.workloads.frameworks.devices import FRAMEWORKS, on_devices
-from tests.workloads.frameworks.synthetic_updates import OPTIMIZERS, OVERFLOW, SHAPES, STEPS, Updates, skipping
+from tests.workloads.frameworks.synthetic_updates import (
+    OPTIMIZERS,
+    OVERFLOW,
+    SHAPES,
+    STEPS,
+    Updates,
+    skipping,
+)
 
-COMPILED = [f"{one}-{skipping(one, 'tensorflow')}-compiled" for one in ("sgd", "lars", "adam", "rmsprop")]
+COMPILED = [
+    f"{one}-{skipping(one, 'tensorflow')}-compiled" for one in ("sgd", "lars", "adam", "rmsprop")
+]
 ON_TWO = ["sgd-plain", "sgd-pieces", "sgd-skipped"]
 RUNS = {
     **{(framework, 1): synthetic_updates.cases(framework) for framework in FRAMEWORKS},
@@ -33,7 +42,9 @@ def chosen(condition=lambda case: True):
 
 
 def computed(framework, devices, case):
-    found = on_devices(framework, devices, "probes.small_trainers.updates", *RUNS[framework, devices])
+    found = on_devices(
+        framework, devices, "probes.small_trainers.updates", *RUNS[framework, devices]
+    )
     return [of_process[case] for of_process in found]
 
 
@@ -56,7 +67,9 @@ def test_ten_steps_follow_float64_and_every_process_has_one_state(framework, dev
     for name, value in wanted.items():
         assert found[0][name].dtype == np.float32
         assert found[0][name].shape == value.shape, name
-        assert np.abs(found[0][name] - value).max() <= TOLERANCE * max(np.abs(value).max(), 1e-3), name
+        assert np.abs(found[0][name] - value).max() <= TOLERANCE * max(np.abs(value).max(), 1e-3), (
+            name
+        )
         for other in found[1:]:
             np.testing.assert_array_equal(other[name], found[0][name])
 
@@ -70,7 +83,10 @@ def test_packages_say_how_far_from_float64_an_optimizer_is(optimizer, framework)
         for case in (case for case in cases if one == framework and case.startswith(optimizer)):
             found = below(computed(one, devices, case)[0], "last/")
             wanted = expected(*case.split("-")[:2], devices)
-            largest = max(largest, *(relative(found[name], value) for name, value in wanted.items() if value.any()))
+            largest = max(
+                largest,
+                *(relative(found[name], value) for name, value in wanted.items() if value.any()),
+            )
     assert largest <= 1.5 * known()[framework].max_error_vs_float64[optimizer]
 
 
@@ -79,7 +95,9 @@ def test_warm_up_leaves_no_trace(framework, devices, case):
     workload = workload_of(case)
     weights = dict(workload.initial_weights(1))
     for name, value in below(computed(framework, devices, case)[0], "fresh/").items():
-        wanted = workload.updates.loss_scaling.start if name == "loss_scale" else weights.get(name, 0)
+        wanted = (
+            workload.updates.loss_scaling.start if name == "loss_scale" else weights.get(name, 0)
+        )
         np.testing.assert_array_equal(value, np.broadcast_to(wanted, value.shape))
 
 
@@ -108,11 +126,15 @@ def test_frozen_parameters_stay_have_no_state_and_do_not_travel(framework, devic
 
 
 def test_pytorch_sums_gradients_once_in_each_step_however_many_pieces():
-    cases = [f"{optimizer}-{variant}" for optimizer, variant in (("sgd", "pieces"), ("adam", "skipped"))]
+    cases = [
+        f"{optimizer}-{variant}" for optimizer, variant in (("sgd", "pieces"), ("adam", "skipped"))
+    ]
     for found in probe_together("pytorch", 2, "probes.small_pytorch.reduced", *cases):
         for case in cases:
             rules = workload_of(case).parameter_rule
-            assert found[case] == sum(math.prod(shape) for name, shape in SHAPES.items() if not rules(name).frozen)
+            assert found[case] == sum(
+                math.prod(shape) for name, shape in SHAPES.items() if not rules(name).frozen
+            )
 
 
 @pytest.mark.parametrize(("framework", "devices"), [("pytorch", 1), ("mxnet", 2)])
@@ -129,7 +151,9 @@ def test_what_fp16_holds_does_not_shrink_with_mxnets_contexts():
     assert [found[f"static/{count}"] for count in (1, 2)] == [128 / 8, 128 / 8]
 
 
-@pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != "jax"])  # there all can
+@pytest.mark.parametrize(
+    "framework", [name for name in FRAMEWORKS if name != "jax"]
+)  # there all can
 def test_optimizer_that_cannot_skip_a_step_is_refused_under_a_dynamic_scale(framework):
     said = str(probe(framework, "probes.small_trainers.said", framework)["skipping"])
     assert said.startswith("optimizer=rmsprop: this framework cannot skip steps of this optimizer")
@@ -143,6 +167,9 @@ def test_cases_clip_overflow_and_grow():
     # At the maximum after step 2, halved by step 4, grown after 7; two clean steps since.
     assert (state["loss_scale"], state["loss_scale.clean_steps"]) == (2.0**11, 2)
     clip = Updates("sgd", "clip")
-    means = [[value.mean(0).reshape(-1) for value in clip.batch(step, 0).arrays.values()] for step in range(STEPS)]
+    means = [
+        [value.mean(0).reshape(-1) for value in clip.batch(step, 0).arrays.values()]
+        for step in range(STEPS)
+    ]
     norms = [np.linalg.norm(np.concatenate(arrays)) for arrays in means]
     assert min(norms) < clip.updates.clip_norm < max(norms)

@@ -10,7 +10,10 @@ from tests.workloads.common.text.training_plain import pairs
 
 def cell(weights, name, x, hidden, state):
     """One step of an LSTM: gates input, forget, cell, output."""
-    part = {kind: weights[f"{name}.{kind}_l0"] for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")}
+    part = {
+        kind: weights[f"{name}.{kind}_l0"]
+        for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    }
     gates = part["weight_ih"] @ x + part["bias_ih"] + part["weight_hh"] @ hidden + part["bias_hh"]
     i, f, g, o = gates.chunk(4)
     state = f.sigmoid() * state + i.sigmoid() * g.tanh()
@@ -38,7 +41,9 @@ def take(sequence, mask, start):
     width = len(sequence[0])
     if mask is None:
         return sequence, start
-    return [x * mask[place, start : start + width] for place, x in enumerate(sequence)], start + width
+    return [
+        x * mask[place, start : start + width] for place, x in enumerate(sequence)
+    ], start + width
 
 
 def encode(weights, source, mask=None):
@@ -55,9 +60,15 @@ def encode(weights, source, mask=None):
 
 def attend(weights, query, values):
     """A query (h,) and encoder outputs (S, h) to the context (h,) and the weights (S,)."""
-    vector = weights["attention.scale"] * weights["attention.vector"] / weights["attention.vector"].norm()
+    vector = (
+        weights["attention.scale"]
+        * weights["attention.vector"]
+        / weights["attention.vector"].norm()
+    )
     keys = values @ weights["attention.key.weight"].T
-    scores = (weights["attention.query.weight"] @ query + keys + weights["attention.bias"]).tanh() @ vector
+    scores = (
+        weights["attention.query.weight"] @ query + keys + weights["attention.bias"]
+    ).tanh() @ vector
     shares = scores.softmax(0)
     return shares @ values, shares
 
@@ -68,10 +79,14 @@ def decode(weights, values, target, mask=None):
     x = run(weights, "decoder1", x)
     contexts, shares = zip(*(attend(weights, query, values) for query in x), strict=True)
     for number in range(2, layers(weights, "decoder") + 1):
-        given, start = take([torch.cat(pair) for pair in zip(x, contexts, strict=True)], mask, start)
+        given, start = take(
+            [torch.cat(pair) for pair in zip(x, contexts, strict=True)], mask, start
+        )
         y = run(weights, f"decoder{number}", given)
         x = [a + b for a, b in zip(x, y, strict=True)] if number > 2 else y
-    return torch.stack(x) @ weights["classifier.weight"].T + weights["classifier.bias"], torch.stack(shares)
+    return torch.stack(x) @ weights["classifier.weight"].T + weights[
+        "classifier.bias"
+    ], torch.stack(shares)
 
 
 def sentence_loss(logits, labels, smoothing):

@@ -53,10 +53,15 @@ _NO_KEY = "not logged under a key of closed_gnmt.yaml"
 LEAST = 25
 LAXER = {
     **dict.fromkeys(("decay_factor", "decay_steps", "warmup_steps"), _UNCHECKED),
-    **dict.fromkeys(("beta1", "beta2", "epsilon", "clip_norm", "dropout", "label_smoothing", "buckets"), _NO_KEY),
+    **dict.fromkeys(
+        ("beta1", "beta2", "epsilon", "clip_norm", "dropout", "label_smoothing", "buckets"), _NO_KEY
+    ),
     "learning_rate": "the checker takes 0",
     "warmup_samples": "the checker does not look at how long the warm-up is",
-    **dict.fromkeys(("model", "beam_width", "precision", "dataset", "mode"), "not logged under a key of the rules"),
+    **dict.fromkeys(
+        ("model", "beam_width", "precision", "dataset", "mode"),
+        "not logged under a key of the rules",
+    ),
 }
 EDGES = {
     "learning_rate": [0.0, 5e-4, 2e-3, 0.0123],
@@ -79,11 +84,20 @@ EDGES = {
     "model": [{**REFERENCE_MODEL, "hidden": 512}, {**REFERENCE_MODEL, "longest_translation": 80}],
     "precision": ["tf32", "fp16", "bf16", "int1"],
     "dataset": ["translation-demo"],
-    "options": [{"beam_width": 4}, {"beam_width": 10}, {"validation_loss": False}, {"evaluation_shapes": 2}],
+    "options": [
+        {"beam_width": 4},
+        {"beam_width": 10},
+        {"validation_loss": False},
+        {"evaluation_shapes": 2},
+    ],
     "mode": ["forward"],
 }
 
 
 def around_the_edges():
-    cases = [*varied(V07, EDGES), *map(settings, PUBLISHED), changed(V07, warmup_steps=99_999, max_epochs=8)]
+    cases = [
+        *varied(V07, EDGES),
+        *map(settings, PUBLISHED),
+        changed(V07, warmup_steps=99_999, max_epochs=8),
+    ]
     return [GNMT(case, WMT) for case in cases]

@@ -26,7 +26,9 @@ def test_initial_weights():
     assert {name: value.shape for name, value in weights.items()} == network.shapes(SMALL)
     other = dict(network.initial_weights(SMALL, 4, 0.1, 0.05, padding=0))
     assert not np.array_equal(other["encoder1.weight_ih_l0"], weights["encoder1.weight_ih_l0"])
-    assert weights["embedding.weight"].any(1).tolist() == [False] + [True] * 100  # padding is embedded as zeros
+    assert (
+        weights["embedding.weight"].any(1).tolist() == [False] + [True] * 100
+    )  # padding is embedded as zeros
     for name, value in weights.items():
         assert value.dtype == np.float32
         if name.endswith("bias_hh_l0") or name == "attention.bias":

@@ -12,7 +12,13 @@ from workloads.gnmt.settings import REFERENCE_MODEL
 from workloads.gnmt.trainers import TRAINERS
 from workloads.gnmt.workload import GNMT
 
-SIZES = {"vocabulary": 32_317, "dev": 5_168, "dev_longest": 123, "test_longest": 148, "pairs": 3_969_024}
+SIZES = {
+    "vocabulary": 32_317,
+    "dev": 5_168,
+    "dev_longest": 123,
+    "test_longest": 148,
+    "pairs": 3_969_024,
+}
 """Of WMT16."""
 WMT = DatasetInfo(3_969_024, 3_003, SIZES, "published")
 
@@ -20,13 +26,21 @@ WMT = DatasetInfo(3_969_024, 3_003, SIZES, "published")
 def made(set_name, rules="v0.7", dataset_info=WMT, **changes):
     """The full workload with one of the sets."""
     targets = dict(GNMT.defaults("reference", get_round(rules, GNMT), {}).targets)
-    values = {"devices": 8, "dataset": "wmt16-en-de", "model": REFERENCE_MODEL, "targets": targets, **changes}
+    values = {
+        "devices": 8,
+        "dataset": "wmt16-en-de",
+        "model": REFERENCE_MODEL,
+        "targets": targets,
+        **changes,
+    }
     return GNMT(synthetic.of_set(GNMT, set_name, rules=rules, **values), dataset_info)
 
 
 def with_values(set_name, rules="v0.7", **values):
     """The same with some hyperparameters changed."""
-    return made(set_name, rules, hyperparameters={**made(set_name).settings.hyperparameters, **values})
+    return made(
+        set_name, rules, hyperparameters={**made(set_name).settings.hyperparameters, **values}
+    )
 
 
 def test_warm_up_hold_and_four_halvings():
@@ -36,7 +50,9 @@ def test_warm_up_hold_and_four_halvings():
     def rate(update):
         return workload.learning_rate(update - 1)
 
-    assert rate(1) == pytest.approx(2.047e-5, abs=5e-9), "the first that NVIDIA's code uses: its scheduler steps first"
+    assert rate(1) == pytest.approx(2.047e-5, abs=5e-9), (
+        "the first that NVIDIA's code uses: its scheduler steps first"
+    )
     assert rate(100) == pytest.approx(2e-4)
     assert rate(150) == pytest.approx(2e-3 * 0.01**0.25)
     assert [rate(200), rate(6_452)] == [2e-3, 2e-3]
@@ -50,14 +66,19 @@ def test_warm_up_hold_and_four_halvings():
         ("reference", {}),
         ("nvidia_v0.7_dgxa100", {}),
         ("reference", {"warmup_steps": 300, "remain_steps": 100.0}),
-        ("reference", {"remain_steps": 1.0}),  # all steps (v0.7's rules: it switches the decay off), not the first one
+        (
+            "reference",
+            {"remain_steps": 1.0},
+        ),  # all steps (v0.7's rules: it switches the decay off), not the first one
     ],
 )
 def test_rates_are_those_of_the_references_scheduler(name, changed):
     """Written anew from lr_scheduler.py (mlcommons/training aa344c7f), which is stepped before each update."""
     workload = with_values(name, **changed)
     values, total = workload.options, workload.options.max_epochs * workload.steps_per_epoch
-    remain = int(values.remain_steps * total) if values.remain_steps <= 1 else int(values.remain_steps)
+    remain = (
+        int(values.remain_steps * total) if values.remain_steps <= 1 else int(values.remain_steps)
+    )
     interval = values.decay_interval or max((total - remain) // 4, 1)
     warm = min(values.warmup_steps, remain)
 
@@ -68,7 +89,18 @@ def test_rates_are_those_of_the_references_scheduler(name, changed):
             return values.learning_rate * 0.5 ** min((last_epoch - remain) // interval + 1, 4)
         return values.learning_rate
 
-    updates = [1, 2, warm - 1, warm, warm + 1, remain - 1, remain, remain + 1, remain + interval, total]
+    updates = [
+        1,
+        2,
+        warm - 1,
+        warm,
+        warm + 1,
+        remain - 1,
+        remain,
+        remain + 1,
+        remain + interval,
+        total,
+    ]
     got = [workload.learning_rate(update - 1) for update in updates]
     np.testing.assert_allclose(got, [scheduled(update) for update in updates], rtol=1e-12)
 
@@ -83,15 +115,25 @@ def test_v05_reference_has_a_constant_rate():
 def test_what_is_logged_of_the_schedule_is_positive():
     """As the rules of v0.6 want it, also where a set says 0."""
     found = made("nvidia_v0.7_dgxa100").log_keys()
-    values = [found[name] for name in found if name.startswith("opt_learning_rate") and "alt" not in name]
+    values = [
+        found[name] for name in found if name.startswith("opt_learning_rate") and "alt" not in name
+    ]
     assert len(values) == 5
     assert min(values) > 0
-    assert with_values("reference", remain_steps=100.0).log_keys()["opt_learning_rate_warmup_steps"] == 100
+    assert (
+        with_values("reference", remain_steps=100.0).log_keys()["opt_learning_rate_warmup_steps"]
+        == 100
+    )
 
 
 def test_adam_clips_and_fp16_scales_as_the_reference():
     settings = made("reference").optimizer()
-    assert (settings.name, settings.beta1, settings.beta2, settings.epsilon) == ("adam", 0.9, 0.999, 1e-8)
+    assert (settings.name, settings.beta1, settings.beta2, settings.epsilon) == (
+        "adam",
+        0.9,
+        0.999,
+        1e-8,
+    )
     assert settings.clip_norm == 5.0
     assert settings.loss_scaling == LossScaling()
     scaling = made("reference", framework="pytorch", precision="fp16").optimizer().loss_scaling
@@ -100,14 +142,20 @@ def test_adam_clips_and_fp16_scales_as_the_reference():
 
 
 def test_hidden_and_layers_for_scaling_studies():
-    model = GNMT.defaults("synthetic", get_round("v0.7", GNMT), {"hidden": 2_048, "layers": 2}).model
+    model = GNMT.defaults(
+        "synthetic", get_round("v0.7", GNMT), {"hidden": 2_048, "layers": 2}
+    ).model
     workload = made("reference", model=model, profile="synthetic")
     assert (workload.network.hidden, len(workload.network.decoder)) == (2_048, 2)
-    with pytest.raises(ValueError, match=r"workload.hidden=1001: not a multiple of 8. Set workload.hidden=1008"):
+    with pytest.raises(
+        ValueError, match=r"workload.hidden=1001: not a multiple of 8. Set workload.hidden=1008"
+    ):
         GNMT.defaults("synthetic", get_round("v0.7", GNMT), {"hidden": 1_001})
 
 
-@pytest.mark.parametrize(("precision", "words", "parameters"), [("fp32", 32_317, 6_147), ("fp16", 32_320, 0)])
+@pytest.mark.parametrize(
+    ("precision", "words", "parameters"), [("fp32", 32_317, 6_147), ("fp16", 32_320, 0)]
+)
 def test_the_vocabulary_is_filled_up_in_half_precision_alone(precision, words, parameters):
     workload = made("reference", precision=precision)
     assert workload.network.vocabulary == words

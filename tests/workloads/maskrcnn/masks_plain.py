@@ -6,9 +6,16 @@ from pycocotools import mask as tool
 
 def target(polygons: list[np.ndarray], roi: np.ndarray, side: int) -> np.ndarray:
     """(side, side): polygons (k, 2) of one object, moved and scaled as float32, drawn by COCO's tool."""
-    ratio = np.float32(side / max(float(roi[2] - roi[0]), 1.0)), np.float32(side / max(float(roi[3] - roi[1]), 1.0))
-    moved = [((points - roi[:2]) * np.array(ratio, np.float32)).astype(np.float64) for points in polygons]
-    return tool.decode(tool.merge(tool.frPyObjects([points.reshape(-1).tolist() for points in moved], side, side)))
+    ratio = (
+        np.float32(side / max(float(roi[2] - roi[0]), 1.0)),
+        np.float32(side / max(float(roi[3] - roi[1]), 1.0)),
+    )
+    moved = [
+        ((points - roi[:2]) * np.array(ratio, np.float32)).astype(np.float64) for points in polygons
+    ]
+    return tool.decode(
+        tool.merge(tool.frPyObjects([points.reshape(-1).tolist() for points in moved], side, side))
+    )
 
 
 def pasted(mask: np.ndarray, box: np.ndarray, height: int, width: int) -> np.ndarray:
@@ -19,7 +26,9 @@ def pasted(mask: np.ndarray, box: np.ndarray, height: int, width: int) -> np.nda
     scale, half = np.float32((side + 2) / side), np.float32(0.5)
     across, down = (right - left) * half * scale, (bottom - top) * half * scale
     x, y = (right + left) * half, (bottom + top) * half
-    left, top, right, bottom = (int(value) for value in (x - across, y - down, x + across, y + down))
+    left, top, right, bottom = (
+        int(value) for value in (x - across, y - down, x + across, y + down)
+    )
     columns, rows = max(right - left + 1, 1), max(bottom - top + 1, 1)
     large = (matrix(side + 2, rows) @ bordered) @ matrix(side + 2, columns).T
     found = np.zeros((height, width))

@@ -35,7 +35,10 @@ def decode(delta, reference, weights):
     """A box from its deltas."""
     of_width, of_height = sides(reference)
     dx, dy, dw, dh = np.asarray(delta, np.float64) / weights
-    x, y = reference[0] + 0.5 * of_width + dx * of_width, reference[1] + 0.5 * of_height + dy * of_height
+    x, y = (
+        reference[0] + 0.5 * of_width + dx * of_width,
+        reference[1] + 0.5 * of_height + dy * of_height,
+    )
     most = math.log(1000 / 16)
     width, height = math.exp(min(dw, most)) * of_width, math.exp(min(dh, most)) * of_height
     return np.array([x - 0.5 * width, y - 0.5 * height, x + 0.5 * width - 1, y + 0.5 * height - 1])
@@ -44,7 +47,10 @@ def decode(delta, reference, weights):
 def clip(box, height, width):
     """One box inside an image."""
     return np.array(
-        [min(max(value, 0), most - 1) for value, most in zip(box, (width, height, width, height), strict=True)]
+        [
+            min(max(value, 0), most - 1)
+            for value, most in zip(box, (width, height, width, height), strict=True)
+        ]
     )
 
 
@@ -70,18 +76,27 @@ def propose(objectness, deltas, anchors, sizes, before, after, most, of_batch):
     for level, of_level in enumerate(anchors):
         for image, scores in enumerate(objectness[:, first : first + len(of_level)]):
             order = sorted(range(len(scores)), key=lambda place: (-scores[place], place))[:before]
-            boxes = [decode(deltas[image, first + place], of_level[place], np.ones(4)) for place in order]
+            boxes = [
+                decode(deltas[image, first + place], of_level[place], np.ones(4)) for place in order
+            ]
             boxes = [clip(box, *sizes[image]) for box in boxes]
             for rank in suppress(boxes, scores[order], 0.7)[:after]:
-                found.append(((-scores[order[rank]], image, level, rank), boxes[rank], first + order[rank]))
+                found.append(
+                    ((-scores[order[rank]], image, level, rank), boxes[rank], first + order[rank])
+                )
         first += len(of_level)
     found.sort(key=lambda one: one[0])
     images = range(len(objectness))
     if of_batch:
         found = found[:most]
-    per_image = [[row for row in found if row[0][1] == image][: None if of_batch else most] for image in images]
+    per_image = [
+        [row for row in found if row[0][1] == image][: None if of_batch else most]
+        for image in images
+    ]
     boxes = [np.array([box for _, box, _ in rows]).reshape(-1, 4) for rows in per_image]
-    return [(box, [anchor for *_, anchor in rows]) for box, rows in zip(boxes, per_image, strict=True)]
+    return [
+        (box, [anchor for *_, anchor in rows]) for box, rows in zip(boxes, per_image, strict=True)
+    ]
 
 
 def sample(proposals, box, label, number, epoch, seed, regions, positives):
@@ -93,9 +108,14 @@ def sample(proposals, box, label, number, epoch, seed, regions, positives):
         names = [*((0, int(anchor)) for anchor in of_anchors), *((1, place) for place in objects)]
         hashes = [int(bits(key, int(number[image]), *name)) for name in names]
         order = sorted(range(len(candidates)), key=hashes.__getitem__)
-        overlaps = [[iou(candidate, box[image, place]) for place in objects] for candidate in candidates]
+        overlaps = [
+            [iou(candidate, box[image, place]) for place in objects] for candidate in candidates
+        ]
         best = [int(np.argmax(overlap)) if objects else 0 for overlap in overlaps]
-        is_positive = [bool(objects) and overlap[one] >= 0.5 for overlap, one in zip(overlaps, best, strict=True)]
+        is_positive = [
+            bool(objects) and overlap[one] >= 0.5
+            for overlap, one in zip(overlaps, best, strict=True)
+        ]
         chosen = [place for place in order if is_positive[place]][:positives]
         learned = []
         for place in chosen:
@@ -119,9 +139,14 @@ def detect(proposals, probabilities, deltas, sizes, most):
     for image, proposed in enumerate(proposals):
         of_image = []
         for label in range(1, probabilities.shape[2]):
-            places = [place for place in range(len(proposed)) if probabilities[image, place, label] > 0.05]
+            places = [
+                place for place in range(len(proposed)) if probabilities[image, place, label] > 0.05
+            ]
             weights = np.array([10, 10, 5, 5])
-            boxes = [clip(decode(deltas[image, p, label], proposed[p], weights), *sizes[image]) for p in places]
+            boxes = [
+                clip(decode(deltas[image, p, label], proposed[p], weights), *sizes[image])
+                for p in places
+            ]
             scores = probabilities[image, places, label]
             kept = suppress(boxes, scores, 0.5)
             of_image += [(boxes[one], scores[one], label) for one in kept]

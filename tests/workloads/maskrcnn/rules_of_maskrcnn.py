@@ -83,7 +83,9 @@ LAXER = {
     "num_image_candidates": "closed_maskrcnn.yaml takes every multiple of 1,000",
     "evaluation_interval_epochs": "the checker does not look at when evaluations come",
     "model": "closed_maskrcnn.yaml asks for image sizes of 0 or more",
-    **dict.fromkeys(("precision", "dataset", "decode", "mode"), "not logged under a key of the rules"),
+    **dict.fromkeys(
+        ("precision", "dataset", "decode", "mode"), "not logged under a key of the rules"
+    ),
     "warmup_samples": "the checker does not look at how long the warm-up is",
 }
 EDGES = {

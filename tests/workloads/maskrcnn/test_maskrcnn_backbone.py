@@ -16,7 +16,13 @@ from workloads.maskrcnn import backbone, network
 from workloads.maskrcnn.settings import REFERENCE_MODEL
 from workloads.maskrcnn.workload import MaskRCNN
 
-NARROW = {**REFERENCE_MODEL, "trunk_blocks": [2, 1, 1, 1], "trunk_width": 4, "fpn_channels": 8, "box_features": 8}
+NARROW = {
+    **REFERENCE_MODEL,
+    "trunk_blocks": [2, 1, 1, 1],
+    "trunk_width": 4,
+    "fpn_channels": 8,
+    "box_features": 8,
+}
 LAYERS = network.build(NARROW)
 SHAPES = backbone.shapes(LAYERS)
 
@@ -40,7 +46,9 @@ def caffe2_arrays():
     for name, shape in SHAPES.items():
         module, _, kind = name.rpartition(".")
         is_norm = len(shape) == 1
-        of_layer = next(layer for layer in LAYERS.trunk_convolutions if module in (layer.name, layer.norm))
+        of_layer = next(
+            layer for layer in LAYERS.trunk_convolutions if module in (layer.name, layer.norm)
+        )
         stem = "conv1" if of_layer.name == "conv1" else _name(of_layer.name)
         start = "res_conv1" if is_norm and of_layer.name == "conv1" else stem
         end = ("_bn_s" if kind == "weight" else "_bn_b") if is_norm else "_w"
@@ -64,7 +72,10 @@ def torchvision_arrays():
     convolutions = list(LAYERS.trunk_convolutions)
     shapes = {**residual.parameter_shapes(convolutions), **residual.statistic_shapes(convolutions)}
     found = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
-    return {name: np.abs(value) + 0.5 if name.endswith("var") else value for name, value in found.items()}
+    return {
+        name: np.abs(value) + 0.5 if name.endswith("var") else value
+        for name, value in found.items()
+    }
 
 
 @pytest.fixture
@@ -76,7 +87,11 @@ def published(monkeypatch):
 
 def resolved(folder, path, *overrides):
     """Settings of a reference run with narrow layers after `resolve`."""
-    config = compose(("workload=maskrcnn", "device=cpu", f"backbone.weights={path}", *overrides)).jobs[0].config
+    config = (
+        compose(("workload=maskrcnn", "device=cpu", f"backbone.weights={path}", *overrides))
+        .jobs[0]
+        .config
+    )
     settings = resolve_settings(config, MaskRCNN, registry.load_framework("pytorch"))
     model = {**settings.model, **{name: NARROW[name] for name in NARROW}}
     settings = dataclasses.replace(settings, data_dir=str(folder / "coco2017"), model=model)
@@ -100,7 +115,9 @@ def test_the_published_file_is_known_by_its_md5(tmp_path, published):
     assert settings.options["backbone"]["sha256"] == hashlib.sha256(FILE).hexdigest()
     drawn = dict(network.initial_weights(LAYERS, 1))
     assert set(loaded) < set(drawn)  # every scale and shift has a value where no file gives one
-    assert set(drawn) - set(loaded) == {name for name in drawn if name.startswith(("fpn", "rpn", "box", "mask"))}
+    assert set(drawn) - set(loaded) == {
+        name for name in drawn if name.startswith(("fpn", "rpn", "box", "mask"))
+    }
 
 
 def test_another_file_is_refused_or_open(tmp_path):
@@ -128,8 +145,13 @@ def test_torchvisions_weights_are_folded(tmp_path):
     same_means = means[::-1] / 255  # torchvision's own differ a little: see backbone.py
     assert np.abs((same_means - mean) / deviation).max() < 0.016
     summed = np.tensordot(arrays["conv1.weight"], (rgb / 255 - same_means) / deviation, 3)
-    wanted = (summed - norm["running_mean"]) / np.sqrt(norm["running_var"] + 1e-5) * norm["weight"] + norm["bias"]
-    ours = np.tensordot(found["conv1.weight"], rgb[::-1] - means, 3) * found["bn1.weight"] + found["bn1.bias"]
+    wanted = (summed - norm["running_mean"]) / np.sqrt(norm["running_var"] + 1e-5) * norm[
+        "weight"
+    ] + norm["bias"]
+    ours = (
+        np.tensordot(found["conv1.weight"], rgb[::-1] - means, 3) * found["bn1.weight"]
+        + found["bn1.bias"]
+    )
     np.testing.assert_allclose(ours, wanted, rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(found["layer2.0.conv1.weight"], arrays["layer2.0.conv1.weight"])
     assert backbones.notes(settings, backbone.PUBLISHED)

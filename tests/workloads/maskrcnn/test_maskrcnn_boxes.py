@@ -39,9 +39,13 @@ def test_deltas_are_those_of_single_boxes_and_lead_back(values):
     for weights in (boxes.RPN_WEIGHTS, boxes.ROI_WEIGHTS):
         deltas = boxes.encode(found, references, weights)
         each = zip(found, references, strict=True)
-        np.testing.assert_allclose(deltas, [plain.encode(*pair, np.array(weights)) for pair in each], atol=1e-9)
+        np.testing.assert_allclose(
+            deltas, [plain.encode(*pair, np.array(weights)) for pair in each], atol=1e-9
+        )
         small = np.abs(deltas[:, 2:] / weights[2:]).max(axis=1) < math.log(1000 / 16)
-        np.testing.assert_allclose(boxes.decode(deltas, references, weights)[small], found[small], atol=1e-8)
+        np.testing.assert_allclose(
+            boxes.decode(deltas, references, weights)[small], found[small], atol=1e-8
+        )
 
 
 def test_sizes_are_cut_before_the_exponential():
@@ -49,7 +53,9 @@ def test_sizes_are_cut_before_the_exponential():
     (box,) = boxes.decode(np.array([[0.0, 0, 99, 0]]), reference, boxes.RPN_WEIGHTS)
     assert box[2] - box[0] + 1 == pytest.approx(10 * 1000 / 16)
     numberless = np.array([[np.nan, np.inf, np.inf, -np.inf]], np.float32)
-    assert np.isfinite(boxes.decode(numberless, reference.astype(np.float32), boxes.RPN_WEIGHTS)).all()
+    assert np.isfinite(
+        boxes.decode(numberless, reference.astype(np.float32), boxes.RPN_WEIGHTS)
+    ).all()
 
 
 def test_types_are_kept_and_corners_end_on_the_last_pixel():

@@ -69,7 +69,8 @@ def gradients(framework, case):
 
 
 @pytest.mark.parametrize(
-    ("framework", "case"), [*((framework, "frozen") for framework in FRAMEWORKS), ("pytorch", "demo")]
+    ("framework", "case"),
+    [*((framework, "frozen") for framework in FRAMEWORKS), ("pytorch", "demo")],
 )
 def test_gradients_are_those_of_float64(framework, case):
     for name, found, wanted in gradients(framework, case):
@@ -138,7 +139,10 @@ sparse matrix, by several, and as on a GPU by its operator."""
 @in_every_framework
 def test_pooling_is_torchvisions_in_value_and_gradient(framework, side):
     of_torch = probe("pytorch", "probes.maskrcnn_pytorch.pooled", side)
-    found, wanted = probe(framework, f"probes.maskrcnn_{framework}.pooled", side), below(of_torch, "torchvision/")
+    found, wanted = (
+        probe(framework, f"probes.maskrcnn_{framework}.pooled", side),
+        below(of_torch, "torchvision/"),
+    )
     for way in WAYS[framework]:
         for kind in ("values", "gradients"):
             np.testing.assert_allclose(found[f"{way}{kind}"], wanted[kind], atol=5e-5)
@@ -155,9 +159,15 @@ def test_pooling_is_torchvisions_in_value_and_gradient(framework, side):
 def test_suppression_of_clustered_boxes_is_the_plain_one(framework):
     wanted = plain.suppress(*synthetic_maskrcnn.clustered(BOXES), 0.7).tolist()
     assert 100 < len(wanted) < BOXES - 100
-    assert probe(framework, "probes.maskrcnn_trainers.suppressed", framework, BOXES)["kept"].tolist() == wanted
+    assert (
+        probe(framework, "probes.maskrcnn_trainers.suppressed", framework, BOXES)["kept"].tolist()
+        == wanted
+    )
     if framework == "pytorch":
-        assert probe("pytorch", "probes.maskrcnn_pytorch.suppressed_on_device", BOXES)["kept"].tolist() == wanted
+        assert (
+            probe("pytorch", "probes.maskrcnn_pytorch.suppressed_on_device", BOXES)["kept"].tolist()
+            == wanted
+        )
 
 
 @in_every
@@ -177,7 +187,9 @@ def test_a_batch_without_objects_gives_gradients(framework, case):
 def test_two_devices_take_the_mean_of_their_losses(framework):
     """Also where one or both have no object: all gradients are there, and nobody waits for ever."""
     processes = 1 if framework == "mxnet" else 2
-    one, *others = probe_together(framework, processes, "probes.maskrcnn_trainers.shared", framework, "frozen")
+    one, *others = probe_together(
+        framework, processes, "probes.maskrcnn_trainers.shared", framework, "frozen"
+    )
     halves = probe(framework, "probes.maskrcnn_trainers.halves", framework, "frozen")
     first, second = below(halves, "first/"), below(halves, "second/")
     for name, gradient in below(one, "full/").items():
@@ -185,7 +197,9 @@ def test_two_devices_take_the_mean_of_their_losses(framework):
         for two in others:
             np.testing.assert_array_equal(gradient, two[f"full/{name}"])
     assert below(one, "empty/").keys() == first.keys()
-    assert not any(value.any() for name, value in below(one, "empty/").items() if name.startswith("mask."))
+    assert not any(
+        value.any() for name, value in below(one, "empty/").items() if name.startswith("mask.")
+    )
     digests = [digest for process in (one, *others) for digest in process["digests"]]
     assert len(digests) == 2
     assert len(set(digests)) == 1
@@ -214,7 +228,9 @@ def test_a_gpu_decides_as_the_host_does(case, empty):
         np.testing.assert_allclose(found[name], wanted[name], atol=1e-4)
     slots = wanted["mask"].shape[1]
     assert not found["mask"][:, slots:].any()
-    assert (found["mask"][:, :slots] != wanted["mask"]).mean() < 1e-4  # a box's last digit may move an outline
+    assert (
+        found["mask"][:, :slots] != wanted["mask"]
+    ).mean() < 1e-4  # a box's last digit may move an outline
     assert wanted["mask"].any() != empty
     assert (wanted["label"] > 0).any() != empty
     losses = arrays["losses"]

@@ -42,7 +42,9 @@ def test_targets_are_the_references(seed, side):
 
 def test_a_target_by_hand():
     """A square of which the region has the right half: columns 0 … 13 of 28; all of it: everything."""
-    square = Polygons(np.array([[10, 10], [30, 10], [30, 30], [10, 30]], np.float32), np.array([4]), np.array([1]))
+    square = Polygons(
+        np.array([[10, 10], [30, 10], [30, 30], [10, 30]], np.float32), np.array([4]), np.array([1])
+    )
     rois = np.array([[20, 10, 40, 30], [10, 10, 30, 30], [40, 40, 50, 50]], np.float32)
     half, whole, none = masks.targets(rois, np.zeros(3, np.int64), square, 28)
     assert (half == (np.arange(28) < 14)).all()
@@ -70,7 +72,11 @@ def test_pasting_is_the_references(seed):
 
 
 @examples(100)
-@given(st.lists(st.floats(-200, 200, width=32), min_size=4, max_size=4), st.integers(1, 60), st.integers(1, 60))
+@given(
+    st.lists(st.floats(-200, 200, width=32), min_size=4, max_size=4),
+    st.integers(1, 60),
+    st.integers(1, 60),
+)
 def test_pasting_any_box(numbers, height, width):
     """Also boxes wholly outside, of no size, and turned inside out."""
     mask = np.linspace(0.2, 1, 49, dtype=np.float32).reshape(7, 7)

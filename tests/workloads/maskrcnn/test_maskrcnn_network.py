@@ -31,14 +31,22 @@ def test_names_and_shapes_are_those_of_torchvisions_model():
     renamed = theirs["renamed"]
     ours = {renamed[name]: list(shape) for name, shape in network.shapes(MADE).items()}
     assert ours == theirs["parameters"]
-    constants = {f"backbone.body.{name}": list(shape) for name, shape in network.constants(MADE).items()}
-    assert constants == {name: shape for name, shape in theirs["buffers"].items() if "running" not in name}
+    constants = {
+        f"backbone.body.{name}": list(shape) for name, shape in network.constants(MADE).items()
+    }
+    assert constants == {
+        name: shape for name, shape in theirs["buffers"].items() if "running" not in name
+    }
     assert theirs["trained"] == network.REFERENCE_TRAINED
-    is_frozen = {renamed[name]: network.parameter_rule(MADE, name, 0).frozen for name in network.shapes(MADE)}
+    is_frozen = {
+        renamed[name]: network.parameter_rule(MADE, name, 0).frozen for name in network.shapes(MADE)
+    }
     assert sorted(name for name, frozen in is_frozen.items() if frozen) == sorted(theirs["frozen"])
 
 
-@pytest.mark.parametrize(("model", "height", "width"), [(REFERENCE_MODEL, 800, 1344), (DEMO_MODEL, 128, 96)])
+@pytest.mark.parametrize(
+    ("model", "height", "width"), [(REFERENCE_MODEL, 800, 1344), (DEMO_MODEL, 128, 96)]
+)
 def test_maps_are_those_of_the_anchors(model, height, width):
     shapes = network.map_shapes(network.build(model), height, width)
     assert shapes == [(level.height, level.width) for level in anchors.levels(model, height, width)]
@@ -84,8 +92,18 @@ def test_initial_weights():
 
 def test_random_maps_of_a_frozen_trunk_stay_of_order_one():
     """Frozen norms do not normalise: without smaller scales, pixels of 100 end as millions."""
-    model = {**REFERENCE_MODEL, "trunk_width": 8, "fpn_channels": 8, "box_features": 8, "mask_channels": 8}
-    scales = {name: v for name, v in network.initial_weights(network.build(model), 1) if name.endswith("bn3.weight")}
+    model = {
+        **REFERENCE_MODEL,
+        "trunk_width": 8,
+        "fpn_channels": 8,
+        "box_features": 8,
+        "mask_channels": 8,
+    }
+    scales = {
+        name: v
+        for name, v in network.initial_weights(network.build(model), 1)
+        if name.endswith("bn3.weight")
+    }
     assert len(scales) == 16
     assert {float(value[0]) for value in scales.values()} == {np.float32(0.2)}
 

@@ -23,7 +23,9 @@ EPOCH, SEED = 3, 11
 
 def random_boxes(rng, count, most=128):
     corner = rng.uniform(0, most, (count, 2))
-    return np.concatenate([corner, corner + rng.uniform(2, 60, (count, 2))], axis=1).astype(np.float32)
+    return np.concatenate([corner, corner + rng.uniform(2, 60, (count, 2))], axis=1).astype(
+        np.float32
+    )
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +52,14 @@ def test_proposals_are_the_plain_ones(rpn, training):
     found = propose(*rpn, SIZES, RULES, plain.suppress_edges, training)
     late = 0 if training else 1
     most = RULES.of_batch if training else RULES.of_image
-    wanted = plain.propose(*rpn, SIZES, RULES.before_nms[late], RULES.after_nms[late], most, training)
+    wanted = plain.propose(
+        *rpn, SIZES, RULES.before_nms[late], RULES.after_nms[late], most, training
+    )
     counts = [len(one) for one in found]
     assert counts == [len(box) for box, _ in wanted]
-    assert (sum(counts) == 60 and max(counts) > 21) if training else counts == [16] * 3  # two levels of eight
+    assert (
+        (sum(counts) == 60 and max(counts) > 21) if training else counts == [16] * 3
+    )  # two levels of eight
     for one, (box, anchor) in zip(found, wanted, strict=True):
         assert one.box.dtype == np.float32
         np.testing.assert_allclose(one.box, box, atol=1e-4)
@@ -85,7 +91,9 @@ def test_the_best_are_found_in_order_and_of_equal_ones_the_first():
 def test_suppression_adds_a_pixel():
     """Two boxes of 4 × 4 pixels that share 3 × 4: 0.6 with the last pixels, 0.5 without."""
     boxes = np.array([[0, 0, 3, 3], [1, 0, 4, 3]], np.float32)
-    assert suppressed(plain.suppress_edges, boxes, np.array([2, 1], np.float32), 0.55).tolist() == [0]
+    assert suppressed(plain.suppress_edges, boxes, np.array([2, 1], np.float32), 0.55).tolist() == [
+        0
+    ]
     assert boxes.tolist() == [[0, 0, 3, 3], [1, 0, 4, 3]]
 
 
@@ -95,7 +103,14 @@ def test_regions_are_the_plain_ones(rpn, objects):
     number = np.array([7, 123_456, 0])
     found = sample(proposed, box, label, number, EPOCH, SEED, RULES)
     wanted = plain.sample(
-        [(one.box, one.anchor) for one in proposed], box, label, number, EPOCH, SEED, RULES.regions, RULES.positives
+        [(one.box, one.anchor) for one in proposed],
+        box,
+        label,
+        number,
+        EPOCH,
+        SEED,
+        RULES.regions,
+        RULES.positives,
     )
     for image, learned in enumerate(wanted):
         count = len(learned)
@@ -104,12 +119,16 @@ def test_regions_are_the_plain_ones(rpn, objects):
             np.testing.assert_allclose(found.box[image, slot], of_slot, atol=1e-5)
             assert found.label[image, slot] == kind
             assert found.level[image, slot] == plain.level(of_slot, 24, 3, 3)
-            np.testing.assert_allclose(found.delta[image, slot], 0 if delta is None else delta, atol=1e-4)
+            np.testing.assert_allclose(
+                found.delta[image, slot], 0 if delta is None else delta, atol=1e-4
+            )
             if matched is not None:
                 assert found.object[image, slot] == matched
                 assert found.positive[image, slot]
     assert (found.label[:, RULES.positives :] == 0).all()
-    assert found.positive.sum(1).tolist() == [sum(kind > 0 for _, kind, *_ in learned) for learned in wanted]
+    assert found.positive.sum(1).tolist() == [
+        sum(kind > 0 for _, kind, *_ in learned) for learned in wanted
+    ]
     assert found.positive[2].sum() == 0  # no objects
     assert found.weight[2].sum() > 0
 
@@ -122,7 +141,15 @@ def test_samples_depend_on_seed_epoch_and_number_alone(rpn, objects):
 
     def boxes(number, epoch, seed, order=(0, 1, 2)):
         chosen = list(order)
-        return sample([proposed[i] for i in chosen], box[chosen], label[chosen], number[chosen], epoch, seed, few).box
+        return sample(
+            [proposed[i] for i in chosen],
+            box[chosen],
+            label[chosen],
+            number[chosen],
+            epoch,
+            seed,
+            few,
+        ).box
 
     first = boxes(number, 1, 2)
     np.testing.assert_array_equal(boxes(number, 1, 2, (2, 0, 1)), first[[2, 0, 1]])
@@ -136,7 +163,13 @@ def test_objects_are_proposals_too(objects):
     """Without a single proposal every object is learned as it is."""
     box, label = objects
     found = sample(
-        [Proposals(np.zeros((0, 4), np.float32), np.zeros(0, np.int64))] * 3, box, label, np.arange(3), 0, 0, RULES
+        [Proposals(np.zeros((0, 4), np.float32), np.zeros(0, np.int64))] * 3,
+        box,
+        label,
+        np.arange(3),
+        0,
+        0,
+        RULES,
     )
     assert found.weight.sum(1).tolist() == [5, 4, 0]
     assert found.label[0, :5].tolist() == label[0, found.object[0, :5]].tolist()
@@ -163,7 +196,13 @@ def test_rules_of_the_reference():
     rules = RegionRules.of(REFERENCE_MODEL, 6_000)
     assert rules.before_nms == rules.after_nms == (2000, 1000)
     assert (rules.of_batch, rules.of_image) == (6000, 1000)
-    assert (rules.regions, rules.positives, rules.detections, rules.levels, rules.mask_side) == (512, 128, 100, 4, 28)
+    assert (rules.regions, rules.positives, rules.detections, rules.levels, rules.mask_side) == (
+        512,
+        128,
+        100,
+        4,
+        28,
+    )
 
 
 def test_detections_are_the_plain_ones():
@@ -185,5 +224,7 @@ def test_detections_are_the_plain_ones():
 
 
 def test_boxes_are_stacked():
-    assert stacked([np.ones((2, 4), np.float32), np.zeros((0, 4), np.float32)]).sum((1, 2)).tolist() == [8, 0]
+    assert stacked([np.ones((2, 4), np.float32), np.zeros((0, 4), np.float32)]).sum(
+        (1, 2)
+    ).tolist() == [8, 0]
     assert stacked([np.zeros((0, 4), np.float32)]).shape == (1, 1, 4)

@@ -41,7 +41,10 @@ def perfect(prepared, index):
     truth = average_precision.read_ground_truth(prepared / "val_ground_truth.json")
     encoded = masks_of(prepared, truth)
     row = {int(image): number for number, image in enumerate(index.label)}
-    label = {category: number for number, category in enumerate(sorted(c["id"] for c in truth["categories"]), 1)}
+    label = {
+        category: number
+        for number, category in enumerate(sorted(c["id"] for c in truth["categories"]), 1)
+    }
     kept = [number for number, entry in enumerate(truth["annotations"]) if not entry["iscrowd"]]
     entries = [truth["annotations"][number] for number in kept]
     return {
@@ -92,10 +95,15 @@ def test_each_of_the_two_sees_its_own_mistakes(prepared, index):
     assert scored["SEGM"] == pytest.approx(1.0)
     corner = np.array([[0, 0, 6, 6]], np.float32)
     everywhere = [
-        masks.encode(np.ones((1, 28, 28), np.float32), corner, int(index.height[row]), int(index.width[row]))[0]
+        masks.encode(
+            np.ones((1, 28, 28), np.float32), corner, int(index.height[row]), int(index.width[row])
+        )[0]
         for row in found["number"]
     ]
-    counts, lengths = np.frombuffer(b"".join(everywhere), np.uint8), np.array([len(one) for one in everywhere])
+    counts, lengths = (
+        np.frombuffer(b"".join(everywhere), np.uint8),
+        np.array([len(one) for one in everywhere]),
+    )
     wrong = {**found, "mask_counts": counts, "mask_bytes": lengths}
     scored = results.compute_metrics(wrong, prepared, 40, "pycocotools")
     assert scored["BBOX"] == pytest.approx(1.0)
@@ -108,7 +116,10 @@ def test_the_faster_evaluator_is_identical(prepared, index, seed):
     rng = np.random.default_rng(seed)
     predicted = outputs(rng, index, 12)
     found = merge(results.eval_batch_metrics(*one) for one in predicted)
-    slow, fast = (results.compute_metrics(found, prepared, 40, evaluator) for evaluator in average_precision.EVALUATORS)
+    slow, fast = (
+        results.compute_metrics(found, prepared, 40, evaluator)
+        for evaluator in average_precision.EVALUATORS
+    )
     assert slow == fast
     assert 0.01 < slow["SEGM"] != slow["BBOX"] > 0.01
 
@@ -118,13 +129,17 @@ def test_an_image_seen_twice_or_never_is_refused(prepared, index):
     with pytest.raises(ValueError, match="evaluation saw 39 images, 39 different ones, of 40"):
         results.compute_metrics({**found, "seen": np.arange(39)}, prepared, 40, "pycocotools")
     with pytest.raises(ValueError, match="evaluation saw 40 images, 39 different ones, of 40"):
-        results.compute_metrics({**found, "seen": np.minimum(np.arange(40), 38)}, prepared, 40, "pycocotools")
+        results.compute_metrics(
+            {**found, "seen": np.minimum(np.arange(40), 38)}, prepared, 40, "pycocotools"
+        )
 
 
 def outputs(rng, index, slots, scale=2.0):
     """Batches of four images resized by about `scale`, the last of them padding, with detections near where objects are."""
     for first in range(0, 40, 3):
-        number = np.array([*range(first, min(first + 3, 40)), *[0] * (4 - len(range(first, min(first + 3, 40))))])
+        number = np.array(
+            [*range(first, min(first + 3, 40)), *[0] * (4 - len(range(first, min(first + 3, 40))))]
+        )
         valid = np.arange(4) < min(3, 40 - first)
         width, height = index.width[number], index.height[number]
         size = np.stack([np.floor(height * scale), np.floor(width * scale)], 1).astype(np.int32)
@@ -155,19 +170,30 @@ def test_measure_gives_the_images_own_pixels_and_drops_padding(index):
         down, across = batch.arrays["size"][slot]
         box = found["box"][slot, row] * np.array([width / across, height / down] * 2)
         left, top, right, bottom = box
-        assert got["box"][place] == pytest.approx([left, top, right - left + 1, bottom - top + 1], rel=1e-5)
-        (expected,) = masks.encode(found["mask"][slot, row][None], box[None].astype(np.float32), height, width)
-        assert got["mask_counts"][ends[place] - got["mask_bytes"][place] : ends[place]].tobytes() == expected
+        assert got["box"][place] == pytest.approx(
+            [left, top, right - left + 1, bottom - top + 1], rel=1e-5
+        )
+        (expected,) = masks.encode(
+            found["mask"][slot, row][None], box[None].astype(np.float32), height, width
+        )
+        assert (
+            got["mask_counts"][ends[place] - got["mask_bytes"][place] : ends[place]].tobytes()
+            == expected
+        )
 
 
 def test_a_batch_without_detections(index):
     batch, found = next(outputs(np.random.default_rng(1), index, 6))
     got = results.eval_batch_metrics(batch, {**found, "label": np.zeros_like(found["label"])})
     assert got["seen"].tolist() == [0, 1, 2]
-    assert {name: len(value) for name, value in got.items() if name != "seen"} == dict.fromkeys(list(got)[1:], 0)
+    assert {name: len(value) for name, value in got.items() if name != "seen"} == dict.fromkeys(
+        list(got)[1:], 0
+    )
     assert got["box"].shape == (0, 4)
 
 
 def test_data_prepared_by_an_earlier_version(prepared, tmp_path):
-    with pytest.raises(ValueError, match=r"prepared without masks .*\. Remove it and prepare the data again"):
+    with pytest.raises(
+        ValueError, match=r"prepared without masks .*\. Remove it and prepare the data again"
+    ):
         evaluation_index(tmp_path, manifests.Manifest("dummy", {}, {}, {}), tmp_path)

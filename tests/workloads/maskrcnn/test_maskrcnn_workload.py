@@ -30,9 +30,19 @@ def made(set_name, dataset_info=COCO, rules="v0.7", **changes):
 
 def demo():
     dataset_info = DatasetInfo(
-        2000, 300, {"classes": 10, "objects_per_image_most": 8, "padding_fill_permille": 835}, "synthetic"
+        2000,
+        300,
+        {"classes": 10, "objects_per_image_most": 8, "padding_fill_permille": 835},
+        "synthetic",
     )
-    return made("demo", dataset_info, profile="demo", model=DEMO_MODEL, dataset="coco-demo", targets=DEMO_TARGETS)
+    return made(
+        "demo",
+        dataset_info,
+        profile="demo",
+        model=DEMO_MODEL,
+        dataset="coco-demo",
+        targets=DEMO_TARGETS,
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,7 +72,15 @@ def test_published_figures_of_the_sets(name, batch, rate, steps, slope, candidat
 def test_the_references_warm_up_starts_at_a_third():
     workload = made("reference")
     found = [workload.learning_rate(step) for step in (0, 250, 499, 500, 479_999, 480_000, 640_000)]
-    expected = [0.0025 / 3, 0.0025 * 2 / 3, 0.0025 * (1 - 2 / 3 / 500), 0.0025, 0.0025, 0.00025, 0.000025]
+    expected = [
+        0.0025 / 3,
+        0.0025 * 2 / 3,
+        0.0025 * (1 - 2 / 3 / 500),
+        0.0025,
+        0.0025,
+        0.00025,
+        0.000025,
+    ]
     assert found == pytest.approx(expected, rel=1e-12)
 
 
@@ -70,7 +88,9 @@ def test_warm_up_by_the_rules_formula():
     """lr(b) = r0 - (W - b) · f with f = r0 / (W · 2^k)."""
     workload = made("nvidia_v0.7_dgxa100")
     assert workload.learning_rate(0) == 0.0
-    assert [workload.learning_rate(b) for b in (0, 1, 400, 799)] == pytest.approx([0, 1e-4, 0.04, 0.0799], abs=1e-15)
+    assert [workload.learning_rate(b) for b in (0, 1, 400, 799)] == pytest.approx(
+        [0, 1e-4, 0.04, 0.0799], abs=1e-15
+    )
     values = {**workload.settings.hyperparameters, "warmup_start": 0.75}
     half = made("nvidia_v0.7_dgxa100", hyperparameters=values)
     factor = 0.08 / (800 * 2**2)
@@ -90,7 +110,9 @@ def test_demo_schedule():
 def test_an_evaluation_after_every_epoch_of_both_orientations():
     """One step more than a device needs for its 14,659 images in sixes; the reference has floor(images / batch) + 1."""
     sizes = {**COCO.sizes, "train_800x1344": 87_266, "train_1344x800": 30_000}
-    sizes |= {f"train_{h}x{w}": 0 for h, w in REFERENCE_MODEL["padded_shapes"] if 1344 not in (h, w)}
+    sizes |= {
+        f"train_{h}x{w}": 0 for h, w in REFERENCE_MODEL["padded_shapes"] if 1344 not in (h, w)
+    }
     workload = made("nvidia_v0.7_dgx1", dataclasses.replace(COCO, sizes=sizes))
     assert workload.steps_per_epoch == 2_444 + 1
     assert workload.epoch_samples.repeated == 2_445 * 48 - 117_266
@@ -105,7 +127,9 @@ def test_padded_shapes_as_typed():
     assert model["image_size"] == 800
     default = "800x1344+800x1216+800x1088+1344x800+1216x800+1088x800"
     assert with_shapes(REFERENCE_MODEL, default) == REFERENCE_MODEL
-    with pytest.raises(ValueError, match=r"800x1333\+1344x800: 1333 is not a multiple of 32. Set 800x1344\+") as raised:
+    with pytest.raises(
+        ValueError, match=r"800x1333\+1344x800: 1333 is not a multiple of 32. Set 800x1344\+"
+    ) as raised:
         with_shapes(REFERENCE_MODEL, "800x1333+1344x800")
     assert "\n" not in str(raised.value)
     with pytest.raises(ValueError, match="landscape and portrait images need a shape each"):
@@ -121,7 +145,9 @@ def test_the_checker_of_v06_passes(tmp_path, name):
         key, content = start.split()[-1], json.loads("{" + body)
         content["value"] = keys.get(key, content["value"])
         if key == "eval_accuracy":
-            content["value"] = eval_accuracy_value({"BBOX": 0.3775, "SEGM": 0.343}, made(name).settings.targets)
+            content["value"] = eval_accuracy_value(
+                {"BBOX": 0.3775, "SEGM": 0.343}, made(name).settings.targets
+            )
         lines.append(f"{start}: {json.dumps(content)}\n")
     (tmp_path / "log.txt").write_text("".join(lines))
     verdict = check_file(tmp_path / "log.txt", "0.6.0")
@@ -158,7 +184,9 @@ def test_fp16_scales_the_loss_dynamically():
 def test_shapes_and_the_dummy_batch():
     workload = made("nvidia_v0.7_dgx1", devices=8)
     shapes = workload.shapes()
-    assert [specs["image"].shape for specs in shapes] == [(6, h, w, 3) for h, w in REFERENCE_MODEL["padded_shapes"]]
+    assert [specs["image"].shape for specs in shapes] == [
+        (6, h, w, 3) for h, w in REFERENCE_MODEL["padded_shapes"]
+    ]
     assert shapes[0]["anchor_offset"].shape == (6, 256, 4)
     assert shapes[0]["box"].shape == (6, 63, 4)
     dummy = workload.dummy_batch(shapes[-1])

@@ -32,7 +32,9 @@ def gradient(weights, arrays, global_weight_sum):
     activations = [np.concatenate([w["mlp_user"][user], w["mlp_item"][item]], axis=1)]
     layers = sum(name.startswith("mlp.") and name.endswith("weight") for name in w)
     for layer in range(layers):
-        activations.append(np.maximum(activations[-1] @ w[f"mlp.{layer}.weight"].T + w[f"mlp.{layer}.bias"], 0))
+        activations.append(
+            np.maximum(activations[-1] @ w[f"mlp.{layer}.weight"].T + w[f"mlp.{layer}.bias"], 0)
+        )
     gmf = w["gmf_user"][user] * w["gmf_item"][item]
     both = np.concatenate([gmf, activations[-1]], axis=1)
     z = (both @ w["output.weight"].T + w["output.bias"])[:, 0]

@@ -14,7 +14,12 @@ SETS = named_sets(NCF)
 
 def settings(set_name, **changes):
     """The full workload's with one of the sets."""
-    values = {"rules": "v0.5", "dataset": "ml-20m", "model": REFERENCE_MODEL, "targets": {"hr_at_10": 0.635}}
+    values = {
+        "rules": "v0.5",
+        "dataset": "ml-20m",
+        "model": REFERENCE_MODEL,
+        "targets": {"hr_at_10": 0.635},
+    }
     return changed(synthetic.of_set(NCF, set_name, **values), **changes)
 
 
@@ -24,7 +29,10 @@ CLOSED = [
     (settings("intel_v0.5"), []),
     (settings("reference", learning_rate=0.1, beta1=0.1, beta2=0.2, max_epochs=3), []),
     (settings("reference", epsilon=1e-7), ["epsilon 1e-07, not 1e-08 or 1.45439e-07"]),
-    (settings("reference", model=DEMO_MODEL), ["model with other mf_dim, mlp_layer_sizes than the reference's"]),
+    (
+        settings("reference", model=DEMO_MODEL),
+        ["model with other mf_dim, mlp_layer_sizes than the reference's"],
+    ),
     (settings("reference", rules="v0.7"), ["rules v0.7, whose round has no ncf"]),
     (
         settings("reference", dataset="ml-1m", targets={"hr_at_10": 0.5}),

@@ -23,11 +23,21 @@ def folder(tmp_path_factory) -> Path:
     return path
 
 
-def open_data(folder: Path, process: int = 0, replicas: range = range(1), total: int = 1, seed: int = 4, **options):
+def open_data(
+    folder: Path,
+    process: int = 0,
+    replicas: range = range(1),
+    total: int = 1,
+    seed: int = 4,
+    **options,
+):
     batch = options.pop("batch", 4001)
     dataset_info = synthetic.write(folder)
     return NCFData(
-        synthetic.settings(folder, batch, **options), dataset_info, synthetic.place(process, replicas, total), seed
+        synthetic.settings(folder, batch, **options),
+        dataset_info,
+        synthetic.place(process, replicas, total),
+        seed,
     )
 
 
@@ -39,7 +49,9 @@ def samples(batches) -> Counter:
         real = arrays["weight"] > 0
         assert real.sum() == batch.weight_sum
         assert not any(arrays[name][~real].any() for name in ("user", "item", "label"))
-        found.update(zip(*(arrays[name][real].tolist() for name in ("user", "item", "label")), strict=True))
+        found.update(
+            zip(*(arrays[name][real].tolist() for name in ("user", "item", "label")), strict=True)
+        )
     return found
 
 
@@ -99,7 +111,9 @@ def test_an_epoch_has_every_sample_once_and_its_last_batch_is_kept(epochs):
     negatives: Counter = Counter()
     for (one, _, label), n in epoch.items():
         negatives[one] += n * (label == 0)
-    assert negatives == Counter({int(u): int(4 * n) for u, n in enumerate(np.bincount(user, minlength=USERS)) if n})
+    assert negatives == Counter(
+        {int(u): int(4 * n) for u, n in enumerate(np.bincount(user, minlength=USERS)) if n}
+    )
     positives = Positives(user, item, USERS, ITEMS)
     drawn = np.array([key[:2] for key in epoch if key[2] == 0])
     assert not positives.contains(drawn[:, 0], drawn[:, 1]).any()
@@ -146,7 +160,9 @@ def test_gpus_of_a_host_share_its_cores(folder, monkeypatch):
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_change_nothing(folder, epochs, threads, monkeypatch):
     monkeypatch.setattr("workloads.ncf.data.CHUNK", 700)
-    for (batch,), wanted in zip(open_data(folder, data_threads=threads).train(0, 3), epochs[1][0], strict=False):
+    for (batch,), wanted in zip(
+        open_data(folder, data_threads=threads).train(0, 3), epochs[1][0], strict=False
+    ):
         assert all((batch.arrays[name] == wanted.arrays[name]).all() for name in wanted.arrays)
 
 
@@ -159,7 +175,9 @@ def candidates(folder):
     return whole
 
 
-@pytest.mark.parametrize(("replicas", "per_process"), [(1, 1), (2, 1), (2, 2), (3, 1), (3, 3), (7, 7)])
+@pytest.mark.parametrize(
+    ("replicas", "per_process"), [(1, 1), (2, 1), (2, 2), (3, 1), (3, 3), (7, 7)]
+)
 def test_evaluation_covers_every_user_once(folder, candidates, replicas, per_process):
     seen, lengths, test = {}, set(), np.load(folder / "test_item.npy")
     for place in places(replicas, per_process):
@@ -187,9 +205,14 @@ def test_evaluation_covers_every_user_once(folder, candidates, replicas, per_pro
 
 @pytest.mark.parametrize("users", [1, 7, 10_000])
 def test_users_per_batch_change_nothing_but_the_batches(folder, candidates, users):
-    batches = [batch.arrays for (batch,) in open_data(folder, evaluation_users_per_batch=users).evaluation()]
+    batches = [
+        batch.arrays
+        for (batch,) in open_data(folder, evaluation_users_per_batch=users).evaluation()
+    ]
     assert len(batches) == -(-USERS // min(users, USERS))
-    numbers, items = (np.concatenate([one[name][one["valid"]] for one in batches]) for name in ("user", "item"))
+    numbers, items = (
+        np.concatenate([one[name][one["valid"]] for one in batches]) for name in ("user", "item")
+    )
     assert numbers.tolist() == list(range(USERS))
     assert (items == np.stack([candidates[user] for user in range(USERS)])).all()
 
@@ -205,7 +228,10 @@ def test_a_gpu_scores_about_a_million_candidates_at_once():
 def test_more_replicas_than_users(tmp_path):
     dataset_info = synthetic.write(tmp_path)
     for name in ("train_user", "train_item", "test_item"):
-        np.save(tmp_path / f"{name}.npy", np.load(tmp_path / f"{name}.npy")[:2] * 0 + np.arange(2, dtype=np.int32))
+        np.save(
+            tmp_path / f"{name}.npy",
+            np.load(tmp_path / f"{name}.npy")[:2] * 0 + np.arange(2, dtype=np.int32),
+        )
     dataset_info = type(dataset_info)(2, 2, {"users": 2, "items": ITEMS}, "tiny")
     data = NCFData(synthetic.settings(tmp_path), dataset_info, synthetic.place(0, range(3), 3), 0)
     ((first, second, third),) = list(data.evaluation())
@@ -266,7 +292,10 @@ def test_an_item_out_of_range_is_not_trained_on(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "command"),
-    [("ml-20m", "suite data prepare ml-20m --from FILE_OR_ZIP"), ("ml-demo", "suite data make-demo ml-demo")],
+    [
+        ("ml-20m", "suite data prepare ml-20m --from FILE_OR_ZIP"),
+        ("ml-demo", "suite data make-demo ml-demo"),
+    ],
 )
 def test_missing_data_says_what_to_type(tmp_path, name, command):
     with pytest.raises(ValueError, match=command) as caught:
@@ -278,13 +307,20 @@ def test_missing_data_says_what_to_type(tmp_path, name, command):
 def test_synthetic_batches_have_the_real_sizes(replicas, batch):
     dataset_info = published_facts()
     data = SyntheticNCFData(
-        synthetic.settings("", batch), dataset_info, synthetic.place(0, range(replicas), replicas), 0
+        synthetic.settings("", batch),
+        dataset_info,
+        synthetic.place(0, range(replicas), replicas),
+        0,
     )
     assert data.steps_per_epoch == -(-99_308_850 // batch)
     last = data.steps_per_epoch - 1
     for step in (*data.train(0, 6), *data.train(last, last + 1)):
         assert len(step) == replicas
-        assert sum(one.weight_sum for one in step) == step[0].global_weight_sum == step[0].global_samples
+        assert (
+            sum(one.weight_sum for one in step)
+            == step[0].global_weight_sum
+            == step[0].global_samples
+        )
         for one in step:
             assert one.arrays["weight"].sum() == one.weight_sum
             assert len(one.arrays["user"]) == -(-one.global_samples // replicas)

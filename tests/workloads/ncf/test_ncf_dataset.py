@@ -53,7 +53,9 @@ def slow_split(rows: list[tuple[int, int, int]], minimum: int) -> dict[str, list
 
 @examples(300)
 @given(
-    st.lists(st.tuples(st.integers(3, 7), st.integers(0, 9), st.integers(0, 4)), min_size=1, max_size=60),
+    st.lists(
+        st.tuples(st.integers(3, 7), st.integers(0, 9), st.integers(0, 4)), min_size=1, max_size=60
+    ),
     st.integers(2, 5),
 )
 def test_split_equals_the_slow_version(rows, minimum):
@@ -74,27 +76,48 @@ def test_split_equals_the_slow_version(rows, minimum):
 @pytest.mark.parametrize(
     ("rows", "test", "train", "duplicates"),
     [
-        ([(1, 5, 7), (1, 6, 7), (1, 4, 7), (1, 3, 2)], [2], [0, 1, 3], 0),  # of equal times the last in the file
-        ([(1, 5, 9), (1, 6, 3), (1, 5, 1), (1, 7, 4)], [0], [1, 2], 1),  # a repeated rating counts once, the latest
+        (
+            [(1, 5, 7), (1, 6, 7), (1, 4, 7), (1, 3, 2)],
+            [2],
+            [0, 1, 3],
+            0,
+        ),  # of equal times the last in the file
+        (
+            [(1, 5, 9), (1, 6, 3), (1, 5, 1), (1, 7, 4)],
+            [0],
+            [1, 2],
+            1,
+        ),  # a repeated rating counts once, the latest
     ],
 )
 def test_which_rating_is_the_test_item(rows, test, train, duplicates):
     found = split(table(rows), 2)
-    assert (found.test_item.tolist(), found.train_item.tolist(), found.duplicates) == (test, train, duplicates)
+    assert (found.test_item.tolist(), found.train_item.tolist(), found.duplicates) == (
+        test,
+        train,
+        duplicates,
+    )
 
 
 def test_a_single_rating_is_an_error_naming_the_user():
     rows = [(1, item, item) for item in range(30)] + [(77, 3, 4), (77, 3, 9)]
-    with pytest.raises(ValueError, match=r"synthetic: user 77 has 1 rating, .* set --min-ratings 20"):
+    with pytest.raises(
+        ValueError, match=r"synthetic: user 77 has 1 rating, .* set --min-ratings 20"
+    ):
         split(table(rows))
     found = split(table(rows), 20, require_two=False)
     assert (found.users_dropped, found.counts["users"]) == (1, 1)
 
 
-def write_source(folder: Path, users: int = 5, ratings: int = 25, name: str = "ratings.csv") -> Path:
+def write_source(
+    folder: Path, users: int = 5, ratings: int = 25, name: str = "ratings.csv"
+) -> Path:
     path = folder / name
     path.write_text(
-        HEADER + "".join(f"{u},{i},4.0,{i * 10}\n" for u in range(1, users + 1) for i in range(u, u + ratings))
+        HEADER
+        + "".join(
+            f"{u},{i},4.0,{i * 10}\n" for u in range(1, users + 1) for i in range(u, u + ratings)
+        )
     )
     return path
 
@@ -103,7 +126,9 @@ def test_prepare_writes_arrays_and_manifest(tmp_path):
     source, destination = write_source(tmp_path), tmp_path / "data" / "ml-1m"
     lines = ML1M().prepare(source, destination)
     assert "5 users, 29 items, 120 training positives" in lines[0]
-    user, item, test = (np.load(destination / f"{name}.npy") for name in ("train_user", "train_item", "test_item"))
+    user, item, test = (
+        np.load(destination / f"{name}.npy") for name in ("train_user", "train_item", "test_item")
+    )
     assert user.tolist() == np.repeat(np.arange(5), 24).tolist()
     assert (item.shape, test.tolist()) == ((120,), [24, 25, 26, 27, 28])
     manifest = json.loads((destination / "manifest.json").read_text())
@@ -131,7 +156,9 @@ def test_the_published_file_is_told_by_its_counts_and_its_digest(tmp_path, monke
     assert len(load_dataset_info(tmp_path / "invented").notes) == 1
     monkeypatch.setattr(ML100K, "archive_md5", hashlib.md5(source.read_bytes()).hexdigest())
     lines = ML100K().prepare(source, tmp_path / "published")
-    assert lines[1:] == ["notice: data set fingerprint not verified, so runs are open (docs/rules.md)"]
+    assert lines[1:] == [
+        "notice: data set fingerprint not verified, so runs are open (docs/rules.md)"
+    ]
     assert ML100K().verify(tmp_path / "published")[-1] == lines[1]
     manifest = json.loads((tmp_path / "published" / "manifest.json").read_text())
     assert (manifest["matches_published"], manifest["compared"]) == (True, "ml-100k.zip by MD5")
@@ -144,7 +171,9 @@ def test_what_was_prepared_before_contents_were_compared_is_open(tmp_path, monke
     monkeypatch.setitem(COUNTS, "ml-1m", {"ratings": 125, "users": 5, "items": 29})
     ML1M().prepare(write_source(tmp_path), tmp_path / "p")
     change_manifest(tmp_path / "p", compared=None, notes=[], matches_published=True)
-    assert load_dataset_info(tmp_path / "p").notes == ("prepared before ml-1m's content was compared",)
+    assert load_dataset_info(tmp_path / "p").notes == (
+        "prepared before ml-1m's content was compared",
+    )
 
 
 def test_a_foreign_manifest_is_no_movielens_data(tmp_path):
@@ -158,13 +187,18 @@ def change_manifest(folder: Path, **changes) -> None:
     """Other values; None takes one out."""
     path = folder / "manifest.json"
     values = {**json.loads(path.read_text()), **changes}
-    path.write_text(json.dumps({name: value for name, value in values.items() if changes.get(name, "") is not None}))
+    path.write_text(
+        json.dumps(
+            {name: value for name, value in values.items() if changes.get(name, "") is not None}
+        )
+    )
 
 
 def test_published_counts():
     """Of the data sets' README files."""
     found = {
-        kind.name: [COUNTS[kind.name][key] for key in ("ratings", "users", "items")] for kind in (ML20M, ML1M, ML100K)
+        kind.name: [COUNTS[kind.name][key] for key in ("ratings", "users", "items")]
+        for kind in (ML20M, ML1M, ML100K)
     }
     published = {"ml-20m": [20_000_263, 138_493, 26_744], "ml-1m": [1_000_209, 6_040, 3_706]}
     assert found == {**published, "ml-100k": [100_000, 943, 1_682]}

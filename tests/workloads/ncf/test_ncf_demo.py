@@ -19,11 +19,15 @@ def folder(demo_data) -> Path:
 
 def hr_at_10(folder: Path, scores, seed: int) -> float:
     """HR@10 of `scores(user (u, 1), item (u, 1000))`."""
-    data = NCFData(synthetic.settings(folder), load_dataset_info(folder), synthetic.place(0, range(1), 1), seed)
+    data = NCFData(
+        synthetic.settings(folder), load_dataset_info(folder), synthetic.place(0, range(1), 1), seed
+    )
     found = []
     for (batch,) in data.evaluation():
         user, item = batch.arrays["user"][:, None], batch.arrays["item"]
-        found.append(hits(np.broadcast_to(scores(user, item), item.shape), item)[batch.arrays["valid"]])
+        found.append(
+            hits(np.broadcast_to(scores(user, item), item.shape), item)[batch.arrays["valid"]]
+        )
     return hit_rate(np.concatenate(found))
 
 

@@ -37,13 +37,21 @@ def reference():
     """Weights before, losses of the same steps in float64, and weights after them."""
     with tempfile.TemporaryDirectory() as folder:
         workload = synthetic.workload(Path(folder))
-        weights, (rate, *betas, epsilon, _) = dict(workload.initial_weights(7)), synthetic.ADAM.values()
-        states = {name: (np.float64(value), *np.zeros((2, *value.shape))) for name, value in weights.items()}
+        weights, (rate, *betas, epsilon, _) = (
+            dict(workload.initial_weights(7)),
+            synthetic.ADAM.values(),
+        )
+        states = {
+            name: (np.float64(value), *np.zeros((2, *value.shape)))
+            for name, value in weights.items()
+        }
         losses, data = [], workload.open_data(synthetic.place(0, range(1), 1), 7)
         for step, (batch,) in enumerate(data.train(0, workload.steps_per_epoch + 2), start=1):
             now = {name: value for name, (value, *_) in states.items()}
             losses.append(neumf_numpy.loss(now, batch.arrays, batch.global_weight_sum))
-            for name, gradient in neumf_numpy.gradient(now, batch.arrays, batch.global_weight_sum).items():
+            for name, gradient in neumf_numpy.gradient(
+                now, batch.arrays, batch.global_weight_sum
+            ).items():
                 states[name] = optimizers.adam(*states[name], gradient, rate, step, betas, epsilon)
         data.close()
     return weights, losses, {name: value for name, (value, *_) in states.items()}
@@ -56,7 +64,9 @@ all_at_once = begins(lambda framework: (framework, TRAINED, framework))
 def test_same_weights_give_the_same_logits(framework):
     found, (weights, _, _) = trained(framework), reference()
     users = np.repeat(found["users"], found["items"].shape[1])
-    expected = neumf_numpy.logits(weights, users, found["items"].ravel()).reshape(found["logits"].shape)
+    expected = neumf_numpy.logits(weights, users, found["items"].ravel()).reshape(
+        found["logits"].shape
+    )
     assert found["logits"].dtype == np.float32
     assert np.abs(found["logits"] - expected).max() <= 1e-5
 
@@ -68,7 +78,10 @@ def test_adam_steps_have_the_same_loss_on_one_device_and_on_two(framework):
     for one in (found, *trained_on_two(framework)):
         np.testing.assert_allclose(one["losses"], losses, rtol=2e-6)
         np.testing.assert_allclose(one["forward"], losses[0], rtol=1e-6)
-        assert np.abs(one["mlp_user"] - final["mlp_user"]).mean() < 1e-4 * np.abs(final["mlp_user"]).mean()
+        assert (
+            np.abs(one["mlp_user"] - final["mlp_user"]).mean()
+            < 1e-4 * np.abs(final["mlp_user"]).mean()
+        )
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -103,7 +116,10 @@ def test_bf16_multiplies_in_bf16_and_keeps_weights_in_fp32(framework):
 
 @pytest.mark.full
 def test_tensorflow_computes_the_same_compiled_in_pieces_and_traces_a_function_per_shape():
-    graph, compiled = trained("tensorflow"), probe("tensorflow", TRAINED, "tensorflow", 1, "fp32", True)
+    graph, compiled = (
+        trained("tensorflow"),
+        probe("tensorflow", TRAINED, "tensorflow", 1, "fp32", True),
+    )
     np.testing.assert_allclose(compiled["losses"], graph["losses"], rtol=1e-6)
     np.testing.assert_allclose(compiled["logits"], graph["logits"], atol=1e-6, rtol=0)
     assert {int(one["traces"]) for one in (graph, compiled, *trained_on_two("tensorflow"))} == {2}
@@ -120,7 +136,10 @@ def test_pytorchs_sums_of_each_table_are_those_of_the_whole_gradient():
 
 def test_pytorchs_pieces_are_computed_side_by_side_by_threads_of_one_core_and_change_no_bit():
     alone, *others = (probe("pytorch", ON_CORES, cores) for cores in (1, 2, 4))
-    used = [(int(one["threads"]), one["inside"].tolist(), int(one["outside"])) for one in (alone, others[0])]
+    used = [
+        (int(one["threads"]), one["inside"].tolist(), int(one["outside"]))
+        for one in (alone, others[0])
+    ]
     assert used == [(1, [1], 1), (2, [1], 2)]
     assert all(found["digest"] == alone["digest"] for found in others)
     assert all(np.array_equal(found["logits"], alone["logits"]) for found in others)

@@ -30,10 +30,16 @@ def slow_hit(logits: list[float], items: list[int], top: int = 10) -> bool:
 @st.composite
 def candidates(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
     """Few items (many repeats) and few values (many ties), now and then NaN or infinity."""
-    users, width, kinds = draw(st.integers(1, 6)), draw(st.integers(2, 60)), draw(st.integers(1, 40))
+    users, width, kinds = (
+        draw(st.integers(1, 6)),
+        draw(st.integers(2, 60)),
+        draw(st.integers(1, 40)),
+    )
     items = draw(hnp.arrays(np.int32, (users, width), elements=st.integers(0, kinds)))
     items[:, 1:].sort(axis=1)
-    values = st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0, 3.0, float("nan"), float("inf"), float("-inf")])
+    values = st.sampled_from(
+        [-1.0, 0.0, 0.5, 1.0, 2.0, 3.0, float("nan"), float("inf"), float("-inf")]
+    )
     few = draw(st.booleans())
     number = st.sampled_from([0.0, 1.0]) if few else st.one_of(values, st.floats(-9, 9, width=32))
     return draw(hnp.arrays(np.float32, (users, width), elements=number)), items
@@ -43,7 +49,9 @@ def candidates(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
 @given(candidates(), st.integers(1, 12))
 def test_hits_equal_the_slow_version(given_, top):
     logits, items = given_
-    expected = [slow_hit(row.tolist(), item.tolist(), top) for row, item in zip(logits, items, strict=True)]
+    expected = [
+        slow_hit(row.tolist(), item.tolist(), top) for row, item in zip(logits, items, strict=True)
+    ]
     assert hits(logits, items, top).tolist() == expected
 
 
@@ -52,7 +60,10 @@ def test_without_ties_it_is_the_references_ranking():
     generator = np.random.default_rng(1)
     for _ in range(200):
         scores = generator.permutation(300).astype(np.float32)
-        test, drawn = int(generator.choice(np.argsort(-scores)[:20])), generator.integers(0, 300, 200)
+        test, drawn = (
+            int(generator.choice(np.argsort(-scores)[:20])),
+            generator.integers(0, 300, 200),
+        )
         by_item = {item: scores[item] for item in [*drawn.tolist(), test]}
         items = np.array([[test, *np.sort(drawn)]], np.int32)
         best = heapq.nlargest(10, by_item, key=by_item.__getitem__)

@@ -54,7 +54,10 @@ def test_a_zip_that_unpacks_to_too_much_is_refused_before_it_is_read(tmp_path, m
     path = write_zip(tmp_path, {"ratings.csv": CSV})
     assert len(ratings.read(path).user) == len(ROWS)
     monkeypatch.setattr(ratings, "MAX_BYTES", len(CSV) - 1)
-    assert f"ratings.csv unpacks to {len(CSV):,} bytes, allowed: at most {len(CSV) - 1:,}. " in refused(path)
+    assert (
+        f"ratings.csv unpacks to {len(CSV):,} bytes, allowed: at most {len(CSV) - 1:,}. "
+        in refused(path)
+    )
 
 
 @pytest.mark.parametrize("text", [CSV, CSV.replace("\n", "\r\n"), DAT, TAB])
@@ -62,15 +65,22 @@ def test_a_zip_that_unpacks_to_too_much_is_refused_before_it_is_read(tmp_path, m
 def test_three_layouts_are_told_by_content(tmp_path, text, rows_per_chunk, monkeypatch):
     monkeypatch.setattr(ratings, "ROWS_PER_CHUNK", rows_per_chunk)
     found = ratings.read(write(tmp_path, text, "whatever.txt"))
-    assert list(zip(found.user.tolist(), found.item.tolist(), found.time.tolist(), strict=True)) == ROWS
+    assert (
+        list(zip(found.user.tolist(), found.item.tolist(), found.time.tolist(), strict=True))
+        == ROWS
+    )
     assert found.user.dtype == found.item.dtype == found.time.dtype == np.int64
     assert (found.bytes, found.sha256) == (len(text), hashlib.sha256(text.encode()).hexdigest())
     assert ratings.digest(tmp_path / "whatever.txt") == found.sha256
 
 
-@pytest.mark.parametrize(("member", "text"), [("ratings.csv", CSV), ("ratings.dat", DAT), ("u.data", TAB)])
+@pytest.mark.parametrize(
+    ("member", "text"), [("ratings.csv", CSV), ("ratings.dat", DAT), ("u.data", TAB)]
+)
 def test_a_zip_is_read_where_it_is(tmp_path, member, text):
-    path = write_zip(tmp_path, {"ml/README": "x", f"ml/{member}": text, "ml/deeper/u.data": "1\t2\t3\t4\n"})
+    path = write_zip(
+        tmp_path, {"ml/README": "x", f"ml/{member}": text, "ml/deeper/u.data": "1\t2\t3\t4\n"}
+    )
     found = ratings.read(path)
     assert len(found.user) == len(ROWS)
     assert found.name == f"ml.zip:ml/{member}"
@@ -80,7 +90,10 @@ def test_a_zip_is_read_where_it_is(tmp_path, member, text):
 
 @pytest.mark.parametrize("hidden", ["__MACOSX/ml", ".cache", "__MACOSX"])
 def test_hidden_members_of_a_zip_are_skipped(tmp_path, hidden):
-    path = write_zip(tmp_path, {f"{hidden}/ratings.csv": "x", f"{hidden}/._ratings.csv": "x", "ml/a/ratings.csv": CSV})
+    path = write_zip(
+        tmp_path,
+        {f"{hidden}/ratings.csv": "x", f"{hidden}/._ratings.csv": "x", "ml/a/ratings.csv": CSV},
+    )
     assert ratings.read(path).name == "ml.zip:ml/a/ratings.csv"
 
 
@@ -97,7 +110,10 @@ def test_a_byte_order_mark_and_any_line_end(tmp_path, text, end, mark, packed):
 
 
 def test_ratings_in_utf16_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"^ratings\.csv: expected UTF-8 text, got UTF-16\. Save the file as UTF-8$"):
+    with pytest.raises(
+        ValueError,
+        match=r"^ratings\.csv: expected UTF-8 text, got UTF-16\. Save the file as UTF-8$",
+    ):
         ratings.read(write(tmp_path, CSV.encode("utf-16")))
 
 
@@ -112,8 +128,16 @@ def test_no_path_of_a_zip_is_used(tmp_path):
     ("text", "line", "what"),
     [
         (CSV + "3,4\n", 89, "expected 4 fields (user, item, rating, timestamp), got 2"),
-        (CSV + "3,4,3.5\n4,1,2,3\n", 89, "expected 4 fields (user, item, rating, timestamp), got 3"),
-        (HEADER + "1,2,3,4,5\n1,2,3,4\n", 2, "expected 4 fields (user, item, rating, timestamp), got 5"),
+        (
+            CSV + "3,4,3.5\n4,1,2,3\n",
+            89,
+            "expected 4 fields (user, item, rating, timestamp), got 3",
+        ),
+        (
+            HEADER + "1,2,3,4,5\n1,2,3,4\n",
+            2,
+            "expected 4 fields (user, item, rating, timestamp), got 5",
+        ),
         (CSV[:-1], 88, "truncated"),
         (CSV + "3,4,3.5,12", 89, "truncated"),
         (CSV + "nan,3,4,5\n", 89, "user id: expected an integer ≥ 0, got 'nan'"),
@@ -123,7 +147,11 @@ def test_no_path_of_a_zip_is_used(tmp_path):
         (CSV + '"1",3,4,5\n', 89, "user id"),
         (CSV + "1,3,4,\n", 89, "timestamp: expected an integer ≥ 0, got ''"),
         (CSV + "1,3,4,-5\n", 89, "timestamp: expected an integer ≥ 0, got '-5'"),
-        (CSV + "99999999999999999999,3,4,5\n", 89, "user id: expected an integer ≥ 0, got '99999999999999999999'"),
+        (
+            CSV + "99999999999999999999,3,4,5\n",
+            89,
+            "user id: expected an integer ≥ 0, got '99999999999999999999'",
+        ),
         (CSV + "1,2,good,4\n", 89, "rating: expected a number"),
         (CSV + "1,2,inf,4\n", 89, "rating: expected a number"),
         (CSV + "\n", 89, "empty line"),
@@ -165,8 +193,14 @@ def test_a_bad_line_beyond_the_first_chunk_is_named(tmp_path, monkeypatch, rows_
             lambda folder: pipe(folder / "ratings.csv"),
             "not a regular file). Set --from to the ratings file, or to the zip",
         ),
-        (lambda folder: write_zip(folder, {"a.csv": CSV}), "contains no ratings file, expected ratings.csv"),
-        (lambda folder: write_zip(folder, {"ml/ratings.csv": CSV + "1,2\n"}), "ml.zip:ml/ratings.csv, line 89: "),
+        (
+            lambda folder: write_zip(folder, {"a.csv": CSV}),
+            "contains no ratings file, expected ratings.csv",
+        ),
+        (
+            lambda folder: write_zip(folder, {"ml/ratings.csv": CSV + "1,2\n"}),
+            "ml.zip:ml/ratings.csv, line 89: ",
+        ),
         *(
             (lambda folder, data=data: write(folder, data, "ml.zip"), "the zip file is damaged")
             for data in (wrong_sum(), *NO_ZIPS)

@@ -36,7 +36,11 @@ SWEEPS = {
 }
 """Frameworks to numbers of devices, and what else is typed. That one device computes what two compute is asked of every
 framework by test_ncf_frameworks."""
-RUNS = {"pytorch": 2, "tensorflow": 1, "jax": 1, "mxnet": 1} if TWO_CORES else dict.fromkeys(FRAMEWORKS, 1)
+RUNS = (
+    {"pytorch": 2, "tensorflow": 1, "jax": 1, "mxnet": 1}
+    if TWO_CORES
+    else dict.fromkeys(FRAMEWORKS, 1)
+)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +48,13 @@ def demos(tmp_path_factory):
     """Sweeps over frameworks and devices; what the first one printed."""
     tmp_path, printed = tmp_path_factory.mktemp("demos"), []
     for frameworks, (devices, *words) in SWEEPS.items():
-        typed = (f"framework={frameworks}", f"gpus={devices}", "seed=1", *where_grpc_is_open(), *words)
+        typed = (
+            f"framework={frameworks}",
+            f"gpus={devices}",
+            "seed=1",
+            *where_grpc_is_open(),
+            *words,
+        )
         done = run_suite(tmp_path, "-m", *DEMO, *typed, timeout=900)
         assert done.returncode == 0, done.stdout + done.stderr
         printed.append(done.stdout)
@@ -68,7 +78,11 @@ def test_the_target_is_reached_but_not_in_the_first_epoch(demos):
     for folder in folders:
         scores = scores_of(folder)
         assert scores[0] < 0.3
-        assert len(scores) == 1 if "pytorch" not in folder.parent.name else scores[-1] >= 0.635 > scores[-2]
+        assert (
+            len(scores) == 1
+            if "pytorch" not in folder.parent.name
+            else scores[-1] >= 0.635 > scores[-2]
+        )
     assert "Not an MLPerf result" in output
     assert "speedup" in output or not TWO_CORES
 
@@ -76,7 +90,15 @@ def test_the_target_is_reached_but_not_in_the_first_epoch(demos):
 @pytest.mark.full
 @pytest.mark.parametrize("framework", FRAMEWORKS[1:])
 def test_the_others_reach_the_target(tmp_path, framework):
-    words = ("-m", *DEMO, f"framework={framework}", "gpus=1,2", "oversubscribe=true", "seed=1", *where_grpc_is_open())
+    words = (
+        "-m",
+        *DEMO,
+        f"framework={framework}",
+        "gpus=1,2",
+        "oversubscribe=true",
+        "seed=1",
+        *where_grpc_is_open(),
+    )
     assert run_suite(tmp_path, *words, timeout=900).returncode == 0
     folders = run_folders(tmp_path)
     assert [status(folder)["status"] for folder in folders] == ["success"] * 2
@@ -106,7 +128,15 @@ def test_suite_check_and_the_stock_checker_accept_the_logs(demos):
     assert "ncf_demo" in done.stdout
     rules = demos[0] / "ncf_demo.yaml"
     rules.write_text(generated_rules.rule_text("ncf_demo"))
-    command = [sys.executable, "-m", "mlperf_logging.compliance_checker", "--ruleset", "0.7.0", "--config", rules]
+    command = [
+        sys.executable,
+        "-m",
+        "mlperf_logging.compliance_checker",
+        "--ruleset",
+        "0.7.0",
+        "--config",
+        rules,
+    ]
     command += ["--werror", "--log_output", demos[0] / "checker.log", logs[0]]
     stock = subprocess.run(command, capture_output=True, text=True, cwd=demos[0])
     assert stock.returncode == 0, stock.stdout + stock.stderr
@@ -115,9 +145,13 @@ def test_suite_check_and_the_stock_checker_accept_the_logs(demos):
 def test_suite_report_shows_every_row(demos):
     done = suite(demos[0], "report", demos[0] / "logs")
     assert done.returncode == 0, done.stderr
-    to_target, short = done.stdout.split("## NCF demo")[1:]  # one framework is no column, but two are
+    to_target, short = done.stdout.split("## NCF demo")[
+        1:
+    ]  # one framework is no column, but two are
     assert len(re.findall(r"^\| +[12] ", to_target, re.MULTILINE)) == RUNS["pytorch"]
-    assert all(short.count(f"\n| {title_of(framework)}") == RUNS[framework] for framework in FRAMEWORKS[1:])
+    assert all(
+        short.count(f"\n| {title_of(framework)}") == RUNS[framework] for framework in FRAMEWORKS[1:]
+    )
 
 
 def test_log_and_run_json_say_what_was_decided(demos):
@@ -131,7 +165,11 @@ def test_log_and_run_json_say_what_was_decided(demos):
         assert found["suite_gradients"] == {"bytes": 4 * 176_241, "tensors": 12, "buckets": 1}
         run = json.loads((folder / "run.json").read_text())
         assert (run["schema"], run["settings"]["rules"]) == (2, "v0.5")
-        assert set(run["settings"]["hyperparameter_sources"]) >= {"learning_rate", "beta1", "global_batch_size"}
+        assert set(run["settings"]["hyperparameter_sources"]) >= {
+            "learning_rate",
+            "beta1",
+            "global_batch_size",
+        }
         assert run["versions"]["mlperf-logging"] == "4.1.68"
         assert run["hardware"]["cpu_model"]
         assert set(run["git"]) == {"commit", "dirty"}
@@ -144,15 +182,31 @@ def test_log_and_run_json_say_what_was_decided(demos):
         *((framework, "at once") for framework in ("pytorch", "tensorflow")),
         ("pytorch", "when all are gone"),
         pytest.param("tensorflow", "when all are gone", marks=pytest.mark.full),
-        *(pytest.param("mxnet", when, marks=pytest.mark.full) for when in ("at once", "when all are gone")),
+        *(
+            pytest.param("mxnet", when, marks=pytest.mark.full)
+            for when in ("at once", "when all are gone")
+        ),
         pytest.param("jax", "at once", marks=pytest.mark.full),
     ],
 )
 def test_a_killed_process_ends_the_run_and_is_named(tmp_path, framework, controller_looks):
     """The controller sees it, whatever the framework: the run's watchdog would end it later, with another status."""
-    command = [sys.executable, str(PROJECT / "run_suite.py"), *DEMO, f"framework={framework}", "gpus=2"]
-    command += ["oversubscribe=true", "workload.target=0.99", "workload.max_epochs=1000", *where_grpc_is_open()]
-    controller = subprocess.Popen(command, env=suite_env(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    command = [
+        sys.executable,
+        str(PROJECT / "run_suite.py"),
+        *DEMO,
+        f"framework={framework}",
+        "gpus=2",
+    ]
+    command += [
+        "oversubscribe=true",
+        "workload.target=0.99",
+        "workload.max_epochs=1000",
+        *where_grpc_is_open(),
+    ]
+    controller = subprocess.Popen(
+        command, env=suite_env(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
     try:
         workers = wait_for_workers(tmp_path, controller, 2)
         addresses = [
@@ -164,7 +218,9 @@ def test_a_killed_process_ends_the_run_and_is_named(tmp_path, framework, control
         if framework == "tensorflow" and not where_grpc_is_open():
             servers = json.loads(workers[0].environ()["TF_CONFIG"])["cluster"]["worker"]
             stranger = 65534 if os.getuid() == 0 else os.getuid()
-            assert not any(can_connect(int(server.rpartition(":")[2]), stranger) for server in servers)
+            assert not any(
+                can_connect(int(server.rpartition(":")[2]), stranger) for server in servers
+            )
         if controller_looks == "at once":
             os.kill(workers[1].pid, signal.SIGKILL)
         else:
@@ -172,7 +228,9 @@ def test_a_killed_process_ends_the_run_and_is_named(tmp_path, framework, control
             workers[0].suspend()
             os.kill(workers[1].pid, signal.SIGKILL)
             workers[0].resume()
-            going = workers[1:] if framework == "mxnet" else workers  # MXNet's survivor waits at its server
+            going = (
+                workers[1:] if framework == "mxnet" else workers
+            )  # MXNet's survivor waits at its server
             wait_until("they are gone", lambda: not any(map(alive, going)))
             controller.send_signal(signal.SIGCONT)
         output, _ = controller.communicate(timeout=240)  # before `hung`, which takes 300 s

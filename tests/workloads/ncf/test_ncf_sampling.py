@@ -26,7 +26,9 @@ def test_membership_is_that_of_the_pairs(positives):
 
 
 @pytest.mark.parametrize(("threads", "block_bytes"), [(1, 1), (2, 1000), (5, 1000), (5, 1 << 20)])
-def test_the_bitmap_does_not_depend_on_blocks_and_threads(positives, threads, block_bytes, monkeypatch):
+def test_the_bitmap_does_not_depend_on_blocks_and_threads(
+    positives, threads, block_bytes, monkeypatch
+):
     monkeypatch.setattr("workloads.ncf.sampling._BLOCK_BYTES", block_bytes)
     assert (Positives(*synthetic.pairs(), USERS, ITEMS, threads).bitmap == positives.bitmap).all()
 
@@ -55,11 +57,16 @@ def test_draws_are_uniform_over_what_is_left(positives):
     expected = numbers.size / allowed.size
     assert counts.sum() == counts[allowed].sum()
     freedom = allowed.size - 1
-    assert abs(((counts[allowed] - expected) ** 2 / expected).sum() - freedom) < 5 * (2 * freedom) ** 0.5
+    assert (
+        abs(((counts[allowed] - expected) ** 2 / expected).sum() - freedom)
+        < 5 * (2 * freedom) ** 0.5
+    )
 
 
 def test_the_only_item_left_is_found():
-    positives = Positives(np.zeros(499, np.int32), np.delete(np.arange(500, dtype=np.int32), 123), 1, 500)
+    positives = Positives(
+        np.zeros(499, np.int32), np.delete(np.arange(500, dtype=np.int32), 123), 1, 500
+    )
     out = np.empty(100, np.int32)
     draw(1, np.arange(100), np.zeros(100, np.int32), positives, out)
     assert (out == 123).all()

@@ -41,7 +41,10 @@ def test_parameter_count_of_the_reference():
 def test_another_model_with_the_published_counts_is_refused():
     workload = workload_of(dataset_info=published_facts())
     with pytest.raises(AssertionError):
-        NCF(dataclasses.replace(workload.settings, model={**REFERENCE_MODEL, "mf_dim": 32}), workload.dataset_info)
+        NCF(
+            dataclasses.replace(workload.settings, model={**REFERENCE_MODEL, "mf_dim": 32}),
+            workload.dataset_info,
+        )
 
 
 def test_initial_weights_have_the_reference_distributions():
@@ -57,7 +60,9 @@ def test_initial_weights_have_the_reference_distributions():
 
 
 def test_weights_depend_on_the_seed_alone():
-    first, again, other = (dict(weights.initial_weights(50, 40, DEMO_MODEL, seed)) for seed in (1, 1, 2))
+    first, again, other = (
+        dict(weights.initial_weights(50, 40, DEMO_MODEL, seed)) for seed in (1, 1, 2)
+    )
     assert all(np.array_equal(first[name], again[name]) for name in first)
     assert not any(np.array_equal(first[name], other[name]) for name in first)
 
@@ -68,9 +73,15 @@ def test_epoch_and_batch_counts_of_ml_20m():
     assert workload.steps_per_epoch == 48_491
     big = workload_of("workload.hyperparameter_set=nvidia_v0.5", dataset_info=published_facts())
     assert big.steps_per_epoch == 95
-    assert [spec["user"].shape for spec in big.shapes()] == [(1_048_576,), (99_308_850 % 1_048_576,)]
+    assert [spec["user"].shape for spec in big.shapes()] == [
+        (1_048_576,),
+        (99_308_850 % 1_048_576,),
+    ]
     on_seven = NCF(dataclasses.replace(big.settings, devices=7), big.dataset_info)
-    assert [spec["user"].shape for spec in on_seven.shapes()] == [(149_797,), (106_101,)]  # 1,048,576 / 7, 742,706 / 7
+    assert [spec["user"].shape for spec in on_seven.shapes()] == [
+        (149_797,),
+        (106_101,),
+    ]  # 1,048,576 / 7, 742,706 / 7
     steps = big.evaluation_steps()
     assert [next(steps), next(steps)] == [95, 190]
 
@@ -82,8 +93,12 @@ def test_an_untrained_model_stays_under_three_percent(demo, seed):
     data = demo.open_data(WorkerContext(0, 1, range(1), 1, ("cpu",)), seed)
     found = []
     for (batch,) in data.evaluation():
-        pairs = zip(batch.arrays["user"], batch.arrays["item"], strict=True)  # one user's fit in a core's cache
-        logits = [neumf_numpy.logits(values, np.full(items.shape, user), items) for user, items in pairs]
+        pairs = zip(
+            batch.arrays["user"], batch.arrays["item"], strict=True
+        )  # one user's fit in a core's cache
+        logits = [
+            neumf_numpy.logits(values, np.full(items.shape, user), items) for user, items in pairs
+        ]
         measured = demo.eval_batch_metrics(batch, {"logits": np.stack(logits)})
         found.append(measured["hit"])
     data.close()

@@ -51,7 +51,10 @@ CLOSED = [
 
 OPEN = [
     (settings("nvidia_v0.7_dgx1", "v0.5"), {"optimizer lars, not sgd"}),
-    (settings("demo"), {"weight_decay 0.0005, not 0.0001 · 2^N", "evaluation_interval_epochs 1, not 4"}),
+    (
+        settings("demo"),
+        {"weight_decay 0.0005, not 0.0001 · 2^N", "evaluation_interval_epochs 1, not 4"},
+    ),
 ]
 
 LEAST = 30
@@ -67,7 +70,16 @@ LAXER = {
         "the checker does not look at when evaluations come",
     ),
     **dict.fromkeys(
-        ("precision", "dataset", "decode", "stop", "timing_warmup_steps", "update", "straggler_ms", "repeated_share"),
+        (
+            "precision",
+            "dataset",
+            "decode",
+            "stop",
+            "timing_warmup_steps",
+            "update",
+            "straggler_ms",
+            "repeated_share",
+        ),
         "not logged under a key of the rules",
     ),
     "warmup_samples": "the checker does not look at how long the warm-up is",
@@ -99,6 +111,13 @@ EDGES = {
 
 def around_the_edges():
     of_lars = {"lars_coefficient": [0.002], **EDGES}
-    cases = [*varied(LARS, of_lars), *varied(SGD, EDGES), *(settings(name) for name in named_sets(ResNet50))]
-    cases += [changed(LARS, momentum=0.95, global_batch_size=32_768), changed(SGD, warmup_epochs=2.5)]
+    cases = [
+        *varied(LARS, of_lars),
+        *varied(SGD, EDGES),
+        *(settings(name) for name in named_sets(ResNet50)),
+    ]
+    cases += [
+        changed(LARS, momentum=0.95, global_batch_size=32_768),
+        changed(SGD, warmup_epochs=2.5),
+    ]
     return [ResNet50(case, IMAGENET) for case in cases]

@@ -44,7 +44,9 @@ def write(root: Path, train: int = 60, val: int = 23) -> Path:
     for split, count in (("train", train), ("val", val)):
         for i in range(count):
             number = i + (1_000_000 if split == "val" else 0)
-            data = simplejpeg.encode_jpeg(picture(3, number, *size(number)), 80, "RGB", SUBSAMPLINGS[i % 4])
+            data = simplejpeg.encode_jpeg(
+                picture(3, number, *size(number)), 80, "RGB", SUBSAMPLINGS[i % 4]
+            )
             path = root / split / f"n{i % CLASSES:08d}" / f"{split}_{i:05d}.JPEG"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
@@ -58,7 +60,9 @@ def prepare(folder: Path, train: int = 60, val: int = 23) -> tuple[Path, Dataset
     return destination, IMAGENET.read(destination)
 
 
-def settings(folder: Path, global_batch_size: int = 12, framework: str = "pytorch", **options: object) -> Settings:
+def settings(
+    folder: Path, global_batch_size: int = 12, framework: str = "pytorch", **options: object
+) -> Settings:
     """Settings with what ResNet-50's data reads: crops of 32 pixels."""
     return synthetic.settings(
         "resnet50", framework=framework, global_batch_size=global_batch_size, dataset="dummy", data_dir=str(folder),
@@ -68,4 +72,6 @@ def settings(folder: Path, global_batch_size: int = 12, framework: str = "pytorc
 
 def batches_equal(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
     """Whether two batches hold the same arrays."""
-    return set(one) == set(other) and all(itertools.starmap(np.array_equal, ((one[name], other[name]) for name in one)))
+    return set(one) == set(other) and all(
+        itertools.starmap(np.array_equal, ((one[name], other[name]) for name in one))
+    )

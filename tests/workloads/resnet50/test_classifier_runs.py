@@ -56,10 +56,19 @@ OF_ONE = pytest.param(("resnet50", FRAMEWORKS[:1]), id="resnet50-in-one")
 def epoch(request, tmp_path_factory, few_images):
     """A workload, and the folder of a short epoch in each of some frameworks."""
     (workload, frameworks), tmp_path = request.param, tmp_path_factory.mktemp("epoch")
-    sweep = ("-m", f"workload={workload}", "profile=demo", f"framework={','.join(frameworks)}", "gpus=1", "seed=1")
+    sweep = (
+        "-m",
+        f"workload={workload}",
+        "profile=demo",
+        f"framework={','.join(frameworks)}",
+        "gpus=1",
+        "seed=1",
+    )
     done = run_suite(tmp_path, *sweep, "stop=epochs:1", timeout=900, SUITE_DATA_DIR=str(few_images))
     assert done.returncode == 0, done.stdout + done.stderr
-    folders = {name: only((tmp_path / "logs").glob(f"*/{workload}-{name}-*/run_0")) for name in frameworks}
+    folders = {
+        name: only((tmp_path / "logs").glob(f"*/{workload}-{name}-*/run_0")) for name in frameworks
+    }
     return workload, folders
 
 
@@ -83,14 +92,25 @@ def test_the_log_says_what_was_trained(epoch):
     workload, folders = epoch
     for name, folder in folders.items():
         found = {key: value for key, value, _ in events(folder / "result_0.txt")}
-        assert (found["suite_run"]["framework"], found["suite_run"]["dataset"]) == (name, WORKLOADS[workload])
+        assert (found["suite_run"]["framework"], found["suite_run"]["dataset"]) == (
+            name,
+            WORKLOADS[workload],
+        )
         assert found["suite_run"]["labels"][:2] == ["demo", "cpu"]
         assert found["submission_division"] == "open"
         assert {key: found[key] for key in LOGGED[workload]} == LOGGED[workload]
-        assert (found["global_batch_size"], found["train_samples"], found["eval_samples"]) == (32, TRAIN, VAL)
+        assert (found["global_batch_size"], found["train_samples"], found["eval_samples"]) == (
+            32,
+            TRAIN,
+            VAL,
+        )
         if workload == "resnet50":
             buckets = 2 if name == "pytorch" else 1
-            assert found["suite_gradients"] == {"bytes": 4 * 511_514, "tensors": 53, "buckets": buckets}
+            assert found["suite_gradients"] == {
+                "bytes": 4 * 511_514,
+                "tensors": 53,
+                "buckets": buckets,
+            }
         else:
             assert 0 < found["tracked_stats"]["scores"]["eval_loss"] < 10
         assert [key for key, _, _ in events(folder / "result_0.txt")].count("eval_accuracy") == 1
@@ -99,9 +119,17 @@ def test_the_log_says_what_was_trained(epoch):
 @pytest.mark.full
 def test_ten_lines_of_plain_pytorch_use_what_was_trained(tmp_path):
     """Those of docs/checkpoints.md, with the weights of the reference's network after a step."""
-    few = ("profile=synthetic", "device=cpu", "batch=global:2", "workload.evaluation_batch_size=2", "stop=steps:1")
+    few = (
+        "profile=synthetic",
+        "device=cpu",
+        "batch=global:2",
+        "workload.evaluation_batch_size=2",
+        "stop=steps:1",
+    )
     run_suite(tmp_path, "workload=resnet50", *few, "checkpoint.final=true", timeout=900, exits=0)
-    (block,) = re.findall(r"```python\n(.*?)```", (PROJECT / "docs" / "checkpoints.md").read_text(), re.DOTALL)
+    (block,) = re.findall(
+        r"```python\n(.*?)```", (PROJECT / "docs" / "checkpoints.md").read_text(), re.DOTALL
+    )
     weights = only(tmp_path.glob("logs/**/weights.npz"))
     lines = re.sub(r'load\(".*?"\)', f'load("{weights}")', block)
     done = subprocess.run([status("torch").python, "-c", lines], capture_output=True, text=True)
@@ -111,18 +139,33 @@ def test_ten_lines_of_plain_pytorch_use_what_was_trained(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("resnet50 demo gpus=3 oversubscribe=true", "batch size 32 cannot be shared equally by 3 devices"),
-        ("resnet50 demo batch=global:5000", "batch size 5000 is larger than the data set (320 images)"),
+        (
+            "resnet50 demo gpus=3 oversubscribe=true",
+            "batch size 32 cannot be shared equally by 3 devices",
+        ),
+        (
+            "resnet50 demo batch=global:5000",
+            "batch size 5000 is larger than the data set (320 images)",
+        ),
         ("resnet50 demo precision=fp16", "precision=fp16"),
         ("resnet50 demo workload.compile=yes", "workload.compile=yes: allowed: auto, off, on"),
         ("resnet50 demo data.decode=fast", "data.decode=fast: allowed: exact, scaled"),
         ("resnet50 demo workload.hyperparameter_set=nvidia", "did you mean"),
-        ("zoo demo workload.image_size=64", "images of cifar-demo have 32 pixels a side and are not resized"),
+        (
+            "zoo demo workload.image_size=64",
+            "images of cifar-demo have 32 pixels a side and are not resized",
+        ),
         ("zoo synthetic workload.model=vgg61", "did you mean 'vgg19'"),
         ("zoo synthetic workload.model=vgg16 workload.padding=valid", "Set workload.padding=same"),
         ("zoo synthetic workload.implementation=stock", "pytorch has no littlecnn"),
-        ("zoo synthetic workload.model=inception_v3 workload.image_size=64", "Set workload.image_size=75 or more"),
-        ("zoo synthetic workload.model=resnet18 update=async gpus=2 oversubscribe=true", "Set update=sync or "),
+        (
+            "zoo synthetic workload.model=inception_v3 workload.image_size=64",
+            "Set workload.image_size=75 or more",
+        ),
+        (
+            "zoo synthetic workload.model=resnet18 update=async gpus=2 oversubscribe=true",
+            "Set update=sync or ",
+        ),
         ("zoo synthetic precision=fp16", "precision=fp16: only GPUs support it"),
     ],
 )

@@ -24,21 +24,30 @@ def prepared(tmp_path_factory):
 def opened(prepared, process=0, replicas=range(1), total=1, batch=12, seed=5, **options):
     folder, dataset_info = prepared
     return ImageNetData(
-        synthetic.settings(folder, batch, **options), dataset_info, synthetic.place(process, replicas, total), seed
+        synthetic.settings(folder, batch, **options),
+        dataset_info,
+        synthetic.place(process, replicas, total),
+        seed,
     )
 
 
 def trained(prepared, first, stop, **where):
     """Copies of the local batches' arrays of some steps, in order."""
     data = opened(prepared, **where)
-    steps = [[{k: v.copy() for k, v in batch.arrays.items()} for batch in step] for step in data.train(first, stop)]
+    steps = [
+        [{k: v.copy() for k, v in batch.arrays.items()} for batch in step]
+        for step in data.train(first, stop)
+    ]
     data.close()
     return steps
 
 
 def joined(steps):
     """Images and labels of each step over its replicas."""
-    return [{name: np.concatenate([batch[name] for batch in step]) for name in step[0]} for step in steps]
+    return [
+        {name: np.concatenate([batch[name] for batch in step]) for name in step[0]}
+        for step in steps
+    ]
 
 
 def test_a_batch_is_what_decoding_cropping_resizing_and_flipping_make(prepared):
@@ -55,7 +64,11 @@ def test_a_batch_is_what_decoding_cropping_resizing_and_flipping_make(prepared):
             size = [whole.shape[1]], [whole.shape[0]]
             left, top, width, height = crop_boxes(5, 1, [number], *size, 0.05)[0]
             expected = np.empty((32, 32, 3), np.uint8)
-            resize_into(whole[top : top + height, left : left + width], expected, bool(flips(5, 1, [number])[0]))
+            resize_into(
+                whole[top : top + height, left : left + width],
+                expected,
+                bool(flips(5, 1, [number])[0]),
+            )
             if (expected == image).all():
                 found.add(number)
                 assert batch.arrays["label"][slot] == number // 12  # sorted by class
@@ -94,7 +107,11 @@ def test_evaluation_sees_each_of_1001_images_once(replicas, size, thousand_and_o
     seen, valid = [], 0
     for process in range(replicas):
         data = opened(
-            (folder, dataset_info), process, range(process, process + 1), replicas, evaluation_batch_size=size
+            (folder, dataset_info),
+            process,
+            range(process, process + 1),
+            replicas,
+            evaluation_batch_size=size,
         )
         for (batch,) in data.evaluation():
             assert batch.arrays["image"].shape == (size, 32, 32, 3)
@@ -116,7 +133,9 @@ def thousand_and_one(tmp_path_factory):
     expected = []
     for number in range(1001):
         out = np.empty((32, 32, 3), np.uint8)
-        central_into(simplejpeg.decode_jpeg(open(data.evaluation_images.path(number), "rb").read()), out, 37)  # noqa: SIM115
+        central_into(
+            simplejpeg.decode_jpeg(open(data.evaluation_images.path(number), "rb").read()), out, 37
+        )  # noqa: SIM115
         expected.append(out.tobytes())
     data.close()
     return folder, dataset_info, expected
@@ -142,7 +161,9 @@ def garble(path):
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("damage", [truncate, garble, lambda path: path.unlink(), lambda path: path.write_bytes(b"")])
+@pytest.mark.parametrize(
+    "damage", [truncate, garble, lambda path: path.unlink(), lambda path: path.write_bytes(b"")]
+)
 def test_a_file_damaged_after_preparation_ends_the_run_with_its_name(damaged, damage):
     folder, dataset_info, images = damaged
     path = images / "train" / "n00000002" / "train_00007.JPEG"
@@ -165,7 +186,11 @@ def test_with_skip_bad_the_next_image_takes_its_place_in_training(damaged, capsy
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 1
     assert said[0].startswith(f"left out: {images}/train/n00000002/train_00007.JPEG: ")
-    other = joined(trained((folder, dataset_info), 0, 10, skip_bad=True, replicas=range(2), total=2, data_threads=1))
+    other = joined(
+        trained(
+            (folder, dataset_info), 0, 10, skip_bad=True, replicas=range(2), total=2, data_threads=1
+        )
+    )
     assert all(synthetic.batches_equal(*pair) for pair in zip(one, other, strict=True))
     labels = np.concatenate([step["label"] for step in one[:5]])
     # The image after it, of the same class, stands twice.
@@ -187,7 +212,9 @@ def test_a_damaged_evaluation_image_always_ends_the_run(damaged):
 
 def test_synthetic_batches_are_handed_out_without_a_copy():
     dataset_info = DatasetInfo(1000, 100, {"classes": 10}, "synthetic")
-    data = SyntheticImageData(synthetic.settings("", 8), dataset_info, synthetic.place(0, range(2), 2), 1)
+    data = SyntheticImageData(
+        synthetic.settings("", 8), dataset_info, synthetic.place(0, range(2), 2), 1
+    )
     steps = list(data.train(0, 8))
     assert all(batch.arrays["image"].shape == (4, 32, 32, 3) for step in steps for batch in step)
     assert steps[0][0].arrays["image"] is steps[4][0].arrays["image"]

@@ -56,7 +56,11 @@ def test_the_index_holds_what_the_files_are(source, tmp_path):
         assert images.bytes[number] == path.stat().st_size
         assert images.label[number] == int(path.parent.name[1:])
     dataset_info = IMAGENET.read(tmp_path / "p")
-    assert (dataset_info.train_samples, dataset_info.evaluation_samples, dataset_info.sizes) == (40, 20, {"classes": 5})
+    assert (dataset_info.train_samples, dataset_info.evaluation_samples, dataset_info.sizes) == (
+        40,
+        20,
+        {"classes": 5},
+    )
     assert dataset_info.notes == ()
     assert (tmp_path / "p" / "classes.txt").read_text().split() == [f"n{i:08d}" for i in range(5)]
 
@@ -92,10 +96,17 @@ def test_a_subset_is_spread_over_the_classes(source, tmp_path):
 
 
 @pytest.mark.parametrize(("share", "same"), [(1.02, True), (1.05, False), (0.95, False)])
-def test_imagenet_is_told_by_its_counts_and_the_bytes_of_its_images(source, tmp_path, monkeypatch, share, same):
-    files = {split: [path.stat().st_size for path in (source / split).rglob("*.JPEG")] for split in ("train", "val")}
+def test_imagenet_is_told_by_its_counts_and_the_bytes_of_its_images(
+    source, tmp_path, monkeypatch, share, same
+):
+    files = {
+        split: [path.stat().st_size for path in (source / split).rglob("*.JPEG")]
+        for split in ("train", "val")
+    }
     monkeypatch.setitem(COUNTS, "imagenet", {"train": 40, "val": 20, "classes": 5})
-    monkeypatch.setattr(ImageNet, "archives", {split: int(share * sum(sizes)) for split, sizes in files.items()})
+    monkeypatch.setattr(
+        ImageNet, "archives", {split: int(share * sum(sizes)) for split, sizes in files.items()}
+    )
     ImageNet().prepare(source, tmp_path / "p")
     assert manifests.read(tmp_path / "p").matches_published is same
     assert [note.partition(":")[0] for note in IMAGENET.read(tmp_path / "p").notes] == (
@@ -127,7 +138,10 @@ def test_a_flat_validation_set_with_a_file_of_labels(source, tmp_path, form):
     if form == "in order":
         (source / "val_labels.txt").write_text("".join(f"{wnid}\n" for wnid in labels.values()))
     elif form == "csv":
-        rows = "".join(f"{name.removesuffix('.JPEG')},{wnid} 1 2 3 4\n" for name, wnid in reversed(labels.items()))
+        rows = "".join(
+            f"{name.removesuffix('.JPEG')},{wnid} 1 2 3 4\n"
+            for name, wnid in reversed(labels.items())
+        )
         (source / "LOC_val_solution.csv").write_text("ImageId,PredictionString\n" + rows)
     else:
         ending = "" if form == "pairs" else ".JPEG"
@@ -144,7 +158,10 @@ def test_a_flat_validation_set_with_a_file_of_labels(source, tmp_path, form):
         (None, "val_labels.txt with lines NAME WNID"),
         (lambda labels: ["n00000001"] * 19, "expected 20 labels for 20 images, got 19"),
         (lambda labels: ["490"] * 20, "expected a WordNet id (n01440764) per line"),
-        (lambda labels: [f"{name} {wnid}" for name, wnid in [*labels.items()][1:]], "val_00000.JPEG (1 of 20 images)"),
+        (
+            lambda labels: [f"{name} {wnid}" for name, wnid in [*labels.items()][1:]],
+            "val_00000.JPEG (1 of 20 images)",
+        ),
         (lambda labels: [*map(" ".join, labels.items()), "lonely"], "line 21: "),
         (lambda labels: [f"{name} n1234" for name in labels], "n1234 (val_labels.txt)"),
     ],
@@ -168,7 +185,12 @@ def test_hidden_files_and_folders_are_skipped(source, tmp_path, hidden, layout):
         labels = flatten(source)
         (source / "val_labels.txt").write_text("".join(f"{wnid}\n" for wnid in labels.values()))
     prepare(source, tmp_path / "p")
-    for place in ("train", "val", "train/n00000000", *(["val/n00000001"] if layout == "folders" else [])):
+    for place in (
+        "train",
+        "val",
+        "train/n00000000",
+        *(["val/n00000001"] if layout == "folders" else []),
+    ):
         folder = source / place / hidden
         folder.mkdir()
         shutil.copy(at(source), folder / "train_00007-checkpoint.JPEG")
@@ -183,7 +205,9 @@ def test_hidden_files_and_folders_are_skipped(source, tmp_path, hidden, layout):
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("header", ["", "ImageId,PredictionString\n"])
-def test_a_label_file_with_a_byte_order_mark_and_any_line_ends(source, tmp_path, encoding, end, header):
+def test_a_label_file_with_a_byte_order_mark_and_any_line_ends(
+    source, tmp_path, encoding, end, header
+):
     labels = flatten(source)
     text = header + "".join(f"{name},{wnid}\n" for name, wnid in labels.items())
     (source / "LOC_val_solution.csv").write_bytes(text.replace("\n", end).encode(encoding))
@@ -250,7 +274,9 @@ def test_a_bad_file_or_folder_is_named_in_one_line_or_left_out(source, tmp_path,
     dataset_info = IMAGENET.read(tmp_path / "p")
     assert dataset_info.notes[0] == "1 files or folders that cannot be used were left out"
     assert (dataset_info.train_samples == 39) == (path == at(source))
-    assert not any(path.name in opened(tmp_path / "p").name(i) for i in range(dataset_info.train_samples))
+    assert not any(
+        path.name in opened(tmp_path / "p").name(i) for i in range(dataset_info.train_samples)
+    )
     other = kind == "a class of val alone"
     assert dataset_info.evaluation_samples == (16 if other else 20)
     assert ("1 of 5 classes have no validation image" in dataset_info.notes) == other
@@ -278,7 +304,9 @@ def test_grey_cmyk_and_png_are_taken_and_counted(source, tmp_path):
     folder = source / "train" / "n00000000"
     image = synthetic_jpegs.pixels(1, 60, 70)
     (folder / "a grey.jpg").write_bytes(synthetic_jpegs.jpeg(1, 60, 70, "Gray"))
-    (folder / "cmyk.JPEG").write_bytes(synthetic_jpegs.pillow(np.dstack([image, image[:, :, 0]]), "CMYK"))
+    (folder / "cmyk.JPEG").write_bytes(
+        synthetic_jpegs.pillow(np.dstack([image, image[:, :, 0]]), "CMYK")
+    )
     (folder / "png.JPEG").write_bytes(synthetic_jpegs.pillow(image, kind="PNG"))
     lines = prepare(source, tmp_path / "p", full=True)
     assert lines[1] == "converted to RGB while they are read: 1 CMYK, 1 PNG, 1 grey"
@@ -299,7 +327,10 @@ def test_a_folder_that_cannot_be_read(source, tmp_path, monkeypatch, name):
     assert refused(source, tmp_path).startswith(f"{folder}: cannot be read (Permission denied)")
     if "/" in name:
         prepare(source, tmp_path / "p", skip_bad=True)
-        assert IMAGENET.read(tmp_path / "p").notes[0] == "1 files or folders that cannot be used were left out"
+        assert (
+            IMAGENET.read(tmp_path / "p").notes[0]
+            == "1 files or folders that cannot be used were left out"
+        )
 
 
 @pytest.mark.parametrize(

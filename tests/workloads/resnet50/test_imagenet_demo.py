@@ -51,15 +51,21 @@ def load(root: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
     paths = files(root, split)
     kinds = {name: kind for kind, name in enumerate(sorted({path.parent.name for path in paths}))}
     with ThreadPoolExecutor(2) as pool:
-        return np.stack(list(pool.map(pixels, paths))), np.array([kinds[path.parent.name] for path in paths])
+        return np.stack(list(pool.map(pixels, paths))), np.array(
+            [kinds[path.parent.name] for path in paths]
+        )
 
 
-def ridge_top1(train: np.ndarray, labels: np.ndarray, test: np.ndarray, truth: np.ndarray) -> list[float]:
+def ridge_top1(
+    train: np.ndarray, labels: np.ndarray, test: np.ndarray, truth: np.ndarray
+) -> list[float]:
     """Top-1 of least squares to one-hot targets, with each of PENALTIES."""
     mean = train.mean(0)
     centred, targets = train - mean, np.eye(10)[labels] - 0.1
     gram, moments = centred.T @ centred, centred.T @ targets
-    weights = [np.linalg.solve(gram + penalty * np.eye(len(gram)), moments) for penalty in PENALTIES]
+    weights = [
+        np.linalg.solve(gram + penalty * np.eye(len(gram)), moments) for penalty in PENALTIES
+    ]
     return [float((((test - mean) @ weight).argmax(1) == truth).mean()) for weight in weights]
 
 

@@ -17,7 +17,13 @@ IMAGENET = DatasetInfo(1_281_167, 50_000, {"classes": 1000}, "published")
 
 def made(set_name, dataset_info=IMAGENET, rules="v0.7", **changes):
     """The full workload with one of the sets."""
-    values = {"devices": 8, "dataset": "imagenet", "model": REFERENCE_MODEL, "targets": {"top1": 0.759}, **changes}
+    values = {
+        "devices": 8,
+        "dataset": "imagenet",
+        "model": REFERENCE_MODEL,
+        "targets": {"top1": 0.759},
+        **changes,
+    }
     return ResNet50(synthetic.of_set(ResNet50, set_name, rules=rules, **values), dataset_info)
 
 
@@ -33,7 +39,17 @@ def test_reference_schedule():
     assert workload.decay_boundaries == [37_535, 75_069, 100_092, 112_603]
     steps = (0, 3_128, 6_254, 6_255, 37_534, 37_535, 75_068, 75_069, 112_603)
     assert [workload.learning_rate(step) for step in steps] == pytest.approx(
-        [0, 0.512 * 3_128 / 6_255, 0.512 * 6_254 / 6_255, 0.512, 0.512, 0.0512, 0.0512, 0.00512, 0.0000512]
+        [
+            0,
+            0.512 * 3_128 / 6_255,
+            0.512 * 6_254 / 6_255,
+            0.512,
+            0.512,
+            0.0512,
+            0.0512,
+            0.00512,
+            0.0000512,
+        ]
     )
 
 
@@ -49,7 +65,11 @@ def test_published_lars_schedules():
 
 @pytest.mark.parametrize(
     ("name", "epochs"),
-    [("nvidia_v0.5_dgx1", [3, 7, 11]), ("nvidia_v0.6_dgx1", [4, 8, 12]), ("nvidia_v0.7_dgx1", [1, 5, 9])],
+    [
+        ("nvidia_v0.5_dgx1", [3, 7, 11]),
+        ("nvidia_v0.6_dgx1", [4, 8, 12]),
+        ("nvidia_v0.7_dgx1", [1, 5, 9]),
+    ],
 )
 def test_evaluation_schedules(name, epochs):
     workload = made(name)
@@ -93,7 +113,11 @@ def test_rules_of_the_optimizers():
     assert lars.parameter_rule("fc.weight") == ParameterRule(1e-4, True)
     for name in ("nvidia_v0.6_dgx1", "nvidia_v0.7_dgx1"):
         assert "also decays the classifier's bias" in SETS[name]["weight_decay"].source
-    assert lars.parameter_rule("fc.bias") == lars.parameter_rule("bn1.weight") == ParameterRule(0.0, False)
+    assert (
+        lars.parameter_rule("fc.bias")
+        == lars.parameter_rule("bn1.weight")
+        == ParameterRule(0.0, False)
+    )
 
 
 def test_batch_must_fit_devices_and_data():
@@ -106,8 +130,13 @@ def test_batch_must_fit_devices_and_data():
 def test_padding_is_not_counted_and_every_image_is_once():
     workload = synthetic_resnet.workload("sgd", "pytorch")
     logits = np.eye(10, dtype=np.float32)[[1, 2, 3, 4]]
-    arrays = {"label": np.array([1, 2, 0, 4], np.int32), "valid": np.array([True, True, True, False])}
-    assert workload.eval_batch_metrics(Batch(arrays, 3, 3, 3), {"logits": logits})["correct"].tolist() == [
+    arrays = {
+        "label": np.array([1, 2, 0, 4], np.int32),
+        "valid": np.array([True, True, True, False]),
+    }
+    assert workload.eval_batch_metrics(Batch(arrays, 3, 3, 3), {"logits": logits})[
+        "correct"
+    ].tolist() == [
         True,
         True,
         False,

@@ -57,7 +57,9 @@ def detect(logits, offsets, priors, per_class=200, per_image=200):
     scores = [softmax(row) for row in logits]
     everything = []
     for label in range(1, len(logits[0])):
-        ranked = sorted((-scores[p][label], p) for p in range(len(priors)) if scores[p][label] > 0.05)[:per_class]
+        ranked = sorted(
+            (-scores[p][label], p) for p in range(len(priors)) if scores[p][label] > 0.05
+        )[:per_class]
         kept = []
         for negative, p in ranked:
             box = decode(offsets[p], priors[p])

@@ -19,7 +19,10 @@ CLOSED = [
     (settings("nvidia_v0.7_64xa100"), []),
     (changed(V07, learning_rate=0.012345), []),
     (changed(V07, decay_boundaries=[36, 45], warmup_factor=3), []),
-    (changed(V07, decay_boundaries=[42, 52.5]), ["decay_boundaries [42, 52.5], not [40, 50] · (1 + k/10)"]),
+    (
+        changed(V07, decay_boundaries=[42, 52.5]),
+        ["decay_boundaries [42, 52.5], not [40, 50] · (1 + k/10)"],
+    ),
     (changed(V07, momentum=0.95), ["momentum 0.95, not 0.9"]),
     (changed(V07, max_samples=3), ["max_samples 3, not 1 or 50"]),
     (changed(V07, negatives_per_positive=3), []),
@@ -28,8 +31,14 @@ CLOSED = [
     (settings("nvidia_v0.5_dgx1", "v0.5"), []),
     (settings("dgx1_article_1gpu", "v0.5"), []),
     (settings("nvidia_v0.5_dgx1", "v0.5", max_samples=7, weight_decay=1.6e-4, warmup_steps=0), []),
-    (settings("nvidia_v0.5_dgx1", "v0.5", negatives_per_positive=4), ["negatives_per_positive 4, not 3"]),
-    (settings("nvidia_v0.5_dgx1", "v0.5", learning_rate=0.0955), ["learning_rate 0.0955, not 0.001 · k"]),
+    (
+        settings("nvidia_v0.5_dgx1", "v0.5", negatives_per_positive=4),
+        ["negatives_per_positive 4, not 3"],
+    ),
+    (
+        settings("nvidia_v0.5_dgx1", "v0.5", learning_rate=0.0955),
+        ["learning_rate 0.0955, not 0.001 · k"],
+    ),
     (settings("nvidia_v0.5_dgx1", "v0.5", decay_boundaries=[176_000, 220_000]), []),
     (changed(V07, options={"evaluator": "faster-coco-eval", "backbone_allow_other": True}), []),
     (  # the reference of that round decays after 160,000 and 200,000 steps of 32 images: epochs 43.7 and 54.6
@@ -41,7 +50,11 @@ CLOSED = [
     ),
     (
         changed(V07, dataset="coco-demo", targets={"map": 0.2}, options={"decode": "scaled"}),
-        ["data set coco-demo, not coco2017", "targets map 0.2, not map 0.23 or above", "decode scaled, not exact"],
+        [
+            "data set coco-demo, not coco2017",
+            "targets map 0.2, not map 0.23 or above",
+            "decode scaled, not exact",
+        ],
     ),
 ]
 
@@ -53,12 +66,17 @@ OPEN = [
 LEAST = 25
 LAXER = {
     **dict.fromkeys(
-        ("momentum", "decay_factor", "negatives_per_positive"), "not logged under a key of closed_ssd.yaml"
+        ("momentum", "decay_factor", "negatives_per_positive"),
+        "not logged under a key of closed_ssd.yaml",
     ),
     "decay_boundaries": "closed_ssd.yaml has CHECK twice under one key: the first boundary is not looked at",
-    **dict.fromkeys(("warmup_steps", "warmup_factor"), "the checker does not ask for a whole number"),
+    **dict.fromkeys(
+        ("warmup_steps", "warmup_factor"), "the checker does not ask for a whole number"
+    ),
     "evaluation_interval_epochs": "the checker does not look at when evaluations come",
-    **dict.fromkeys(("precision", "dataset", "decode", "mode"), "not logged under a key of the rules"),
+    **dict.fromkeys(
+        ("precision", "dataset", "decode", "mode"), "not logged under a key of the rules"
+    ),
     "repeated_share": "not logged under a key of the rules",
     "warmup_samples": "the checker does not look at how long the warm-up is",
     "learning_rate": "the checker takes 0",

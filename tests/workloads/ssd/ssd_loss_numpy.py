@@ -44,7 +44,9 @@ def loss_and_gradients(
     negatives: int = NEGATIVES_PER_POSITIVE,
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """The loss, and its derivatives by logits and by offsets."""
-    logits, offsets, targets = (np.asarray(array, np.float64) for array in (logits, offsets, targets))
+    logits, offsets, targets = (
+        np.asarray(array, np.float64) for array in (logits, offsets, targets)
+    )
     total, by_logits, by_offsets = 0.0, np.zeros_like(logits), np.zeros_like(offsets)
     for image in range(len(logits)):
         positive = labels[image] > 0

@@ -16,7 +16,16 @@ from suite.plan.resume import identity
 from suite.plan.settings import resolve_settings
 from testing import synthetic_ssd
 from tests.frameworks_probe import probe
-from tests.helpers import composed, events, full_but, only, run_suite, run_suite_here, suite, written
+from tests.helpers import (
+    composed,
+    events,
+    full_but,
+    only,
+    run_suite,
+    run_suite_here,
+    suite,
+    written,
+)
 from tests.workloads.common.coco import synthetic_coco
 from tests.workloads.common.networks import synthetic_torch_files as made
 from workloads.common import manifest as manifests
@@ -30,7 +39,9 @@ SHAPES = backbone.shapes(LAYERS)
 
 
 FEW = {
-    name: shape if name.startswith(("conv1", "bn1")) else (*(max(1, size // 8) for size in shape[:2]), *shape[2:])
+    name: shape
+    if name.startswith(("conv1", "bn1"))
+    else (*(max(1, size // 8) for size in shape[:2]), *shape[2:])
     for name, shape in SHAPES.items()
 }
 """Those of a trunk with a 64th of the weights, where it does not matter how many they are."""
@@ -42,7 +53,11 @@ def arrays(shapes):
     found = {}
     for name, shape in shapes.items():
         value = 0.05 * generator.standard_normal(shape, np.float32)
-        found[name] = np.abs(value) + 0.5 if name.endswith(("running_var", "bn1.weight", "bn2.weight")) else value
+        found[name] = (
+            np.abs(value) + 0.5
+            if name.endswith(("running_var", "bn1.weight", "bn2.weight"))
+            else value
+        )
         if name.endswith("running_var"):
             found[name.replace("running_var", "num_batches_tracked")] = np.array(9, np.int64)
     found["fc.weight"] = generator.standard_normal((10, 512), np.float32)
@@ -95,7 +110,10 @@ def resolved(data, path, *overrides):
 
 @pytest.mark.parametrize(
     ("published", "name"),
-    [(backbone.PUBLISHED, "resnet34-333f7ec4.pth"), (backbones.RESNET34.resaved, "resnet34-b627a593.pth")],
+    [
+        (backbone.PUBLISHED, "resnet34-333f7ec4.pth"),
+        (backbones.RESNET34.resaved, "resnet34-b627a593.pth"),
+    ],
 )
 def test_names_carry_the_digests(published, name):
     assert published.file == f"resnet34-{published.sha256[:8]}.pth" == name
@@ -107,8 +125,12 @@ UNPROVEN = "backbone resnet34-b627a593.pth, not shown to hold the weights of res
 """Of the file that torchvision saved again."""
 
 
-@pytest.mark.parametrize("proof", ["none", "the published file", "one that differs in a last digit"])
-def test_the_newer_file_is_closed_where_both_convert_to_the_same_arrays(tmp_path, few, monkeypatch, proof):
+@pytest.mark.parametrize(
+    "proof", ["none", "the published file", "one that differs in a last digit"]
+)
+def test_the_newer_file_is_closed_where_both_convert_to_the_same_arrays(
+    tmp_path, few, monkeypatch, proof
+):
     """Both files as if their digests were those that are pinned."""
     values = {**FEW_ARRAYS, "bn1.bias": FEW_ARRAYS["bn1.bias"].copy()}
     if "differs" in proof:
@@ -124,8 +146,14 @@ def test_the_newer_file_is_closed_where_both_convert_to_the_same_arrays(tmp_path
         assert backbones.described(published) == f"synthetic.pth sha256:{digest_of(few)}"
     settings = SSD.resolve(settings_of(tmp_path, weights=resaved))
     shown = {"weights_of": digest_of(few)} if proof == "the published file" else {}
-    assert settings.options["backbone"] == {"file": "resaved.pth", "sha256": digest_of(resaved), **shown}
-    assert SSD.load_dataset_info(dataclasses.replace(settings, data_dir="")).notes == (() if shown else (UNPROVEN,))
+    assert settings.options["backbone"] == {
+        "file": "resaved.pth",
+        "sha256": digest_of(resaved),
+        **shown,
+    }
+    assert SSD.load_dataset_info(dataclasses.replace(settings, data_dir="")).notes == (
+        () if shown else (UNPROVEN,)
+    )
     found = backbones.load(settings, FEW)
     assert all(np.array_equal(found[name], values[name]) for name in FEW)
 
@@ -133,10 +161,19 @@ def test_the_newer_file_is_closed_where_both_convert_to_the_same_arrays(tmp_path
 # -- what is refused ----------------------------------------------------------------------------------------------
 
 REFUSED = {
-    "no backbone": (("workload=ssd",), f"Download {backbone.PUBLISHED.url} and set backbone.weights=PATH"),
+    "no backbone": (
+        ("workload=ssd",),
+        f"Download {backbone.PUBLISHED.url} and set backbone.weights=PATH",
+    ),
     "a key": (("workload=ssd", "backbone.weight={file}"), " (did you mean backbone.weights="),
-    "two files": (("workload=ssd", "-m", "backbone.weights=a.pth,b.pth"), "backbone.weights=a.pth,b.pth: No such file"),
-    "another workload": (("workload=ncf", "backbone.weights={file}"), "Run with workload=ncf --help"),
+    "two files": (
+        ("workload=ssd", "-m", "backbone.weights=a.pth,b.pth"),
+        "backbone.weights=a.pth,b.pth: No such file",
+    ),
+    "another workload": (
+        ("workload=ncf", "backbone.weights={file}"),
+        "Run with workload=ncf --help",
+    ),
 }
 
 
@@ -161,7 +198,11 @@ RANDOM = "starts from random weights. Leave it out"
 @pytest.mark.parametrize(
     ("overrides", "weights", "words"),
     [
-        (("backbone.allow_other=true",), None, f"Download {backbone.PUBLISHED.url} and set backbone.weights=PATH"),
+        (
+            ("backbone.allow_other=true",),
+            None,
+            f"Download {backbone.PUBLISHED.url} and set backbone.weights=PATH",
+        ),
         ((), "/nowhere/x.pth", "/nowhere/x.pth: No such file or directory. Download "),
         ((), "/", "backbone.weights=/: not a regular file"),
         ((), "/dev/zero", "/dev/zero: not a regular file"),
@@ -190,14 +231,32 @@ def hostile(path):
 
 
 BAD = {
-    "missing": (changed("layer3.5.bn2.running_var", None), "layer3.5.bn2.running_var is missing. The weights belong"),
-    "shape": (changed("conv1.weight", FEW_ARRAYS["conv1.weight"][:32].copy()), "not float32 (64, 3, 7, 7)"),
-    "double": (changed("bn1.bias", FEW_ARRAYS["bn1.bias"].astype(np.float64)), "bn1.bias is float64 (64,)"),
-    "NaN": (changed("bn1.bias", np.full(64, np.nan, np.float32)), "bn1.bias has a number that is not finite"),
-    "variance": (changed("bn1.running_var", -FEW_ARRAYS["bn1.running_var"]), "negative variance. The file is damaged"),
+    "missing": (
+        changed("layer3.5.bn2.running_var", None),
+        "layer3.5.bn2.running_var is missing. The weights belong",
+    ),
+    "shape": (
+        changed("conv1.weight", FEW_ARRAYS["conv1.weight"][:32].copy()),
+        "not float32 (64, 3, 7, 7)",
+    ),
+    "double": (
+        changed("bn1.bias", FEW_ARRAYS["bn1.bias"].astype(np.float64)),
+        "bn1.bias is float64 (64,)",
+    ),
+    "NaN": (
+        changed("bn1.bias", np.full(64, np.nan, np.float32)),
+        "bn1.bias has a number that is not finite",
+    ),
+    "variance": (
+        changed("bn1.running_var", -FEW_ARRAYS["bn1.running_var"]),
+        "negative variance. The file is damaged",
+    ),
     "truncated": (lambda path: path.write_bytes(tar(FEW_ARRAYS)[:100_000]), ""),
     "hostile": (hostile, "which is not allowed in weights"),
-    "large": (lambda path: path.touch() or os.truncate(path, 1 << 40), "more than 1,073,741,824 bytes"),
+    "large": (
+        lambda path: path.touch() or os.truncate(path, 1 << 40),
+        "more than 1,073,741,824 bytes",
+    ),
     "a pipe": (os.mkfifo, "not a regular file"),
 }
 
@@ -207,7 +266,9 @@ def test_files_that_are_no_trunk(tmp_path, few, name):
     write, words = BAD[name]
     path = tmp_path / "bad.pth"
     write(path)
-    with pytest.raises(ValueError, match=rf"^{re.escape(f'backbone.weights={path}: ')}.*{re.escape(words)}"):
+    with pytest.raises(
+        ValueError, match=rf"^{re.escape(f'backbone.weights={path}: ')}.*{re.escape(words)}"
+    ):
         resolved(tmp_path / "data", path)
     assert not list((tmp_path / "data").rglob("*")), "nothing is left of a conversion that failed"
     assert not (tmp_path / "mark").exists()
@@ -225,7 +286,9 @@ def test_converted_once_loaded_and_noted(tmp_path, few):
     found = backbones.load(settings, FEW)
     assert list(found) == list(FEW)
     assert all(np.array_equal(found[name], FEW_ARRAYS[name]) for name in FEW)
-    with zipfile.ZipFile(folder / "weights.npz") as archive:  # the same bytes whenever it is written
+    with zipfile.ZipFile(
+        folder / "weights.npz"
+    ) as archive:  # the same bytes whenever it is written
         assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
     assert manifests.verify(folder, manifests.read(folder))
     before = written(folder)
@@ -240,7 +303,10 @@ def test_converted_once_loaded_and_noted(tmp_path, few):
         (lambda path: path.write_bytes(path.read_bytes()[:-1]), "bytes instead of"),
         (lambda path: path.write_bytes(b"x" * path.stat().st_size), "content differs"),
         (lambda path: path.unlink(), "missing"),
-        (lambda path: (path.parent / "manifest.json").unlink(), "does not contain the converted weights"),
+        (
+            lambda path: (path.parent / "manifest.json").unlink(),
+            "does not contain the converted weights",
+        ),
         (lambda path: (path.parent / "manifest.json").write_text("{"), "cannot be read"),
     ],
 )
@@ -257,7 +323,8 @@ def test_a_full_disk(tmp_path, few, monkeypatch):
 
     monkeypatch.setattr(backbones, "_write", full)
     with pytest.raises(
-        ValueError, match=r"written \(No space left on device\)\. Set SUITE_DATA_DIR to a different folder"
+        ValueError,
+        match=r"written \(No space left on device\)\. Set SUITE_DATA_DIR to a different folder",
     ):
         resolved(tmp_path, few)
     assert not list((tmp_path / "backbones").iterdir())
@@ -292,7 +359,9 @@ def test_resume_knows_the_content_and_not_the_path(tmp_path, few):
         settings = resolved(tmp_path, path)
         assert settings.options["backbone_weights"] == str(path)
         dataset_info = SimpleNamespace(fingerprint="x")
-        found[name] = identity(SimpleNamespace(settings=settings, dataset_info=dataset_info, environment_variables={}))
+        found[name] = identity(
+            SimpleNamespace(settings=settings, dataset_info=dataset_info, environment_variables={})
+        )
     assert found["file"] == found["moved"] != found["other"]
 
 
@@ -313,7 +382,12 @@ def test_a_reference_run(tmp_path, whole):
     assert prepared.returncode == 0, prepared.stderr
     path = tmp_path / "a b, c.pth"
     path.write_bytes(whole[0].read_bytes())
-    overrides = (f"backbone.weights={path}", "backbone.allow_other=true", "batch=global:2", "stop=steps:2")
+    overrides = (
+        f"backbone.weights={path}",
+        "backbone.allow_other=true",
+        "batch=global:2",
+        "stop=steps:2",
+    )
     done = run_suite(tmp_path, "workload=ssd", "device=cpu", *overrides, **folders)
     assert done.returncode == 0, done.stdout + done.stderr
     folder = only((tmp_path / "logs").glob("*/*/run_0"))
@@ -333,7 +407,8 @@ def test_a_reference_run(tmp_path, whole):
 
 @pytest.mark.framework
 @pytest.mark.parametrize(
-    "framework", full_but(("pytorch", "tensorflow", "jax", "mxnet"), "pytorch", "tensorflow", "mxnet")
+    "framework",
+    full_but(("pytorch", "tensorflow", "jax", "mxnet"), "pytorch", "tensorflow", "mxnet"),
 )
 def test_weights_and_statistics_arrive(tmp_path, whole, framework):
     """In a trainer whose trunk is a part of ResNet-34."""

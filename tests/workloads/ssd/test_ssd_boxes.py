@@ -11,7 +11,13 @@ from workloads.ssd import boxes, priors
 from workloads.ssd.priors import Priors
 from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL
 
-SMALL = {**DEMO_MODEL, "map_sizes": [4, 2], "steps": [32, 64], "ratios": [[2], [2, 3]], "scales": [30, 60, 100]}
+SMALL = {
+    **DEMO_MODEL,
+    "map_sizes": [4, 2],
+    "steps": [32, 64],
+    "ratios": [[2], [2, 3]],
+    "scales": [30, 60, 100],
+}
 PRIORS = priors.build(SMALL)
 
 
@@ -19,7 +25,12 @@ PRIORS = priors.build(SMALL)
 def box(draw, grid=16):
     """Corners on a grid of sixteenths, so that ties happen and float32 is exact."""
     left, top = draw(st.integers(0, grid - 2)), draw(st.integers(0, grid - 2))
-    return [left / grid, top / grid, draw(st.integers(left + 1, grid)) / grid, draw(st.integers(top + 1, grid)) / grid]
+    return [
+        left / grid,
+        top / grid,
+        draw(st.integers(left + 1, grid)) / grid,
+        draw(st.integers(top + 1, grid)) / grid,
+    ]
 
 
 batches = st.lists(st.lists(box(), max_size=6), min_size=1, max_size=9)
@@ -27,7 +38,9 @@ batches = st.lists(st.lists(box(), max_size=6), min_size=1, max_size=9)
 
 def flat(batch):
     rows = [row for image in batch for row in image]
-    return np.array(rows, np.float32).reshape(-1, 4), np.cumsum([len(image) for image in batch], dtype=np.int64)
+    return np.array(rows, np.float32).reshape(-1, 4), np.cumsum(
+        [len(image) for image in batch], dtype=np.int64
+    )
 
 
 @example([[0, 0, 0, 0]], [[0, 0, 0, 0]])
@@ -45,12 +58,17 @@ def matched_in_one_table(rows, made):
     """
     x, y, width, height = (side.astype(np.float32) for side in made.centres)
     half = np.float32(0.5)
-    corners = np.stack([x - half * width, y - half * height, x + half * width, y + half * height], axis=1)
+    corners = np.stack(
+        [x - half * width, y - half * height, x + half * width, y + half * height], axis=1
+    )
     first, second = rows[:, None], corners[None]
-    sides = np.maximum(np.minimum(first[..., 2:], second[..., 2:]) - np.maximum(first[..., :2], second[..., :2]), 0)
+    sides = np.maximum(
+        np.minimum(first[..., 2:], second[..., 2:]) - np.maximum(first[..., :2], second[..., :2]), 0
+    )
     shared = sides[..., 0] * sides[..., 1]
     areas = [
-        ((box[..., 2:] - box[..., :2])[..., 0]) * ((box[..., 2:] - box[..., :2])[..., 1]) for box in (first, second)
+        ((box[..., 2:] - box[..., :2])[..., 0]) * ((box[..., 2:] - box[..., :2])[..., 1])
+        for box in (first, second)
     ]
     overlap = shared / (areas[0] + areas[1] - shared)
     assert overlap.dtype == np.float32
@@ -91,7 +109,11 @@ def test_matching_is_the_plain_one(batch):
 @pytest.mark.parametrize(
     ("objects", "widths", "wanted"),
     [
-        (2, (1, 0.9, 0.3), [1, 0, -1]),  # of two equal objects the later claims and the first has the rest
+        (
+            2,
+            (1, 0.9, 0.3),
+            [1, 0, -1],
+        ),  # of two equal objects the later claims and the first has the rest
         (1, (1, 0.5, 0.51), [0, -1, 0]),  # an overlap of a half is background
     ],
 )
@@ -108,7 +130,9 @@ def test_offsets_and_back(rows):
     numbers = np.arange(len(rows)) * 7 % len(PRIORS)
     chosen = PRIORS.centres[:, numbers]
     offsets = boxes.encode(given_boxes.T, chosen)
-    expected = [boxes_plain.encode(row, chosen[:, i].astype(np.float64)) for i, row in enumerate(rows)]
+    expected = [
+        boxes_plain.encode(row, chosen[:, i].astype(np.float64)) for i, row in enumerate(rows)
+    ]
     np.testing.assert_allclose(offsets.T, expected, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(boxes.decode(offsets, chosen).T, rows, atol=1e-6)
 

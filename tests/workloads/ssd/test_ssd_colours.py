@@ -54,7 +54,8 @@ def changed(image, change, factor):
 
 
 @pytest.mark.parametrize(
-    ("change", "factor"), [(0, 0.875), (0, 1.125), (1, 0.5), (1, 1.5), (2, 0.5), (2, 0.93), (2, 1.5)]
+    ("change", "factor"),
+    [(0, 0.875), (0, 1.125), (1, 0.5), (1, 1.5), (2, 0.5), (2, 0.93), (2, 1.5)],
 )
 def test_linear_changes_are_cut_to_whole_levels(image, change, factor):
     expected = np.floor(np.clip(PLAIN[change](image.astype(np.float64), factor), 0, 255) + 1e-9)
@@ -98,7 +99,9 @@ def test_the_order_counts(image):
 
 def test_draws():
     factors, orders = colours.draw(1, 0, np.arange(20_000), REFERENCE_MODEL["jitter"])
-    for column, (low, high) in zip(factors.T, [(0.875, 1.125), (0.5, 1.5), (0.5, 1.5), (-0.05, 0.05)], strict=True):
+    for column, (low, high) in zip(
+        factors.T, [(0.875, 1.125), (0.5, 1.5), (0.5, 1.5), (-0.05, 0.05)], strict=True
+    ):
         width = high - low
         assert low <= column.min() < low + 0.01 * width
         assert high - 0.01 * width < column.max() <= high

@@ -52,7 +52,10 @@ batches = st.lists(st.lists(box(32), min_size=1, max_size=5), min_size=1, max_si
 def test_the_loop_is_the_references(batch, seed, epoch, attempts):
     images = np.arange(len(batch)) * 5 + 2
     found = crops.windows(seed, epoch, images, *flat(batch), CropRule(attempts=attempts))
-    expected = [plain(seed, epoch, int(image), rows, attempts) for image, rows in zip(images, batch, strict=True)]
+    expected = [
+        plain(seed, epoch, int(image), rows, attempts)
+        for image, rows in zip(images, batch, strict=True)
+    ]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
@@ -81,16 +84,26 @@ def test_an_image_that_nothing_fits_is_not_cropped():
 
 def test_objects_inside_are_cut_renormalised_and_mirrored():
     boxes = np.array(
-        [[0.1, 0.1, 0.5, 0.5], [0.0, 0.0, 0.4, 0.2], [0.7, 0.7, 0.9, 0.9], [0.2, 0.4, 1.01, 0.6], [0.0, 0.0, 1.0, 1.0]],
+        [
+            [0.1, 0.1, 0.5, 0.5],
+            [0.0, 0.0, 0.4, 0.2],
+            [0.7, 0.7, 0.9, 0.9],
+            [0.2, 0.4, 1.01, 0.6],
+            [0.0, 0.0, 1.0, 1.0],
+        ],
         np.float32,
     )
     windows = np.array([[0.25, 0.25, 0.75, 0.75], [0, 0, 1, 1], [0.0, 0.0, 0.4, 0.8]])
     mirrored = np.array([False, True, True])
-    found, labels, ends = crops.inside(windows, mirrored, boxes, np.arange(1, 6, dtype=np.int32), np.array([3, 4, 5]))
+    found, labels, ends = crops.inside(
+        windows, mirrored, boxes, np.arange(1, 6, dtype=np.int32), np.array([3, 4, 5])
+    )
     # The first object's centre (0.3, 0.3) is inside; those of the next two are not; the fifth's (0.5, 0.5) is not.
     assert labels.tolist() == [1, 4]
     assert ends.tolist() == [1, 2, 2]
-    np.testing.assert_allclose(found, [[0, 0, 0.5, 0.5], [-0.01, 0.4, 0.8, 0.6]], atol=1e-6)  # not cropped, so not cut
+    np.testing.assert_allclose(
+        found, [[0, 0, 0.5, 0.5], [-0.01, 0.4, 0.8, 0.6]], atol=1e-6
+    )  # not cropped, so not cut
     for right, left in ((0.3, 0.25), (0.2, 0.5)):
         box = np.array([[0.1, 0.2, right, 0.6]], np.float32)
         found, _, _ = crops.inside(windows[2:], mirrored[2:], box, labels[:1], ends[:1])
@@ -112,7 +125,10 @@ def test_something_is_always_left_and_lies_inside(batch, epoch):
     assert (found[:, 2:] > found[:, :2]).all()
 
 
-@given(st.lists(st.tuples(st.integers(1, 700), st.integers(1, 700)), min_size=1, max_size=8), st.integers(0, 50))
+@given(
+    st.lists(st.tuples(st.integers(1, 700), st.integers(1, 700)), min_size=1, max_size=8),
+    st.integers(0, 50),
+)
 def test_windows_in_pixels(sizes, epoch):
     width, height = np.array(sizes).T
     boxes, ends = spread(len(sizes), 2, epoch)

@@ -17,7 +17,13 @@ from workloads.ssd.data import DetectionData
 from workloads.ssd.settings import DEMO_MODEL
 from workloads.ssd.synthetic import SyntheticDetectionData
 
-MODEL = {**DEMO_MODEL, "classes": 3, "jitter": [0.125, 0.5, 0.5, 0.05], "crop_overlap": True, "crop_chance": 1.0}
+MODEL = {
+    **DEMO_MODEL,
+    "classes": 3,
+    "jitter": [0.125, 0.5, 0.5, 0.05],
+    "crop_overlap": True,
+    "crop_chance": 1.0,
+}
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +38,11 @@ def prepare(folder):
 
 def settings(folder, batch=6, devices=1, **options):
     dataset_info = COCO2017.read(folder)
-    values = {**made("demo", DatasetInfo(2000, 9, {"classes": 10}, ""), model=DEMO_MODEL).settings.hyperparameters}
+    values = {
+        **made(
+            "demo", DatasetInfo(2000, 9, {"classes": 10}, ""), model=DEMO_MODEL
+        ).settings.hyperparameters
+    }
     workload = made(
         "demo", dataset_info, profile="demo", model=MODEL, devices=devices, dataset="dummy", data_dir=str(folder),
         global_batch_size=batch, hyperparameters=values, options={"data_threads": 2, **options},
@@ -49,7 +59,10 @@ def test_images_and_targets_are_those_of_each_image_alone(prepared):
     data = opened(prepared)
     (step,) = copies(data, 2, 3)
     chosen = []
-    data.draw, inner = (lambda images, epoch: chosen.append(images) or inner(images, epoch)), data.draw
+    data.draw, inner = (
+        (lambda images, epoch: chosen.append(images) or inner(images, epoch)),
+        data.draw,
+    )
     copies(data, 2, 3)
     for slot, image in enumerate(chosen[0].tolist()):
         drawn = inner(np.array([image]), 0)
@@ -85,20 +98,27 @@ def test_replicas_share_the_batches_of_one(prepared):
     alone = opened(prepared)
     expected = copies(alone, 1, 6)
     alone.close()
-    parts = [opened(prepared, place(0, range(2), 3), data_threads=3), opened(prepared, place(1, range(2, 3), 3))]
+    parts = [
+        opened(prepared, place(0, range(2), 3), data_threads=3),
+        opened(prepared, place(1, range(2, 3), 3)),
+    ]
     steps = [copies(data, 1, 6) for data in parts]
     for step in range(5):
         shares = steps[0][step] + steps[1][step]
         assert [len(share["image"]) for share in shares] == [2, 2, 2]
         for name in ("image", "offset", "label"):
-            np.testing.assert_array_equal(np.concatenate([s[name] for s in shares]), expected[step][0][name])
+            np.testing.assert_array_equal(
+                np.concatenate([s[name] for s in shares]), expected[step][0][name]
+            )
     for data in parts:
         data.close()
 
 
 def test_every_validation_image_once_and_padding_marked(prepared):
     seen = []
-    for arrays, slot, pixels in validation(lambda where: opened(prepared, where, evaluation_batch_size=3)):
+    for arrays, slot, pixels in validation(
+        lambda where: opened(prepared, where, evaluation_batch_size=3)
+    ):
         seen.append(int(arrays["number"][slot]))
         resized = Image.fromarray(pixels).resize((128, 128), Image.Resampling.BILINEAR)
         assert np.abs(arrays["image"][slot].astype(int) - np.asarray(resized)).max() <= 2
@@ -109,7 +129,10 @@ def test_a_damaged_image_ends_the_run_or_is_replaced_with_its_targets(tmp_path):
     folder = prepare(tmp_path)
     data = opened(folder, skip_bad=True)
     images = []
-    data.draw, inner = (lambda numbers, epoch: images.append(numbers) or inner(numbers, epoch)), data.draw
+    data.draw, inner = (
+        (lambda numbers, epoch: images.append(numbers) or inner(numbers, epoch)),
+        data.draw,
+    )
     ((before,),) = copies(data, 0, 1)
     broken = int(images[0][3])
     path = data.images.path(broken)

@@ -13,7 +13,13 @@ from workloads.ssd import detections, priors
 from workloads.ssd.priors import Priors
 from workloads.ssd.settings import DEMO_MODEL
 
-SMALL = {**DEMO_MODEL, "map_sizes": [5, 2], "steps": [26, 64], "ratios": [[2], [2, 3]], "scales": [30, 60, 100]}
+SMALL = {
+    **DEMO_MODEL,
+    "map_sizes": [5, 2],
+    "steps": [26, 64],
+    "ratios": [[2], [2, 3]],
+    "scales": [30, 60, 100],
+}
 PRIORS = priors.build(SMALL)
 
 
@@ -37,7 +43,9 @@ def outputs(seed, count, classes, background):
 
 def plain(logits, offsets, priors):
     """The plain version of one image, from (C + 1, P) and (4, P)."""
-    return boxes_plain.detect(logits.T.tolist(), offsets.T.tolist(), priors.centres.T.astype(np.float64).tolist())
+    return boxes_plain.detect(
+        logits.T.tolist(), offsets.T.tolist(), priors.centres.T.astype(np.float64).tolist()
+    )
 
 
 def is_decided(logits, offsets, priors):
@@ -60,7 +68,9 @@ def assert_equal(found, image, expected):
     rows = found.image == image
     assert found.label[rows].tolist() == [label for _, label, _, _ in expected]
     np.testing.assert_allclose(found.score[rows], [score for score, *_ in expected], rtol=1e-5)
-    np.testing.assert_allclose(found.box[rows].ravel(), np.ravel([box for *_, box in expected]), atol=1e-5)
+    np.testing.assert_allclose(
+        found.box[rows].ravel(), np.ravel([box for *_, box in expected]), atol=1e-5
+    )
 
 
 @examples(25)
@@ -87,7 +97,11 @@ def test_scores_at_the_minimum_are_dropped_and_just_above_are_kept():
 @pytest.mark.parametrize(
     ("boxes", "labels", "kept"),
     [
-        ([[0, 0, 1, 1], [0, 0, 1, 0.5], [0, 0, 1, 0.49], [0, 0.51, 1, 1]], [1, 1, 1, 1], [0, 2, 3]),  # exactly a half
+        (
+            [[0, 0, 1, 1], [0, 0, 1, 0.5], [0, 0, 1, 0.49], [0, 0.51, 1, 1]],
+            [1, 1, 1, 1],
+            [0, 2, 3],
+        ),  # exactly a half
         (
             [[0, 0, 1, 0.1], [0.2, 0, 1.2, 0.1], [0.4, 0, 1.4, 0.1]],
             [1, 1, 1],
@@ -101,7 +115,13 @@ def test_suppression_by_hand(boxes, labels, kept):
 
 
 @examples(50)
-@given(st.integers(0, 10**6), st.integers(0, 60), st.integers(1, 9), st.integers(1, 3), st.integers(1, 40))
+@given(
+    st.integers(0, 10**6),
+    st.integers(0, 60),
+    st.integers(1, 9),
+    st.integers(1, 3),
+    st.integers(1, 40),
+)
 def test_suppression_in_parts_is_the_plain_one(seed, count, at_once, classes, limit):
     """Boxes lie on a grid of 1/64, so that float32 is exact and overlaps of exactly a half happen."""
     rng = np.random.default_rng(seed)
@@ -112,7 +132,9 @@ def test_suppression_in_parts_is_the_plain_one(seed, count, at_once, classes, li
     expected: list[int] = []
     for number in range(count):
         rivals = [other for other in expected if labels[other] == labels[number]]
-        if all(boxes_plain.iou(boxes[number].tolist(), boxes[other].tolist()) < 0.5 for other in rivals):
+        if all(
+            boxes_plain.iou(boxes[number].tolist(), boxes[other].tolist()) < 0.5 for other in rivals
+        ):
             expected.append(number)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(detections, "_AT_ONCE", at_once)
@@ -137,10 +159,14 @@ def test_two_hundred_of_a_class_then_two_hundred_of_an_image():
     logits[0, 2, 300:] = 2
     found = detections.detect(logits, np.zeros((1, 4, 400), np.float32), apart)
     assert len(found.score) == 200
-    assert np.count_nonzero(found.label == 2) == 100  # the better class is whole, the other fills up
+    assert (
+        np.count_nonzero(found.label == 2) == 100
+    )  # the better class is whole, the other fills up
     assert np.all(np.diff(found.score) <= 0)
     # The limit of a class counts before suppression: 250 equal boxes hide a 251st elsewhere.
-    same = Priors(np.repeat(apart.centres[:, :1], 300, axis=1), np.repeat(apart.corners[:, :1], 300, axis=1))
+    same = Priors(
+        np.repeat(apart.centres[:, :1], 300, axis=1), np.repeat(apart.corners[:, :1], 300, axis=1)
+    )
     logits = np.full((1, 2, 300), -30, np.float32)
     logits[0, 1, :250], logits[0, 1, 250:], logits[0, 0] = 3, 1, 0
     offsets = np.zeros((1, 4, 300), np.float32)
@@ -167,7 +193,9 @@ def test_more_candidates_than_suppression_compares_at_once(background):
     logits[0, 7:] += background
     logits, offsets = logits.astype(np.float32), rng.normal(0, 1, (4, len(many))).astype(np.float32)
     assert is_decided(logits, offsets, many)
-    assert_equal(detections.detect(logits[None], offsets[None], many), 0, plain(logits, offsets, many))
+    assert_equal(
+        detections.detect(logits[None], offsets[None], many), 0, plain(logits, offsets, many)
+    )
 
 
 def spaced(rng, least, most, shape):

@@ -43,7 +43,10 @@ def test_loss_of_a_trainer_counts_the_negatives_of_its_workload(framework, negat
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_first_step_has_the_gradients_of_float64(framework):
     """The velocity is gradient and decay. In fp32 some ReLUs of the trunk fall on the other side of 0, hence its limit."""
-    found, wanted = trained("ssd", framework, "steps"), below(reference("ssd", "steps"), "first/velocity.")
+    found, wanted = (
+        trained("ssd", framework, "steps"),
+        below(reference("ssd", "steps"), "first/velocity."),
+    )
     for name, velocity in wanted.items():
         difference = found[f"first/velocity.{name}"] - velocity
         limit = 1e-2 if name.startswith(TRUNK) else 1e-4

@@ -23,7 +23,11 @@ def test_by_hand():
 
 def test_no_positives_no_loss_and_a_mean_over_all_images():
     rng = np.random.default_rng(0)
-    logits, offsets, targets, labels = *rng.normal(size=(2, 2, 4, 9)), np.zeros((2, 4, 9)), np.zeros((2, 9), int)
+    logits, offsets, targets, labels = (
+        *rng.normal(size=(2, 2, 4, 9)),
+        np.zeros((2, 4, 9)),
+        np.zeros((2, 9), int),
+    )
     assert plain.loss(logits, offsets, labels, targets) == 0
     labels[0, :2] = 1
     alone = plain.loss(logits[:1], offsets[:1], labels[:1], targets[:1])
@@ -32,4 +36,6 @@ def test_no_positives_no_loss_and_a_mean_over_all_images():
 
 def test_when_negatives_run_out_all_count_once():
     zeros = np.zeros((1, 4, 4))
-    assert plain.loss(zeros[:, :2], zeros, np.array([[1, 1, 1, 0]]), zeros) == pytest.approx(4 * math.log(2) / 3)
+    assert plain.loss(zeros[:, :2], zeros, np.array([[1, 1, 1, 0]]), zeros) == pytest.approx(
+        4 * math.log(2) / 3
+    )

@@ -28,7 +28,10 @@ def test_there_are_as_many_as_in_the_reference(made):
         # Map 38: cells 8 px apart, centre of the first at 4 / 300; shapes 21 px, √(21·45) = 30.74 px, 29.70 × 14.85 px.
         (0, (4 / 300, 4 / 300, 0.07, 0.07)),
         (1, (12 / 300, 4 / 300, 0.07, 0.07)),  # the next column
-        (38 * 38 - 1, (1.0, 1.0, 0.07, 0.07)),  # 37.5 · 8 = 300 px: the last cell lies on the corner
+        (
+            38 * 38 - 1,
+            (1.0, 1.0, 0.07, 0.07),
+        ),  # 37.5 · 8 = 300 px: the last cell lies on the corner
         (38 * 38, (4 / 300, 4 / 300, 0.10246951, 0.10246951)),
         (2 * 38 * 38, (4 / 300, 4 / 300, 0.09899495, 0.04949747)),
         # Map 19: 16 px; 45 px; ratio 2: 63.64 × 31.82 px; ratio 3: 77.94 × 25.98 px.
@@ -68,5 +71,12 @@ def test_corners_are_of_the_clamped_boxes(made):
 def test_the_demos_first_cells():
     """128 px: cells 8, 16, 32, 64 px apart; scales 0.12, 0.20, 0.32, 0.46."""
     made = priors.build(DEMO_MODEL)
-    for first, middle, scale in ((0, 4, 0.12), (1_024, 8, 0.20), (1_408, 16, 0.32), (1_472, 32, 0.46)):
-        np.testing.assert_allclose(made.centres[:, first], (middle / 128, middle / 128, scale, scale), rtol=1e-6)
+    for first, middle, scale in (
+        (0, 4, 0.12),
+        (1_024, 8, 0.20),
+        (1_408, 16, 0.32),
+        (1_472, 32, 0.46),
+    ):
+        np.testing.assert_allclose(
+            made.centres[:, first], (middle / 128, middle / 128, scale, scale), rtol=1e-6
+        )

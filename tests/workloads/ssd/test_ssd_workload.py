@@ -18,7 +18,13 @@ COCO = DatasetInfo(117_266, 4_952, {"classes": 80}, "published")
 
 def made(set_name, dataset_info=COCO, rules="v0.7", **changes):
     """The full workload with one of the sets."""
-    values = {"devices": 8, "dataset": "coco2017", "model": REFERENCE_MODEL, "targets": {"map": 0.230}, **changes}
+    values = {
+        "devices": 8,
+        "dataset": "coco2017",
+        "model": REFERENCE_MODEL,
+        "targets": {"map": 0.230},
+        **changes,
+    }
     return SSD(synthetic.of_set(SSD, set_name, rules=rules, **values), dataset_info)
 
 
@@ -46,7 +52,9 @@ def test_every_rate_of_the_reference():
     warmup = int(2.619685 * 117_266 / 1_024)
     assert (workload.options.warmup_steps, workload.steps_per_epoch) == (warmup, 115) == (299, 115)
     expected = rates_of_the_reference(0.08, warmup, 115, 52 * 115)
-    assert [workload.learning_rate(step) for step in range(52 * 115)] == pytest.approx(expected, rel=1e-12)
+    assert [workload.learning_rate(step) for step in range(52 * 115)] == pytest.approx(
+        expected, rel=1e-12
+    )
     assert expected[300] == expected[4_599] == pytest.approx(0.08 * (1 - 1 / 299), rel=1e-12)
 
 
@@ -69,9 +77,13 @@ def test_rates_of_the_published_v05_log():
     """opt_learning_rate of iterations 0, 1, 2, 31 in NVIDIA's DGX-1 log."""
     workload = made("nvidia_v0.5_dgx1", rules="v0.5")
     found = [workload.learning_rate(step) for step in (0, 1, 2, 31)]
-    assert found == pytest.approx([0.0, 0.0003166666666666734, 0.0006333333333333468, 0.009816666666666668])
+    assert found == pytest.approx(
+        [0.0, 0.0003166666666666734, 0.0006333333333333468, 0.009816666666666668]
+    )
     assert workload.decay_steps == [4_210, 5_263]
-    assert workload.decay_epochs == pytest.approx([43.7, 54.6], abs=0.8)  # steps of an epoch are rounded up
+    assert workload.decay_epochs == pytest.approx(
+        [43.7, 54.6], abs=0.8
+    )  # steps of an epoch are rounded up
     assert workload.learning_rate(4_209) == pytest.approx(0.095 * (1 - 1 / 300), rel=1e-12)
     assert workload.learning_rate(4_210) == pytest.approx(0.0095)
 
@@ -141,7 +153,8 @@ def test_log_keys():
 
 
 @pytest.mark.parametrize(
-    ("devices", "batch", "repeated"), [(8, 1_024, 494), (1, 1, 0), (2, 117_266, 0), (2, 117_264, 117_262)]
+    ("devices", "batch", "repeated"),
+    [(8, 1_024, 494), (1, 1, 0), (2, 117_266, 0), (2, 117_264, 117_262)],
 )
 def test_images_that_fill_the_last_batch_are_counted(devices, batch, repeated):
     workload = made("reference", devices=devices, global_batch_size=batch)
@@ -150,7 +163,9 @@ def test_images_that_fill_the_last_batch_are_counted(devices, batch, repeated):
 
 
 def test_maps_and_priors_must_agree():
-    with pytest.raises(AssertionError, match=r"maps \[38, 19, 10, 5, 3, 1\], but priors for \[37, "):
+    with pytest.raises(
+        AssertionError, match=r"maps \[38, 19, 10, 5, 3, 1\], but priors for \[37, "
+    ):
         made("reference", model={**REFERENCE_MODEL, "map_sizes": [37, 19, 10, 5, 3, 1]})
 
 
@@ -192,11 +207,17 @@ def test_an_evaluation_holds_no_more_than_two_batches_of_outputs():
         for first in range(0, len(batches) * images, images):
             arrays = {"number": np.arange(first, first + images), "valid": np.ones(images, bool)}
             arrays |= {name: np.full(images, 100) for name in ("width", "height")}
-            outputs = {"logits": np.tile(logits, (images, 1, 1)), "offsets": np.zeros((images, 4, 1488), np.float32)}
+            outputs = {
+                "logits": np.tile(logits, (images, 1, 1)),
+                "offsets": np.zeros((images, 4, 1488), np.float32),
+            }
             yield Batch(arrays, images, images, images), outputs
 
     def evaluated(batches):
-        data, heartbeat = SimpleNamespace(evaluation=lambda: range(batches)), SimpleNamespace(update=lambda: None)
+        data, heartbeat = (
+            SimpleNamespace(evaluation=lambda: range(batches)),
+            SimpleNamespace(update=lambda: None),
+        )
         return merge(measured(workload, SimpleNamespace(predict=predict), data, heartbeat))
 
     evaluated(1)  # what is imported and kept at the first call is not counted

@@ -24,10 +24,22 @@ CLOSED = [
     (changed(V05, learning_rate=0.0123, warmup_steps=7), []),
     (changed(V05, beta1=0.86), ["beta1 0.86, not 0.9"]),
     (changed(V07, epsilon=1e-8), ["epsilon 1e-08, not 1e-09"]),
-    (changed(V07, dropout=0.2, label_smoothing=0.0), ["dropout 0.2, not 0.1", "label_smoothing 0, not 0.1"]),
-    (changed(V07, max_sequence_length=80, bucket_growth=1.5, bucket_first=16, bucket_multiple=4), []),
+    (
+        changed(V07, dropout=0.2, label_smoothing=0.0),
+        ["dropout 0.2, not 0.1", "label_smoothing 0, not 0.1"],
+    ),
+    (
+        changed(V07, max_sequence_length=80, bucket_growth=1.5, bucket_first=16, bucket_multiple=4),
+        [],
+    ),
     (changed(V07, options={"beam_width": 5}), ["beam_width 5, not 4"]),
-    (changed(V07, options={"evaluation_batch_size": 8, "evaluation_shapes": 5, "validation_loss": False}), []),
+    (
+        changed(
+            V07,
+            options={"evaluation_batch_size": 8, "evaluation_shapes": 5, "validation_loss": False},
+        ),
+        [],
+    ),
     (changed(V07, targets={"bleu": 0.24}), ["targets bleu 0.24, not bleu 0.25 or above"]),
     (changed(V05, targets={"bleu": 24.9}), ["targets bleu 24.9, not bleu 25 or above"]),
     (changed(V07, dataset="wmt16-en-de"), ["data set wmt16-en-de, not wmt17-en-de"]),
@@ -41,9 +53,14 @@ DEMO = {"profile demo, not reference", "data set translation-demo, not wmt17-en-
 OPEN = [(settings("demo", profile="demo"), DEMO)]
 LEAST = 12
 LAXER = {
-    **dict.fromkeys(("dropout", "label_smoothing"), "not logged under a key of closed_transformer.yaml"),
+    **dict.fromkeys(
+        ("dropout", "label_smoothing"), "not logged under a key of closed_transformer.yaml"
+    ),
     "warmup_steps": "the checker does not ask for a whole number",
-    **dict.fromkeys(("precision", "dataset", "beam_width", "model", "mode"), "not logged under a key of the rules"),
+    **dict.fromkeys(
+        ("precision", "dataset", "beam_width", "model", "mode"),
+        "not logged under a key of the rules",
+    ),
     "warmup_samples": "the checker does not look at how long the warm-up is",
 }
 EDGES = {
@@ -70,5 +87,9 @@ EDGES = {
 
 
 def around_the_edges():
-    cases = [*varied(V07, EDGES), *map(settings, PUBLISHED), changed(V07, warmup_steps=99_999, max_epochs=8)]
+    cases = [
+        *varied(V07, EDGES),
+        *map(settings, PUBLISHED),
+        changed(V07, warmup_steps=99_999, max_epochs=8),
+    ]
     return [Transformer(case, WMT) for case in cases]

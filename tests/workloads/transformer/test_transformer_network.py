@@ -19,14 +19,19 @@ def test_parameters_are_those_of_the_reference():
     assert counts["encoder"] == 6 * 12_592_128 + 2_048
     assert counts["decoder"] == 6 * 16_788_480 + 2_048
     assert sum(counts.values()) == 210_804_736
-    biases = [name for name in network.shapes(sizes) if name.endswith("bias") and "norm" not in name]
+    biases = [
+        name for name in network.shapes(sizes) if name.endswith("bias") and "norm" not in name
+    ]
     assert len(biases) == 2 * 12
     assert all(".feed_forward." in name for name in biases)
 
 
 def test_demo_is_the_same_network_smaller():
     sizes = network.build(DEMO_MODEL, 1_253, 0.1)
-    assert sum(network.parameter_counts(sizes).values()) == 1_253 * 128 + 2 * (197_760 + 263_552) + 2 * 256
+    assert (
+        sum(network.parameter_counts(sizes).values())
+        == 1_253 * 128 + 2 * (197_760 + 263_552) + 2 * 256
+    )
     assert len(network.shapes(sizes)) == 1 + 2 * (4 + 6) + 2 * (4 + 5 + 6) + 4
 
 
@@ -36,7 +41,14 @@ def test_initial_weights():
     assert {name: value.shape for name, value in weights.items()} == network.shapes(SMALL)
     other = dict(network.initial_weights(SMALL, 4))
     assert not np.array_equal(other["embedding.weight"], weights["embedding.weight"])
-    assert len(np.unique(np.split(weights["encoder1.self_attention.query_key_value.weight"], 3), axis=0)) == 3
+    assert (
+        len(
+            np.unique(
+                np.split(weights["encoder1.self_attention.query_key_value.weight"], 3), axis=0
+            )
+        )
+        == 3
+    )
     for name, value in weights.items():
         assert value.dtype == np.float32
         if name.endswith("norm.weight"):

@@ -13,15 +13,28 @@ from workloads.transformer.settings import REFERENCE_MODEL
 from workloads.transformer.trainers import TRAINERS
 from workloads.transformer.workload import Transformer
 
-SIZES = {"vocabulary": 33_708, "dev": 3_000, "dev_longest": 150, "test_longest": 150, "pairs": 4_590_101, "end": 1}
+SIZES = {
+    "vocabulary": 33_708,
+    "dev": 3_000,
+    "dev_longest": 150,
+    "test_longest": 150,
+    "pairs": 4_590_101,
+    "end": 1,
+}
 """Of WMT17."""
 WMT = DatasetInfo(4_590_101, 3_003, SIZES, "published")
 
 
 def made(set_name, rules="v0.7", dataset_info=WMT, **changes):
     """The full workload with one of the sets."""
-    defaults = Transformer.defaults("demo" if set_name == "demo" else "reference", get_round(rules, Transformer), {})
-    of_round = {"dataset": defaults.dataset, "model": defaults.model, "targets": dict(defaults.targets)}
+    defaults = Transformer.defaults(
+        "demo" if set_name == "demo" else "reference", get_round(rules, Transformer), {}
+    )
+    of_round = {
+        "dataset": defaults.dataset,
+        "model": defaults.model,
+        "targets": dict(defaults.targets),
+    }
     values = {"devices": 8, "rules": rules, **of_round, **changes}
     return Transformer(synthetic.of_set(Transformer, set_name, **values), dataset_info)
 
@@ -36,7 +49,12 @@ def test_warm_up_and_inverse_root():
 
 def test_rates_of_nvidias_v07_entry():
     rate = made("nvidia_v0.7_dgxa100").learning_rate
-    assert [rate(step) for step in (0, 375, 750, 3_000)] == [0, 0.95e-3, 1.9e-3, pytest.approx(0.95e-3)]
+    assert [rate(step) for step in (0, 375, 750, 3_000)] == [
+        0,
+        0.95e-3,
+        1.9e-3,
+        pytest.approx(0.95e-3),
+    ]
 
 
 def test_reference_has_the_logged_parameters_and_refuses_none_of_its_batches():
@@ -79,14 +97,21 @@ def test_a_tokens_loss(over):
     on_label, on_mean = workload.label_shares
     assert on_label + on_mean == pytest.approx(1)
     logarithms = np.log(np.arange(1, words + 1) / np.arange(1, words + 1).sum())
-    assert -(soft * logarithms).sum() == pytest.approx(-(on_label * logarithms[3] + on_mean * logarithms.mean()))
+    assert -(soft * logarithms).sum() == pytest.approx(
+        -(on_label * logarithms[3] + on_mean * logarithms.mean())
+    )
     entropy = -(soft * np.log(soft)).sum()
     assert workload.least_loss == pytest.approx(entropy if over == "others" else 0.0)
 
 
 def test_adam_and_fp16():
     settings = made("reference").optimizer()
-    assert (settings.name, settings.beta1, settings.beta2, settings.epsilon) == ("adam", 0.9, 0.997, 1e-9)
+    assert (settings.name, settings.beta1, settings.beta2, settings.epsilon) == (
+        "adam",
+        0.9,
+        0.997,
+        1e-9,
+    )
     assert settings.clip_norm is None
     assert settings.loss_scaling == LossScaling()
     scaling = made("reference", framework="pytorch", precision="fp16").optimizer().loss_scaling
@@ -101,7 +126,10 @@ def test_adam_and_fp16():
             {"hidden": 1_000},
             "workload.hidden=1000: not a multiple of 32 (twice the 16 heads). Set workload.hidden=1024",
         ),
-        ({"feed_forward": 6}, "workload.feed_forward=6: not a multiple of 4. Set workload.feed_forward=8"),
+        (
+            {"feed_forward": 6},
+            "workload.feed_forward=6: not a multiple of 4. Set workload.feed_forward=8",
+        ),
     ],
 )
 def test_sizes_that_cannot_be(options, words):
@@ -115,12 +143,16 @@ def test_sizes_for_scaling_studies_and_profiles():
         "synthetic", get_round("v0.7", Transformer), {"hidden": 512, "heads": 8, "layers": 3}
     ).model
     assert made("reference", model=model, profile="synthetic").network.layers == 3
-    assert Transformer.defaults("synthetic", get_round("v0.7", Transformer), {}).model == REFERENCE_MODEL
+    assert (
+        Transformer.defaults("synthetic", get_round("v0.7", Transformer), {}).model
+        == REFERENCE_MODEL
+    )
 
 
 def test_a_batch_too_small_for_its_longest_pair_is_refused():
     with pytest.raises(
-        ValueError, match=r"cannot give each of 8 devices a sample of 256 tokens. Set batch=global:2048"
+        ValueError,
+        match=r"cannot give each of 8 devices a sample of 256 tokens. Set batch=global:2048",
     ):
         made("reference", global_batch_size=1_024)
 

@@ -49,14 +49,20 @@ def attended(weights, name, label, x, memory, heads, later, masks):
     else:
         query = normed @ weights[f"{name}.query.weight"].T
         key, value = (memory @ weights[f"{name}.key_value.weight"].T).chunk(2, 1)
-    y = attention(query, key, value, heads, later, masks, label) @ weights[f"{name}.output.weight"].T
+    y = (
+        attention(query, key, value, heads, later, masks, label)
+        @ weights[f"{name}.output.weight"].T
+    )
     return x + dropped(y, masks, label)
 
 
 def fed_forward(weights, layer, x, masks):
     """x (T, d) after the feed-forward part."""
     name = f"{layer}.feed_forward"
-    inner = norm(weights, f"{name}.norm", x) @ weights[f"{name}.inner.weight"].T + weights[f"{name}.inner.bias"]
+    inner = (
+        norm(weights, f"{name}.norm", x) @ weights[f"{name}.inner.weight"].T
+        + weights[f"{name}.inner.bias"]
+    )
     inner = dropped(inner.clamp(min=0), masks, f"{layer}/relu")
     y = inner @ weights[f"{name}.outer.weight"].T + weights[f"{name}.outer.bias"]
     return x + dropped(y, masks, f"{layer}/feed_forward")
@@ -67,22 +73,36 @@ def placed(weights, words, side, masks):
     d = weights["embedding.weight"].shape[1]
     rows = [weights["embedding.weight"][word] * math.sqrt(d) * (word != PAD) for word in words]
     waves = [
-        [turn(place / 10_000 ** (k / (d // 2 - 1))) for turn in (math.sin, math.cos) for k in range(d // 2)]
+        [
+            turn(place / 10_000 ** (k / (d // 2 - 1)))
+            for turn in (math.sin, math.cos)
+            for k in range(d // 2)
+        ]
         for place in range(len(words))
     ]
-    return dropped(torch.stack(rows) + torch.tensor(waves, dtype=torch.float64), masks, f"{side}/embedding")
+    return dropped(
+        torch.stack(rows) + torch.tensor(waves, dtype=torch.float64), masks, f"{side}/embedding"
+    )
 
 
 def layers(weights, side):
     """Names of the layers of `encoder` or `decoder`."""
-    return sorted({name.split(".")[0] for name in weights if name.startswith(side) and name[len(side)].isdigit()})
+    return sorted(
+        {
+            name.split(".")[0]
+            for name in weights
+            if name.startswith(side) and name[len(side)].isdigit()
+        }
+    )
 
 
 def encode(weights, source, heads, masks=None):
     """Source words (S,) to the memory (S, d)."""
     x = placed(weights, source, "source", masks)
     for layer in layers(weights, "encoder"):
-        x = attended(weights, f"{layer}.self_attention", f"{layer}/self", x, None, heads, True, masks)
+        x = attended(
+            weights, f"{layer}.self_attention", f"{layer}/self", x, None, heads, True, masks
+        )
         x = fed_forward(weights, layer, x, masks)
     return norm(weights, "encoder_norm", x)
 
@@ -91,8 +111,12 @@ def decode(weights, memory, target, heads, masks=None):
     """A memory (S, d) and target words (T,) to logits (T, V)."""
     x = placed(weights, target, "target", masks)
     for layer in layers(weights, "decoder"):
-        x = attended(weights, f"{layer}.self_attention", f"{layer}/self", x, None, heads, False, masks)
-        x = attended(weights, f"{layer}.cross_attention", f"{layer}/cross", x, memory, heads, True, masks)
+        x = attended(
+            weights, f"{layer}.self_attention", f"{layer}/self", x, None, heads, False, masks
+        )
+        x = attended(
+            weights, f"{layer}.cross_attention", f"{layer}/cross", x, memory, heads, True, masks
+        )
         x = fed_forward(weights, layer, x, masks)
     return norm(weights, "decoder_norm", x) @ weights["embedding.weight"].T
 

@@ -21,7 +21,9 @@ IMAGES = 4
 """Of a step."""
 MORE_IMAGES = {
     "inception_v3": 32,
-    **dict.fromkeys(("mixture", "inception_bn", *(f"resnet{n}" for n in (18, 34, 50, 101, 152))), 12),
+    **dict.fromkeys(
+        ("mixture", "inception_bn", *(f"resnet{n}" for n in (18, 34, 50, 101, 152))), 12
+    ),
 }
 """Where batch norm would have too few values: the last maps are of 1 × 1 pixel, or of 2 × 2."""
 RATES = {
@@ -65,7 +67,12 @@ def mixture(net: Builder, classes: int) -> None:
         return b.conv(f"{name}.conv", 8, *shape, norm=f"{name}.bn", bias=bias)
 
     net.fork(
-        lambda b: b.conv("alexnet", 8, 11, 4, 2).conv("overfeat", 8, 5).conv("valid1", 8, 3).conv("valid2", 8, 3),
+        lambda b: (
+            b.conv("alexnet", 8, 11, 4, 2)
+            .conv("overfeat", 8, 5)
+            .conv("valid1", 8, 3)
+            .conv("valid2", 8, 3)
+        ),
         lambda b: b.conv("overfeat1", 8, 11, 4).pool("max", 2, 2),
         lambda b: normed(normed(b, "bn7", 7, 2, 3, bias=True).pool("max", 3, 2), "v3_3", 3, 2),
         lambda b: normed(normed(b, "resnet7", 7, 2, 3).pool("max", 3, 2), "v3_0", 3, 2),
@@ -76,7 +83,8 @@ def mixture(net: Builder, classes: int) -> None:
         lambda b: normed(normed(normed(b, "v3_4", 1), "v3_5", 3, 1, 1), "v3_6", 5, 1, 2),
         lambda b: normed(normed(b, "row7", (1, 7), 1, (0, 3)), "column7", (7, 1), 1, (3, 0)),
         lambda b: b.pool("avg", 3, 1, 1).fork(
-            lambda c: normed(c, "row3", (1, 3), 1, (0, 1)), lambda c: normed(c, "column3", (3, 1), 1, (1, 0))
+            lambda c: normed(c, "row3", (1, 3), 1, (0, 1)),
+            lambda c: normed(c, "column3", (3, 1), 1, (1, 0)),
         ),
     )
     net.fork(
@@ -100,7 +108,9 @@ def rate(model: str) -> float:
     return RATES.get(model, OTHER_RATE)
 
 
-def workload(model: str, framework: str, image_size: int = 0, chosen: str = "sgd", **changes: object) -> Zoo:
+def workload(
+    model: str, framework: str, image_size: int = 0, chosen: str = "sgd", **changes: object
+) -> Zoo:
     """A network at its own image size, or a small one; `changes`: of options."""
     with mock.patch.dict(KINDS, mixture=Kind(64, mixture)):
         return _workload(model, framework, image_size, chosen, **changes)

@@ -11,7 +11,17 @@ import pytest
 
 from suite.results.logs.reader import read
 from suite.worker.heartbeat import read_heartbeat
-from tests.helpers import PROJECT, events, full_but, only, run_suite, status, suite_env, wait_until, where_grpc_is_open
+from tests.helpers import (
+    PROJECT,
+    events,
+    full_but,
+    only,
+    run_suite,
+    status,
+    suite_env,
+    wait_until,
+    where_grpc_is_open,
+)
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 RUN = (
@@ -25,7 +35,11 @@ def left_of(folder):
     found = []
     for process in psutil.process_iter(["cmdline", "status"]):
         words = " ".join(process.info["cmdline"] or [])
-        if str(folder) in words and process.info["status"] != psutil.STATUS_ZOMBIE and process.pid != os.getpid():
+        if (
+            str(folder) in words
+            and process.info["status"] != psutil.STATUS_ZOMBIE
+            and process.pid != os.getpid()
+        ):
             found.append(process)
     return found
 
@@ -34,7 +48,12 @@ def left_of(folder):
 def test_a_straggler_makes_fewer_updates_and_nobody_waits_for_it(tmp_path, framework):
     output = tmp_path / "runs"
     done = run_suite(
-        tmp_path, *RUN, f"framework={framework}", "update.straggler_ms=1500", "stop=steps:6", f"output={output}"
+        tmp_path,
+        *RUN,
+        f"framework={framework}",
+        "update.straggler_ms=1500",
+        "stop=steps:6",
+        f"output={output}",
     )
     assert done.returncode == 0, done.stdout + done.stderr
     folder = only(output.glob("*/run_0"))
@@ -66,7 +85,11 @@ def test_a_server_that_is_killed_is_named(tmp_path, framework):
     )  # fmt: skip
     try:
         (server,) = wait_until("there is a server", lambda: serving(output), 120)
-        wait_until("workers train", lambda: list(output.glob("*/run_0/.worker-1.json")) and training(output), 120)
+        wait_until(
+            "workers train",
+            lambda: list(output.glob("*/run_0/.worker-1.json")) and training(output),
+            120,
+        )
         os.kill(server.pid, signal.SIGKILL)
         assert run.wait(120) == 1
     finally:
@@ -83,7 +106,11 @@ def serving(output):
     found = []
     for process in left_of(output):
         with contextlib.suppress(psutil.Error):
-            roles = process.environ() if "suite.worker.server" in process.cmdline() else {"SUITE_STORE_ROLE": "none"}
+            roles = (
+                process.environ()
+                if "suite.worker.server" in process.cmdline()
+                else {"SUITE_STORE_ROLE": "none"}
+            )
             if roles.get("SUITE_STORE_ROLE", "server") == "server":
                 found.append(process)
     return found

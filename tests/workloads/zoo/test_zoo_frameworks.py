@@ -14,12 +14,26 @@ FULL = pytest.mark.full
 FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 TRAINED, COMPARED = "probes.zoo_trainers.trained", "probes.zoo_trainers.compared"
 LARGE = {
-    **{"alexnet": 64, "overfeat": 71, "vgg11": 64, "vgg16": 64, "vgg19": 64, "resnet18": 64, "resnet34": 64},
+    **{
+        "alexnet": 64,
+        "overfeat": 71,
+        "vgg11": 64,
+        "vgg16": 64,
+        "vgg19": 64,
+        "resnet18": 64,
+        "resnet34": 64,
+    },
     **{"inception_bn": 64, "inception_v3": 75, "resnet50": 64, "resnet101": 64, "resnet152": 64},
 }
 """Network to pixels of a side: of layers that others have, which test_zoo_networks holds."""
 TRAINED_ALL = [*IN_SHORT.items(), *(pytest.param(*item, marks=FULL) for item in LARGE.items())]
-OFF_FLOAT64 = {"inception_bn": 2e-5, "inception_v3": 5e-4, "resnet50": 4e-5, "resnet101": 3e-4, "resnet152": 2e-3}
+OFF_FLOAT64 = {
+    "inception_bn": 2e-5,
+    "inception_v3": 5e-4,
+    "resnet50": 4e-5,
+    "resnet101": 3e-4,
+    "resnet152": 2e-3,
+}
 """Limit of a loss' distance from float64; 5e-6 for the others, so that two frameworks are within 1e-5 of each other. Already
 the first loss of the deep ones is 1e-5 away in float32: docs/zoo.md has what was measured."""
 STOCK = [(framework, model) for framework, models in EQUAL.items() for model in models]
@@ -37,7 +51,14 @@ def chosen(model):
 
 
 all_at_once = begins(
-    lambda framework, model, image_size: (framework, TRAINED, model, framework, image_size, chosen(model))
+    lambda framework, model, image_size: (
+        framework,
+        TRAINED,
+        model,
+        framework,
+        image_size,
+        chosen(model),
+    )
 )
 
 
@@ -47,13 +68,17 @@ def test_outputs_agree_and_every_parameter_of_the_list_is_held(framework, model,
     found, wanted = trained(framework, model, image_size), trained("pytorch", model, image_size)
     assert relative(found["outputs"], wanted["outputs"]) <= 1e-5
     network, sizes = small(model, image_size), below(found, "sizes/")
-    assert sum(int(sizes[name]) for name in layer_lists.shapes(network)) == layer_lists.parameter_count(network)
+    assert sum(
+        int(sizes[name]) for name in layer_lists.shapes(network)
+    ) == layer_lists.parameter_count(network)
     assert layer_lists.statistics(network).keys() <= sizes.keys()
 
 
 def in_float64(model, image_size):
     """Losses of the same five steps."""
-    return probe("pytorch", "probes.zoo_float64.trained", model, image_size, chosen(model))["losses"]
+    return probe("pytorch", "probes.zoo_float64.trained", model, image_size, chosen(model))[
+        "losses"
+    ]
 
 
 @pytest.mark.parametrize(("model", "image_size"), TRAINED_ALL)
@@ -67,7 +92,9 @@ def test_five_steps_are_those_of_float64(framework, model, image_size):
     np.testing.assert_allclose(found, wanted, rtol=OFF_FLOAT64.get(model, 5e-6))
 
 
-@pytest.mark.parametrize("framework", [name for name, info in TRAINERS.items() if info.async_updates])
+@pytest.mark.parametrize(
+    "framework", [name for name, info in TRAINERS.items() if info.async_updates]
+)
 def test_one_asynchronous_worker_computes_what_a_synchronous_one_does(framework):
     found = probe(framework, "probes.zoo_trainers.asynchronous", framework)
     np.testing.assert_array_equal(found["losses"], trained(framework, "littlecnn", 32)["losses"])
@@ -79,7 +106,8 @@ def test_one_asynchronous_worker_computes_what_a_synchronous_one_does(framework)
 
 
 @pytest.mark.parametrize(
-    ("framework", "model"), [pytest.param(*pair, marks=[FULL] * (pair not in STOCK_IN_SHORT)) for pair in STOCK]
+    ("framework", "model"),
+    [pytest.param(*pair, marks=[FULL] * (pair not in STOCK_IN_SHORT)) for pair in STOCK],
 )
 def test_outputs_are_those_of_the_frameworks_own_network(framework, model):
     """At the network's own size, with the same weights, for one image."""

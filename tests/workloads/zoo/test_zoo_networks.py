@@ -23,7 +23,9 @@ def test_counts(row):
 
 
 def test_every_network_has_a_row_at_its_own_size():
-    assert {(model, kind.image_size) for model, kind in networks.KINDS.items()} <= {row[:2] for row in COUNTS}
+    assert {(model, kind.image_size) for model, kind in networks.KINDS.items()} <= {
+        row[:2] for row in COUNTS
+    }
 
 
 def kinds(layers):
@@ -31,13 +33,39 @@ def kinds(layers):
     for layer in layers:
         match layer:
             case layer_lists.Convolution():
-                yield "conv", layer.kernel, layer.stride, layer.padding, layer.norm is not None, layer.has_bias
+                yield (
+                    "conv",
+                    layer.kernel,
+                    layer.stride,
+                    layer.padding,
+                    layer.norm is not None,
+                    layer.has_bias,
+                )
             case layer_lists.Pool():
-                yield "pool", layer.kind, layer.kernel, layer.stride, layer.padding, layer.ceil, any(layer.extra)
+                yield (
+                    "pool",
+                    layer.kind,
+                    layer.kernel,
+                    layer.stride,
+                    layer.padding,
+                    layer.ceil,
+                    any(layer.extra),
+                )
             case layer_lists.Residual(block):
-                yield "residual", *((one.kernel, one.stride) for one in block.convolutions), block.shortcut is None
+                yield (
+                    "residual",
+                    *((one.kernel, one.stride) for one in block.convolutions),
+                    block.shortcut is None,
+                )
             case layer_lists.Concatenation(branches):
-                yield "fork", any(isinstance(one, layer_lists.Concatenation) for branch in branches for one in branch)
+                yield (
+                    "fork",
+                    any(
+                        isinstance(one, layer_lists.Concatenation)
+                        for branch in branches
+                        for one in branch
+                    ),
+                )
                 for branch in branches:
                     yield from kinds(branch)
             case layer_lists.Dropout():
@@ -62,7 +90,9 @@ def test_the_smallest_image_is_named_and_works(model):
     append = networks.KINDS[model].append
     least = networks.smallest(append)
     networks.build(model, least, 10)
-    with pytest.raises(ValueError, match=rf"too small for {model}. Set workload.image_size={least} or more"):
+    with pytest.raises(
+        ValueError, match=rf"too small for {model}. Set workload.image_size={least} or more"
+    ):
         networks.build(model, least - 1, 10)
 
 
@@ -93,4 +123,6 @@ def test_dropout_lies_in_no_branch():
     for model, kind in networks.KINDS.items():
         network = networks.build(model, kind.image_size, 10)
         everywhere = sum(kind == "dropout" for kind, *_ in kinds(network.layers))
-        assert len({layer.label for layer in network.dropouts}) == len(network.dropouts) == everywhere
+        assert (
+            len({layer.label for layer in network.dropouts}) == len(network.dropouts) == everywhere
+        )

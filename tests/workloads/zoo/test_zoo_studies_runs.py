@@ -9,13 +9,17 @@ from suite.common.study_file import load_study, study_names
 from tests.helpers import only, run_suite, suite_here
 
 FIRST = ("batch_size", "fixed_samples", "passes")
-OTHERS = tuple(name for name in study_names() if name not in (*FIRST, "toy_endings") and load_study(name).table)
+OTHERS = tuple(
+    name for name in study_names() if name not in (*FIRST, "toy_endings") and load_study(name).table
+)
 
 
 def study_of(tmp_path, name, *typed):
     """The folder of a small study after all of its jobs, its plan, and the section of its report."""
     output = tmp_path / name
-    done = run_suite(tmp_path, f"study={name}", "study.size=ci", f"output={output}", *typed, timeout=900)
+    done = run_suite(
+        tmp_path, f"study={name}", "study.size=ci", f"output={output}", *typed, timeout=900
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     text = suite_here(tmp_path, "report", output).stdout
     section = text[text.index("## Study") :].split("\n## ")[0]
@@ -25,7 +29,10 @@ def study_of(tmp_path, name, *typed):
 def cells_of(section):
     """The rows of its table, the marks of notes aside: a busy machine has one."""
     table = [line for line in section.splitlines() if line.startswith("|")][2:]
-    return [[re.sub(r" \([a-z]\)$", "", cell.strip()) for cell in line.split("|")[1:-1]] for line in table]
+    return [
+        [re.sub(r" \([a-z]\)$", "", cell.strip()) for cell in line.split("|")[1:-1]]
+        for line in table
+    ]
 
 
 @pytest.mark.full
@@ -37,7 +44,12 @@ def test_batch_size_fits_a_step(tmp_path):
     assert "small version of the study" in section
     assert all((output / cell["job"] / "run_0" / "status.json").exists() for cell in plan["cells"])
     figures = tmp_path / "figures"
-    assert suite_here(tmp_path, "report", output, "--html", tmp_path / "a.html", "--figures", figures).returncode == 0
+    assert (
+        suite_here(
+            tmp_path, "report", output, "--html", tmp_path / "a.html", "--figures", figures
+        ).returncode
+        == 0
+    )
     assert [*figures.glob("*-batch-size-samples-s.svg")]
 
 
@@ -45,7 +57,9 @@ def test_passes_time_each_step(tmp_path):
     _, _, section = study_of(tmp_path, "passes", "workload.model=littlecnn")
     (_, forward, *_), (_, both, *_) = ([cell[0], *cell[1:]] for cell in cells_of(section))
     assert (forward, both) == ("forward", "forward_backward")
-    mean = [float(cell[2].split()[0].replace(",", "")) for cell in cells_of(section)]  # a busy machine adds a footnote
+    mean = [
+        float(cell[2].split()[0].replace(",", "")) for cell in cells_of(section)
+    ]  # a busy machine adds a footnote
     assert mean[1] > mean[0]
     assert "Each step was timed separately with a wait after each step." in section
 

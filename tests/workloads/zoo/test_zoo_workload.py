@@ -22,17 +22,42 @@ DRAWN_SHA256 = "f37c49c6ebb151ec11d341292aa875ea3214098c8b843b6ddba4d6d5a72f04b9
         ("reference", {}, "cifar10", 32, "keras_article", "littlecnn at 32 px"),
         ("demo", {}, "cifar-demo", 32, "rmsprop_demo", "littlecnn at 32 px"),
         ("synthetic", {"image_size": 224}, "cifar10", 224, "keras_article", "littlecnn at 224 px"),
-        ("synthetic", {"padding": "valid"}, "cifar10", 32, "keras_article", "littlecnn, valid padding at 32 px"),
-        ("reference", {"dataset": "fashion-mnist"}, "cifar10", 28, "rmsprop_fashion", "littlecnn at 28 px"),
+        (
+            "synthetic",
+            {"padding": "valid"},
+            "cifar10",
+            32,
+            "keras_article",
+            "littlecnn, valid padding at 32 px",
+        ),
+        (
+            "reference",
+            {"dataset": "fashion-mnist"},
+            "cifar10",
+            28,
+            "rmsprop_fashion",
+            "littlecnn at 28 px",
+        ),
         ("synthetic", {"model": "inception_v3"}, "imagenet", 299, "sgd", "inception_v3 at 299 px"),
         ("demo", {"model": "inception_v3"}, "imagenet-demo", 75, "sgd", "inception_v3 at 75 px"),
         ("demo", {"model": "vgg16"}, "imagenet-demo", 64, "sgd", "vgg16 at 64 px"),
-        ("synthetic", {"model": "vgg16", "implementation": "stock"}, "imagenet", 224, "sgd", "vgg16, stock at 224 px"),
+        (
+            "synthetic",
+            {"model": "vgg16", "implementation": "stock"},
+            "imagenet",
+            224,
+            "sgd",
+            "vgg16, stock at 224 px",
+        ),
     ],
 )
 def test_profiles(profile, options, dataset, size, chosen, variant):
     found = profile_defaults(profile, options)
-    assert (found.dataset, found.model["image_size"], found.hyperparameter_set) == (dataset, size, chosen)
+    assert (found.dataset, found.model["image_size"], found.hyperparameter_set) == (
+        dataset,
+        size,
+        chosen,
+    )
     assert found.variant == variant
     assert bool(found.targets) == (options.get("model", "littlecnn") == "littlecnn")
 
@@ -41,7 +66,12 @@ def test_sets_hold_every_hyperparameter():
     for values in SETS.values():
         assert set(values.plain) == set(hyperparameter_fields(ZooOptions))
     article = {name: value.value for name, value in SETS["keras_article"].items()}
-    assert {"optimizer": "rmsprop", "learning_rate": 1e-4, "rho": 0.9, "epsilon": 1e-7}.items() <= article.items()
+    assert {
+        "optimizer": "rmsprop",
+        "learning_rate": 1e-4,
+        "rho": 0.9,
+        "epsilon": 1e-7,
+    }.items() <= article.items()
 
 
 def test_weights_are_decayed_and_nothing_else():
@@ -67,7 +97,10 @@ def test_eval_loss_is_the_mean_cross_entropy_of_the_valid_images():
     random = np.random.default_rng(3)
     logits = random.normal(0, 40, (6, 10)).astype(np.float32)
     logits[0] -= 1000  # beyond what one exponential of all rows could hold
-    labels, valid = np.array([1, 9, 0, 4, 4, 7], np.int32), np.array([True, True, False, True, True, True])
+    labels, valid = (
+        np.array([1, 9, 0, 4, 4, 7], np.int32),
+        np.array([True, True, False, True, True, True]),
+    )
     batch = Batch({"label": labels, "valid": valid}, 5.0, 5.0, 5)
     results = made.eval_batch_metrics(batch, {"logits": logits})
     wide = logits.astype(np.float64)
@@ -83,7 +116,11 @@ def test_eval_loss_is_the_mean_cross_entropy_of_the_valid_images():
 
 def test_log_names_the_network():
     found = synthetic_zoo.workload("vgg16", "pytorch").log_keys()
-    assert (found["model_name"], found["model_parameters"], found["input_image_size"]) == ("vgg16", 138_357_544, 224)
+    assert (found["model_name"], found["model_parameters"], found["input_image_size"]) == (
+        "vgg16",
+        138_357_544,
+        224,
+    )
     assert "model_difference" not in found
     keras = synthetic_zoo.workload("inception_v3", "tensorflow", implementation="stock").log_keys()
     assert "17,216 parameters fewer" in keras["model_difference"]
@@ -111,11 +148,21 @@ def test_stock_networks_that_there_are_not(given, words):
 def test_a_linear_classifier_stays_far_below_the_demos_target():
     """Ridge regression on raw pixels, with the best of several penalties."""
     splits = [cifar_demo.images(split) for split in cifar_demo.SIZES]
-    pixels = [value for images, labels in splits for value in (images.reshape(len(images), -1) / 255.0, labels)]
+    pixels = [
+        value
+        for images, labels in splits
+        for value in (images.reshape(len(images), -1) / 255.0, labels)
+    ]
     assert 0.2 < max(ridge_top1(*pixels)) < 0.45 < TARGETS_TOP1["cifar-demo"] - 0.25
 
 
 def test_the_demos_images_are_the_same_everywhere():
-    drawn = np.stack([cifar_demo.draw(split, number) for split in cifar_demo.SIZES for number in range(0, 300, 7)])
+    drawn = np.stack(
+        [
+            cifar_demo.draw(split, number)
+            for split in cifar_demo.SIZES
+            for number in range(0, 300, 7)
+        ]
+    )
     assert (drawn.shape, str(drawn.dtype)) == ((86, 32, 32, 3), "uint8")
     assert hashlib.sha256(drawn.tobytes()).hexdigest() == DRAWN_SHA256

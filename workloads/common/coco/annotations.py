@@ -33,7 +33,9 @@ MAX_TEXT = 80
 """Maximum number of characters of a file's value that a message shows."""
 
 
-IMAGE = np.dtype([("id", "i8"), ("name", object), ("width", "i8"), ("height", "i8"), ("folder", object)])
+IMAGE = np.dtype(
+    [("id", "i8"), ("name", object), ("width", "i8"), ("height", "i8"), ("folder", object)]
+)
 """`name` is the file name without its folder. `width` and `height` are in pixels."""
 OBJECT = np.dtype(
     [
@@ -129,8 +131,12 @@ def merge(parts: Sequence[Annotations]) -> Annotations:
             raise ValueError(f"{part.path}: image {shared[0]} is also in {first.path}")
     for part in parts:
         part.objects["image"] = part.images["id"][part.objects["image"]]
-    images, objects = (np.concatenate([getattr(part, kind) for part in parts]) for kind in ("images", "objects"))
-    lines = ([line for part in parts for line in getattr(part, kind)] for kind in ("problems", "known"))
+    images, objects = (
+        np.concatenate([getattr(part, kind) for part in parts]) for kind in ("images", "objects")
+    )
+    lines = (
+        [line for part in parts for line in getattr(part, kind)] for kind in ("problems", "known")
+    )
     return _ordered(first.path, first.categories, images, objects, *lines)
 
 
@@ -140,7 +146,9 @@ def _ordered(
     """Build `Annotations` from rows in any order, in which objects refer to their image by id."""
     images = images[np.argsort(images["id"])]
     objects["image"] = np.searchsorted(images["id"], objects["image"])
-    return Annotations(path, categories, images, objects[np.lexsort((objects["id"], objects["image"]))], *lines)
+    return Annotations(
+        path, categories, images, objects[np.lexsort((objects["id"], objects["image"]))], *lines
+    )
 
 
 def ground_truth(annotations: Annotations) -> dict[str, Any]:
@@ -180,7 +188,9 @@ def _load(path: Path, data: bytes) -> Mapping[str, list[Any]]:
     except ValueError as error:
         raise ValueError(f"{path}: not JSON ({error}). Download the annotations again") from None
     if not isinstance(content, dict):
-        raise ValueError(f"{path}: not COCO annotations (a {type(content).__name__} instead of an object)")
+        raise ValueError(
+            f"{path}: not COCO annotations (a {type(content).__name__} instead of an object)"
+        )
     for name in ("images", "annotations", "categories"):
         if not isinstance(content.get(name), list):
             raise ValueError(f"{path}: not COCO annotations (no list {name!r})")
@@ -222,12 +232,16 @@ def _categories(path: Path, entries: Sequence[Any]) -> list[tuple[int, str]]:
         if number is None:
             raise ValueError(f"{path}: category without a usable id: {_text(entry)}")
         if number in names:
-            raise ValueError(f"{path}: category {number} is listed twice ({names[number]}, {_text(entry.get('name'))})")
+            raise ValueError(
+                f"{path}: category {number} is listed twice ({names[number]}, {_text(entry.get('name'))})"
+            )
         names[number] = _text(entry.get("name"))
     return sorted(names.items())
 
 
-def _images(path: Path, entries: Sequence[Any], folder: str, problems: list[str]) -> dict[int, tuple[Any, ...]]:
+def _images(
+    path: Path, entries: Sequence[Any], folder: str, problems: list[str]
+) -> dict[int, tuple[Any, ...]]:
     """Return the fields of `IMAGE` of each usable image by id. Appends the remaining problems."""
     images: dict[int, tuple[Any, ...]] = {}
     files: dict[str, int] = {}
@@ -238,13 +252,21 @@ def _images(path: Path, entries: Sequence[Any], folder: str, problems: list[str]
             continue
         name, width, height = (entry.get(key) for key in ("file_name", "width", "height"))
         if number in images:
-            problems.append(f"{path}: image {number} is listed twice ({images[number][1]}, {_text(name)})")
+            problems.append(
+                f"{path}: image {number} is listed twice ({images[number][1]}, {_text(name)})"
+            )
         elif not isinstance(name, str) or not _is_plain(name):
-            problems.append(f"{path}: image {number}: not a file name without folders: {_text(name)}")
+            problems.append(
+                f"{path}: image {number}: not a file name without folders: {_text(name)}"
+            )
         elif name in files:
-            problems.append(f"{path}: image {number}: its file {name} is also the file of image {files[name]}")
+            problems.append(
+                f"{path}: image {number}: its file {name} is also the file of image {files[name]}"
+            )
         elif not (_is_id(width) and _is_id(height) and width and height):
-            problems.append(f"{path}: image {number}: invalid size {_text(width)} x {_text(height)}")
+            problems.append(
+                f"{path}: image {number}: invalid size {_text(width)} x {_text(height)}"
+            )
         else:
             images[number] = (number, name, width, height, folder)
             files[name] = number
@@ -269,21 +291,29 @@ def _objects(
         ):  # ids of crowds are large
             problems.append(f"{path}: annotation without a usable id: {_text(entry)}")
             continue
-        image, category, box, area = (entry.get(name) for name in ("image_id", "category_id", "bbox", "area"))
+        image, category, box, area = (
+            entry.get(name) for name in ("image_id", "category_id", "bbox", "area")
+        )
         subject = f"{path}: annotation {number}"
         if number in seen:
             problems.append(f"{subject} is listed twice")
         elif not isinstance(image, int) or image not in images:
-            problems.append(f"{subject}: its image {_text(image)} is not among the usable images of the file")
+            problems.append(
+                f"{subject}: its image {_text(image)} is not among the usable images of the file"
+            )
         elif not isinstance(category, int) or category not in numbers:
             problems.append(f"{subject} (image {image}): unknown category {_text(category)}")
         elif wrong := _wrong(box, area, *images[image][2:4]):
             if KNOWN_EMPTY.get(number) == image and _is_flat(box):
-                known_mistakes.append(f"{subject} (image {image}): {wrong}, as in the published file")
+                known_mistakes.append(
+                    f"{subject} (image {image}): {wrong}, as in the published file"
+                )
             else:
                 problems.append(f"{subject} (image {image}): {wrong}")
         elif (crowd := _as_flag(entry.get("iscrowd"))) is None:
-            problems.append(f"{subject} (image {image}): iscrowd {_text(entry['iscrowd'])} is invalid (allowed: 0, 1)")
+            problems.append(
+                f"{subject} (image {image}): iscrowd {_text(entry['iscrowd'])} is invalid (allowed: 0, 1)"
+            )
         else:
             area = box[2] * box[3] if area is None else float(area)
             mask = entry.get("segmentation")
@@ -293,7 +323,10 @@ def _objects(
 
 
 def _without_bad_masks(
-    path: Path, objects: Sequence[tuple[Any, ...]], images: Mapping[int, tuple[Any, ...]], problems: list[str]
+    path: Path,
+    objects: Sequence[tuple[Any, ...]],
+    images: Mapping[int, tuple[Any, ...]],
+    problems: list[str],
 ) -> list[tuple[Any, ...]]:
     """Return the objects (rows of `OBJECT`) whose mask is usable or missing.
 
@@ -335,11 +368,15 @@ def _wrong(box: Any, area: Any, width: int, height: int) -> str:
 
 def _is_flat(box: Any) -> bool:
     """Return True if the box is valid except that its width or height is 0."""
-    return isinstance(box, list) and len(box) == 4 and all(map(_is_number, box)) and min(box[2:]) == 0
+    return (
+        isinstance(box, list) and len(box) == 4 and all(map(_is_number, box)) and min(box[2:]) == 0
+    )
 
 
 def _is_number(value: Any) -> bool:
-    if type(value) is float:  # the most frequent case first, because this function is called millions of times
+    if (
+        type(value) is float
+    ):  # the most frequent case first, because this function is called millions of times
         return math.isfinite(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False

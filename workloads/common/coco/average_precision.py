@@ -33,16 +33,22 @@ def read_ground_truth(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path}: cannot be read ({error}). Prepare the data again") from None
 
 
-def rows(image_id: npt.ArrayLike, box: npt.ArrayLike, score: npt.ArrayLike, category_id: npt.ArrayLike) -> Float64s:
+def rows(
+    image_id: npt.ArrayLike, box: npt.ArrayLike, score: npt.ArrayLike, category_id: npt.ArrayLike
+) -> Float64s:
     """Return detections (n, 7) in the format of COCO's tools.
 
     Columns: image id, left, top, width, height in pixels, score, category id.
     """
     boxes = np.asarray(box, np.float64).reshape(-1, 4)
-    return np.column_stack([np.asarray(image_id), boxes, np.asarray(score), np.asarray(category_id)]).astype(np.float64)
+    return np.column_stack(
+        [np.asarray(image_id), boxes, np.asarray(score), np.asarray(category_id)]
+    ).astype(np.float64)
 
 
-def average_precision(truth: Mapping[str, Any], detections: Float64s, evaluator: str = "pycocotools") -> float:
+def average_precision(
+    truth: Mapping[str, Any], detections: Float64s, evaluator: str = "pycocotools"
+) -> float:
     """Return the AP of boxes as a fraction.
 
     AP is the mean over classes and ten IoU thresholds, for objects of all areas and the best 100
@@ -85,7 +91,9 @@ def mask_average_precision(
     """
     if not len(detections):
         return 0.0
-    shape = {int(image["id"]): [int(image["height"]), int(image["width"])] for image in truth["images"]}
+    shape = {
+        int(image["id"]): [int(image["height"]), int(image["width"])] for image in truth["images"]
+    }
     annotations = [
         {**entry, "segmentation": {"size": shape[int(entry["image_id"])], "counts": counts}}
         for entry, counts in zip(truth["annotations"], of_truth, strict=True)
@@ -98,7 +106,12 @@ def mask_average_precision(
             "score": score,
         }
         for image, category, score, size, counts in zip(
-            detections[:, 0], detections[:, 6], detections[:, 5].tolist(), sizes.tolist(), masks, strict=True
+            detections[:, 0],
+            detections[:, 6],
+            detections[:, 5].tolist(),
+            sizes.tolist(),
+            masks,
+            strict=True,
         )
     ]
     return _evaluated({**truth, "annotations": annotations}, judged, "segm", evaluator)

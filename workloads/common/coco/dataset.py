@@ -49,7 +49,9 @@ class CocoFolders(ImageDataset[Content]):
 
     things = "images or annotations"
     splits = ("train", "val", "val_empty")
-    parts: ClassVar[Mapping[str, Mapping[str, str]]] = {split: {folder: folder} for split, folder in SPLITS.items()}
+    parts: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        split: {folder: folder} for split, folder in SPLITS.items()
+    }
     """Parts of each split: image folder by NAME of the file annotations/instances_NAME.json."""
     annotations_sha256: ClassVar[tuple[str, ...]] = ()
     """SHA-256 of the published annotation files, in the order of `parts`."""
@@ -59,9 +61,14 @@ class CocoFolders(ImageDataset[Content]):
     def look(self, source: Path) -> Content:
         """Read the annotation files of the folder `source`. Raises ValueError if any part is
         missing."""
-        expected = ", ".join(dict.fromkeys(folder for parts in self.parts.values() for folder in parts.values()))
+        expected = ", ".join(
+            dict.fromkeys(folder for parts in self.parts.values() for folder in parts.values())
+        )
         return {
-            split: [_read(source, name, folder, f"{expected} and annotations") for name, folder in parts.items()]
+            split: [
+                _read(source, name, folder, f"{expected} and annotations")
+                for name, folder in parts.items()
+            ]
             for split, parts in self.parts.items()
         }
 
@@ -78,7 +85,9 @@ class CocoFolders(ImageDataset[Content]):
             counts={},
         )
 
-    def write(self, source: Path, folder: Path, manifest: Manifest, content: Content) -> tuple[Manifest, list[str]]:
+    def write(
+        self, source: Path, folder: Path, manifest: Manifest, content: Content
+    ) -> tuple[Manifest, list[str]]:
         """Check all images and annotations and write the arrays to `folder`.
 
         Returns the complete manifest and a line for each entry that was left out.
@@ -114,7 +123,10 @@ class CocoFolders(ImageDataset[Content]):
                 _write_index(folder, "val_empty", usable, empty, sizes)
                 _write_ground_truth(folder, usable)
             kept_by_split[split], usable_by_split[split] = kept, usable
-        without_mask = {f"{split}_without_mask": usable.without_mask() for split, usable in usable_by_split.items()}
+        without_mask = {
+            f"{split}_without_mask": usable.without_mask()
+            for split, usable in usable_by_split.items()
+        }
         if any(without_mask.values()):
             counts |= without_mask
         else:
@@ -134,9 +146,15 @@ class CocoFolders(ImageDataset[Content]):
 
         Annotations are compared by digest, images by the total size of each split's archive.
         """
-        digests = [hashlib.sha256(data).hexdigest() for parts in content.values() for _, _, data in parts]
+        digests = [
+            hashlib.sha256(data).hexdigest() for parts in content.values() for _, _, data in parts
+        ]
         filled = (fill(size, [image_bytes[split]]) for split, size in self.archives.items())
-        return bool(self.annotations_sha256) and digests == list(self.annotations_sha256) and all(filled)
+        return (
+            bool(self.annotations_sha256)
+            and digests == list(self.annotations_sha256)
+            and all(filled)
+        )
 
     def chosen(self, annotations: Annotations, split: str, train: Annotations) -> Int64s:
         """Return the rows of the images to keep.
@@ -147,10 +165,14 @@ class CocoFolders(ImageDataset[Content]):
         training = int(np.count_nonzero(train.counts()))
         if self.subset is None or self.subset >= training:
             return np.arange(len(annotations.images))
-        count = self.subset if split == "train" else max(1, round(self.subset / training * len(full)))
+        count = (
+            self.subset if split == "train" else max(1, round(self.subset / training * len(full)))
+        )
         return full[np.arange(count) * len(full) // count]
 
-    def checked(self, source: Path, annotations: Annotations) -> tuple[Annotations, list[int], list[str]]:
+    def checked(
+        self, source: Path, annotations: Annotations
+    ) -> tuple[Annotations, list[int], list[str]]:
         """Return the annotations of the usable images, their file sizes in bytes, and the problems
         found."""
         from workloads.common.images.check import check_files
@@ -159,7 +181,9 @@ class CocoFolders(ImageDataset[Content]):
         paths = [source / folder / name for _, name, _, _, folder in listed]
         headers = check_files(paths, self.full)
         good, sizes, problems = [], [], []
-        for row, (path, header, (number, _, width, height, _)) in enumerate(zip(paths, headers, listed, strict=True)):
+        for row, (path, header, (number, _, width, height, _)) in enumerate(
+            zip(paths, headers, listed, strict=True)
+        ):
             wrong = _wrong_file(header, width, height)
             if wrong:
                 problems.append(f"{path}: image {number}: {wrong}")
@@ -177,7 +201,11 @@ class CocoFolders(ImageDataset[Content]):
             f"indexed in {destination}. The images stay in {manifest.source['name']}",
             f"images without objects: {counts['train_empty']:,} training images are not used, "
             f"{counts['val_empty']:,} validation images affect only the metric",
-            *([f"{without_mask}: Mask R-CNN cannot use this data set, SSD can"] if without_mask else []),
+            *(
+                [f"{without_mask}: Mask R-CNN cannot use this data set, SSD can"]
+                if without_mask
+                else []
+            ),
             *manifest.notices,
         ]
 
@@ -229,11 +257,21 @@ class Coco2014(CocoFolders):
     }
 
 
-def _write_index(folder: Path, split: str, all_objects: Annotations, rows: Int64s, sizes: list[int]) -> None:
+def _write_index(
+    folder: Path, split: str, all_objects: Annotations, rows: Int64s, sizes: list[int]
+) -> None:
     """Write the index of the images in `rows`. `sizes` (n,) are the file sizes of all images."""
     some = all_objects.images[rows]
     names = [f"{below}/{name}" for below, name in zip(some["folder"], some["name"], strict=True)]
-    index.write(folder, split, names, some["id"], some["width"], some["height"], [sizes[row] for row in rows])
+    index.write(
+        folder,
+        split,
+        names,
+        some["id"],
+        some["width"],
+        some["height"],
+        [sizes[row] for row in rows],
+    )
 
 
 def _write_ground_truth(folder: Path, all_objects: Annotations) -> None:
@@ -245,7 +283,9 @@ def _write_ground_truth(folder: Path, all_objects: Annotations) -> None:
 def _write_run_lengths(folder: Path, split: str, all_objects: Annotations) -> None:
     """Write the ground truth of the mask metric."""
     sides = all_objects.sides()
-    masks.write_run_lengths(folder, split, all_objects.objects["mask"].tolist(), sides["width"], sides["height"])
+    masks.write_run_lengths(
+        folder, split, all_objects.objects["mask"].tolist(), sides["width"], sides["height"]
+    )
 
 
 def _write_masks(folder: Path, split: str, all_objects: Annotations) -> dict[str, int]:
@@ -254,7 +294,9 @@ def _write_masks(folder: Path, split: str, all_objects: Annotations) -> dict[str
     Crowds and boxes that are one pixel wide or high are not used in training.
     """
     rows, sides = all_objects.objects, all_objects.sides()
-    _, inside = objects.corners_inside(rows["box"].astype(np.float32), sides["width"], sides["height"])
+    _, inside = objects.corners_inside(
+        rows["box"].astype(np.float32), sides["width"], sides["height"]
+    )
     trainable = inside & ~rows["crowd"]
     masks.write(folder, split, rows["mask"].tolist(), trainable)
     per_image = np.bincount(rows["image"][trainable], minlength=len(all_objects.images))
@@ -273,7 +315,9 @@ def _read(source: Path, name: str, folder: str, expected: str) -> tuple[str, Pat
     try:
         return folder, path, read_bytes(path, _ANNOTATION_BYTES)
     except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}. Expected: {expected} in {source}, as downloaded") from None
+        raise ValueError(
+            f"{path}: {error.strerror}. Expected: {expected} in {source}, as downloaded"
+        ) from None
 
 
 def _wrong_file(header: Header | str, width: int, height: int) -> str:

@@ -111,9 +111,15 @@ def draw(split: str, index: int) -> Scene:
     placed = place(draws.part(3), height, width, draws.integer(*OBJECTS))
     masks: list[Mask] = []
     for placed_object in placed:
-        look = scenes.choose_look(placed_object.draws, placed_object.kind, TEXTURE_LOYALTY, HUE_LOYALTY)
+        look = scenes.choose_look(
+            placed_object.draws, placed_object.kind, TEXTURE_LOYALTY, HUE_LOYALTY
+        )
         coverage = scenes.draw_object(
-            canvas, CLASSES[placed_object.kind], placed_object.pose, look, placed_object.draws.part(0).key
+            canvas,
+            CLASSES[placed_object.kind],
+            placed_object.pose,
+            look,
+            placed_object.draws.part(0).key,
         )
         mask: Mask = (coverage > 127).astype(np.uint8)
         masks = [earlier & ~mask for earlier in masks] + [mask]
@@ -128,7 +134,9 @@ def _clutter(canvas: Canvas, draws: Draws, count: int) -> None:
         item_draws = draws.part(number)
         x, y = item_draws.uniform(0, width), item_draws.uniform(0, height)
         if item_draws.chance(0.4):
-            colour = scenes.hsv(item_draws.uniform(), item_draws.uniform(), item_draws.uniform(0.2, 0.9))
+            colour = scenes.hsv(
+                item_draws.uniform(), item_draws.uniform(), item_draws.uniform(0.2, 0.9)
+            )
             scenes.stroke(
                 canvas,
                 item_draws,
@@ -139,10 +147,16 @@ def _clutter(canvas: Canvas, draws: Draws, count: int) -> None:
             )
         else:
             pose = Pose(
-                x, y, item_draws.uniform(0.1, 0.25) * side, item_draws.uniform(0, math.pi), item_draws.uniform(*FLAT)
+                x,
+                y,
+                item_draws.uniform(0.1, 0.25) * side,
+                item_draws.uniform(0, math.pi),
+                item_draws.uniform(*FLAT),
             )
             outline = "disc" if item_draws.chance(0.5) else "square"
-            scenes.draw_object(canvas, outline, pose, scenes.any_look(item_draws), item_draws.part(0).key)
+            scenes.draw_object(
+                canvas, outline, pose, scenes.any_look(item_draws), item_draws.part(0).key
+            )
 
 
 def place(draws: Draws, height: int, width: int, count: int) -> list[Placed]:
@@ -155,7 +169,10 @@ def place(draws: Draws, height: int, width: int, count: int) -> list[Placed]:
             new = _anywhere(object_draws, height, width)
             shared = [intersection(new.box, neighbor.box) for neighbor in placed]
             totals = [*map(sum, zip(hidden, shared, strict=True)), sum(shared)]
-            if all(total < OVERLAP * area(each.box) for total, each in zip(totals, [*placed, new], strict=True)):
+            if all(
+                total < OVERLAP * area(each.box)
+                for total, each in zip(totals, [*placed, new], strict=True)
+            ):
                 placed.append(new)
                 hidden = totals
                 break
@@ -194,8 +211,13 @@ def polygons(mask: Mask) -> list[list[int]]:
     """
     left, top, width, height = cv2.boundingRect(mask)
     fine = mask[top : top + height, left : left + width].repeat(2, axis=0).repeat(2, axis=1)
-    pieces, _ = cv2.findContours(fine, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE, offset=(2 * left, 2 * top))
-    return [_without_needless((np.asarray(piece)[:, 0] + 1) // 2).reshape(-1).tolist() for piece in pieces]
+    pieces, _ = cv2.findContours(
+        fine, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE, offset=(2 * left, 2 * top)
+    )
+    return [
+        _without_needless((np.asarray(piece)[:, 0] + 1) // 2).reshape(-1).tolist()
+        for piece in pieces
+    ]
 
 
 def _without_needless(points: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -239,9 +261,13 @@ def write_scenes(root: Path) -> None:
                 "info": {"description": "coco-demo: generated scenes, not photographs"},
                 "images": [image for image, _ in written],
                 "annotations": [entry for _, entries in written for entry in entries],
-                "categories": [{"id": category(kind), "name": name} for kind, name in enumerate(CLASSES)],
+                "categories": [
+                    {"id": category(kind), "name": name} for kind, name in enumerate(CLASSES)
+                ],
             }
-            (root / annotation_path(split)).write_text(json.dumps(content, separators=(",", ":")), encoding="utf-8")
+            (root / annotation_path(split)).write_text(
+                json.dumps(content, separators=(",", ":")), encoding="utf-8"
+            )
 
 
 def _write(root: Path, split: str, index: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -273,4 +299,6 @@ class CocoDemo(Generated, CocoFolders):
         counts = manifest.counts
         train = f"{counts['train']:,} training images with {counts['train_objects']:,} objects"
         val = f"{counts['val']:,} validation images with {counts['val_objects']:,} objects"
-        return [f"{self.name}: {train} and {val} of {counts['classes']:,} classes, generated in {destination}"]
+        return [
+            f"{self.name}: {train} and {val} of {counts['classes']:,} classes, generated in {destination}"
+        ]

@@ -35,7 +35,12 @@ POINTS_LEAST = 3
 """Minimum number of points of a polygon."""
 MASKS_AT_ONCE = 10_000
 """Number of masks checked together. This needs a few megabytes."""
-TYPES = {"polygon_points": "float32", "polygon_ends": "int64", "object_polygon_ends": "int64", "trainable": "bool"}
+TYPES = {
+    "polygon_points": "float32",
+    "polygon_ends": "int64",
+    "object_polygon_ends": "int64",
+    "trainable": "bool",
+}
 
 
 class Mask(NamedTuple):
@@ -101,7 +106,9 @@ def _compact_runs(value: dict[str, Any]) -> Mask | str | None:
         return "the run lengths of its mask have no size"
     if isinstance(counts, str):
         counts = _decompressed(counts)
-    if not isinstance(counts, list) or not all(type(count) is int and count >= 0 for count in counts):
+    if not isinstance(counts, list) or not all(
+        type(count) is int and count >= 0 for count in counts
+    ):
         return "the run lengths of its mask are not integers of at least 0"
     if sum(counts) != size[0] * size[1]:
         return f"the run lengths of its mask have {sum(counts)} pixels, not {size[0]} x {size[1]}"
@@ -163,7 +170,9 @@ def problems(masks: Sequence[Mask], width: Int64s, height: Int64s, crowd: Bools)
     return problem_of
 
 
-def _polygon_problems(masks: Sequence[Mask], some: range, width: Int64s, height: Int64s) -> dict[int, str]:
+def _polygon_problems(
+    masks: Sequence[Mask], some: range, width: Int64s, height: Int64s
+) -> dict[int, str]:
     problem_of: dict[int, str] = {}
     full: list[int] = []
     for number in some:
@@ -173,7 +182,9 @@ def _polygon_problems(masks: Sequence[Mask], some: range, width: Int64s, height:
         least, odd = min(lengths), next((length for length in lengths if length % 2), 0)
         if least < 2 * POINTS_LEAST or odd:
             count = f"{odd} coordinates" if odd else f"{least // 2} points"
-            problem_of[number] = f"a polygon of its mask has {count}, not {POINTS_LEAST} points or more"
+            problem_of[number] = (
+                f"a polygon of its mask has {count}, not {POINTS_LEAST} points or more"
+            )
         else:
             full.append(number)
     if not full:
@@ -188,7 +199,9 @@ def _polygon_problems(masks: Sequence[Mask], some: range, width: Int64s, height:
     for row in np.flatnonzero(~(beyond <= sizes.max(axis=1))).tolist():
         across, down = sizes[row].tolist()
         excess = f"its mask reaches {beyond[row]:g} pixels beyond its image of {across} x {down}"
-        problem_of[full[row]] = excess if np.isfinite(beyond[row]) else "its mask has a point that is not finite"
+        problem_of[full[row]] = (
+            excess if np.isfinite(beyond[row]) else "its mask has a point that is not finite"
+        )
     return problem_of
 
 
@@ -235,19 +248,24 @@ def read(folder: Path, split: str, objects: int) -> tuple[Polygons, Bools]:
     """
     trainable = open_array(folder, split, "trainable", "bool", objects)
     object_ends = open_array(folder, split, "object_polygon_ends", "int64", objects)
-    polygon_ends = open_array(folder, split, "polygon_ends", "int64", int(object_ends[-1]) if objects else 0)
+    polygon_ends = open_array(
+        folder, split, "polygon_ends", "int64", int(object_ends[-1]) if objects else 0
+    )
     count = 2 * int(polygon_ends[-1]) if len(polygon_ends) else 0
     points = open_array(folder, split, "polygon_points", "float32", count)
     return Polygons(points.reshape(-1, 2), polygon_ends, object_ends), trainable
 
 
-def write_run_lengths(folder: Path, split: str, masks: Sequence[Mask], width: Int64s, height: Int64s) -> None:
+def write_run_lengths(
+    folder: Path, split: str, masks: Sequence[Mask], width: Int64s, height: Int64s
+) -> None:
     """Write the masks (M,) of a ground truth in the form that COCO's metric compares.
 
     `width` and `height` are the sizes of the masks' images.
     """
     encoded = [
-        run_lengths(mask, int(down), int(across)) for mask, across, down in zip(masks, width, height, strict=True)
+        run_lengths(mask, int(down), int(across))
+        for mask, across, down in zip(masks, width, height, strict=True)
     ]
     arrays: dict[str, npt.NDArray[Any]] = {
         "mask_counts": np.frombuffer(b"".join(encoded), np.uint8),
@@ -261,9 +279,16 @@ def run_lengths(mask: Mask, height: int, width: int) -> bytes:
     from pycocotools import mask as tool
 
     if mask.runs:
-        return bytes(tool.frPyObjects({"counts": list(mask.runs), "size": list(mask.size)}, height, width)["counts"])
+        return bytes(
+            tool.frPyObjects({"counts": list(mask.runs), "size": list(mask.size)}, height, width)[
+                "counts"
+            ]
+        )
     ends = np.cumsum(mask.lengths)
-    polygons = [mask.coordinates[end - length : end].tolist() for end, length in zip(ends, mask.lengths, strict=True)]
+    polygons = [
+        mask.coordinates[end - length : end].tolist()
+        for end, length in zip(ends, mask.lengths, strict=True)
+    ]
     return bytes(tool.merge(tool.frPyObjects(polygons, height, width))["counts"])
 
 

@@ -30,7 +30,9 @@ class Objects:
     box: Float32s
     label: Int32s
 
-    def take(self, images: Int64s, widths: npt.ArrayLike, heights: npt.ArrayLike) -> tuple[Float32s, Int32s, Int64s]:
+    def take(
+        self, images: Int64s, widths: npt.ArrayLike, heights: npt.ArrayLike
+    ) -> tuple[Float32s, Int32s, Int64s]:
         """Return the concatenated objects of images (b,) of the given sizes in pixels.
 
         Returns boxes (m, 4) as left, top, right, bottom relative to the image size, classes (m,),
@@ -45,7 +47,9 @@ class Objects:
         return box.astype(np.float32), self.label[rows], ends
 
 
-def corners_inside(box: Float32s, width: npt.ArrayLike, height: npt.ArrayLike) -> tuple[Float32s, Bools]:
+def corners_inside(
+    box: Float32s, width: npt.ArrayLike, height: npt.ArrayLike
+) -> tuple[Float32s, Bools]:
     """Convert boxes (m, 4) from left, top, width, height to corners, clipped to their images (m,).
 
     The right and bottom pixels belong to the box. The second result (m,) is True for boxes that are
@@ -59,7 +63,9 @@ def corners_inside(box: Float32s, width: npt.ArrayLike, height: npt.ArrayLike) -
     return corners, np.asarray((corners[:, 2:] > corners[:, :2]).all(axis=1))
 
 
-def write(folder: Path, split: str, counts: npt.ArrayLike, box: npt.ArrayLike, label: npt.ArrayLike) -> None:
+def write(
+    folder: Path, split: str, counts: npt.ArrayLike, box: npt.ArrayLike, label: npt.ArrayLike
+) -> None:
     """Write one split.
 
     Args:
@@ -82,7 +88,9 @@ def read(folder: Path, split: str, images: int) -> Objects:
     ends = open_array(folder, split, "object_ends", TYPES["object_ends"], images)
     count = int(ends[-1])
     box = open_array(folder, split, "box", TYPES["box"], 4 * count)
-    return Objects(ends, box.reshape(-1, 4), open_array(folder, split, "class", TYPES["class"], count))
+    return Objects(
+        ends, box.reshape(-1, 4), open_array(folder, split, "class", TYPES["class"], count)
+    )
 
 
 def write_arrays(folder: Path, split: str, arrays: Mapping[str, npt.NDArray[Any]]) -> None:

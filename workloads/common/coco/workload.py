@@ -39,8 +39,12 @@ class DetectionOptions:
     decay_boundaries: tuple[float, ...] = hyperparameter(
         "boundaries of decay=steps", default=(), minimum=0.0, overridable=False
     )
-    decay_factor: float = hyperparameter("factor of decay=steps", default=1.0, minimum=0.0, overridable=False)
-    horizon_epochs: int = hyperparameter("end of decay=cosine in epochs", default=0, minimum=0, overridable=False)
+    decay_factor: float = hyperparameter(
+        "factor of decay=steps", default=1.0, minimum=0.0, overridable=False
+    )
+    horizon_epochs: int = hyperparameter(
+        "end of decay=cosine in epochs", default=0, minimum=0, overridable=False
+    )
     evaluator: str = option(
         "pycocotools",
         "package that computes COCO's AP. Both compute the same value",
@@ -56,7 +60,10 @@ class DetectionWorkload(ImageWorkload):
 
     def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
         super().__init__(settings, dataset_info)
-        self.model: Mapping[str, Json] = {**settings.model, "classes": dataset_info.sizes["classes"]}
+        self.model: Mapping[str, Json] = {
+            **settings.model,
+            "classes": dataset_info.sizes["classes"],
+        }
         """`settings.model` with the number of classes of the data set."""
 
     @classmethod
@@ -90,7 +97,9 @@ class DetectionWorkload(ImageWorkload):
         """Return the learning rate after the warm-up: step decay or half a cosine."""
         values = self.options
         if values.decay == "steps":
-            return schedules.step_decay(step, self.decay_steps, values.learning_rate, values.decay_factor)
+            return schedules.step_decay(
+                step, self.decay_steps, values.learning_rate, values.decay_factor
+            )
         decaying = values.horizon_epochs * self.steps_per_epoch - values.warmup_steps
         return schedules.cosine_decay(step, values.warmup_steps, decaying, values.learning_rate)
 
@@ -138,4 +147,6 @@ def judged(folder: Path, images: Array, found: Arrays) -> tuple[dict[str, Any], 
     truth = average_precision.read_ground_truth(folder / GROUND_TRUTH)
     categories = np.sort([category["id"] for category in truth["categories"]])
     category = categories[found["label"] - 1]
-    return truth, average_precision.rows(images[found["number"]], found["box"], found["score"], category)
+    return truth, average_precision.rows(
+        images[found["number"]], found["box"], found["score"], category
+    )

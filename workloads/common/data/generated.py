@@ -30,7 +30,9 @@ class Generated(Dataset):
 
     def prepare(self, source: Path, destination: Path) -> list[str]:
         """Raise ValueError, because this data set is generated."""
-        raise ValueError(f"{self.name} is a generated data set and cannot be read from files. Run: {self.how()}")
+        raise ValueError(
+            f"{self.name} is a generated data set and cannot be read from files. Run: {self.how()}"
+        )
 
     def make_demo(self, destination: Path) -> list[str]:
         """Generate the data set if it does not exist yet, and return the lines to print.

@@ -8,7 +8,15 @@ from __future__ import annotations
 from pathlib import PurePath
 
 _LEFT_BY_SYSTEMS = frozenset(
-    ("__macosx", "thumbs.db", "desktop.ini", "$recycle.bin", "system volume information", "lost+found", "@eadir")
+    (
+        "__macosx",
+        "thumbs.db",
+        "desktop.ini",
+        "$recycle.bin",
+        "system volume information",
+        "lost+found",
+        "@eadir",
+    )
 )
 """Names of hidden files that do not begin with a dot, in lower case.
 

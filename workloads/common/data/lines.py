@@ -42,7 +42,9 @@ def split_stream(file: IO[bytes], path: object, has_mark: bool = True) -> Iterat
     `path` is its name in messages.
     """
     rest = b""
-    for block in _utf8_blocks(file, path) if has_mark else iter(lambda: file.read(CHUNK_BYTES), b""):
+    for block in (
+        _utf8_blocks(file, path) if has_mark else iter(lambda: file.read(CHUNK_BYTES), b"")
+    ):
         cut = block.rfind(b"\n") + 1
         if cut:
             yield rest + block[:cut]
@@ -50,7 +52,9 @@ def split_stream(file: IO[bytes], path: object, has_mark: bool = True) -> Iterat
         else:
             rest += block
         if len(rest) > LINE_BYTES:
-            raise ValueError(f"{path}: a line has more than {LINE_BYTES:,} bytes, too many for a sentence")
+            raise ValueError(
+                f"{path}: a line has more than {LINE_BYTES:,} bytes, too many for a sentence"
+            )
     if rest:
         yield rest
 
@@ -74,7 +78,9 @@ def _utf8_blocks(file: IO[bytes], path: object) -> Iterator[bytes]:
         raise ValueError(not_in_encoding(str(path), encoding)) from None
 
 
-def blocks(path: Path, name: object = None, has_mark: bool = True) -> Iterator[tuple[int, list[str]]]:
+def blocks(
+    path: Path, name: object = None, has_mark: bool = True
+) -> Iterator[tuple[int, list[str]]]:
     """Yield blocks of lines of a file, without line ends, each with the number of its first line.
 
     Args:

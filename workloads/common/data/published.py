@@ -15,7 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_COCO = {"train": 117_266, "val": 4_952, "classes": 80, "train_images": 118_287, "val_images": 5_000}
+_COCO = {
+    "train": 117_266,
+    "val": 4_952,
+    "classes": 80,
+    "train_images": 118_287,
+    "val_images": 5_000,
+}
 COUNTS: dict[str, Mapping[str, int]] = {
     "cifar10": {"train": 50_000, "val": 10_000, "classes": 10},
     "coco2014": _COCO,  # in the split of round v0.5: the same images

@@ -17,7 +17,9 @@ HEADER_BYTES = 1 << 14
 JPEG_END = b"\xff\xd9"
 
 
-def check_files(paths: Sequence[str | Path], full: bool = False, threads: int = 0) -> list[Header | str]:
+def check_files(
+    paths: Sequence[str | Path], full: bool = False, threads: int = 0
+) -> list[Header | str]:
     """Return the header of each file, or a phrase that describes the problem with it.
 
     Args:
@@ -35,7 +37,9 @@ def check_files(paths: Sequence[str | Path], full: bool = False, threads: int = 
     def some(first: int) -> list[Header | str]:
         if not hasattr(per_thread, "reader"):
             per_thread.reader = Reader()
-        return [_check(per_thread.reader, path, full) for path in paths[first : first + FILES_PER_TASK]]
+        return [
+            _check(per_thread.reader, path, full) for path in paths[first : first + FILES_PER_TASK]
+        ]
 
     with ThreadPoolExecutor(workers, thread_name_prefix="check") as pool:
         results_by_task = pool.map(some, range(0, len(paths), FILES_PER_TASK))

@@ -33,7 +33,9 @@ class ImageFacts:
         Raises ValueError with the setting to change if data are missing or if the batch size cannot
         be divided over the devices.
         """
-        dataset_info = self.read(Path(settings.data_dir)) if settings.data_dir else self.published_facts()
+        dataset_info = (
+            self.read(Path(settings.data_dir)) if settings.data_dir else self.published_facts()
+        )
         check_batch(settings, dataset_info)
         return dataset_info
 
@@ -44,7 +46,10 @@ class ImageFacts:
         """
         manifest = prepared(folder, self.name)
         try:
-            counts = {name: int(manifest.counts[name]) for name in ("train", "val", "classes", *self.other_counts)}
+            counts = {
+                name: int(manifest.counts[name])
+                for name in ("train", "val", "classes", *self.other_counts)
+            }
         except (KeyError, TypeError, ValueError):
             raise ValueError(
                 f"{folder / manifests.NAME}: expected {self.kind} data set, got {manifest.dataset}"
@@ -60,7 +65,9 @@ class ImageFacts:
     def published_facts(self) -> DatasetInfo:
         """Return the published counts, for runs on synthetic batches."""
         counts = COUNTS[self.name]
-        return DatasetInfo(counts["train"], counts["val"], {"classes": counts["classes"]}, "synthetic")
+        return DatasetInfo(
+            counts["train"], counts["val"], {"classes": counts["classes"]}, "synthetic"
+        )
 
 
 IMAGENET = ImageFacts("an image", "imagenet")

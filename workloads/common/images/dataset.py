@@ -56,7 +56,9 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         """Return the manifest before the images are checked. Names are relative to `images`."""
 
     @abstractmethod
-    def write(self, source: Path, folder: Path, manifest: Manifest, content: Content) -> tuple[Manifest, list[str]]:
+    def write(
+        self, source: Path, folder: Path, manifest: Manifest, content: Content
+    ) -> tuple[Manifest, list[str]]:
         """Check the images and write the prepared data to `folder`.
 
         Returns the complete manifest and a line for each entry that was left out. Raises ValueError
@@ -107,7 +109,9 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         unlike = manifests.unlike(self.name, counts, compared, self.content)
         notes = [*self.notes(counts), *other, *(unlike if self.subset is None else [])]
         matches = not unlike if self.name in COUNTS else None
-        return replace(manifest, counts=counts, notes=notes, matches_published=matches, compared=compared)
+        return replace(
+            manifest, counts=counts, notes=notes, matches_published=matches, compared=compared
+        )
 
     def verified(self, destination: Path, manifest: Manifest, files: list[str]) -> list[str]:
         """Check the file sizes of the images against the index."""
@@ -157,7 +161,10 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
 
     def named(self, bad: Sequence[str]) -> list[str]:
         """Return a line for each of the first problems and a line with the number of the rest."""
-        return [*bad[:MAX_NAMED], *([f"… and {len(bad) - MAX_NAMED:,} more"] if len(bad) > MAX_NAMED else [])]
+        return [
+            *bad[:MAX_NAMED],
+            *([f"… and {len(bad) - MAX_NAMED:,} more"] if len(bad) > MAX_NAMED else []),
+        ]
 
     def refusal(self, bad: Sequence[str]) -> str:
         """Return an error message: one line for a single problem, otherwise a list."""

@@ -22,7 +22,14 @@ import numpy.typing as npt
 from workloads.common.arrays import Int32s, Int64s, UInt8s, mapped
 from workloads.common.manifest import Manifest
 
-TYPES = {"names": "uint8", "ends": "int64", "label": "int32", "width": "int32", "height": "int32", "bytes": "int64"}
+TYPES = {
+    "names": "uint8",
+    "ends": "int64",
+    "label": "int32",
+    "width": "int32",
+    "height": "int32",
+    "bytes": "int64",
+}
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,8 @@ def read(folder: Path, split: str, root: Path, count: int) -> ImageIndex:
     ends = mapped(folder / f"{split}_ends.npy", TYPES["ends"], count)
     lengths = {"names": int(ends[-1]) if count else 0}
     arrays = {
-        name: mapped(folder / f"{split}_{name}.npy", dtype, lengths.get(name, count)) for name, dtype in TYPES.items()
+        name: mapped(folder / f"{split}_{name}.npy", dtype, lengths.get(name, count))
+        for name, dtype in TYPES.items()
     }
     return ImageIndex(root, **arrays)
 
@@ -94,5 +102,9 @@ def read(folder: Path, split: str, root: Path, count: int) -> ImageIndex:
 def join(first: ImageIndex, second: ImageIndex) -> ImageIndex:
     """Concatenate the indexes of two splits with the same root in memory."""
     ends = np.concatenate([first.ends, second.ends + (first.ends[-1] if len(first) else 0)])
-    joined = {name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in TYPES if name != "ends"}
+    joined = {
+        name: np.concatenate([getattr(first, name), getattr(second, name)])
+        for name in TYPES
+        if name != "ends"
+    }
     return ImageIndex(first.root, ends=ends, **joined)

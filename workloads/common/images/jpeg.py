@@ -34,7 +34,8 @@ MAX_ASPECT = 100
 """Longer side over shorter side. Evaluation resizes the shorter side to 256, which keeps the longer
 side below 25,600 pixels."""
 _HARMLESS = re.compile(
-    r"extraneous bytes before marker|unknown JFIF revision|Unknown Adobe color transform", re.IGNORECASE
+    r"extraneous bytes before marker|unknown JFIF revision|Unknown Adobe color transform",
+    re.IGNORECASE,
 )
 """Warnings of libjpeg that do not concern the pixels. Every different warning indicates damage."""
 
@@ -77,7 +78,14 @@ def read_header(data: bytes | memoryview) -> Header:
         raise BadImage("damaged JPEG header (ends before it is complete)") from None
     except ValueError as error:
         raise BadImage(f"damaged JPEG header ({error})") from None
-    return _checked(Header(width, height, "jpeg", {"Gray": "grey", "CMYK": "cmyk", "YCCK": "cmyk"}.get(colours, "rgb")))
+    return _checked(
+        Header(
+            width,
+            height,
+            "jpeg",
+            {"Gray": "grey", "CMYK": "cmyk", "YCCK": "cmyk"}.get(colours, "rgb"),
+        )
+    )
 
 
 def _checked(header: Header) -> Header:
@@ -86,9 +94,13 @@ def _checked(header: Header) -> Header:
     if min(width, height) < 1:
         raise BadImage(f"{width} x {height} pixels")
     if width * height > MAX_PIXELS:
-        raise BadImage(f"{width:,} x {height:,} pixels, more than the maximum of {MAX_PIXELS:,} in total")
+        raise BadImage(
+            f"{width:,} x {height:,} pixels, more than the maximum of {MAX_PIXELS:,} in total"
+        )
     if max(width, height) > MAX_ASPECT * min(width, height):
-        raise BadImage(f"{width:,} x {height:,} pixels, more than the maximum aspect ratio of {MAX_ASPECT}")
+        raise BadImage(
+            f"{width:,} x {height:,} pixels, more than the maximum aspect ratio of {MAX_ASPECT}"
+        )
     return header
 
 
@@ -130,7 +142,9 @@ class Reader:
             return _decode_cmyk(data)
         return decode_jpeg(data, self._room(header.height * header.width * 3))
 
-    def decode_part(self, data: memoryview, box: Box, width: int, height: int, denominator: int = 1) -> UInt8s:
+    def decode_part(
+        self, data: memoryview, box: Box, width: int, height: int, denominator: int = 1
+    ) -> UInt8s:
         """Return the pixels of `box`, uint8 RGB, of an image with the known size `width` x
         `height`.
 
@@ -154,7 +168,13 @@ class Reader:
         return pixels[top : top + box_height, left : left + box_width]
 
     def _decode_region(
-        self, regions: turbo.RegionDecoder, data: memoryview, box: Box, width: int, height: int, denominator: int
+        self,
+        regions: turbo.RegionDecoder,
+        data: memoryview,
+        box: Box,
+        width: int,
+        height: int,
+        denominator: int,
     ) -> UInt8s | None:
         """Decode a part with the library that can crop, or return None if it cannot crop this
         image."""
@@ -163,7 +183,11 @@ class Reader:
         try:
             header = regions.open(data)
             _same_size(header[0], header[1], width, height)
-            return regions.decode(header, reduced(box, denominator), self._room, denominator) if header[2] else None
+            return (
+                regions.decode(header, reduced(box, denominator), self._room, denominator)
+                if header[2]
+                else None
+            )
         except turbo.DecoderWarning as error:
             if error.warning and _HARMLESS.search(str(error)):
                 return None
@@ -218,7 +242,9 @@ def decode_jpeg(data: memoryview, room: UInt8s, size: tuple[int, int] | None = N
 
 def _decode_png(data: memoryview, header: Header) -> UInt8s:
     """Decode a PNG to RGB with 8 bits per channel. An alpha channel is dropped."""
-    pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
+    pixels = cv2.imdecode(
+        np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
+    )
     if pixels is None:
         raise BadImage("damaged PNG")
     _same_size(pixels.shape[1], pixels.shape[0], header.width, header.height)
@@ -236,7 +262,9 @@ def _decode_cmyk(data: memoryview) -> UInt8s:
         raise BadImage(f"damaged JPEG ({error})") from None
     if b"\xff\xee\x00\x0eAdobe" not in bytes(data[:65536]):
         inks = 255 - inks
-    return np.asarray(cv2.multiply(inks[:, :, :3], cv2.merge([inks[:, :, 3]] * 3), scale=1 / 255), np.uint8)
+    return np.asarray(
+        cv2.multiply(inks[:, :, :3], cv2.merge([inks[:, :, 3]] * 3), scale=1 / 255), np.uint8
+    )
 
 
 def _same_size(width: int, height: int, expected_width: int, expected_height: int) -> None:

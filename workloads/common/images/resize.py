@@ -41,7 +41,9 @@ def resize_smooth_into(source: UInt8s, out: UInt8s, flip: bool = False) -> None:
 
     The interpreter lock is released during the operation.
     """
-    resized = np.asarray(Image.fromarray(source).resize((out.shape[1], out.shape[0]), Image.Resampling.BILINEAR))
+    resized = np.asarray(
+        Image.fromarray(source).resize((out.shape[1], out.shape[0]), Image.Resampling.BILINEAR)
+    )
     if flip:
         cv2.flip(resized, 1, dst=out)
     else:
@@ -59,7 +61,9 @@ def evaluation_size(height: int, width: int, shorter: int) -> tuple[int, int]:
     return int(np.float32(height) * ratio), int(np.float32(width) * ratio)
 
 
-def bounded_size(height: npt.ArrayLike, width: npt.ArrayLike, shorter: int, longest: int) -> tuple[Int64s, Int64s]:
+def bounded_size(
+    height: npt.ArrayLike, width: npt.ArrayLike, shorter: int, longest: int
+) -> tuple[Int64s, Int64s]:
     """Return heights and widths with the shorter side `shorter` and the same aspect ratio.
 
     The shorter side is reduced further if the longer side would exceed `longest`. Rounding follows
@@ -82,7 +86,9 @@ def central_into(source: UInt8s, out: UInt8s, shorter: int) -> None:
     H and W are at most the shorter side of the resized image.
     """
     height, width = evaluation_size(source.shape[0], source.shape[1], shorter)
-    assert max(out.shape[:2]) <= min(height, width), f"a centre of {out.shape[:2]} of images of {height} x {width}"
+    assert max(out.shape[:2]) <= min(height, width), (
+        f"a centre of {out.shape[:2]} of images of {height} x {width}"
+    )
     resized = cv2.resize(source, (width, height), interpolation=cv2.INTER_LINEAR)
     top, left = (height - out.shape[0]) // 2, (width - out.shape[1]) // 2
     out[:] = resized[top : top + out.shape[0], left : left + out.shape[1]]

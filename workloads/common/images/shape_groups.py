@@ -27,7 +27,9 @@ class ShapeGroup:
         return places if self.images is None else self.images[places]
 
 
-def group_by_orientation(images: ImageIndex, shapes: Sequence[Shape], used: Int64s | None = None) -> list[ShapeGroup]:
+def group_by_orientation(
+    images: ImageIndex, shapes: Sequence[Shape], used: Int64s | None = None
+) -> list[ShapeGroup]:
     """Divide the images into a group that is wider than high and a group of the rest.
 
     The rule is the same as in maskrcnn_benchmark (data/build.py: h / w below 1, or not). The shape
@@ -42,7 +44,9 @@ def group_by_orientation(images: ImageIndex, shapes: Sequence[Shape], used: Int6
         members = chosen[lying == is_lying]
         if len(members):
             assert some, f"no shape for images that {'lie' if is_lying else 'stand'}"
-            groups.append(ShapeGroup(max(some, key=lambda shape: shape[0] * shape[1]), len(members), members))
+            groups.append(
+                ShapeGroup(max(some, key=lambda shape: shape[0] * shape[1]), len(members), members)
+            )
     return groups
 
 
@@ -51,7 +55,12 @@ def count_name(shape: Shape) -> str:
     return f"train_{shape[0]}x{shape[1]}"
 
 
-def with_group_counts(dataset_info: DatasetInfo, shapes: Sequence[Shape], groups: Sequence[ShapeGroup]) -> DatasetInfo:
+def with_group_counts(
+    dataset_info: DatasetInfo, shapes: Sequence[Shape], groups: Sequence[ShapeGroup]
+) -> DatasetInfo:
     """Return `dataset_info` with the number of training images of each shape."""
     counts = {count_name(group.shape): group.count for group in groups}
-    return replace(dataset_info, sizes={**dataset_info.sizes, **dict.fromkeys(map(count_name, shapes), 0), **counts})
+    return replace(
+        dataset_info,
+        sizes={**dataset_info.sizes, **dict.fromkeys(map(count_name, shapes), 0), **counts},
+    )

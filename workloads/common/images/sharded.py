@@ -23,7 +23,15 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from workloads.api import Array, Batch, DatasetInfo, Settings, WorkerContext, build_options, num_steps
+from workloads.api import (
+    Array,
+    Batch,
+    DatasetInfo,
+    Settings,
+    WorkerContext,
+    build_options,
+    num_steps,
+)
 from workloads.common import manifest as manifests
 from workloads.common.arrays import Bools, Int64s, UInt8s
 from workloads.common.cores import DataThreadsOptions, own_cores
@@ -84,7 +92,10 @@ def reduction(box: Box, shape: Shape) -> int:
 
     The reduced crop must have at least half of the shape's height and width.
     """
-    return next((by for by in DENOMINATORS if 2 * box[3] >= by * shape[0] and 2 * box[2] >= by * shape[1]), 1)
+    return next(
+        (by for by in DENOMINATORS if 2 * box[3] >= by * shape[0] and 2 * box[2] >= by * shape[1]),
+        1,
+    )
 
 
 class ImageData(ABC):
@@ -98,7 +109,9 @@ class ImageData(ABC):
     OPTIONS: ClassVar[type[ImageOptions]] = ImageOptions
     """Options of the workload. Subclasses may set different defaults."""
 
-    def __init__(self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int) -> None:
+    def __init__(
+        self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int
+    ) -> None:
         self.dataset_info, self.worker, self.seed = dataset_info, worker, seed
         self.shapes = image_shapes(settings.model)
         options = build_options(self.OPTIONS, settings)
@@ -112,10 +125,15 @@ class ImageData(ABC):
         if manifest is None:
             raise ValueError(f"no prepared data in {self.folder}")
         root = index.root(self.folder, manifest)
-        self.images, self.evaluation_images = self.read_index("train", root), self.read_index("val", root)
+        self.images, self.evaluation_images = (
+            self.read_index("train", root),
+            self.read_index("val", root),
+        )
         self.groups, self.evaluation_groups = self.grouped("train"), self.grouped("val")
         self.steps_per_epoch = self.order(0).steps
-        self.pool = ReaderPool(build_options(DataThreadsOptions, settings).data_threads or own_cores(worker))
+        self.pool = ReaderPool(
+            build_options(DataThreadsOptions, settings).data_threads or own_cores(worker)
+        )
         self._running: weakref.WeakSet[BatchesAhead[list[Batch]]] = weakref.WeakSet()
         self._buffers: dict[int, Buffers] = {}
         self._skipped: set[int] = set()
@@ -123,12 +141,20 @@ class ImageData(ABC):
 
     def read_index(self, split: str, root: Path) -> ImageIndex:
         """Return the index of `train` or `val`."""
-        count = self.dataset_info.train_samples if split == "train" else self.dataset_info.evaluation_samples
+        count = (
+            self.dataset_info.train_samples
+            if split == "train"
+            else self.dataset_info.evaluation_samples
+        )
         return index.read(self.folder, split, root, count)
 
     def grouped(self, split: str) -> list[ShapeGroup]:
         """Return the images of a split, grouped by the shape of their batches."""
-        return [ShapeGroup(self.shapes[0], len(self.images if split == "train" else self.evaluation_images))]
+        return [
+            ShapeGroup(
+                self.shapes[0], len(self.images if split == "train" else self.evaluation_images)
+            )
+        ]
 
     def order(self, epoch: int) -> Order:
         """Return the assignment of images to the steps of an epoch."""
@@ -182,7 +208,9 @@ class ImageData(ABC):
     def take(self, count: int, shape: Shape) -> UInt8s:
         """Return memory for `count` images of the given shape."""
         if count not in self._buffers:
-            self._buffers[count] = Buffers(count * 3 * max(height * width for height, width in self.shapes))
+            self._buffers[count] = Buffers(
+                count * 3 * max(height * width for height, width in self.shapes)
+            )
         return self._buffers[count].take((count, *shape, 3))
 
     def part(self, reader: Reader, image: int, box: Box, shape: Shape) -> UInt8s:
@@ -211,9 +239,13 @@ class ImageData(ABC):
                     raise BadImage(f"{self.images.path(image)}: {error}") from None
                 if image not in self._skipped:
                     self._skipped.add(image)
-                    print(f"left out: {self.images.path(image)}: {error}", file=sys.stderr, flush=True)
+                    print(
+                        f"left out: {self.images.path(image)}: {error}", file=sys.stderr, flush=True
+                    )
                 last, image = image, (image + 1) % len(self.images)
-        raise BadImage(f"{self.images.path(last)}: and {SUBSTITUTES - 1} images before it cannot be decoded")
+        raise BadImage(
+            f"{self.images.path(last)}: and {SUBSTITUTES - 1} images before it cannot be decoded"
+        )
 
     # -- training and evaluation batches of each replica ------------------------------------
 
@@ -234,8 +266,12 @@ class ImageData(ABC):
                 order = self.order(epoch)
             batches, tasks = [], []
             for replica in self.worker.replica_ids:
-                images, shape = order(epoch_step, replica * self.batch_size, (replica + 1) * self.batch_size)
-                arrays, begun = self.begin(ImageJob(images, epoch, self.batch_shape("train", images, shape)))
+                images, shape = order(
+                    epoch_step, replica * self.batch_size, (replica + 1) * self.batch_size
+                )
+                arrays, begun = self.begin(
+                    ImageJob(images, epoch, self.batch_shape("train", images, shape))
+                )
                 batches.append(Batch(arrays, *weight))
                 tasks += begun
             yield batches, tasks
@@ -246,12 +282,17 @@ class ImageData(ABC):
             share = -(-group.count // replicas)
             for first in range(0, share, size):
                 starts = [min(replica * share + first, group.count) for replica in range(replicas)]
-                stops = [min(start + size, (r + 1) * share, group.count) for r, start in enumerate(starts)]
+                stops = [
+                    min(start + size, (r + 1) * share, group.count)
+                    for r, start in enumerate(starts)
+                ]
                 total = sum(stops) - sum(starts)
                 batches, tasks = [], []
                 for replica in self.worker.replica_ids:
                     images = group[np.arange(starts[replica], stops[replica])]
-                    arrays, begun = self._begin_evaluation(images, self.batch_shape("val", images, group.shape))
+                    arrays, begun = self._begin_evaluation(
+                        images, self.batch_shape("val", images, group.shape)
+                    )
                     batches.append(Batch(arrays, float(len(images)), float(total), total))
                     tasks += begun
                 yield batches, tasks
@@ -259,7 +300,11 @@ class ImageData(ABC):
     def _begin_evaluation(self, images: Int64s, shape: Shape) -> Begun:
         """Start an evaluation batch. If there are too few images, the rest is black."""
         size, real = self.evaluation_batch_size, len(images)
-        numbers, valid, pixels = np.zeros(size, np.int64), np.arange(size) < real, self.take(size, shape)
+        numbers, valid, pixels = (
+            np.zeros(size, np.int64),
+            np.arange(size) < real,
+            self.take(size, shape),
+        )
         numbers[:real] = images
         pixels[real:] = 0
         arrays = {"image": pixels, **self.evaluation_facts(numbers, valid), "valid": valid}
@@ -272,6 +317,8 @@ class ImageData(ABC):
         out."""
         path = self.evaluation_images.path(image)
         try:
-            self.evaluation_image(reader.decode(reader.read(path, int(self.evaluation_images.bytes[image]))), out)
+            self.evaluation_image(
+                reader.decode(reader.read(path, int(self.evaluation_images.bytes[image]))), out
+            )
         except BadImage as error:
             raise BadImage(f"{path}: {error}") from None

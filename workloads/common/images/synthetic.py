@@ -26,7 +26,9 @@ class SyntheticData(ABC):
     STREAM: ClassVar[str]
     """Label of the random number stream."""
 
-    def __init__(self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int) -> None:
+    def __init__(
+        self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int
+    ) -> None:
         self.settings, self.dataset_info, self.worker = settings, dataset_info, worker
         total = settings.global_batch_size
         count, self.shapes = total // worker.num_replicas, image_shapes(settings.model)

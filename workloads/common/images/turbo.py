@@ -48,7 +48,9 @@ class _Factor(ctypes.Structure):
 def library() -> ctypes.CDLL | None:
     """Return the shared library, or None if no available library can crop."""
     spec = importlib.util.find_spec("turbojpeg")
-    folder = Path(spec.origin).parent / "turbojpeg.libs" if spec and spec.origin else Path("nowhere")
+    folder = (
+        Path(spec.origin).parent / "turbojpeg.libs" if spec and spec.origin else Path("nowhere")
+    )
     bundled = [str(path) for path in sorted(folder.glob("libturbojpeg*.so*"))]
     system = ctypes.util.find_library("turbojpeg") if not bundled else None
     for name in [*bundled, *([system] if system else [])]:
@@ -147,7 +149,9 @@ class RegionDecoder:
         lib.tj3SetScalingFactor(handle, _Factor(1, denominator))
         if lib.tj3SetCroppingRegion(handle, _Region(first, top, columns, height)):
             self._complain()
-        if lib.tj3Decompress8(handle, self._data.ctypes.data, self._data.size, out.ctypes.data, 0, _PIXELS_RGB):
+        if lib.tj3Decompress8(
+            handle, self._data.ctypes.data, self._data.size, out.ctypes.data, 0, _PIXELS_RGB
+        ):
             self._complain()
         pixels = out[: height * columns * 3].reshape(height, columns, 3)
         return pixels[:, left - first : left - first + width]

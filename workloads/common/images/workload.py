@@ -6,7 +6,16 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from workloads.api import ArraySpec, Batch, DatasetInfo, EpochSamples, Settings, Workload, num_steps, option
+from workloads.api import (
+    ArraySpec,
+    Batch,
+    DatasetInfo,
+    EpochSamples,
+    Settings,
+    Workload,
+    num_steps,
+    option,
+)
 from workloads.common.images import counts
 
 GREY = 128
@@ -24,7 +33,9 @@ class ImageOptions:
         key="data.decode",
     )
     skip_bad: bool = option(
-        False, "leave out unreadable samples, with a line on stderr, instead of ending the run", key="data.skip_bad"
+        False,
+        "leave out unreadable samples, with a line on stderr, instead of ending the run",
+        key="data.skip_bad",
     )
     evaluation_batch_size: int = option(64, "images per device and evaluation step", minimum=1)
     compile: str = option(
@@ -65,7 +76,9 @@ class ImageWorkload(Workload):
     def epoch_samples(self) -> EpochSamples:
         """Each image once. The last batch is filled up with images from the start of the same order."""
         trained = self.dataset_info.train_samples
-        return EpochSamples(trained, repeated=self.steps_per_epoch * self.settings.global_batch_size - trained)
+        return EpochSamples(
+            trained, repeated=self.steps_per_epoch * self.settings.global_batch_size - trained
+        )
 
     @property
     def steps_per_epoch(self) -> int:
@@ -105,7 +118,10 @@ class ImageWorkload(Workload):
     def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
         """Return the evaluation batch of each shape, with `evaluation_batch_size` images."""
         count = self.evaluation_batch_size
-        return [{"image": ArraySpec((count, height, width, 3), "uint8")} for height, width in self.image_shapes]
+        return [
+            {"image": ArraySpec((count, height, width, 3), "uint8")}
+            for height, width in self.image_shapes
+        ]
 
     def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
         """Return gray images with targets of 0, which is the first class or the background."""

@@ -46,7 +46,9 @@ class BackboneOptions:
         key="backbone.weights",
     )
     backbone_allow_other: bool = option(
-        False, "accept different weights of the same network, which makes the division open", key="backbone.allow_other"
+        False,
+        "accept different weights of the same network, which makes the division open",
+        key="backbone.allow_other",
     )
     backbone: Mapping[str, str] | None = field(default=None, metadata={"internal": True})
     """File name and digest of the weights, set by `resolve`."""
@@ -91,7 +93,11 @@ class Published:
     def described(self) -> str:
         """File name, size and digest: `resnet34-333f7ec4.pth (87,306,240 bytes, 333f7ec4…)`."""
         digest = f"{self.sha256[:8]}…" if self.sha256 else f"MD5 {self.md5[:8]}…"
-        return f"{self.file} ({digest})" if self.bytes is None else f"{self.file} ({self.bytes:,} bytes, {digest})"
+        return (
+            f"{self.file} ({digest})"
+            if self.bytes is None
+            else f"{self.file} ({self.bytes:,} bytes, {digest})"
+        )
 
 
 RESNET34 = Published(
@@ -113,7 +119,9 @@ taken from public scripts that verify the download, and its beginning is part of
 """
 
 
-def resolve(settings: Settings, published: Published, shapes: Shapes, decode: Decode = torch_files.decode) -> Settings:
+def resolve(
+    settings: Settings, published: Published, shapes: Shapes, decode: Decode = torch_files.decode
+) -> Settings:
     """Return the settings with the backbone's file name and digest, and convert its weights.
 
     profile=reference requires a file. The remaining profiles start from random weights. If the file
@@ -131,10 +139,14 @@ def resolve(settings: Settings, published: Published, shapes: Shapes, decode: De
         ValueError: The file is missing, damaged or not the published file. The message has one
             line.
     """
-    weights, allow_other = (settings.options.get(f"backbone_{name}") for name in ("weights", "allow_other"))
+    weights, allow_other = (
+        settings.options.get(f"backbone_{name}") for name in ("weights", "allow_other")
+    )
     if settings.profile != "reference":
         if weights or allow_other:
-            raise ValueError(f"backbone.weights: profile={settings.profile} starts from random weights. Leave it out")
+            raise ValueError(
+                f"backbone.weights: profile={settings.profile} starts from random weights. Leave it out"
+            )
         return settings
     if not weights:
         raise ValueError(
@@ -160,7 +172,9 @@ def resolve(settings: Settings, published: Published, shapes: Shapes, decode: De
             backbone["weights_of"] = published.sha256
     except ValueError as error:
         raise ValueError(f"backbone.weights={weights}: {error}") from None
-    return replace(settings, options={**settings.options, "backbone": backbone, "backbone_weights": str(path)})
+    return replace(
+        settings, options={**settings.options, "backbone": backbone, "backbone_weights": str(path)}
+    )
 
 
 def _read(path: Path, published: Published) -> bytes:
@@ -168,7 +182,9 @@ def _read(path: Path, published: Published) -> bytes:
     try:
         return read_bytes(path, BYTES_MAXIMUM)
     except OSError as error:
-        raise ValueError(f"{error.strerror}. Download {published.file} from {published.url}") from None
+        raise ValueError(
+            f"{error.strerror}. Download {published.file} from {published.url}"
+        ) from None
 
 
 def folder(settings: Settings) -> Path:
@@ -190,7 +206,11 @@ def _convert(data: bytes, digest: str, destination: Path, shapes: Shapes, decode
         return present
     arrays = check(decode(data), shapes)
     manifest = manifests.Manifest(
-        "backbone", {"bytes": len(data), "sha256": digest}, {}, {"arrays": len(arrays)}, matches_published=None
+        "backbone",
+        {"bytes": len(data), "sha256": digest},
+        {},
+        {"arrays": len(arrays)},
+        matches_published=None,
     )
     try:
         with manifests.workspace(destination) as place:
@@ -241,7 +261,9 @@ def check(arrays: Mapping[str, Array], shapes: Shapes) -> dict[str, Array]:
                 f"{name} is {value.dtype} {value.shape}, not float32 {shape}. The weights belong to a different network"
             )
         if not np.isfinite(value).all() or (name.endswith("running_var") and value.min() < 0):
-            raise ValueError(f"{name} has a number that is not finite, or a negative variance. The file is damaged")
+            raise ValueError(
+                f"{name} has a number that is not finite, or a negative variance. The file is damaged"
+            )
     return {name: arrays[name] for name in shapes}
 
 
@@ -252,7 +274,9 @@ def _check(place: Path, digest: str) -> manifests.Manifest:
     """
     manifest = manifests.read(place)
     if manifest is None or manifest.source.get("sha256") != digest or WEIGHTS not in manifest.files:
-        raise ValueError(f"{place} does not contain the converted weights. Remove this folder and start again")
+        raise ValueError(
+            f"{place} does not contain the converted weights. Remove this folder and start again"
+        )
     manifests.verify(place, manifest)
     return manifest
 
@@ -301,5 +325,7 @@ def notes(settings: Settings, published: Published) -> tuple[str, ...]:
     if published.md5 and chosen.get("md5") == published.md5:
         return ()
     if published.resaved is not None and chosen["sha256"] == published.resaved.sha256:
-        return (f"backbone {published.resaved.file}, not shown to hold the weights of {published.file}",)
+        return (
+            f"backbone {published.resaved.file}, not shown to hold the weights of {published.file}",
+        )
     return (f"backbone {chosen['sha256'][:8]} instead of {published.file}",)

@@ -45,10 +45,14 @@ class _Array:
         if not isinstance(state, tuple) or len(state) != 5:
             raise ValueError("an array has no state")
         _, shape, kind, is_fortran, content = state
-        is_shape = isinstance(shape, tuple) and all(isinstance(side, int) and side >= 0 for side in shape)
+        is_shape = isinstance(shape, tuple) and all(
+            isinstance(side, int) and side >= 0 for side in shape
+        )
         if not is_shape or not isinstance(kind, _Type) or not isinstance(content, bytes):
             raise ValueError("an array lacks a shape, type or content")
-        if len(shape) > DIMENSIONS_MAXIMUM or math.prod(shape) * np.dtype(kind.dtype).itemsize != len(content):
+        if len(shape) > DIMENSIONS_MAXIMUM or math.prod(shape) * np.dtype(
+            kind.dtype
+        ).itemsize != len(content):
             raise ValueError("the size of an array does not match its content")
         flat = np.frombuffer(content, kind.dtype)
         self.value = np.array(flat.reshape(shape, order="F" if is_fortran else "C"), order="C")
@@ -85,7 +89,11 @@ def decode(data: bytes) -> dict[str, Array]:
     if not isinstance(blobs, dict):
         raise ValueError("the file contains no dictionary of weights")
     arrays = {name: _plain(value) for name, value in blobs.items() if isinstance(name, bytes)}
-    return {name.decode("ascii", "replace"): value for name, value in arrays.items() if isinstance(value, np.ndarray)}
+    return {
+        name.decode("ascii", "replace"): value
+        for name, value in arrays.items()
+        if isinstance(value, np.ndarray)
+    }
 
 
 def dictionary(data: bytes) -> dict[object, Any]:

@@ -183,15 +183,24 @@ class Builder:
         columns = (self.columns + 2 * zeros[1] - size[1]) // stride + 1
         has_bias = norm is None if bias is None else bias
         self._grow(
-            Convolution(name, self.channels, outputs, size, stride, zeros, norm, has_bias, (rows, columns)),
+            Convolution(
+                name, self.channels, outputs, size, stride, zeros, norm, has_bias, (rows, columns)
+            ),
             (outputs, rows, columns),
         )
         return self
 
-    def pool(self, kind: str, kernel: int, stride: int, padding: int = 0, ceil: bool = False) -> Builder:
-        counted = [_windows(side, kernel, stride, padding, ceil) for side in (self.rows, self.columns)]
+    def pool(
+        self, kind: str, kernel: int, stride: int, padding: int = 0, ceil: bool = False
+    ) -> Builder:
+        counted = [
+            _windows(side, kernel, stride, padding, ceil) for side in (self.rows, self.columns)
+        ]
         extra = (counted[0][1], counted[1][1])
-        self._grow(Pool(kind, kernel, stride, padding, ceil, extra), (self.channels, counted[0][0], counted[1][0]))
+        self._grow(
+            Pool(kind, kernel, stride, padding, ceil, extra),
+            (self.channels, counted[0][0], counted[1][0]),
+        )
         return self
 
     def response_norm(self) -> Builder:
@@ -231,10 +240,13 @@ class Builder:
         point."""
         built = [branch(Builder(self.channels, self.rows, self.columns)) for branch in branches]
         first = built[0]
-        assert all((builder.rows, builder.columns) == (first.rows, first.columns) for builder in built)
+        assert all(
+            (builder.rows, builder.columns) == (first.rows, first.columns) for builder in built
+        )
         channels = sum(builder.channels for builder in built)
         self._grow(
-            Concatenation(tuple(tuple(builder.layers) for builder in built)), (channels, first.rows, first.columns)
+            Concatenation(tuple(tuple(builder.layers) for builder in built)),
+            (channels, first.rows, first.columns),
         )
         return self
 
@@ -263,7 +275,9 @@ def _windows(side: int, kernel: int, stride: int, padding: int, ceil: bool) -> t
     return count, max(0, (count - 1) * stride + kernel - (side + 2 * padding))
 
 
-def convolutions(layers: Sequence[Layer]) -> Iterator[tuple[Convolution | residual.Convolution, Pair]]:
+def convolutions(
+    layers: Sequence[Layer],
+) -> Iterator[tuple[Convolution | residual.Convolution, Pair]]:
     """Yield each convolution with its output size, in the order of the parameters.
 
     Convolutions of branches and residual blocks are included.
@@ -289,7 +303,10 @@ def shapes(network: Network) -> Shapes:
     """Return the shape of every trained parameter by canonical name."""
     shape_of = residual.parameter_shapes(layer for layer, _ in convolutions(network.layers))
     for layer in linears(network):
-        shape_of |= {f"{layer.name}.weight": (layer.outputs, layer.inputs), f"{layer.name}.bias": (layer.outputs,)}
+        shape_of |= {
+            f"{layer.name}.weight": (layer.outputs, layer.inputs),
+            f"{layer.name}.bias": (layer.outputs,),
+        }
     return shape_of
 
 
@@ -300,7 +317,9 @@ def statistics(network: Network) -> Shapes:
 
 def norms(network: Network) -> frozenset[str]:
     """Return the names of the batch norms."""
-    return frozenset(layer.norm for layer, _ in convolutions(network.layers) if layer.norm is not None)
+    return frozenset(
+        layer.norm for layer, _ in convolutions(network.layers) if layer.norm is not None
+    )
 
 
 def parameter_count(network: Network) -> int:
@@ -313,13 +332,18 @@ def multiply_adds(network: Network) -> int:
 
     Only convolutions and fully connected layers are included.
     """
-    maps = sum(math.prod(layer.shape) * rows * columns for layer, (rows, columns) in convolutions(network.layers))
+    maps = sum(
+        math.prod(layer.shape) * rows * columns
+        for layer, (rows, columns) in convolutions(network.layers)
+    )
     return maps + sum(layer.inputs * layer.outputs for layer in linears(network))
 
 
 def activation_values(network: Network) -> int:
     """Return the number of outputs of convolutions and fully connected layers for one image."""
-    maps = sum(layer.outputs * rows * columns for layer, (rows, columns) in convolutions(network.layers))
+    maps = sum(
+        layer.outputs * rows * columns for layer, (rows, columns) in convolutions(network.layers)
+    )
     return maps + sum(layer.outputs for layer in linears(network))
 
 
@@ -334,5 +358,7 @@ def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
             yield name, np.full(shape, float(name in scales), np.float32)
         else:
             outputs, inputs, *kernel = shape
-            fans = (inputs + outputs * (network.gain == "glorot")) * math.prod(kernel)  # `he` uses only fan-in
+            fans = (inputs + outputs * (network.gain == "glorot")) * math.prod(
+                kernel
+            )  # `he` uses only fan-in
             yield name, draw(seed, name, shape, "uniform", math.sqrt(6 / fans))

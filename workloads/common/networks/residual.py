@@ -134,20 +134,35 @@ def build_trunk(
     channels = int(widths[0])
     stem = normed("conv1", "bn1", 3, channels, 7, 2)
     built = []
-    for stage, (count, width, stride) in enumerate(zip(blocks, widths, strides, strict=True), start=1):
+    for stage, (count, width, stride) in enumerate(
+        zip(blocks, widths, strides, strict=True), start=1
+    ):
         for number in range(int(count)):
             first_stride = 1 if number else int(stride)
-            built.append(_block(f"layer{stage}.{number}", kind, channels, int(width), first_stride, stride_on_1x1))
+            built.append(
+                _block(
+                    f"layer{stage}.{number}",
+                    kind,
+                    channels,
+                    int(width),
+                    first_stride,
+                    stride_on_1x1,
+                )
+            )
             channels = int(width) * EXPANSION[kind]
     return Trunk(stem, tuple(built))
 
 
-def normed(name: str, norm: str, inputs: int, outputs: int, kernel: int, stride: int = 1) -> Convolution:
+def normed(
+    name: str, norm: str, inputs: int, outputs: int, kernel: int, stride: int = 1
+) -> Convolution:
     """Return a convolution with batch norm and symmetric padding."""
     return Convolution(name, inputs, outputs, kernel, stride, (kernel - 1) // 2, norm)
 
 
-def _block(name: str, kind: str, inputs: int, width: int, stride: int, stride_on_1x1: bool) -> Block:
+def _block(
+    name: str, kind: str, inputs: int, width: int, stride: int, stride_on_1x1: bool
+) -> Block:
     outputs = width * EXPANSION[kind]
     if kind == "basic":
         layers = [(inputs, width, 3, stride), (width, width, 3, 1)]
@@ -155,11 +170,15 @@ def _block(name: str, kind: str, inputs: int, width: int, stride: int, stride_on
         first, second = (stride, 1) if stride_on_1x1 else (1, stride)
         layers = [(inputs, width, 1, first), (width, width, 3, second), (width, outputs, 1, 1)]
     convolutions = tuple(
-        normed(f"{name}.conv{number}", f"{name}.bn{number}", *layer) for number, layer in enumerate(layers, start=1)
+        normed(f"{name}.conv{number}", f"{name}.bn{number}", *layer)
+        for number, layer in enumerate(layers, start=1)
     )
     if inputs == outputs and stride == 1:
         return Block(convolutions, None)
-    return Block(convolutions, normed(f"{name}.downsample.0", f"{name}.downsample.1", inputs, outputs, 1, stride))
+    return Block(
+        convolutions,
+        normed(f"{name}.downsample.0", f"{name}.downsample.1", inputs, outputs, 1, stride),
+    )
 
 
 def map_sizes(trunk: Trunk, side: int) -> Iterator[tuple[Convolution, int]]:
@@ -185,7 +204,10 @@ def activation_values(trunk: Trunk, height: int, width: int) -> int:
     224 pixels.
     """
     rows, columns = map_sizes(trunk, height), map_sizes(trunk, width)
-    return sum(layer.outputs * row * column for (layer, row), (_, column) in zip(rows, columns, strict=True))
+    return sum(
+        layer.outputs * row * column
+        for (layer, row), (_, column) in zip(rows, columns, strict=True)
+    )
 
 
 def parameter_shapes(convolutions: Iterable[AnyConvolution], frozen_norm: bool = False) -> Shapes:
@@ -221,7 +243,9 @@ def _of_norms(convolutions: Iterable[AnyConvolution], kinds: tuple[str, str]) ->
     return {f"{layer.norm}.{kind}": (layer.outputs,) for layer in normed for kind in kinds}
 
 
-def normed_weights(layer: Convolution, seed: int, kind: str, deviation: float) -> Iterator[tuple[str, Array]]:
+def normed_weights(
+    layer: Convolution, seed: int, kind: str, deviation: float
+) -> Iterator[tuple[str, Array]]:
     """Yield (name, float32 array) of a convolution with batch norm.
 
     Weights are drawn by `initial.draw`, the scale is 1 and the shift is 0.

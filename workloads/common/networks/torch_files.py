@@ -23,7 +23,14 @@ from typing import Any
 import numpy as np
 
 from workloads.api import Array
-from workloads.common.networks.torch_pickle import Storage, StorageType, Tensor, load, rebuild, tensors
+from workloads.common.networks.torch_pickle import (
+    Storage,
+    StorageType,
+    Tensor,
+    load,
+    rebuild,
+    tensors,
+)
 
 MAGIC = 0x1950A86A20F9469CFC6C
 PROTOCOL = 1001
@@ -75,12 +82,17 @@ def _array(name: str, tensor: Tensor, storages: Storages) -> Array:
         and all(step >= 0 for step in stride)
         and math.prod(shape) <= storage.count
         and tensor.offset >= 0
-        and tensor.offset + sum((size - 1) * step for size, step in zip(shape, stride, strict=True)) < storage.count
+        and tensor.offset + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
+        < storage.count
     )
     if not fits:
         raise ValueError(f"tensor {name[:60]!r} does not fit its storage")
     size = part.dtype.itemsize
-    return np.array(np.ndarray(shape, part.dtype, part.data, tensor.offset * size, [step * size for step in stride]))
+    return np.array(
+        np.ndarray(
+            shape, part.dtype, part.data, tensor.offset * size, [step * size for step in stride]
+        )
+    )
 
 
 class _References:
@@ -98,7 +110,11 @@ class _References:
         if not isinstance(pid, tuple) or len(pid) not in (5, 6) or pid[0] != "storage":
             raise ValueError("a reference does not point to a storage")
         kind, key, count = pid[1], pid[2], pid[4]
-        if not isinstance(kind, StorageType) or not isinstance(key, (str, int)) or not isinstance(count, int):
+        if (
+            not isinstance(kind, StorageType)
+            or not isinstance(key, (str, int))
+            or not isinstance(count, int)
+        ):
             raise ValueError("a storage lacks a type, key or size")
         whole = self.storages.setdefault(key, Storage(key, kind.dtype, count))
         if whole != Storage(key, kind.dtype, count):
@@ -117,7 +133,9 @@ def _values(stream: io.BytesIO, dtype: str) -> Array:
     (count,) = struct.unpack("<q", stream.read(8))
     content = stream.read(count * np.dtype(dtype).itemsize) if count > 0 else b""
     if not content or len(content) != count * np.dtype(dtype).itemsize:
-        raise ValueError(f"truncated: a storage of {count:,} values has only {len(content):,} bytes")
+        raise ValueError(
+            f"truncated: a storage of {count:,} values has only {len(content):,} bytes"
+        )
     return np.frombuffer(content, dtype)
 
 
@@ -130,7 +148,11 @@ def _read_pickles(data: bytes) -> tuple[dict[str, Tensor], Storages]:
     if magic != MAGIC:
         raise ValueError("not a file of PyTorch weights")
     protocol, platform = load(stream), load(stream)
-    if protocol != PROTOCOL or not isinstance(platform, dict) or platform.get("little_endian") is not True:
+    if (
+        protocol != PROTOCOL
+        or not isinstance(platform, dict)
+        or platform.get("little_endian") is not True
+    ):
         raise ValueError(f"expected little-endian PyTorch weights with protocol {PROTOCOL}")
     tensors_by_name = tensors(load(stream, references))
     keys = load(stream)
@@ -146,7 +168,9 @@ def _read_pickles(data: bytes) -> tuple[dict[str, Tensor], Storages]:
 
 def _read_tar(data: bytes) -> tuple[dict[str, Tensor], Storages]:
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
-        members = {name: _member(archive, name, len(data)) for name in ("storages", "tensors", "pickle")}
+        members = {
+            name: _member(archive, name, len(data)) for name in ("storages", "tensors", "pickle")
+        }
     stream, storages = io.BytesIO(members["storages"]), {}
     for _ in range(load(stream)):
         key, _, kind = load(stream)
@@ -174,7 +198,11 @@ def _member(archive: tarfile.TarFile, name: str, most: int) -> bytes:
     Raises ValueError if it is not a regular file or declares more than `most` bytes.
     """
     member = archive.getmember(name)
-    file = archive.extractfile(member) if member.isreg() and not member.issparse() and member.size <= most else None
+    file = (
+        archive.extractfile(member)
+        if member.isreg() and not member.issparse() and member.size <= most
+        else None
+    )
     if file is None:
         raise ValueError(f"damaged: {name} is not a regular file")
     content = file.read()
@@ -190,9 +218,14 @@ def _read_zip(data: bytes) -> tuple[dict[str, Tensor], Storages]:
         if len(pickle_names) != 1:
             raise ValueError("the zip file contains no PyTorch weights")
         folder = pickle_names[0].removesuffix("data.pkl")
-        if f"{folder}byteorder" in archive.namelist() and _entry(archive, f"{folder}byteorder", 16) != b"little":
+        if (
+            f"{folder}byteorder" in archive.namelist()
+            and _entry(archive, f"{folder}byteorder", 16) != b"little"
+        ):
             raise ValueError("the PyTorch weights are not little-endian")
-        tensors_by_name = tensors(load(io.BytesIO(_entry(archive, pickle_names[0], len(data))), references))
+        tensors_by_name = tensors(
+            load(io.BytesIO(_entry(archive, pickle_names[0], len(data))), references)
+        )
         left, storages = len(data), {}
         for key, storage in references.storages.items():
             content = _entry(archive, f"{folder}data/{key}", left)

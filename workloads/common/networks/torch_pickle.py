@@ -87,7 +87,9 @@ class _OrderedDict(dict):  # type: ignore[type-arg]
         """Ignore the state."""
 
 
-def rebuild(storage: object, offset: object, shape: object, stride: object, *unused: object) -> Tensor:
+def rebuild(
+    storage: object, offset: object, shape: object, stride: object, *unused: object
+) -> Tensor:
     """Return a tensor. Replaces `torch._utils._rebuild_tensor` and `_rebuild_tensor_v2`.
 
     Raises ValueError if an argument has a wrong type.
@@ -114,7 +116,9 @@ def _allowed() -> dict[tuple[str, str], Any]:
     }
     for module in ("torch", "torch.cuda"):
         for name, dtype in DTYPES.items():
-            replacements[module, f"{name}Storage"] = replacements[module, f"{name}Tensor"] = StorageType(dtype)
+            replacements[module, f"{name}Storage"] = replacements[module, f"{name}Tensor"] = (
+                StorageType(dtype)
+            )
     return replacements
 
 
@@ -124,7 +128,9 @@ ALLOWED: Allowed = _allowed()
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, data: bytes, persistent: Callable[[Any], object], allowed: Allowed, encoding: str) -> None:
+    def __init__(
+        self, data: bytes, persistent: Callable[[Any], object], allowed: Allowed, encoding: str
+    ) -> None:
         super().__init__(io.BytesIO(data), encoding=encoding)
         self.persistent, self.allowed = persistent, allowed
 
@@ -167,7 +173,9 @@ def load(
     start = stream.tell()
     try:
         _check_opcodes(stream)
-        return _Unpickler(stream.getvalue()[start : stream.tell()], persistent, allowed, encoding).load()
+        return _Unpickler(
+            stream.getvalue()[start : stream.tell()], persistent, allowed, encoding
+        ).load()
     except ValueError as error:
         raise ValueError(str(error).splitlines()[0][:200]) from None
     except Exception as error:  # a maliciously damaged pickle can raise any type
@@ -181,10 +189,16 @@ def _check_opcodes(stream: io.BytesIO) -> None:
     """
     for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
         if opcode.name not in OPCODES:
-            raise ValueError(f"the pickle contains the opcode {opcode.name}, which is not allowed in weights")
+            raise ValueError(
+                f"the pickle contains the opcode {opcode.name}, which is not allowed in weights"
+            )
         is_memo = opcode.name in ("LONG_BINPUT", "LONG_BINGET")
-        if count >= OPCODES_MAXIMUM or (is_memo and isinstance(argument, int) and argument >= OPCODES_MAXIMUM):
-            raise ValueError(f"the pickle has more than {OPCODES_MAXIMUM:,} opcodes or memo entries")
+        if count >= OPCODES_MAXIMUM or (
+            is_memo and isinstance(argument, int) and argument >= OPCODES_MAXIMUM
+        ):
+            raise ValueError(
+                f"the pickle has more than {OPCODES_MAXIMUM:,} opcodes or memo entries"
+            )
 
 
 def tensors(loaded: object) -> dict[str, Tensor]:

@@ -83,12 +83,22 @@ class Batching:
         """
         count = self.evaluation_sentences
         pairs = [self._pair(count, edge) for edge in sorted(self.evaluation_edges, reverse=True)]
-        return [{name: specs[name] for name in ("source", "source_length")} for specs in pairs] + pairs
+        return [
+            {name: specs[name] for name in ("source", "source_length")} for specs in pairs
+        ] + pairs
 
     def _pair(self, count: int, edge: int) -> dict[str, ArraySpec]:
         width = self.target_width(edge)
-        sizes = {"source": (count, edge), "source_length": (count,), "target": (count, width), "label": (count, width)}
-        return {name: ArraySpec(size, "int32") for name, size in [*sizes.items(), ("target_length", (count,))]}
+        sizes = {
+            "source": (count, edge),
+            "source_length": (count,),
+            "target": (count, width),
+            "label": (count, width),
+        }
+        return {
+            name: ArraySpec(size, "int32")
+            for name, size in [*sizes.items(), ("target_length", (count,))]
+        }
 
 
 def equal_edges(longest: int, count: int) -> tuple[int, ...]:
@@ -161,7 +171,13 @@ def count(length_counts: Int64s, batching: Batching) -> Counts:
         short, first = short + members, stop
     repeated = -rest % batching.buckets[-1].batch_samples
     steps[-1] += rest > 0
-    return Counts(tuple(steps), int(pairs.sum()) - short, left_out, repeated, filled / places if places else 0.0)
+    return Counts(
+        tuple(steps),
+        int(pairs.sum()) - short,
+        left_out,
+        repeated,
+        filled / places if places else 0.0,
+    )
 
 
 def plan(lengths: UInt16s, batching: Batching, seed: int, epoch: int) -> BatchPlan:
@@ -189,7 +205,13 @@ class TranslationData:
             splits: The splits `train` and `test`, and `dev` if the validation loss is computed.
             steps_per_epoch: Number of steps from `count`.
         """
-        self.batching, self.lengths, self.splits, self.worker, self.seed = batching, lengths, splits, worker, seed
+        self.batching, self.lengths, self.splits, self.worker, self.seed = (
+            batching,
+            lengths,
+            splits,
+            worker,
+            seed,
+        )
         self.steps_per_epoch = steps_per_epoch
         self._running: weakref.WeakSet[Prefetch[list[Batch]]] = weakref.WeakSet()
 
@@ -239,12 +261,24 @@ class TranslationData:
         sentences, framing = sentences % len(pairs), self.batching.framing
         source, source_length = framed(pairs.source, sentences, edge, framing, begin=True, end=True)
         label, target_length = framed(
-            pairs.target, sentences, self.batching.target_width(edge), framing, begin=False, end=True
+            pairs.target,
+            sentences,
+            self.batching.target_width(edge),
+            framing,
+            begin=False,
+            end=True,
         )
         target = np.zeros_like(label)
         target[:, 0] = framing.start
-        target[:, 1:] = np.where(np.arange(1, label.shape[1]) < target_length[:, None], label[:, :-1], 0)
-        arrays = {"source": source, "source_length": source_length, "target": target, "label": label}
+        target[:, 1:] = np.where(
+            np.arange(1, label.shape[1]) < target_length[:, None], label[:, :-1], 0
+        )
+        arrays = {
+            "source": source,
+            "source_length": source_length,
+            "target": target,
+            "label": label,
+        }
         return {**arrays, "target_length": target_length}
 
     # -- evaluation -----------------------------------------------------------------------------------------------
@@ -264,7 +298,11 @@ class TranslationData:
 
         A global batch is padded to the smallest evaluation edge that holds its sentences.
         """
-        pairs, size, replicas = self.splits[split], self.batching.evaluation_sentences, self.worker.num_replicas
+        pairs, size, replicas = (
+            self.splits[split],
+            self.batching.evaluation_sentences,
+            self.worker.num_replicas,
+        )
         numbers = np.arange(len(pairs))
         lengths = pairs.source.lengths(numbers)
         if not translate:
@@ -275,10 +313,13 @@ class TranslationData:
             needed = int(lengths[chunk[0]]) + self.batching.framing.extra
             edge = next(edge for edge in sorted(self.batching.evaluation_edges) if edge >= needed)
             yield [
-                self._evaluation_batch(pairs, chunk, replica, edge, translate) for replica in self.worker.replica_ids
+                self._evaluation_batch(pairs, chunk, replica, edge, translate)
+                for replica in self.worker.replica_ids
             ]
 
-    def _evaluation_batch(self, pairs: Parallel, chunk: Int64s, replica: int, edge: int, translate: bool) -> Batch:
+    def _evaluation_batch(
+        self, pairs: Parallel, chunk: Int64s, replica: int, edge: int, translate: bool
+    ) -> Batch:
         """Return one replica's share of a global batch.
 
         A short share is filled up with copies of its first sentence, which are not marked valid. An
@@ -293,7 +334,9 @@ class TranslationData:
             number[:] = chunk[0]
         arrays: dict[str, Array]
         if translate:
-            source, length = framed(pairs.source, number, edge, self.batching.framing, begin=True, end=True)
+            source, length = framed(
+                pairs.source, number, edge, self.batching.framing, begin=True, end=True
+            )
             arrays = {"source": source, "source_length": length}
         else:
             arrays = self._arrays(pairs, number, edge)

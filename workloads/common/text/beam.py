@@ -107,7 +107,9 @@ class Beam:
     def norm(self, tokens: npt.ArrayLike) -> Float64s:
         """Return the length penalty (the divisor of log p) for these numbers of tokens."""
         length = np.asarray(tokens, np.float64) + self.counts_begin
-        return np.asarray(((NORM_CONSTANT + length) / (NORM_CONSTANT + 1)) ** self.length_penalty, np.float64)
+        return np.asarray(
+            ((NORM_CONSTANT + length) / (NORM_CONSTANT + 1)) ** self.length_penalty, np.float64
+        )
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,9 @@ class Translations:
     """(B,)"""
 
 
-def search(decoder: Decoder[State], batch: Batch, beam: Beam, longest: npt.ArrayLike, live: Any = None) -> Translations:
+def search(
+    decoder: Decoder[State], batch: Batch, beam: Beam, longest: npt.ArrayLike, live: Any = None
+) -> Translations:
     """Translate a batch.
 
     Args:
@@ -136,7 +140,9 @@ def search(decoder: Decoder[State], batch: Batch, beam: Beam, longest: npt.Array
     count = len(batch.arrays["source"])
     limits = np.broadcast_to(np.asarray(longest, np.int64), (count,))
     state = decoder.start(batch)
-    running = _Search(beam, limits, np.ones(count, bool) if live is None else np.asarray(live, bool))
+    running = _Search(
+        beam, limits, np.ones(count, bool) if live is None else np.asarray(live, bool)
+    )
     while running.open.any():
         candidates, state = decoder.step(state, running.tokens, running.parents)
         running.advance(candidates)
@@ -209,7 +215,9 @@ class _Search:
         attention = np.where(self.finished[:, :, None], 0.0, attention)
         self.coverage = attention if self.coverage is None else self.coverage + attention
 
-    def _with_finished(self, offered: npt.NDArray[Any], scores: Float64s) -> tuple[npt.NDArray[Any], Float64s]:
+    def _with_finished(
+        self, offered: npt.NDArray[Any], scores: Float64s
+    ) -> tuple[npt.NDArray[Any], Float64s]:
         """Replace the candidates of finished hypotheses: EOS at no cost is their only candidate."""
         if not self.finished.any():
             return offered, scores
@@ -244,11 +252,15 @@ class _Search:
         ends = ends & self.open[:, None]
         if not ends.any():
             return
-        totals = np.where(ends, scores / self.beam.norm(self.step) + self._coverage_of(slot), -np.inf)
+        totals = np.where(
+            ends, scores / self.beam.norm(self.step) + self._coverage_of(slot), -np.inf
+        )
         counts = np.full(totals.shape, self.step)
         self._take_over(totals.max(axis=1) > self.best, totals, slot, counts, self.step - 1)
 
-    def _take_over(self, where: Bools, totals: Float64s, slot: npt.NDArray[np.intp], counts: Int64s, step: int) -> None:
+    def _take_over(
+        self, where: Bools, totals: Float64s, slot: npt.NDArray[np.intp], counts: Int64s, step: int
+    ) -> None:
         """Replace the best translations of the sentences selected by `where`.
 
         Args:
@@ -273,9 +285,13 @@ class _Search:
             return np.zeros(slot.shape)
         some = np.where(self.coverage > 0, self.coverage, 1.0)
         log_sums = np.log(np.minimum(some, 1.0)).sum(-1)
-        return np.asarray(self.beam.coverage_penalty * log_sums[np.arange(len(slot))[:, None], slot])
+        return np.asarray(
+            self.beam.coverage_penalty * log_sums[np.arange(len(slot))[:, None], slot]
+        )
 
-    def _move(self, slot: npt.NDArray[np.intp], scores: Float64s, tokens: Int32s, ends: Bools) -> None:
+    def _move(
+        self, slot: npt.NDArray[np.intp], scores: Float64s, tokens: Int32s, ends: Bools
+    ) -> None:
         """Make the chosen candidates the hypotheses.
 
         Finished sentences keep the order of their decoder rows.
@@ -335,4 +351,6 @@ def top(log_probabilities: npt.NDArray[np.floating], most: int) -> tuple[Float32
     """
     most = min(most, log_probabilities.shape[1])
     tokens = np.argsort(-log_probabilities, axis=1, kind="stable")[:, :most]
-    return np.take_along_axis(log_probabilities, tokens, 1).astype(np.float32), tokens.astype(np.int32)
+    return np.take_along_axis(log_probabilities, tokens, 1).astype(np.float32), tokens.astype(
+        np.int32
+    )

@@ -24,7 +24,9 @@ def score(translations: Sequence[str], references: Sequence[str], digits: int = 
 
     It is rounded to `digits` decimal places. Each translation has one raw reference.
     """
-    return round(float(_metric().corpus_score(list(translations), [list(references)]).score), digits)
+    return round(
+        float(_metric().corpus_score(list(translations), [list(references)]).score), digits
+    )
 
 
 def signature() -> str:

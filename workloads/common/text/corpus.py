@@ -67,7 +67,9 @@ def write_text(folder: Path) -> None:
     for split, of_split in pairs().items():
         for language, side in (("en", "source"), ("de", "target")):
             lines = [plain(getattr(pair, side)) for pair in of_split]
-            (folder / f"{split}.{language}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            (folder / f"{split}.{language}").write_text(
+                "".join(f"{line}\n" for line in lines), encoding="utf-8"
+            )
 
 
 class TranslationDemo(Generated, PlainText):

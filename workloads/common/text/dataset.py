@@ -69,7 +69,9 @@ class TextDataset(manifests.Prepared):
     def prepare(self, source: Path, destination: Path) -> list[str]:
         """Process, encode and check the files in `source`. See `workloads.api.Dataset`."""
         if not source.is_dir():
-            raise ValueError(f"{source}: no such folder; {self.name} is prepared from a folder of files")
+            raise ValueError(
+                f"{source}: no such folder; {self.name} is prepared from a folder of files"
+            )
         if "merges" in self.prepare_options and self.merges < 1:
             raise ValueError(f"--merges {self.merges}: expected at least 1")
         source = source.resolve()
@@ -84,7 +86,9 @@ class TextDataset(manifests.Prepared):
         """Return a manifest with origin and options, without counts."""
         with ThreadPoolExecutor(prepared.cores()) as pool:
             digests = list(pool.map(manifests.sha256, inputs.values()))
-        total = hashlib.sha256("".join(f"{n} {d}\n" for n, d in zip(inputs, digests, strict=True)).encode())
+        total = hashlib.sha256(
+            "".join(f"{n} {d}\n" for n, d in zip(inputs, digests, strict=True)).encode()
+        )
         size = sum(path.stat().st_size for path in inputs.values())
         return Manifest(
             dataset=self.name,
@@ -125,7 +129,11 @@ class TextDataset(manifests.Prepared):
         }
         dropped = [f"{counts[name]:,} {text}" for name, text in reasons.items() if counts.get(name)]
         lines += [f"notice: dropped training pairs: {', '.join(dropped)}"] if dropped else []
-        lines += [f"notice: {counts['train_unknown']:,} unknown subwords"] if counts["train_unknown"] else []
+        lines += (
+            [f"notice: {counts['train_unknown']:,} unknown subwords"]
+            if counts["train_unknown"]
+            else []
+        )
         return lines + manifest.notices
 
     def verified(self, destination: Path, manifest: Manifest, files: list[str]) -> list[str]:
@@ -178,7 +186,10 @@ WMT16_MD5 = {
     ("test", "source"): "cb014e2509f86cd81d5a87c240c07464",
     ("test", "target"): "d616740f6026dc493e66efdf9ac1cb04",
 }
-NEWSTEST2014_MD5 = {"en": "dabf51a9c02b2235632f3cee75c72d49", "de": "f6c3818b477e4a25cad68b61cc883c17"}
+NEWSTEST2014_MD5 = {
+    "en": "dabf51a9c02b2235632f3cee75c72d49",
+    "de": "f6c3818b477e4a25cad68b61cc883c17",
+}
 """MD5 of newstest2014 in each language (verify_dataset.sh of the reference)."""
 WMT16_EXPECTED = (
     f"the processed files ({WMT16_FILES['train', 'source']}, …) or the archives of Europarl v7, Common Crawl, "
@@ -206,7 +217,9 @@ class WMT16EnDe(TextDataset):
     def inputs(self, source: Path) -> dict[str, Path]:
         """Return the processed files if one exists, else files of the original corpora."""
         if not self._is_processed(source):
-            self._members = sources.find_members(source, sources.wmt_members(self.languages), WMT16_EXPECTED)
+            self._members = sources.find_members(
+                source, sources.wmt_members(self.languages), WMT16_EXPECTED
+            )
             return {str(path.relative_to(source)): path for path, _ in self._members.values()}
         names = [*WMT16_FILES.values(), WMT16_REFERENCES, WMT16_VOCABULARY]
         for name in names:
@@ -235,11 +248,19 @@ class WMT16EnDe(TextDataset):
         paths[WMT16_REFERENCES] = (processed.references, NEWSTEST2014_MD5["de"])
         with ThreadPoolExecutor(prepared.cores()) as pool:
             digests = pool.map(lambda entry: manifests.sha256(entry[0], "md5"), paths.values())
-            wrong = [name for (name, (_, md5)), digest in zip(paths.items(), digests, strict=True) if digest != md5]
+            wrong = [
+                name
+                for (name, (_, md5)), digest in zip(paths.items(), digests, strict=True)
+                if digest != md5
+            ]
         if not wrong:
             return []
         is_processed_here = processed.vocabulary.name != WMT16_VOCABULARY
-        tools = f"; made by {' and '.join(f'{tool} {version(tool)}' for tool in TOOLS)}" if is_processed_here else ""
+        tools = (
+            f"; made by {' and '.join(f'{tool} {version(tool)}' for tool in TOOLS)}"
+            if is_processed_here
+            else ""
+        )
         return [f"md5 differs from the reference's: {', '.join(wrong)}{tools}"]
 
 
@@ -280,11 +301,18 @@ class WMT17EnDe(TextDataset):
 
     def inputs(self, source: Path) -> dict[str, Path]:
         """Return the path of each archive or file that contains a corpus or the vocabulary, by name."""
-        corpora = [f"{name}.{code}" for names in WMT17_SPLITS.values() for name in names for code in self.languages]
+        corpora = [
+            f"{name}.{code}"
+            for names in WMT17_SPLITS.values()
+            for name in names
+            for code in self.languages
+        ]
         vocabulary = self.vocabulary
         if vocabulary is not None and not vocabulary.is_file():
             how = f"suite data make-vocabulary {self.name} --from FILE … --to FILE"
-            raise ValueError(f"--vocabulary {vocabulary}: no such file; to learn a vocabulary, run: {how}")
+            raise ValueError(
+                f"--vocabulary {vocabulary}: no such file; to learn a vocabulary, run: {how}"
+            )
         wanted = corpora if vocabulary else [WMT17_VOCABULARY, *corpora]
         self._members = sources.find_members(source, wanted, WMT17_EXPECTED)
         files = {str(path.relative_to(source)): path for path, _ in self._members.values()}
@@ -305,7 +333,10 @@ class WMT17EnDe(TextDataset):
         files, names = {}, {}
         for split, corpora in WMT17_SPLITS.items():
             out = [folder / f"{split}.{language}" for language in self.languages]
-            sides = [[self._members[f"{name}.{language}"] for name in corpora] for language in self.languages]
+            sides = [
+                [self._members[f"{name}.{language}"] for name in corpora]
+                for language in self.languages
+            ]
             sources.join_corpora(sides, out, has_mark=split != "train")
             for side, path, members in zip(SIDES, out, sides, strict=True):
                 files[split, side] = path
@@ -317,7 +348,12 @@ class WMT17EnDe(TextDataset):
                 sources.append((vocabulary, member), out_file)
             vocabulary = folder / WMT17_VOCABULARY
         processed = Processed(
-            files, vocabulary, files["test", "target"], subtokens=True, longest=self.longest, names=names
+            files,
+            vocabulary,
+            files["test", "target"],
+            subtokens=True,
+            longest=self.longest,
+            names=names,
         )
         return processed, {}
 
@@ -325,25 +361,46 @@ class WMT17EnDe(TextDataset):
         """Return notes on files whose MD5, or number of lines, differs from the reference's."""
         wanted = {WMT17_VOCABULARY: (processed.vocabulary, WMT17_VOCABULARY_MD5)}
         for side, language in zip(SIDES, self.languages, strict=True):
-            wanted[f"newstest2014.{language}"] = processed.files["test", side], NEWSTEST2014_MD5[language]
-        wrong = [name for name, (path, digest) in wanted.items() if manifests.sha256(path, "md5") != digest]
+            wanted[f"newstest2014.{language}"] = (
+                processed.files["test", side],
+                NEWSTEST2014_MD5[language],
+            )
+        wrong = [
+            name
+            for name, (path, digest) in wanted.items()
+            if manifests.sha256(path, "md5") != digest
+        ]
         lines = sum(data.count(b"\n") for data in chunks(processed.files["train", "source"]))
         remarks = [f"md5 differs from the reference's: {', '.join(wrong)}"] if wrong else []
-        return remarks + ([f"{lines:,} training pairs, not {WMT17_PAIRS:,}"] if lines != WMT17_PAIRS else [])
+        return remarks + (
+            [f"{lines:,} training pairs, not {WMT17_PAIRS:,}"] if lines != WMT17_PAIRS else []
+        )
 
-    def make_vocabulary(self, texts: Sequence[Path], destination: Path, size: int | None) -> list[str]:
+    def make_vocabulary(
+        self, texts: Sequence[Path], destination: Path, size: int | None
+    ) -> list[str]:
         """Learn a vocabulary from text files, or from the training corpora in folders.
 
         See `workloads.api.Dataset`.
         """
         if destination.exists():
-            raise ValueError(f"{destination} already exists. Set a different file with --to, or remove this file")
+            raise ValueError(
+                f"{destination} already exists. Set a different file with --to, or remove this file"
+            )
         if not destination.parent.is_dir():
-            raise ValueError(f"{destination.parent}: no such folder. Create it, or set a different file with --to")
+            raise ValueError(
+                f"{destination.parent}: no such folder. Create it, or set a different file with --to"
+            )
         size = subtoken_learning.SIZE if size is None else size
         with held_folder(destination.parent, f".{destination.name}.") as work:
-            files = [file for path in texts for file in (self._corpora(path, work) if path.is_dir() else [path])]
-            vocabulary = Subtokeniser(subtoken_learning.learn(subtoken_learning.count_tokens(files), size))
+            files = [
+                file
+                for path in texts
+                for file in (self._corpora(path, work) if path.is_dir() else [path])
+            ]
+            vocabulary = Subtokeniser(
+                subtoken_learning.learn(subtoken_learning.count_tokens(files), size)
+            )
             vocabulary.write(work / destination.name)
             (work / destination.name).rename(destination)
         return [

@@ -46,7 +46,11 @@ class TextFacts:
         ones. Raises ValueError, with the command
         to run, if the data set is not prepared.
         """
-        return load_dataset_info(Path(settings.data_dir)) if settings.data_dir else _facts(self.published, "synthetic")
+        return (
+            load_dataset_info(Path(settings.data_dir))
+            if settings.data_dir
+            else _facts(self.published, "synthetic")
+        )
 
 
 WMT16 = TextFacts(
@@ -88,7 +92,9 @@ def load_dataset_info(folder: Path) -> DatasetInfo:
     manifest = downloads.prepared(folder, WMT16.name)
     try:
         counts = {
-            name: int(manifest.counts[name]) for name in (*COUNTS, END) if name in COUNTS or name in manifest.counts
+            name: int(manifest.counts[name])
+            for name in (*COUNTS, END)
+            if name in COUNTS or name in manifest.counts
         }
     except (KeyError, TypeError, ValueError):
         raise ValueError(
@@ -98,12 +104,18 @@ def load_dataset_info(folder: Path) -> DatasetInfo:
     if not lengths.is_file():
         raise ValueError(f"{lengths}: missing; remove {folder} and prepare the data again")
     return _facts(
-        counts, manifest.fingerprint, manifests.notes(manifest, is_compared=False), {LENGTH_COUNTS: str(lengths)}
+        counts,
+        manifest.fingerprint,
+        manifests.notes(manifest, is_compared=False),
+        {LENGTH_COUNTS: str(lengths)},
     )
 
 
 def _facts(
-    counts: Mapping[str, int], fingerprint: str, notes: tuple[str, ...] = (), arrays: Mapping[str, str] | None = None
+    counts: Mapping[str, int],
+    fingerprint: str,
+    notes: tuple[str, ...] = (),
+    arrays: Mapping[str, str] | None = None,
 ) -> DatasetInfo:
     return DatasetInfo(
         train_samples=counts["train"],
@@ -154,5 +166,8 @@ def _drawn_lengths(pairs: int) -> UInt16s:
     """
     draws = bits(stream(0, "synthetic sentence lengths"), np.arange(3)[:, None], np.arange(pairs))
     common, *sides = normal(draws, np.float64)
-    logs = [math.log(SYNTHETIC_MEDIAN) + SYNTHETIC_SPREAD * common + SYNTHETIC_RATIO * side for side in sides]
+    logs = [
+        math.log(SYNTHETIC_MEDIAN) + SYNTHETIC_SPREAD * common + SYNTHETIC_RATIO * side
+        for side in sides
+    ]
     return np.clip(np.rint(np.exp(logs)), 1, prepared.LONGEST).astype(np.uint16)

@@ -84,11 +84,15 @@ def encode(task: Task) -> Encoded:
                 continue
             if not counts.all():
                 empty = first + int(np.argmin(counts))
-                raise ValueError(f"{task.name}:{empty}: an empty line. A sentence pair needs both sides")
+                raise ValueError(
+                    f"{task.name}:{empty}: an empty line. A sentence pair needs both sides"
+                )
             unknown_at = np.flatnonzero(ids == UNK)
             if len(unknown_at) and not example:
                 line = int(np.searchsorted(np.cumsum(counts), unknown_at[0], "right"))
-                example = f"{lines[line].split()[line_ids[line].index(UNK)]!r} in line {first + line}"
+                example = (
+                    f"{lines[line].split()[line_ids[line].index(UNK)]!r} in line {first + line}"
+                )
             unknown += len(unknown_at)
     if not lengths:
         raise ValueError(f"{task.name}: no line of text")

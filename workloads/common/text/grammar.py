@@ -25,7 +25,12 @@ PLURAL, PRONOUN, NAME, PAST = 0.3, 0.12, 0.1, 0.3
 """Shares of plural noun phrases, pronouns, names, and clauses in the past tense."""
 NOMINATIVE, ACCUSATIVE, DATIVE = 0, 1, 2
 
-DEFINITE = (("dar", "dan", "dam"), ("die", "die", "dir"), ("das", "das", "dam"), ("dai", "dai", "den"))
+DEFINITE = (
+    ("dar", "dan", "dam"),
+    ("die", "die", "dir"),
+    ("das", "das", "dam"),
+    ("dai", "dai", "den"),
+)
 INDEFINITE = (("en", "enan", "enam"), ("ena", "ena", "enar"), ("en", "en", "enam"))
 ADJECTIVE = (("o", "on", "om"), ("e", "e", "er"), ("es", "es", "om"), ("ai", "ai", "en"))
 """Endings of adjectives by gender (3: plural) and case."""
@@ -136,11 +141,17 @@ class Clause:
 
     def finite(self) -> str:
         """Return the target verb without prefix, as an infinitive in the future tense."""
-        return self.sense.stem + (INFINITIVE if self.future else VERB[self.past][self.subject.plural])
+        return self.sense.stem + (
+            INFINITIVE if self.future else VERB[self.past][self.subject.plural]
+        )
 
     def source(self) -> list[str]:
         """Return the words in the order of the source language."""
-        verb = [*(["will"] if self.future else []), *(["not"] if self.negated else []), self.verb_form()]
+        verb = [
+            *(["will"] if self.future else []),
+            *(["not"] if self.negated else []),
+            self.verb_form(),
+        ]
         return [*self.opening.source, *self.subject.words.source, *verb, *self.rest.source]
 
     def main(self, inverted: bool = False) -> list[str]:
@@ -151,7 +162,13 @@ class Clause:
         """
         auxiliary = FUTURE[self.subject.plural]
         finite = auxiliary if self.future else self.finite()
-        last = [self.sense.prefix + self.finite()] if self.future else [self.sense.prefix] if self.sense.prefix else []
+        last = (
+            [self.sense.prefix + self.finite()]
+            if self.future
+            else [self.sense.prefix]
+            if self.sense.prefix
+            else []
+        )
         negation = ["nik"] if self.negated else []
         subject, opening = self.subject.words.target, self.opening.target
         if opening and not inverted:
@@ -210,7 +227,9 @@ def _clause(draws: Draws, length: int) -> Clause:
     verb = lexical.verbs[transitive].choose(draws)
     wanted = _extensions(draws, length - (5 if transitive else 3), transitive)
     subject = _noun_phrase(draws, NOMINATIVE, verb, wanted["subject adjective"])
-    object_phrase = _noun_phrase(draws, ACCUSATIVE, verb, wanted["object adjective"]) if transitive else None
+    object_phrase = (
+        _noun_phrase(draws, ACCUSATIVE, verb, wanted["object adjective"]) if transitive else None
+    )
     noun_kind = (object_phrase or subject).kind
     sense = verb.senses[noun_kind if len(verb.senses) > 1 else 0]
     opening, rest = Phrase(), Phrase()
@@ -232,7 +251,9 @@ def _clause(draws: Draws, length: int) -> Clause:
     if wanted["adverb"]:
         rest.add(*lexical.adverbs.choose(draws))
     past = draws.chance(PAST) and not wanted["future"]
-    return Clause(opening, subject, rest, verb, sense, past, bool(wanted["future"]), bool(wanted["negation"]))
+    return Clause(
+        opening, subject, rest, verb, sense, past, bool(wanted["future"]), bool(wanted["negation"])
+    )
 
 
 def _extensions(draws: Draws, left: int, transitive: bool) -> Counter[str]:
@@ -268,11 +289,16 @@ def _noun_phrase(draws: Draws, case: int, verb: Verb, adjectives: int) -> NounPh
     if draws.chance(SYNONYM):
         target = noun.synonym
     return NounPhrase(
-        _with_article(draws, noun, target, plural, case, adjectives), plural, noun.kind, 3 if plural else target.gender
+        _with_article(draws, noun, target, plural, case, adjectives),
+        plural,
+        noun.kind,
+        3 if plural else target.gender,
     )
 
 
-def _with_article(draws: Draws, noun: Noun, target: TargetNoun, plural: bool, case: int, adjectives: int) -> Phrase:
+def _with_article(
+    draws: Draws, noun: Noun, target: TargetNoun, plural: bool, case: int, adjectives: int
+) -> Phrase:
     """Generate an article or a number, with a noun and its adjectives.
 
     Adjectives come before the noun in the source, and after the noun in the target.

@@ -92,7 +92,9 @@ class Ranked(Generic[Kind]):
         self._sums = list(accumulate(1 / (rank + SHIFT) for rank in range(len(things))))
 
     def choose(self, draws: Draws) -> Kind:
-        return self.things[bisect.bisect(self._sums, draws.uniform() * self._sums[-1], hi=len(self.things) - 1)]
+        return self.things[
+            bisect.bisect(self._sums, draws.uniform() * self._sums[-1], hi=len(self.things) - 1)
+        ]
 
 
 @dataclass(frozen=True)
@@ -116,13 +118,19 @@ class Lexicon:
 class _Inventor:
     """Invents new words. It never returns a word twice, and no word in `taken`."""
 
-    def __init__(self, label: str, sounds: tuple[tuple[str, ...], ...], taken: Sequence[str]) -> None:
+    def __init__(
+        self, label: str, sounds: tuple[tuple[str, ...], ...], taken: Sequence[str]
+    ) -> None:
         self.draws = Draws(stream(SEED, f"translation words {label}"))
         self.sounds, self.taken = sounds, set(taken)
 
     def word(self, syllables: int) -> str:
         while True:
-            parts = (sound[self.draws.integer(0, len(sound) - 1)] for _ in range(syllables) for sound in self.sounds)
+            parts = (
+                sound[self.draws.integer(0, len(sound) - 1)]
+                for _ in range(syllables)
+                for sound in self.sounds
+            )
             word = "".join(parts)
             if len(word) > 2 and word not in self.taken:
                 self.taken.add(word)
@@ -149,7 +157,9 @@ def lexicon(source_taken: tuple[str, ...], target_taken: tuple[str, ...]) -> Lex
     def noun(rank: int) -> Noun:
         draws = Draws(fold(key, 0, rank))
         senses = tuple(target_noun(draws, rank) for _ in range(2 if draws.chance(AMBIGUOUS) else 1))
-        return Noun(source.word(_syllables(rank)), senses, target_noun(draws, rank), draws.integer(0, 1))
+        return Noun(
+            source.word(_syllables(rank)), senses, target_noun(draws, rank), draws.integer(0, 1)
+        )
 
     def target_verb(draws: Draws, rank: int) -> TargetVerb:
         prefix = PREFIXES[draws.integer(0, len(PREFIXES) - 1)] if draws.chance(SEPARABLE) else ""
@@ -158,17 +168,27 @@ def lexicon(source_taken: tuple[str, ...], target_taken: tuple[str, ...]) -> Lex
     def verb(rank: int) -> Verb:
         draws = Draws(fold(key, 1, rank))
         senses = tuple(target_verb(draws, rank) for _ in range(2 if draws.chance(AMBIGUOUS) else 1))
-        return Verb(source.word(_syllables(rank)), senses, draws.chance(TRANSITIVE), draws.integer(0, 1))
+        return Verb(
+            source.word(_syllables(rank)), senses, draws.chance(TRANSITIVE), draws.integer(0, 1)
+        )
 
     def pairs(count: int) -> Ranked[tuple[str, str]]:
-        return Ranked([(source.word(_syllables(rank)), target.word(_syllables(rank))) for rank in range(count)])
+        return Ranked(
+            [
+                (source.word(_syllables(rank)), target.word(_syllables(rank)))
+                for rank in range(count)
+            ]
+        )
 
     nouns, verbs = [noun(rank) for rank in range(NOUNS)], [verb(rank) for rank in range(VERBS)]
     adjectives, adverbs = pairs(ADJECTIVES), pairs(ADVERBS)
     draws = Draws(fold(key, 2))
     return Lexicon(
         nouns=Ranked(nouns),
-        verbs=(Ranked([v for v in verbs if not v.transitive]), Ranked([v for v in verbs if v.transitive])),
+        verbs=(
+            Ranked([v for v in verbs if not v.transitive]),
+            Ranked([v for v in verbs if v.transitive]),
+        ),
         adjectives=adjectives,
         adverbs=adverbs,
         names=Ranked([source.word(2).capitalize() for _ in range(NAMES)]),

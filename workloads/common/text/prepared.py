@@ -38,7 +38,11 @@ from workloads.common.text.vocabulary import Framing, Vocabulary
 
 SIDES = ("source", "target")
 SPLITS = ("train", "dev", "test")
-VOCABULARY, REFERENCES, LENGTH_COUNTS = "vocabulary.txt", "references.txt", "train_length_counts.npy"
+VOCABULARY, REFERENCES, LENGTH_COUNTS = (
+    "vocabulary.txt",
+    "references.txt",
+    "train_length_counts.npy",
+)
 LONGEST = 254
 """Highest number of subwords of a training sentence. Pairs with a longer sentence are dropped.
 
@@ -147,7 +151,9 @@ class Parallel:
 
         Only for training pairs: their lengths fit into 16 bits.
         """
-        return np.stack([np.diff(side.offsets).astype(np.uint16) for side in (self.source, self.target)])
+        return np.stack(
+            [np.diff(side.offsets).astype(np.uint16) for side in (self.source, self.target)]
+        )
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -158,7 +164,9 @@ def write(processed: Processed, folder: Path) -> dict[str, int]:
 
     Raises ValueError with the file, the line and the problem in a message of one line.
     """
-    vocabulary = read_vocabulary(processed.vocabulary, processed.subtokens, processed.name(processed.vocabulary))
+    vocabulary = read_vocabulary(
+        processed.vocabulary, processed.subtokens, processed.name(processed.vocabulary)
+    )
     references = read_lines(processed.references, processed.name(processed.references))
     tasks = [
         encoding.Task(
@@ -172,20 +180,31 @@ def write(processed: Processed, folder: Path) -> dict[str, int]:
         for (split, side), path in processed.files.items()
     ]
     workers = min(cores(), len(tasks))
-    large = any(path.stat().st_size > lines.CHUNK_BYTES for path in processed.files.values() if path.is_file())
+    large = any(
+        path.stat().st_size > lines.CHUNK_BYTES
+        for path in processed.files.values()
+        if path.is_file()
+    )
     if workers > 1 and large:
         with ProcessPoolExecutor(workers, mp_context=get_context("forkserver")) as pool:
             results = list(pool.map(encoding.encode, tasks))
     else:
         results = [encoding.encode(task) for task in tasks]
     encoded = dict(zip(processed.files, results, strict=True))
-    counts = {"vocabulary": len(vocabulary), **({"end": subtokens.END} if processed.subtokens else {})}
+    counts = {
+        "vocabulary": len(vocabulary),
+        **({"end": subtokens.END} if processed.subtokens else {}),
+    }
     for split in SPLITS:
         names = [processed.name(processed.files[split, side]) for side in SIDES]
         sides = {side: encoded[split, side] for side in SIDES}
         lengths = [sides[side].lengths for side in SIDES]
         lines.check_equal(names[0], names[1], list(map(len, lengths)))
-        keep = np.maximum(*lengths) <= processed.longest if split == "train" else np.ones(len(lengths[0]), bool)
+        keep = (
+            np.maximum(*lengths) <= processed.longest
+            if split == "train"
+            else np.ones(len(lengths[0]), bool)
+        )
         reasons = Counter(processed.dropped.get(split, {}))
         reasons[DropReason.MANY_SUBWORDS] = int(np.count_nonzero(~keep))
         check_any_left(split, names, int(keep.sum()), reasons)
@@ -202,7 +221,9 @@ def write(processed: Processed, folder: Path) -> dict[str, int]:
     return counts
 
 
-def check_any_left(split: str, names: Sequence[str], left: int, dropped: Counter[DropReason], hint: str = "") -> None:
+def check_any_left(
+    split: str, names: Sequence[str], left: int, dropped: Counter[DropReason], hint: str = ""
+) -> None:
     """Raise ValueError if no pair of a split is left.
 
     Args:
@@ -241,7 +262,9 @@ def _unknown(processed: Processed, encoded: dict[tuple[str, str], Encoded]) -> d
     return {"train_unknown": total}
 
 
-def _write_split(folder: Path, split: str, sides: dict[str, Encoded], keep: Bools, vocabulary: int) -> dict[str, int]:
+def _write_split(
+    folder: Path, split: str, sides: dict[str, Encoded], keep: Bools, vocabulary: int
+) -> dict[str, int]:
     """Write the arrays of a split, and return its counts.
 
     The files of raw ids are read and removed.
@@ -263,7 +286,9 @@ def _write_split(folder: Path, split: str, sides: dict[str, Encoded], keep: Bool
         np.save(folder / f"{split}_{side}.npy", ids, allow_pickle=False)
         np.save(folder / f"{split}_{side}_offsets.npy", offsets, allow_pickle=False)
         counts[f"{split}_{side}_subwords"] = int(offsets[-1])
-        counts[f"{split}_longest"] = max(counts.get(f"{split}_longest", 0), int(lengths[keep].max()))
+        counts[f"{split}_longest"] = max(
+            counts.get(f"{split}_longest", 0), int(lengths[keep].max())
+        )
     if split == "train":
         pair_lengths = np.stack([sides[side].lengths[keep] for side in SIDES])
         np.save(folder / LENGTH_COUNTS, length_counts(pair_lengths), allow_pickle=False)
@@ -292,7 +317,12 @@ def read(folder: Path, split: str, count: int) -> Parallel:
     sides = []
     for side in SIDES:
         offsets = mapped(folder / f"{split}_{side}_offsets.npy", "int64", count + 1)
-        sides.append(Side(mapped(folder / f"{split}_{side}.npy", ("uint16", "int32"), int(offsets[-1])), offsets))
+        sides.append(
+            Side(
+                mapped(folder / f"{split}_{side}.npy", ("uint16", "int32"), int(offsets[-1])),
+                offsets,
+            )
+        )
     return Parallel(*sides)
 
 

@@ -24,7 +24,15 @@ from typing import IO, Any
 
 from workloads.common.data.archives import DAMAGED, why
 from workloads.common.data.hidden import is_hidden_path
-from workloads.common.data.lines import blocks, check_equal, chunks, count_lines, decode, read_lines, split_stream
+from workloads.common.data.lines import (
+    blocks,
+    check_equal,
+    chunks,
+    count_lines,
+    decode,
+    read_lines,
+    split_stream,
+)
 from workloads.common.text.prepared import SIDES, DropReason, Processed, check_any_left, cores
 from workloads.common.text.vocabulary import Vocabulary
 from workloads.files import open_stream
@@ -59,7 +67,9 @@ Tokenise = Callable[[str], str]
 def wmt_members(languages: Sequence[str]) -> list[str]:
     """Return the names of the files that are needed from the WMT16 archives."""
     train = [f"{corpus}.{language}" for corpus in WMT_TRAIN for language in languages]
-    return train + [f"{test}-deen-{kind}.sgm" for test in WMT_TESTS for kind in ("src.de", "ref.en")]
+    return train + [
+        f"{test}-deen-{kind}.sgm" for test in WMT_TESTS for kind in ("src.de", "ref.en")
+    ]
 
 
 def find_members(source: Path, names: Sequence[str], expected: str) -> dict[str, tuple[Path, str]]:
@@ -79,7 +89,9 @@ def find_members(source: Path, names: Sequence[str], expected: str) -> dict[str,
     for path in _visible(source, "*"):
         if path.name in wanted and path.is_file():
             places.setdefault(path.name, (path, ""))
-    for archive in sorted(itertools.chain.from_iterable(_visible(source, pattern) for pattern in ARCHIVES)):
+    for archive in sorted(
+        itertools.chain.from_iterable(_visible(source, pattern) for pattern in ARCHIVES)
+    ):
         if len(places) == len(wanted):
             break
         try:
@@ -91,16 +103,22 @@ def find_members(source: Path, names: Sequence[str], expected: str) -> dict[str,
                     if member.isfile() and name in wanted and not is_hidden_path(member.name):
                         places.setdefault(name, (archive, member.name))
         except (OSError, *DAMAGED) as error:
-            raise ValueError(f"{archive}: cannot be read ({why(error)}). Download it again") from None
+            raise ValueError(
+                f"{archive}: cannot be read ({why(error)}). Download it again"
+            ) from None
     missing = [name for name in names if name not in places]
     if missing:
-        raise ValueError(f"{source}: no {missing[0]}, neither as a file nor in an archive. Expected: {expected}")
+        raise ValueError(
+            f"{source}: no {missing[0]}, neither as a file nor in an archive. Expected: {expected}"
+        )
     return places
 
 
 def _visible(folder: Path, pattern: str) -> list[Path]:
     """Return files and folders below `folder` that match and are not hidden, sorted."""
-    return sorted(path for path in folder.rglob(pattern) if not is_hidden_path(path.relative_to(folder)))
+    return sorted(
+        path for path in folder.rglob(pattern) if not is_hidden_path(path.relative_to(folder))
+    )
 
 
 def unpack_wmt(
@@ -111,8 +129,14 @@ def unpack_wmt(
     Returns the names of the source files by (split, side), for messages. Raises ValueError naming
     the published file.
     """
-    corpora = {language: [members[f"{corpus}.{language}"] for corpus in WMT_TRAIN] for language in languages}
-    join_corpora([corpora[language] for language in languages], [folder / f"train.{code}" for code in languages])
+    corpora = {
+        language: [members[f"{corpus}.{language}"] for corpus in WMT_TRAIN]
+        for language in languages
+    }
+    join_corpora(
+        [corpora[language] for language in languages],
+        [folder / f"train.{code}" for code in languages],
+    )
     names = {}
     for side, language in zip(SIDES, languages, strict=True):
         names["train", side] = ", ".join(f"{corpus}.{language}" for corpus in WMT_TRAIN)
@@ -122,7 +146,9 @@ def unpack_wmt(
             with _opened(*members[sgm]) as file:
                 lines = segments(decode(file.read(), sgm, 1))
             if "test" in splits and "" in lines:
-                raise ValueError(f"{sgm}: segment {lines.index('') + 1} is empty. A sentence pair needs both sides")
+                raise ValueError(
+                    f"{sgm}: segment {lines.index('') + 1} is empty. A sentence pair needs both sides"
+                )
             for split in splits:
                 names[split, side] = ", ".join([*filter(None, [names.get((split, side))]), sgm])
                 with (folder / f"{split}.{language}").open("a", encoding="utf-8") as out_text:
@@ -133,7 +159,9 @@ def unpack_wmt(
     return names
 
 
-def join_corpora(sides: Sequence[Sequence[tuple[Path, str]]], out: Sequence[Path], has_mark: bool = False) -> None:
+def join_corpora(
+    sides: Sequence[Sequence[tuple[Path, str]]], out: Sequence[Path], has_mark: bool = False
+) -> None:
     """Join the corpora of each language to one file in `out`.
 
     Args:
@@ -193,7 +221,9 @@ def _opened(path: Path, member: str) -> Iterator[IO[bytes]]:
             assert inner is not None, (path, member)
             yield inner
     except DAMAGED as error:
-        raise ValueError(f"{path}: {member} cannot be read ({why(error)}). Download the archive again") from None
+        raise ValueError(
+            f"{path}: {member} cannot be read ({why(error)}). Download the archive again"
+        ) from None
 
 
 def segments(sgm: str) -> list[str]:
@@ -216,7 +246,9 @@ def plain_files(source: Path, languages: Sequence[str]) -> dict[tuple[str, str],
     }
     for path in files.values():
         if not path.is_file():
-            names = ", ".join(f"{split}.{code}" for split in ("train", "dev", "test") for code in languages)
+            names = ", ".join(
+                f"{split}.{code}" for split in ("train", "dev", "test") for code in languages
+            )
             raise ValueError(f"{path}: no such file. Expected: {names}, with one sentence per line")
     return files
 
@@ -247,16 +279,28 @@ def process(
     for (split, side), path in plain.items():
         language = languages[SIDES.index(side)]
         tokenised[split, side] = folder / f"{split}.tok.{language}"
-        _map_lines(path, tokenised[split, side], tokenise_lines, language, names[split, side], has_mark=True)
+        _map_lines(
+            path,
+            tokenised[split, side],
+            tokenise_lines,
+            language,
+            names[split, side],
+            has_mark=True,
+        )
     dropped, reasons_by_split = {}, {}
     for split in ("train", "dev"):
         sides = [tokenised[split, side] for side in SIDES]
         cleaned = [folder / f"{split}.tok.clean.{language}" for language in languages]
         pairs, reasons = clean(sides, cleaned)
         hint = _CR_HINT if split in single_lines else ""
-        check_any_left(split, [names[split, side] for side in SIDES], pairs - reasons.total(), reasons, hint)
+        check_any_left(
+            split, [names[split, side] for side in SIDES], pairs - reasons.total(), reasons, hint
+        )
         not_latin1 = reasons[DropReason.NOT_LATIN1]
-        dropped[f"{split}_not_clean"], dropped[f"{split}_not_latin1"] = reasons.total() - not_latin1, not_latin1
+        dropped[f"{split}_not_clean"], dropped[f"{split}_not_latin1"] = (
+            reasons.total() - not_latin1,
+            not_latin1,
+        )
         reasons_by_split[split] = reasons
         tokenised.update({(split, side): path for side, path in zip(SIDES, cleaned, strict=True)})
     if single_lines:
@@ -273,12 +317,17 @@ def process(
     for (split, side), path in tokenised.items():
         files[split, side] = folder / f"{split}.bpe.{languages[SIDES.index(side)]}"
         _map_lines(path, files[split, side], apply_bpe_lines, str(codes))
-    write_vocabulary([files["train", "source"], files["train", "target"]], folder / "vocabulary.bpe")
+    write_vocabulary(
+        [files["train", "source"], files["train", "target"]], folder / "vocabulary.bpe"
+    )
     processed = Processed(
         files,
         folder / "vocabulary.bpe",
         plain["test", "target"],
-        names={**{path: names[key] for key, path in files.items()}, plain["test", "target"]: names["test", "target"]},
+        names={
+            **{path: names[key] for key, path in files.items()},
+            plain["test", "target"]: names["test", "target"],
+        },
         dropped=reasons_by_split,
     )
     return processed, dropped
@@ -287,7 +336,9 @@ def process(
 _CR_HINT = "line ends are CR alone, so the whole file is a single line. To convert them, run: tr '\\r' '\\n' <OLD >NEW"
 
 
-def _check_line_counts(plain: Mapping[tuple[str, str], Path], names: Mapping[tuple[str, str], str]) -> list[str]:
+def _check_line_counts(
+    plain: Mapping[tuple[str, str], Path], names: Mapping[tuple[str, str], str]
+) -> list[str]:
     """Return the splits whose files consist of a single line that contains CRs.
 
     Raises ValueError, naming the file, if a file is empty or the sides have different numbers of
@@ -297,7 +348,10 @@ def _check_line_counts(plain: Mapping[tuple[str, str], Path], names: Mapping[tup
     for split in ("train", "dev", "test"):
         keys = [(split, side) for side in SIDES]
         numbers = [count_lines(plain[key]) for key in keys]
-        is_single = [number == 1 and _has_inner_cr(plain[key]) for key, number in zip(keys, numbers, strict=True)]
+        is_single = [
+            number == 1 and _has_inner_cr(plain[key])
+            for key, number in zip(keys, numbers, strict=True)
+        ]
         for key, number, single in zip(keys, numbers, is_single, strict=True):
             if not number:
                 raise ValueError(f"{names[key]}: no line of text")

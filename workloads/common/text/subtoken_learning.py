@@ -106,7 +106,9 @@ def learn(counts: Mapping[str, int], size: int) -> list[str]:
     return [*RESERVED, *_cut(best, alphabet, size - len(RESERVED))]
 
 
-def _build(texts: Mapping[str, int], alphabet: set[str], first: Mapping[str, int], least: int) -> list[str]:
+def _build(
+    texts: Mapping[str, int], alphabet: set[str], first: Mapping[str, int], least: int
+) -> list[str]:
     """Return the subtokens after all rounds, the most frequent first.
 
     Args:

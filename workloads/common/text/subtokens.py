@@ -52,11 +52,15 @@ class Subtokeniser:
         """Subtoken to id, without padding and EOS, which do not occur in text."""
         for index, subtoken in enumerate(self.subtokens[END + 1 :], END + 1):
             if self.ids.setdefault(subtoken, index) != index:
-                raise ValueError(f"{name}:{index + 1}: {subtoken!r} is already in line {self.ids[subtoken] + 1}")
+                raise ValueError(
+                    f"{name}:{index + 1}: {subtoken!r} is already in line {self.ids[subtoken] + 1}"
+                )
         self.alphabet = frozenset("".join(self.ids))
         missing = sorted((self.alphabet | set(ESCAPING)) - set(self.ids))
         if missing:
-            raise ValueError(f"{name}: no subtoken {missing[0]!r}. Each character of the subtokens must be a subtoken")
+            raise ValueError(
+                f"{name}: no subtoken {missing[0]!r}. Each character of the subtokens must be a subtoken"
+            )
         self.longest = max(map(len, self.ids))
         self._cached_ids: dict[str, list[int]] = {}
 
@@ -74,7 +78,11 @@ class Subtokeniser:
         return cls([line[1:-1] for line in quoted], name)
 
     def write(self, path: Path) -> None:
-        path.write_text("".join(f"'{subtoken}'\n" for subtoken in self.subtokens), encoding="utf-8", newline="\n")
+        path.write_text(
+            "".join(f"'{subtoken}'\n" for subtoken in self.subtokens),
+            encoding="utf-8",
+            newline="\n",
+        )
 
     def __len__(self) -> int:
         """Return the number of ids, padding and EOS included."""

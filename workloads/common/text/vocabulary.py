@@ -87,7 +87,9 @@ class Vocabulary:
         """Subword to id, without the special ids."""
         for number, subword in enumerate(self.subwords, 1):
             if " " in subword or "\t" in subword:
-                raise ValueError(f"{name}:{number}: expected one subword per line, without a count, got {subword!r}")
+                raise ValueError(
+                    f"{name}:{number}: expected one subword per line, without a count, got {subword!r}"
+                )
             if not subword:
                 continue
             if subword in self.ids:

@@ -59,12 +59,19 @@ class TranslationOptions:
     warmup_steps: int = hyperparameter("number of warm-up steps", minimum=0)
     dropout: float = hyperparameter("dropout rate", minimum=0.0)
     max_sequence_length: int = hyperparameter(
-        "highest number of tokens of a side, special tokens included. Longer pairs are left out", minimum=2
+        "highest number of tokens of a side, special tokens included. Longer pairs are left out",
+        minimum=2,
     )
-    beta1: float = hyperparameter("Adam's decay of the mean of gradients", minimum=0.0, overridable=False)
-    beta2: float = hyperparameter("Adam's decay of the mean of squared gradients", minimum=0.0, overridable=False)
+    beta1: float = hyperparameter(
+        "Adam's decay of the mean of gradients", minimum=0.0, overridable=False
+    )
+    beta2: float = hyperparameter(
+        "Adam's decay of the mean of squared gradients", minimum=0.0, overridable=False
+    )
     epsilon: float = hyperparameter("Adam's epsilon", minimum=0.0, overridable=False)
-    label_smoothing: float = hyperparameter("share of the loss that is spread over other tokens", minimum=0.0)
+    label_smoothing: float = hyperparameter(
+        "share of the loss that is spread over other tokens", minimum=0.0
+    )
     evaluation_batch_size: int = option(64, "sentences per device and evaluation step", minimum=1)
     compile: str = option(
         "auto",
@@ -72,8 +79,12 @@ class TranslationOptions:
         "auto: XLA only for GNMT on GPUs, which has few shapes (not measured). Graphs are on",
         choices=("auto", "on", "off"),
     )
-    evaluation_shapes: int = option(3, "number of padded lengths of evaluation sentences", minimum=1)
-    validation_loss: bool = option(True, "also compute the loss on the validation set at each evaluation")
+    evaluation_shapes: int = option(
+        3, "number of padded lengths of evaluation sentences", minimum=1
+    )
+    validation_loss: bool = option(
+        True, "also compute the loss on the validation set at each evaluation"
+    )
     beam_width: int = option(5, "number of hypotheses of the beam search", minimum=1)
     target: float | None = option(
         None,
@@ -173,14 +184,17 @@ class TranslationWorkload(Workload):
     def batching(self) -> Batching:
         """Settings that decide how sentence pairs are grouped into batches."""
         longest = (
-            max(self.dataset_info.sizes["test_longest"], self.dataset_info.sizes["dev_longest"]) + self.framing.extra
+            max(self.dataset_info.sizes["test_longest"], self.dataset_info.sizes["dev_longest"])
+            + self.framing.extra
         )
         shapes = self.options.evaluation_shapes
         share = -(-self.dataset_info.evaluation_samples // self.settings.devices)
         return Batching(
             framing=replace(self.framing, end=self.end),
             buckets=self.buckets(),
-            evaluation_edges=tuple(sorted({-(-longest * number // shapes) for number in range(1, shapes + 1)})),
+            evaluation_edges=tuple(
+                sorted({-(-longest * number // shapes) for number in range(1, shapes + 1)})
+            ),
             evaluation_sentences=min(self.options.evaluation_batch_size, share),
             weigh_tokens=self.weigh_tokens,
             replicas=self.settings.devices,
@@ -191,14 +205,17 @@ class TranslationWorkload(Workload):
     def counts(self) -> batches.Counts:
         """Numbers of steps, of left-out pairs, and of repeated pairs of an epoch."""
         return batches.count(
-            dataset_info.length_counts(self.dataset_info, self.dataset_info.sizes["pairs"]), self.batching
+            dataset_info.length_counts(self.dataset_info, self.dataset_info.sizes["pairs"]),
+            self.batching,
         )
 
     @property
     def epoch_samples(self) -> EpochSamples:
         """Size of all batches, pairs that fill up the last batch of the longest ones, and pairs that fill no batch."""
         counts = self.counts
-        return EpochSamples(counts.steps * self.settings.global_batch_size, counts.repeated, counts.left_out)
+        return EpochSamples(
+            counts.steps * self.settings.global_batch_size, counts.repeated, counts.left_out
+        )
 
     @property
     def steps_per_epoch(self) -> int:
@@ -246,19 +263,35 @@ class TranslationWorkload(Workload):
             if length in arrays:
                 arrays[length].fill(arrays[side].shape[1])
         count = len(arrays["source"])
-        weight = float(arrays["target_length"].sum()) if self.weigh_tokens and "label" in arrays else float(count)
+        weight = (
+            float(arrays["target_length"].sum())
+            if self.weigh_tokens and "label" in arrays
+            else float(count)
+        )
         return Batch(
-            arrays, weight, weight, count, {"tokens": sum(int(a.size) for a in arrays.values() if a.ndim == 2)}
+            arrays,
+            weight,
+            weight,
+            count,
+            {"tokens": sum(int(a.size) for a in arrays.values() if a.ndim == 2)},
         )
 
     def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
         """Map the arrays into memory, or draw a synthetic corpus by hash."""
         splits = ("train", "test", "dev") if self.has_validation_loss else ("train", "test")
         counts, synthetic = self.dataset_info.sizes, self.settings.profile == "synthetic"
-        sizes = {"train": counts["pairs"], "test": self.dataset_info.evaluation_samples, "dev": counts["dev"]}
+        sizes = {
+            "train": counts["pairs"],
+            "test": self.dataset_info.evaluation_samples,
+            "dev": counts["dev"],
+        }
         read = self._synthetic if synthetic else partial(prepared.read, self.folder)
         corpus = {split: read(split, sizes[split]) for split in splits}
-        lengths = dataset_info.synthetic_lengths(counts["pairs"]) if synthetic else corpus["train"].lengths()
+        lengths = (
+            dataset_info.synthetic_lengths(counts["pairs"])
+            if synthetic
+            else corpus["train"].lengths()
+        )
         return TranslationData(self.batching, lengths, corpus, worker, seed, self.steps_per_epoch)
 
     @property
@@ -272,9 +305,13 @@ class TranslationWorkload(Workload):
         At most `dataset_info.SYNTHETIC_PAIRS` pairs are drawn. A larger training set repeats them.
         """
         most = self.dataset_info.sizes.get(f"{split}_longest", prepared.LONGEST)
-        lengths = np.minimum(dataset_info.synthetic_lengths(min(count, dataset_info.SYNTHETIC_PAIRS)), most)
+        lengths = np.minimum(
+            dataset_info.synthetic_lengths(min(count, dataset_info.SYNTHETIC_PAIRS)), most
+        )
         draws = bits(stream(0, f"synthetic sentences {split}"), np.arange(1 << 20))
-        ids = (integers(draws, self.vocabulary_size - len(SPECIALS)) + len(SPECIALS)).astype(np.int32)
+        ids = (integers(draws, self.vocabulary_size - len(SPECIALS)) + len(SPECIALS)).astype(
+            np.int32
+        )
         return Parallel(*(batches.random_side(side_lengths, ids) for side_lengths in lengths))
 
     # -- quality --------------------------------------------------------------------------------------------------
@@ -321,7 +358,12 @@ class TranslationWorkload(Workload):
         if "label" in arrays:
             lengths = arrays["target_length"][valid].astype(np.int64)
             loss = np.asarray(outputs["loss"], np.float64)[valid]
-            return {**NOTHING, "loss_number": arrays["number"][valid], "loss": loss, "loss_tokens": lengths}
+            return {
+                **NOTHING,
+                "loss_number": arrays["number"][valid],
+                "loss": loss,
+                "loss_tokens": lengths,
+            }
         counts = np.asarray(outputs["token_count"], np.int32)[valid]
         tokens = np.asarray(outputs["tokens"], np.int32)[valid]
         flat = tokens[np.arange(tokens.shape[1]) < counts[:, None]]
@@ -335,14 +377,22 @@ class TranslationWorkload(Workload):
         Raises:
             ValueError: A sentence was evaluated more than once, or not at all.
         """
-        check_evaluation_coverage(results["number"], self.dataset_info.evaluation_samples, "translations")
+        check_evaluation_coverage(
+            results["number"], self.dataset_info.evaluation_samples, "translations"
+        )
         references = prepared.read_references(self.folder, self.dataset_info.evaluation_samples)
-        quality = {METRIC: self.unit * bleu.score(self.translations(results), references, self.bleu_digits)}
+        quality = {
+            METRIC: self.unit * bleu.score(self.translations(results), references, self.bleu_digits)
+        }
         if self.has_validation_loss:
-            check_evaluation_coverage(results["loss_number"], self.dataset_info.sizes["dev"], "validation losses")
+            check_evaluation_coverage(
+                results["loss_number"], self.dataset_info.sizes["dev"], "validation losses"
+            )
             # Sorted by sentence, so that the sum does not depend on the distribution over replicas.
             losses = results["loss"][np.argsort(results["loss_number"])]
-            quality["validation_loss"] = math.fsum(losses.tolist()) / int(results["loss_tokens"].sum())
+            quality["validation_loss"] = math.fsum(losses.tolist()) / int(
+                results["loss_tokens"].sum()
+            )
         return quality
 
     @property
@@ -357,10 +407,15 @@ class TranslationWorkload(Workload):
         vocabulary = prepared.vocabulary_of(self.folder, manifest.options)
         text: Detokenise = str  # subtokens decode to text that needs no detokenisation
         if isinstance(vocabulary, Vocabulary):
-            text = bleu.detokeniser(DETOKENISED_AS.get(self.settings.dataset, str(manifest.options["languages"][1])))
+            text = bleu.detokeniser(
+                DETOKENISED_AS.get(self.settings.dataset, str(manifest.options["languages"][1]))
+            )
         stops = np.cumsum(results["token_count"], dtype=np.int64)
         starts = stops - results["token_count"]
-        sentences = [results["token"][starts[row] : stops[row]].tolist() for row in np.argsort(results["number"])]
+        sentences = [
+            results["token"][starts[row] : stops[row]].tolist()
+            for row in np.argsort(results["number"])
+        ]
         return [text(vocabulary.decode(ids)) for ids in sentences]
 
     def metric_signatures(self) -> Mapping[str, Json]:

@@ -49,15 +49,22 @@ class Layers(Model):
         """Return a parameter in the type of the activations."""
         return self.weights[name].astype(self.dtype)
 
-    def normalised(self, images: jax.Array, mean: Sequence[float], deviation: Sequence[float]) -> jax.Array:
+    def normalised(
+        self, images: jax.Array, mean: Sequence[float], deviation: Sequence[float]
+    ) -> jax.Array:
         """Scale uint8 images (B, H, W, 3) to 0 … 1, subtract the mean and divide by the
         deviation.
         """
         centre, width = jnp.array(mean, jnp.float32), jnp.array(deviation, jnp.float32)
-        return (images.astype(jnp.float32) * (1 / (255 * width)) - centre / width).astype(self.dtype)
+        return (images.astype(jnp.float32) * (1 / (255 * width)) - centre / width).astype(
+            self.dtype
+        )
 
     def convolve(
-        self, x: jax.Array, layer: Convolution | layer_lists.Convolution, scale: jax.Array | float = 1.0
+        self,
+        x: jax.Array,
+        layer: Convolution | layer_lists.Convolution,
+        scale: jax.Array | float = 1.0,
     ) -> jax.Array:
         """Convolve (B, h, w, inputs) to (B, h', w', outputs), with zero padding on every side.
 
@@ -70,7 +77,11 @@ class Layers(Model):
         if weight.shape[:2] == (1, 1) and not any(sum(sides, ())):
             return x[:, :: layer.stride, :: layer.stride] @ weight[0, 0]
         return jax.lax.conv_general_dilated(
-            x, weight, (layer.stride, layer.stride), sides, dimension_numbers=("NHWC", "HWIO", "NHWC")
+            x,
+            weight,
+            (layer.stride, layer.stride),
+            sides,
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
         )
 
     def trunk(self, x: jax.Array, layers: Trunk) -> jax.Array:
@@ -106,7 +117,9 @@ class Layers(Model):
         """
         assert layer.norm is not None, f"{layer.name} has a bias"
         if f"{layer.norm}.running_mean" not in self.statistics:
-            return self.convolve(x, layer, self.weights[f"{layer.norm}.weight"]) + self.parameter(f"{layer.norm}.bias")
+            return self.convolve(x, layer, self.weights[f"{layer.norm}.weight"]) + self.parameter(
+                f"{layer.norm}.bias"
+            )
         return self.normalise(self.convolve(x, layer), layer.norm)
 
     def dense(self, x: jax.Array, name: str) -> jax.Array:
@@ -129,7 +142,9 @@ class Layers(Model):
             variance = jnp.square(wide - mean).mean((0, 1, 2))
             count = x.size // x.shape[-1]
             for key, new in zip(kept, (mean, variance * (count / (count - 1))), strict=True):
-                self.statistics[key] += self.momentum * (jax.lax.stop_gradient(new) - self.statistics[key])
+                self.statistics[key] += self.momentum * (
+                    jax.lax.stop_gradient(new) - self.statistics[key]
+                )
         else:
             mean, variance = (self.statistics[key] for key in kept)
         scale = self.weights[f"{name}.weight"] * jax.lax.rsqrt(variance + self.epsilon)
@@ -204,7 +219,9 @@ def pool(
     batch, rows, columns, channels = x.shape
     ends = [(side - kernel) // stride * stride + 1 for side in (rows, columns)]
     slices = (
-        jax.lax.slice(x, (0, i, j, 0), (batch, i + ends[0], j + ends[1], channels), (1, stride, stride, 1))
+        jax.lax.slice(
+            x, (0, i, j, 0), (batch, i + ends[0], j + ends[1], channels), (1, stride, stride, 1)
+        )
         for i in range(kernel)
         for j in range(kernel)
     )
@@ -215,5 +232,7 @@ def cross_entropy(logits: jax.Array, labels: jax.Array, smoothing: float = 0.0) 
     """Return the cross-entropy of fp32 logits (B, K) and smoothed labels (B,), summed over the
     images.
     """
-    soft_targets = jax.nn.one_hot(labels, logits.shape[1]) * (1 - smoothing) + smoothing / logits.shape[1]
+    soft_targets = (
+        jax.nn.one_hot(labels, logits.shape[1]) * (1 - smoothing) + smoothing / logits.shape[1]
+    )
     return -(soft_targets * jax.nn.log_softmax(logits)).sum()

@@ -23,7 +23,9 @@ Masks = Mapping[str, jax.Array]
 class LayerNetwork(Layers):
     """Network of a list of layers, from uint8 images (B, H, W, 3) to fp32 logits (B, K)."""
 
-    def __init__(self, weights: Values, statistics: Values, dtype: Any, network: layer_lists.Network) -> None:
+    def __init__(
+        self, weights: Values, statistics: Values, dtype: Any, network: layer_lists.Network
+    ) -> None:
         super().__init__(weights, statistics, dtype)
         self.network, self.epsilon, self.momentum = network, network.epsilon, network.momentum
 
@@ -60,7 +62,9 @@ def _step(layers: Layers, x: jax.Array, layer: Layer, masks: Masks) -> jax.Array
         case layer_lists.ResponseNorm(size, alpha, beta, k):
             wide, side = x.astype(jnp.float32), size // 2
             sides = ((0, 0), (0, 0), (0, 0), (side, side))
-            sums = jax.lax.reduce_window(wide**2, 0.0, jax.lax.add, (1, 1, 1, size), (1, 1, 1, 1), sides)
+            sums = jax.lax.reduce_window(
+                wide**2, 0.0, jax.lax.add, (1, 1, 1, size), (1, 1, 1, 1), sides
+            )
             return (wide * (k + alpha / size * sums) ** -beta).astype(x.dtype)
         case layer_lists.GlobalPool():
             return x.astype(jnp.float32).mean((1, 2)).astype(x.dtype)

@@ -65,7 +65,9 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
         super().__init__(workload, worker)
         if getattr(workload.options, "compile", "auto") == "off":
-            raise ValueError("workload.compile=off: JAX compiles every step. Set workload.compile=auto")
+            raise ValueError(
+                "workload.compile=off: JAX compiles every step. Set workload.compile=auto"
+            )
         self.dtype = jnp.bfloat16 if self.settings.precision == "bf16" else jnp.float32
         """Type of the activations."""
         self.updates = workload.update_settings()
@@ -117,7 +119,9 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
             self._build()
         self.total = self.own(np.zeros(2, np.float32))
         if warmup:
-            self._load({name: np.zeros(shape, np.float32) for name, shape in self.parameters.items()})
+            self._load(
+                {name: np.zeros(shape, np.float32) for name, shape in self.parameters.items()}
+            )
             self._warm_up()
         self._load(dict(weights))
 
@@ -137,7 +141,8 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         """
         assert self.optimizer is not None
         start = {
-            name: np.full(shape, float(name.endswith("var")), np.float32) for name, shape in self.statistics.items()
+            name: np.full(shape, float(name.endswith("var")), np.float32)
+            for name, shape in self.statistics.items()
         }
         self.load_state_dict({**start, **weights, **self.optimizer.fresh(self.parameters)})
 
@@ -156,7 +161,9 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
     # -- a step, in Python ----------------------------------------------------------------------------------------
 
     def step(self, batch: Batch, learning_rate: float) -> jax.Array:
-        self.values, self.kept, self.moved, self.total = self._step(*self._arguments(batch, learning_rate))
+        self.values, self.kept, self.moved, self.total = self._step(
+            *self._arguments(batch, learning_rate)
+        )
         return self.total
 
     def backward(self, batch: Batch) -> jax.Array:
@@ -168,19 +175,29 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         return self.total
 
     def run_outputs(self, batch: Batch) -> dict[str, jax.Array]:
-        arrays = {name: self.own(array) for name, array in self.host_arrays(batch, training=False).items()}
+        arrays = {
+            name: self.own(array) for name, array in self.host_arrays(batch, training=False).items()
+        }
         outputs: Values = self._outputs(self.values, self.moved, arrays)
         return outputs
 
     def _arguments(self, batch: Batch, learning_rate: float = 0.0) -> tuple[object, ...]:
         scalars = self.shared(np.array([1 / batch.global_weight_sum, learning_rate], np.float32))
-        arrays = {name: self.own(array) for name, array in self.host_arrays(batch, training=True).items()}
+        arrays = {
+            name: self.own(array) for name, array in self.host_arrays(batch, training=True).items()
+        }
         return self.values, self.kept, self.moved, self.total, scalars, arrays
 
     # -- the same, compiled ---------------------------------------------------------------------------------------
 
     def _train(
-        self, weights: Values, kept: Values, moved: Values, total: jax.Array, scalars: jax.Array, batch: Values
+        self,
+        weights: Values,
+        kept: Values,
+        moved: Values,
+        total: jax.Array,
+        scalars: jax.Array,
+        batch: Values,
     ) -> tuple[Values, Values, Values, jax.Array]:
         """Run a step and return the new weights, optimizer state, statistics and loss total.
 
@@ -193,7 +210,13 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         return weights, kept, moved, total
 
     def _reduced(
-        self, weights: Values, kept: Values, moved: Values, total: jax.Array, scalars: jax.Array, batch: Values
+        self,
+        weights: Values,
+        kept: Values,
+        moved: Values,
+        total: jax.Array,
+        scalars: jax.Array,
+        batch: Values,
     ) -> tuple[Values, Values, jax.Array]:
         """Return gradients, statistics and the loss total of a batch.
 
@@ -209,10 +232,14 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
             carried: tuple[jax.Array, Values, Values], piece: Values
         ) -> tuple[tuple[jax.Array, Values, Values], None]:
             loss, sums, statistics = carried
-            more, gradients, statistics = self.gradients_of(trained, frozen, statistics, piece, scale)
+            more, gradients, statistics = self.gradients_of(
+                trained, frozen, statistics, piece, scale
+            )
             return (loss + more, jax.tree.map(jnp.add, sums, gradients), statistics), None
 
-        loss, gradients, moved = self._over_pieces(add, (jnp.float32(0), zeros, _squeezed(moved)), batch)
+        loss, gradients, moved = self._over_pieces(
+            add, (jnp.float32(0), zeros, _squeezed(moved)), batch
+        )
         if self.worker.num_replicas > 1:
             # All gradients are joined, because each collective adds latency.
             flat, unravel = ravel_pytree(gradients)
@@ -220,14 +247,22 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         return gradients, _joined(moved), _added(total, loss * scalars[0])
 
     def _forward(
-        self, weights: Values, kept: Values, moved: Values, total: jax.Array, scalars: jax.Array, batch: Values
+        self,
+        weights: Values,
+        kept: Values,
+        moved: Values,
+        total: jax.Array,
+        scalars: jax.Array,
+        batch: Values,
     ) -> tuple[Values, jax.Array]:
         """Return the statistics after a batch in training mode, and the loss total.
 
         The total includes this replica's part of the batch's loss.
         """
 
-        def add(carried: tuple[jax.Array, Values], piece: Values) -> tuple[tuple[jax.Array, Values], None]:
+        def add(
+            carried: tuple[jax.Array, Values], piece: Values
+        ) -> tuple[tuple[jax.Array, Values], None]:
             model = self.build_model(weights, carried[1])
             more = self.loss(model, piece)
             return (carried[0] + more, model.statistics), None
@@ -270,7 +305,9 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
 
     def load_state_dict(self, state: Arrays) -> None:
         assert self.optimizer is not None
-        inside = {name: self.inside(name, np.asarray(value, np.float32)) for name, value in state.items()}
+        inside = {
+            name: self.inside(name, np.asarray(value, np.float32)) for name, value in state.items()
+        }
         self.values = {name: self.shared(inside[name]) for name in self.parameters}
         self.moved = {name: self.own(inside[name][None]) for name in self.statistics}
         slots = set(inside) - set(self.parameters) - set(self.statistics)

@@ -31,7 +31,11 @@ class Sgd:
 
     @staticmethod
     def updated(
-        settings: OptimizerSettings, rule: ParameterRule, rate: jax.Array, step: jax.Array, *arrays: jax.Array
+        settings: OptimizerSettings,
+        rule: ParameterRule,
+        rate: jax.Array,
+        step: jax.Array,
+        *arrays: jax.Array,
     ) -> tuple[jax.Array, ...]:
         """Return weight and velocity: v ← m·v + (g + d·w), w ← w - rate·v."""
         gradient, weight, velocity = arrays
@@ -46,7 +50,11 @@ class Lars(Sgd):
 
     @staticmethod
     def updated(
-        settings: OptimizerSettings, rule: ParameterRule, rate: jax.Array, step: jax.Array, *arrays: jax.Array
+        settings: OptimizerSettings,
+        rule: ParameterRule,
+        rate: jax.Array,
+        step: jax.Array,
+        *arrays: jax.Array,
     ) -> tuple[jax.Array, ...]:
         """Return weight and velocity.
 
@@ -56,10 +64,15 @@ class Lars(Sgd):
         gradient, weight, velocity = arrays
         before, after = (rate, 1.0) if settings.lr_in_momentum else (1.0, rate)
         if rule.lars_adapt:
-            of_weight, of_gradient = jnp.linalg.norm(weight.ravel()), jnp.linalg.norm(gradient.ravel())
+            of_weight, of_gradient = (
+                jnp.linalg.norm(weight.ravel()),
+                jnp.linalg.norm(gradient.ravel()),
+            )
             below = of_gradient + rule.decay * of_weight
             adapts = (of_weight > 0) & (of_gradient > 0)
-            before *= jnp.where(adapts, settings.trust_coefficient * of_weight / jnp.where(adapts, below, 1.0), 1.0)
+            before *= jnp.where(
+                adapts, settings.trust_coefficient * of_weight / jnp.where(adapts, below, 1.0), 1.0
+            )
         velocity = settings.momentum * velocity + before * (gradient + rule.decay * weight)
         return weight - after * velocity, velocity
 
@@ -69,7 +82,11 @@ class Adam(Sgd):
 
     @staticmethod
     def updated(
-        settings: OptimizerSettings, rule: ParameterRule, rate: jax.Array, step: jax.Array, *arrays: jax.Array
+        settings: OptimizerSettings,
+        rule: ParameterRule,
+        rate: jax.Array,
+        step: jax.Array,
+        *arrays: jax.Array,
     ) -> tuple[jax.Array, ...]:
         """Return weight, mean and mean square.
 
@@ -81,8 +98,15 @@ class Adam(Sgd):
         mean = settings.beta1 * mean + (1 - settings.beta1) * gradient
         square = settings.beta2 * square + (1 - settings.beta2) * gradient**2
         # 1 - β^t in fp32 would lose its digits if β^t is near 1.
-        correction1, correction2 = (-jnp.expm1(step * math.log(beta)) for beta in (settings.beta1, settings.beta2))
-        return weight - rate * (mean / correction1) / (jnp.sqrt(square / correction2) + settings.epsilon), mean, square
+        correction1, correction2 = (
+            -jnp.expm1(step * math.log(beta)) for beta in (settings.beta1, settings.beta2)
+        )
+        return (
+            weight
+            - rate * (mean / correction1) / (jnp.sqrt(square / correction2) + settings.epsilon),
+            mean,
+            square,
+        )
 
 
 class Rmsprop(Sgd):
@@ -90,7 +114,11 @@ class Rmsprop(Sgd):
 
     @staticmethod
     def updated(
-        settings: OptimizerSettings, rule: ParameterRule, rate: jax.Array, step: jax.Array, *arrays: jax.Array
+        settings: OptimizerSettings,
+        rule: ParameterRule,
+        rate: jax.Array,
+        step: jax.Array,
+        *arrays: jax.Array,
     ) -> tuple[jax.Array, ...]:
         """Return weight and mean square: s ← ρ·s + (1 - ρ)·g², w ← w - rate·g / (√s + ε)."""
         gradient, weight, square = arrays
@@ -115,7 +143,9 @@ class Optimizer:
     gradients, which is fp32, is divided by the number.
     """
 
-    def __init__(self, settings: OptimizerSettings, rules: Mapping[str, ParameterRule], replicas: int) -> None:
+    def __init__(
+        self, settings: OptimizerSettings, rules: Mapping[str, ParameterRule], replicas: int
+    ) -> None:
         """Create the optimizer.
 
         Args:
@@ -135,10 +165,17 @@ class Optimizer:
         """Return the state before training, with the names of a trainer's state: fp32 arrays on the
         host.
         """
-        slots = {f"{kind}.{name}": np.zeros(shapes[name], np.float32) for kind in self.slots for name in self.rules}
+        slots = {
+            f"{kind}.{name}": np.zeros(shapes[name], np.float32)
+            for kind in self.slots
+            for name in self.rules
+        }
         counted = {COUNTED: 0.0} if self.settings.name == "adam" else {}
         scale = {SCALE: self.scaling.start, CLEAN_STEPS: 0.0} if self.dynamic else {}
-        return {**slots, **{name: np.array([value], np.float32) for name, value in {**counted, **scale}.items()}}
+        return {
+            **slots,
+            **{name: np.array([value], np.float32) for name, value in {**counted, **scale}.items()},
+        }
 
     def scale_of(self, state: Values) -> jax.Array | float:
         """Return the factor by which the loss is multiplied before it is differentiated."""
@@ -146,14 +183,20 @@ class Optimizer:
             return state[SCALE][0] * self.multiple
         return self.scaling.start * self.multiple if self.scaling.mode == "static" else 1.0
 
-    def apply(self, weights: Values, state: Values, gradients: Values, rate: jax.Array) -> tuple[Values, Values]:
+    def apply(
+        self, weights: Values, state: Values, gradients: Values, rate: jax.Array
+    ) -> tuple[Values, Values]:
         """Return weights and state after a step with the summed gradients of the scaled loss.
 
         A step that overflows is skipped.
         """
         scale = self.scale_of(state)
         bare = {name: gradient / scale for name, gradient in gradients.items()}
-        taken = jnp.stack([jnp.isfinite(value).all() for value in gradients.values()]).all() if self.dynamic else None
+        taken = (
+            jnp.stack([jnp.isfinite(value).all() for value in gradients.values()]).all()
+            if self.dynamic
+            else None
+        )
         bare = _clipped(bare, self.settings.clip_norm)
         step = state[COUNTED][0] + 1 if COUNTED in state else jnp.float32(0)
         after, kept = dict(weights), dict(state)
@@ -161,13 +204,17 @@ class Optimizer:
             slots = [f"{kind}.{name}" for kind in self.slots]
             parameter_rate = rate * rule.lr_multiplier
             arrays = (bare[name], weights[name], *(state[slot] for slot in slots))
-            after[name], *values = self.kind.updated(self.settings, rule, parameter_rate, step, *arrays)
+            after[name], *values = self.kind.updated(
+                self.settings, rule, parameter_rate, step, *arrays
+            )
             kept |= dict(zip(slots, values, strict=True))
         if COUNTED in state:
             kept[COUNTED] = step[None]
         if taken is None:
             return after, kept
-        after, kept = jax.tree.map(lambda new, old: jnp.where(taken, new, old), (after, kept), (weights, state))
+        after, kept = jax.tree.map(
+            lambda new, old: jnp.where(taken, new, old), (after, kept), (weights, state)
+        )
         return after, {**kept, **self._next_scale(state, taken)}
 
     def _next_scale(self, state: Values, taken: jax.Array) -> Values:
@@ -178,7 +225,10 @@ class Optimizer:
         clean = jnp.where(taken, state[CLEAN_STEPS] + 1, 0.0)
         due = clean >= scaling.growth_interval
         grown = jnp.where(due, jnp.minimum(scale * scaling.growth_factor, scaling.maximum), scale)
-        return {SCALE: jnp.where(taken, grown, scale * scaling.backoff_factor), CLEAN_STEPS: jnp.where(due, 0.0, clean)}
+        return {
+            SCALE: jnp.where(taken, grown, scale * scaling.backoff_factor),
+            CLEAN_STEPS: jnp.where(due, 0.0, clean),
+        }
 
 
 def _clipped(gradients: Values, clip_norm: float | None) -> Values:

@@ -16,7 +16,9 @@ SAMPLES = 2
 """Samples in each direction of a bin. Each sample reads two cells in each direction."""
 
 
-def pool(maps: Sequence[jax.Array], strides: Sequence[int], box: jax.Array, level: jax.Array, side: int) -> jax.Array:
+def pool(
+    maps: Sequence[jax.Array], strides: Sequence[int], box: jax.Array, level: jax.Array, side: int
+) -> jax.Array:
     """Pool regions of maps, in fp32, because a position on a map needs more digits than bf16 has.
 
     Args:
@@ -30,8 +32,12 @@ def pool(maps: Sequence[jax.Array], strides: Sequence[int], box: jax.Array, leve
         Pooled regions (B·R, side, side, channels) in fp32.
     """
     images, channels = len(box), maps[0].shape[-1]
-    rows, columns = (np.array([level_map.shape[axis] for level_map in maps], np.int32) for axis in (1, 2))
-    cells = jnp.concatenate([level_map.reshape(images, -1, channels).astype(jnp.float32) for level_map in maps], 1)
+    rows, columns = (
+        np.array([level_map.shape[axis] for level_map in maps], np.int32) for axis in (1, 2)
+    )
+    cells = jnp.concatenate(
+        [level_map.reshape(images, -1, channels).astype(jnp.float32) for level_map in maps], 1
+    )
     starts = np.cumsum(rows * columns) - rows * columns
     first = jnp.asarray(starts, jnp.int32)[level] + jnp.arange(images)[:, None] * cells.shape[1]
     ends = box / jnp.asarray(strides, jnp.float32)[level][..., None]
@@ -39,14 +45,20 @@ def pool(maps: Sequence[jax.Array], strides: Sequence[int], box: jax.Array, leve
     x, of_x = _samples(ends[..., 0], ends[..., 2], width, side)
     y, of_y = _samples(ends[..., 1], ends[..., 3], jnp.asarray(rows)[level], side)
     # (4, 4, B, R, side, side): each of a bin's cells by row and by column.
-    place = first[..., None, None] + (y * width[..., None])[:, None, ..., None] + x[None, ..., None, :]
+    place = (
+        first[..., None, None] + (y * width[..., None])[:, None, ..., None] + x[None, ..., None, :]
+    )
     weight = of_y[:, None, ..., None] * of_x[None, ..., None, :]
     count = (2 * SAMPLES) ** 2
-    pooled = _blended(cells.reshape(-1, channels), place.reshape(count, -1), weight.reshape(count, -1))
+    pooled = _blended(
+        cells.reshape(-1, channels), place.reshape(count, -1), weight.reshape(count, -1)
+    )
     return pooled.reshape(-1, side, side, channels)
 
 
-def _samples(low: jax.Array, high: jax.Array, count: jax.Array, side: int) -> tuple[jax.Array, jax.Array]:
+def _samples(
+    low: jax.Array, high: jax.Array, count: jax.Array, side: int
+) -> tuple[jax.Array, jax.Array]:
     """Return the cells that the bins of regions read along one axis, and their weights, both (4, B,
     R, side).
 
@@ -68,7 +80,9 @@ def _samples(low: jax.Array, high: jax.Array, count: jax.Array, side: int) -> tu
     after = at - before
     cell = jnp.stack([before, jnp.minimum(before + 1, last)]).astype(jnp.int32)
     weight = jnp.stack([(1 - after) * share, after * share])
-    x, of_x = (jnp.moveaxis(array.reshape(2, *low.shape, side, SAMPLES), -1, 0) for array in (cell, weight))
+    x, of_x = (
+        jnp.moveaxis(array.reshape(2, *low.shape, side, SAMPLES), -1, 0) for array in (cell, weight)
+    )
     return x.reshape(-1, *low.shape, side), of_x.reshape(-1, *low.shape, side)
 
 
@@ -79,10 +93,15 @@ def _weighted(cells: jax.Array, place: jax.Array, weight: jax.Array) -> jax.Arra
     The gradient is defined below and adds all rows into one array. JAX's own gradient would
     allocate k arrays of zeros.
     """
-    return sum((share[:, None] * cells[index] for index, share in zip(place, weight, strict=True)), jnp.float32(0))
+    return sum(
+        (share[:, None] * cells[index] for index, share in zip(place, weight, strict=True)),
+        jnp.float32(0),
+    )
 
 
-def _blend(cells: jax.Array, place: jax.Array, weight: jax.Array) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+def _blend(
+    cells: jax.Array, place: jax.Array, weight: jax.Array
+) -> tuple[jax.Array, tuple[jax.Array, ...]]:
     return _weighted(cells, place, weight), (cells, place, weight)
 
 

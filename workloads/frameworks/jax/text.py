@@ -59,11 +59,18 @@ def drawn(keys: jax.Array, positions: int, widths: Mapping[str, int], rate: floa
         state = _mixed(state, jax.lax.bitcast_convert_type(keys, jnp.uint64)[:, None, None])
         state = _mixed(state, jnp.arange(positions, dtype=jnp.uint64)[:, None])
         state = state[..., np.repeat(np.arange(len(counts)), counts)]
-        state = _mixed(state, jnp.array(np.concatenate([np.arange(count, dtype=np.uint64) for count in counts])))
+        state = _mixed(
+            state,
+            jnp.array(np.concatenate([np.arange(count, dtype=np.uint64) for count in counts])),
+        )
         draws = jax.lax.bitcast_convert_type(state, jnp.uint16)
         kept = draws.reshape(*state.shape[:2], -1) >= jnp.uint16(dropout.threshold(rate))
-    factors = jnp.where(jax.lax.optimization_barrier(kept), np.float32(1 / (1 - rate)), np.float32(0))
-    return dict(zip(widths, jnp.split(factors, np.cumsum(list(widths.values()))[:-1], 2), strict=True))
+    factors = jnp.where(
+        jax.lax.optimization_barrier(kept), np.float32(1 / (1 - rate)), np.float32(0)
+    )
+    return dict(
+        zip(widths, jnp.split(factors, np.cumsum(list(widths.values()))[:-1], 2), strict=True)
+    )
 
 
 def _mixed(state: jax.Array, coordinate: jax.Array) -> jax.Array:
@@ -81,7 +88,9 @@ def entropy(logits: jax.Array, labels: jax.Array, on_label: float, on_mean: floa
     """
     vocabulary = logits.shape[-1]
     soft_targets = jax.nn.one_hot(labels, vocabulary) * on_label + on_mean / vocabulary
-    return jnp.where(labels != PAD, -(soft_targets * jax.nn.log_softmax(logits.astype(jnp.float32))).sum(-1), 0.0)
+    return jnp.where(
+        labels != PAD, -(soft_targets * jax.nn.log_softmax(logits.astype(jnp.float32))).sum(-1), 0.0
+    )
 
 
 class TextTrainer(ModelTrainer):
@@ -168,7 +177,13 @@ class TextTrainer(ModelTrainer):
         return {name: jax.device_put(value, self.device) for name, value in translated.items()}
 
     def _advance(
-        self, weights: Values, memory: Any, kept: Kept, tokens: jax.Array, parents: jax.Array, place: jax.Array
+        self,
+        weights: Values,
+        memory: Any,
+        kept: Kept,
+        tokens: jax.Array,
+        parents: jax.Array,
+        place: jax.Array,
     ) -> tuple[list[jax.Array], Kept]:
         """Run a step in which row n continues row `parents[n]`.
 
@@ -215,14 +230,21 @@ class Search:
         if state.length == state.room:
             state = replace(state, kept=self.trainer.grow(state.kept), room=2 * state.room)
         place = np.int32(state.length)
-        best, kept = self.trainer.advance(self.weights, state.memory, state.kept, tokens, parents, place)
+        best, kept = self.trainer.advance(
+            self.weights, state.memory, state.kept, tokens, parents, place
+        )
         return beam.Candidates(*(np.asarray(array) for array in best)), replace(
             state, kept=kept, length=state.length + 1
         )
 
     def rehearse(self, batch: Batch) -> None:
         """Compile the steps for every array size that translations of a batch can need."""
-        state, longest = self.start(batch), int(self.trainer.workload.longest_translation(batch).max())
+        state, longest = (
+            self.start(batch),
+            int(self.trainer.workload.longest_translation(batch).max()),
+        )
         rows = np.arange(len(batch.arrays["source"]) * self.trainer.workload.beam.width)
         while state.room < longest:
-            _, state = self.step(replace(state, length=state.room), np.zeros(len(rows), np.int32), rows)
+            _, state = self.step(
+                replace(state, length=state.room), np.zeros(len(rows), np.int32), rows
+            )

@@ -19,7 +19,16 @@ import numpy as np
 from jax._src.lib import _jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from workloads.api import Array, Arrays, Batch, Trainer, TrainStats, WorkerContext, Workload, check_finite
+from workloads.api import (
+    Array,
+    Arrays,
+    Batch,
+    Trainer,
+    TrainStats,
+    WorkerContext,
+    Workload,
+    check_finite,
+)
 
 ADDRESS_VARIABLE = "SUITE_JAX_ADDRESS"
 """Environment variable with the address at which all processes reach this process
@@ -61,7 +70,9 @@ class JaxTrainer(Trainer):
         assert len(worker.replica_ids) == 1, "JAX drives one device per process"
         self.on_gpu = worker.devices[0].startswith("cuda")
         jax.config.update("jax_platforms", "cuda,cpu" if self.on_gpu else "cpu")
-        jax.config.update("jax_default_matmul_precision", MATMUL.get(self.settings.precision, "highest"))
+        jax.config.update(
+            "jax_default_matmul_precision", MATMUL.get(self.settings.precision, "highest")
+        )
         if worker.world_size > 1 and not jax.distributed.is_initialized():
             _join(int(worker.devices[0].partition(":")[2] or 0) if self.on_gpu else None)
 
@@ -107,12 +118,16 @@ class JaxTrainer(Trainer):
         """Return the model's outputs for an evaluation batch. No collective calls."""
         raise NotImplementedError
 
-    def mapped(self, function: Callable[..., Any], takes: Any, gives: Any, donated: tuple[int, ...] = ()) -> Any:
+    def mapped(
+        self, function: Callable[..., Any], takes: Any, gives: Any, donated: tuple[int, ...] = ()
+    ) -> Any:
         """Compile a function that every replica runs.
 
         `takes` and `gives` are SHARED or OWN for each argument and each result.
         """
-        whole = jax.shard_map(function, mesh=self.mesh, in_specs=takes, out_specs=gives, check_vma=False)
+        whole = jax.shard_map(
+            function, mesh=self.mesh, in_specs=takes, out_specs=gives, check_vma=False
+        )
         return jax.jit(whole, donate_argnums=donated)
 
     def shared(self, array: Array) -> jax.Array:
@@ -121,18 +136,24 @@ class JaxTrainer(Trainer):
 
     def own(self, array: Array) -> jax.Array:
         """Copy this replica's part of a joined array to the device."""
-        return self._placed(array, OWN, (self.worker.num_replicas * array.shape[0], *array.shape[1:]))
+        return self._placed(
+            array, OWN, (self.worker.num_replicas * array.shape[0], *array.shape[1:])
+        )
 
     def _placed(self, array: Array, spec: PartitionSpec, shape: tuple[int, ...]) -> jax.Array:
         # Batches and weights belong to the caller, so the array must not alias them.
         local = jax.device_put(array, self.device, may_alias=False)
-        return jax.make_array_from_single_device_arrays(shape, NamedSharding(self.mesh, spec), [local])
+        return jax.make_array_from_single_device_arrays(
+            shape, NamedSharding(self.mesh, spec), [local]
+        )
 
     # -- Trainer --------------------------------------------------------------------------------------------------
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         rate = self.workload.learning_rate
-        return self._run(self.step(batch, rate(number)) for number, (batch,) in enumerate(steps, first_step))
+        return self._run(
+            self.step(batch, rate(number)) for number, (batch,) in enumerate(steps, first_step)
+        )
 
     def forward_backward(self, steps: Iterable[list[Batch]]) -> TrainStats:
         return self._run(self.backward(batch) for (batch,) in steps)
@@ -184,7 +205,9 @@ class JaxTrainer(Trainer):
         lengths = self._all_gather(np.array([[stream.tell()]], WORD))[:, 0]
         # The length is rounded up to a power of 2, because each length is compiled.
         length_in_words = 1 << int(-(-lengths.max() // WORD.itemsize) - 1).bit_length()
-        padded = np.frombuffer(stream.getvalue().ljust(WORD.itemsize * length_in_words, b"\0"), WORD)
+        padded = np.frombuffer(
+            stream.getvalue().ljust(WORD.itemsize * length_in_words, b"\0"), WORD
+        )
         rows = self._all_gather(padded[None])
         if self.worker.rank != 0:
             return None
@@ -223,7 +246,9 @@ def _join(device: int | None) -> None:
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     address = os.environ.get(ADDRESS_VARIABLE, "127.0.0.1")
     # By default, JAX lets Gloo listen at the address that the host name resolves to.
-    _jax.make_gloo_tcp_collectives = functools.partial(_jax.make_gloo_tcp_collectives, hostname=address)
+    _jax.make_gloo_tcp_collectives = functools.partial(
+        _jax.make_gloo_tcp_collectives, hostname=address
+    )
     jax.distributed.initialize(
         coordinator, processes, rank, None if device is None else [device],
         coordinator_bind_address=coordinator, heartbeat_timeout_seconds=SILENCE_SECONDS,

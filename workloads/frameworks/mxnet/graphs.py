@@ -62,7 +62,9 @@ class Graphs:
     memory at every change.
     """
 
-    def __init__(self, model: Model, function: Function, compiled: bool, fixed: bool = True) -> None:
+    def __init__(
+        self, model: Model, function: Function, compiled: bool, fixed: bool = True
+    ) -> None:
         self.model, self.function, self.compiled, self.fixed = model, function, compiled, fixed
         self.programs: dict[tuple[Any, ...], tuple[mx.nd.CachedOp, list[str], list[str]]] = {}
         """Shapes to a graph, and the names of its inputs and of its outputs in order."""
@@ -90,12 +92,18 @@ class Graphs:
         key = tuple(array.shape for array in data.values()) if self.fixed else ()
         if key not in self.programs:
             results = self.symbols(data)
-            graph = mx.sym.Group(list(results.values())) if len(results) > 1 else next(iter(results.values()))
+            graph = (
+                mx.sym.Group(list(results.values()))
+                if len(results) > 1
+                else next(iter(results.values()))
+            )
             names = graph.list_inputs()
             of_batch = [number for number, name in enumerate(names) if name in data]
             flags = {
                 "data_indices": tuple(of_batch),
-                "param_indices": tuple(number for number in range(len(names)) if number not in of_batch),
+                "param_indices": tuple(
+                    number for number in range(len(names)) if number not in of_batch
+                ),
                 "static_alloc": self.fixed,
                 "static_shape": self.fixed,
             }

@@ -31,7 +31,9 @@ class ImageReplica(Replica):
     updates.
     """
 
-    def __init__(self, model: ImageModel, layout: FlatLayout, adds: bool, context: mx.Context) -> None:
+    def __init__(
+        self, model: ImageModel, layout: FlatLayout, adds: bool, context: mx.Context
+    ) -> None:
         super().__init__(model, layout, adds, context)
         # The size is at least 1, because a model may have no statistics, but an array must not be empty.
         values = max(1, total(model.statistics))
@@ -72,7 +74,10 @@ class ImageTrainer(ModelTrainer):
         """Load parameters and statistics. Statistics that are missing in `weights` start at 0 and
         1.
         """
-        first = {name: np.full(shape, float(name.endswith("var"))) for name, shape in self.model.statistics.items()}
+        first = {
+            name: np.full(shape, float(name.endswith("var")))
+            for name, shape in self.model.statistics.items()
+        }
         for name, value in weights:
             if name in first:
                 first[name] = value
@@ -108,7 +113,9 @@ class ImageTrainer(ModelTrainer):
         for data in super().pieces(replica, batch, training):
             if training:
                 assert isinstance(replica, ImageReplica)
-                self._divide_for(replica, tuple((name, array.shape) for name, array in data.items()))
+                self._divide_for(
+                    replica, tuple((name, array.shape) for name, array in data.items())
+                )
             yield data
 
     # -- statistics -----------------------------------------------------------------------------------------------
@@ -116,7 +123,9 @@ class ImageTrainer(ModelTrainer):
     def _largest(self) -> DataShapes:
         """Return the array shapes of a piece of the largest batch."""
         shapes = self.largest_shapes()
-        return tuple((name, (self.piece_size(shape[0], True), *shape[1:])) for name, shape in shapes.items())
+        return tuple(
+            (name, (self.piece_size(shape[0], True), *shape[1:])) for name, shape in shapes.items()
+        )
 
     def largest_shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the array shapes of the largest batch in the training pass, by name."""
@@ -147,24 +156,34 @@ class ImageTrainer(ModelTrainer):
         """
         if shapes in self.quotients:
             return self.quotients[shapes]
-        input_shapes = {**dict(shapes), **{name: value.shape for name, value in self.model.constants().items()}}
+        input_shapes = {
+            **dict(shapes),
+            **{name: value.shape for name, value in self.model.constants().items()},
+        }
         results = self.training_graphs.symbols(name for name, _ in shapes)
         graph = mx.sym.Group(list(results.values()))
         inner, taken = graph.get_internals(), set(graph.list_inputs())
         argument_shapes = {
-            name: shape for name, shape in {**self.model.shapes, **input_shapes}.items() if name in taken
+            name: shape
+            for name, shape in {**self.model.shapes, **input_shapes}.items()
+            if name in taken
         }
         maps = dict(zip(inner.list_outputs(), inner.infer_shape(**argument_shapes)[1], strict=True))
         factors = []
         for name, (channels,) in self.model.statistics.items():
             count = math.prod(maps[self.model.norm_output(name.rpartition(".")[0])]) / channels
-            factors.append(np.full(channels, count / max(count - 1, 1) if name.endswith("var") else 1.0))
+            factors.append(
+                np.full(channels, count / max(count - 1, 1) if name.endswith("var") else 1.0)
+            )
         self.quotients[shapes] = np.concatenate(factors).astype(np.float32)
         return self.quotients[shapes]
 
     def weights(self) -> dict[str, Array]:
         statistics = views(self.replicas[0].statistics, self.model.statistics)
-        return {**super().weights(), **{name: array.asnumpy() for name, array in statistics.items()}}
+        return {
+            **super().weights(),
+            **{name: array.asnumpy() for name, array in statistics.items()},
+        }
 
     def load_state_dict(self, state: Arrays) -> None:
         super().load_state_dict(state)

@@ -20,7 +20,10 @@ class LayerNetwork(ImageModel):
         super().__init__(layer_lists.shapes(network), layer_lists.statistics(network), half, on_cpu)
         self.network, self.epsilon, self.momentum = network, network.epsilon, 1 - network.momentum
         self.scale = tuple(1 / (255 * deviation) for deviation in network.deviation)
-        self.shift = tuple(-mean / deviation for mean, deviation in zip(network.mean, network.deviation, strict=True))
+        self.shift = tuple(
+            -mean / deviation
+            for mean, deviation in zip(network.mean, network.deviation, strict=True)
+        )
 
     def __call__(self, images: Tensor, masks: Inputs | None = None) -> Tensor:
         """Return fp32 logits (B, K).
@@ -46,7 +49,9 @@ class LayerNetwork(ImageModel):
             case layer_lists.Residual(block):
                 return self.residual(x, block)
             case layer_lists.Linear(name, _, outputs, relu):
-                weight, bias = (F.cast(inputs[f"{name}.{kind}"], self.dtype) for kind in ("weight", "bias"))
+                weight, bias = (
+                    F.cast(inputs[f"{name}.{kind}"], self.dtype) for kind in ("weight", "bias")
+                )
                 x = F.FullyConnected(x, weight, bias, num_hidden=outputs)  # flattens a map
                 return rectified(F, x) if relu else x
             case layer_lists.Concatenation(branches):

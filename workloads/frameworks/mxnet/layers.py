@@ -51,7 +51,9 @@ class ImageModel(Model):
         F = self.F
         images = F.transpose(F.cast(images, "float32"), (0, 3, 1, 2))
         # A 1×1 convolution normalizes the images, because `broadcast_sub` is 14 times as slow.
-        images = F.Convolution(images, self.arrays["scale"], self.arrays["shift"], kernel=(1, 1), num_filter=3)
+        images = F.Convolution(
+            images, self.arrays["scale"], self.arrays["shift"], kernel=(1, 1), num_filter=3
+        )
         return F.cast(F.BlockGrad(images), self.dtype)
 
     def trunk(self, x: Tensor, stem: Layer, blocks: Iterable[Block]) -> Tensor:
@@ -66,7 +68,9 @@ class ImageModel(Model):
         """Return the last map of every stage of `trunk`, the finest map first."""
         maps: dict[str, Tensor] = {}
         x = self.unit(x, stem, relu=True)
-        x = self.F.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max", pooling_convention="valid")
+        x = self.F.Pooling(
+            x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max", pooling_convention="valid"
+        )
         for block in blocks:
             x = maps[block.convolutions[0].name.partition(".")[0]] = self.residual(x, block)
         return list(maps.values())
@@ -87,7 +91,12 @@ class ImageModel(Model):
             return rectified(F, x) if relu else x
         kinds = ("weight", "bias", "running_mean", "running_var")
         arrays = [x, *(inputs[f"{layer.norm}.{kind}"] for kind in kinds)]
-        constants = {"eps": self.epsilon, "momentum": self.momentum, "fix_gamma": False, "name": layer.norm}
+        constants = {
+            "eps": self.epsilon,
+            "momentum": self.momentum,
+            "fix_gamma": False,
+            "name": layer.norm,
+        }
         if self.on_cpu and not _keeps_blocks(layer):
             # `reshape` converts the map to plain order, and batch norm then selects its layout.
             arrays[0] = F.reshape(x, (0, 0, 0, 0))
@@ -108,11 +117,18 @@ class ImageModel(Model):
         kinds = ("weight", "bias") if layer.has_bias else ("weight",)
         arrays = [F.cast(inputs[f"{layer.name}.{kind}"], self.dtype) for kind in kinds]
         if frozen:
-            scale, shift = (F.cast(inputs[f"{layer.norm}.{kind}"], self.dtype) for kind in ("weight", "bias"))
+            scale, shift = (
+                F.cast(inputs[f"{layer.norm}.{kind}"], self.dtype) for kind in ("weight", "bias")
+            )
             arrays = [F.broadcast_mul(arrays[0], F.reshape(scale, (-1, 1, 1, 1))), shift]
         values = {"kernel": layer.kernel, "stride": layer.stride, "pad": layer.padding}
-        sizes = {name: value if isinstance(value, tuple) else (value, value) for name, value in values.items()}
-        return F.Convolution(x, *arrays, num_filter=layer.outputs, no_bias=len(arrays) == 1, **sizes)
+        sizes = {
+            name: value if isinstance(value, tuple) else (value, value)
+            for name, value in values.items()
+        }
+        return F.Convolution(
+            x, *arrays, num_filter=layer.outputs, no_bias=len(arrays) == 1, **sizes
+        )
 
     def norm_output(self, name: str) -> str:
         """Return the name of a batch norm's output in the graph."""

@@ -35,7 +35,9 @@ class Replica:
 
     def __init__(self, model: Model, layout: FlatLayout, adds: bool, context: mx.Context) -> None:
         self.context = context
-        self.flat, self.gradient = (mx.nd.zeros((total(layout.shapes),), ctx=context) for _ in range(2))
+        self.flat, self.gradient = (
+            mx.nd.zeros((total(layout.shapes),), ctx=context) for _ in range(2)
+        )
         frozen = {name: mx.nd.zeros(shape, ctx=context) for name, shape in layout.frozen.items()}
         self.parameters = {**views(self.flat, layout.shapes), **frozen}
         """All parameters by canonical name."""
@@ -44,7 +46,9 @@ class Replica:
         mx.autograd.mark_variables(
             list(trained.values()), list(gradients.values()), grad_reqs="add" if adds else "write"
         )
-        constants = {name: mx.nd.array(value, ctx=context) for name, value in model.constants().items()}
+        constants = {
+            name: mx.nd.array(value, ctx=context) for name, value in model.constants().items()
+        }
         self._arguments = {**trained, **frozen, **constants}
 
     def arguments(self, training: bool) -> Inputs:
@@ -106,7 +110,10 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
 
         This is necessary for several pieces, and for parameters that a step may not use.
         """
-        return self.update_settings.accumulation_steps > 1 or not self.workload.every_step_uses_every_parameter
+        return (
+            self.update_settings.accumulation_steps > 1
+            or not self.workload.every_step_uses_every_parameter
+        )
 
     # -- setup ----------------------------------------------------------------------------------------------------
 
@@ -125,7 +132,9 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
         worker, (replica,) = self.worker, self.replicas
         update = ServerUpdate(self.update_settings, self.layout)
         self.store = Store(replica.flat, replica.gradient, update, worker.rank, worker.world_size)
-        return ParameterServerClient(self.store, worker.rank, worker.world_size, self.workload.learning_rate)
+        return ParameterServerClient(
+            self.store, worker.rank, worker.world_size, self.workload.learning_rate
+        )
 
     @classmethod
     def run_parameter_server(cls, workload: Workload, address: str, workers: int) -> None:
@@ -134,12 +143,22 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
 
     def build(self) -> None:
         """Create the model, the arrays of each context and the optimizer."""
-        self.model = self.build_model(self.settings.precision == "fp16", self.contexts[0].device_type == "cpu")
+        self.model = self.build_model(
+            self.settings.precision == "fp16", self.contexts[0].device_type == "cpu"
+        )
         self.layout = FlatLayout.of(self.model.shapes, self.parameter_rule)
-        self.training_graphs, self.evaluation_graphs = map(self.graphs_of, (self.training_pass, self.evaluation_pass))
-        self.replicas: Sequence[Replica] = [self.build_replica(context) for context in self.contexts]
-        flats, gradients = ([getattr(replica, name) for replica in self.replicas] for name in ("flat", "gradient"))
-        self.optimizer = build_optimizer(self.update_settings, self.layout, flats, gradients, self.worker.num_replicas)
+        self.training_graphs, self.evaluation_graphs = map(
+            self.graphs_of, (self.training_pass, self.evaluation_pass)
+        )
+        self.replicas: Sequence[Replica] = [
+            self.build_replica(context) for context in self.contexts
+        ]
+        flats, gradients = (
+            [getattr(replica, name) for replica in self.replicas] for name in ("flat", "gradient")
+        )
+        self.optimizer = build_optimizer(
+            self.update_settings, self.layout, flats, gradients, self.worker.num_replicas
+        )
         if not self.settings.asynchronous and self.worker.world_size > 1:
             self.store = SyncStore(self.worker.rank, self.worker.world_size)
             self.optimizer.sum.join(self.store.sums)
@@ -230,7 +249,10 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
         sums = []
         for replica, batch in zip(self.replicas, batches, strict=True):
             with mx.autograd.train_mode():
-                losses = [self.call(replica, data, training=True)["loss"] for data in self.pieces(replica, batch, True)]
+                losses = [
+                    self.call(replica, data, training=True)["loss"]
+                    for data in self.pieces(replica, batch, True)
+                ]
             sums.append(mx.nd.add_n(*losses) / batch.global_weight_sum)
         return sums
 
@@ -239,13 +261,18 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
         """Return the size of the flat fp32 vector, which is summed in a single reduction."""
-        return GradientAllReduceInfo(FP32_BYTES * total(self.layout.shapes), len(self.layout.shapes), 1)
+        return GradientAllReduceInfo(
+            FP32_BYTES * total(self.layout.shapes), len(self.layout.shapes), 1
+        )
 
     # -- evaluation and state -------------------------------------------------------------------------------------
 
     def run_outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
         local = self.replicas[replica]
-        pieces = [self.call(local, data, training=False) for data in self.pieces(local, batch, training=False)]
+        pieces = [
+            self.call(local, data, training=False)
+            for data in self.pieces(local, batch, training=False)
+        ]
         return {name: [piece[name] for piece in pieces] for name in pieces[0]}
 
     def weights(self) -> dict[str, Array]:

@@ -7,7 +7,9 @@ from types import ModuleType
 from workloads.frameworks.mxnet.graphs import Tensor
 
 
-def layer_norm(F: ModuleType, x: Tensor, weight: Tensor, bias: Tensor, size: int, epsilon: float) -> Tensor:
+def layer_norm(
+    F: ModuleType, x: Tensor, weight: Tensor, bias: Tensor, size: int, epsilon: float
+) -> Tensor:
     """Normalize x (R, size) along its last axis, multiply by weight (size,) and add bias (size,).
 
     Sums over an axis and copies along an axis are products with ones, so that their gradients are
@@ -18,7 +20,9 @@ def layer_norm(F: ModuleType, x: Tensor, weight: Tensor, bias: Tensor, size: int
     centred = x - _product(F, _product(F, x, mean, 1), copy, size)
     scale = F.rsqrt(_product(F, F.square(centred), mean, 1) + epsilon)
     ones = F.ones_like(F.slice_axis(x, axis=1, begin=0, end=1))
-    weights, biases = (_product(F, ones, F.reshape(array, (-1, 1)), size) for array in (weight, bias))
+    weights, biases = (
+        _product(F, ones, F.reshape(array, (-1, 1)), size) for array in (weight, bias)
+    )
     return centred * _product(F, scale, copy, size) * weights + biases
 
 

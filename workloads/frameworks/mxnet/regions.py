@@ -39,10 +39,16 @@ def suppress(boxes: Float32s, scores: Float32s, most_iou: float, context: mx.Con
     """
     order = np.argsort(-scores, kind="stable")
     rows = np.empty((len(boxes), 6), np.float32)
-    rows[:, 0], rows[:, 1:5], rows[:, 5] = np.arange(len(boxes), 0, -1), boxes[order], np.arange(len(boxes))
+    rows[:, 0], rows[:, 1:5], rows[:, 5] = (
+        np.arange(len(boxes), 0, -1),
+        boxes[order],
+        np.arange(len(boxes)),
+    )
     ranked = mx.nd.from_numpy(rows).as_in_context(context)
     columns = {"score_index": 0, "coord_start": 1, "id_index": -1}
-    kept = mx.nd.contrib.box_nms(ranked, overlap_thresh=most_iou, valid_thresh=0, **columns).asnumpy()[:, 5]
+    kept = mx.nd.contrib.box_nms(
+        ranked, overlap_thresh=most_iou, valid_thresh=0, **columns
+    ).asnumpy()[:, 5]
     return np.asarray(order[kept[kept >= 0].astype(np.int64)])
 
 
@@ -61,7 +67,12 @@ class Pool(Protocol):
 
 
 def pool(
-    shapes: MapShapes, strides: Sequence[int], boxes: Float32s, level: Int32s, side: int, context: mx.Context
+    shapes: MapShapes,
+    strides: Sequence[int],
+    boxes: Float32s,
+    level: Int32s,
+    side: int,
+    context: mx.Context,
 ) -> Pool:
     """Return the `Pool` of regions (B, R, 4) in pixels, with `side`² bins per region.
 
@@ -78,7 +89,13 @@ class BySamples:
     """
 
     def __init__(
-        self, shapes: MapShapes, strides: Sequence[int], boxes: Float32s, level: Int32s, side: int, context: mx.Context
+        self,
+        shapes: MapShapes,
+        strides: Sequence[int],
+        boxes: Float32s,
+        level: Int32s,
+        side: int,
+        context: mx.Context,
     ) -> None:
         images, self.bins = len(boxes), side * side
         cells, weights = samples(shapes, strides, boxes, level, side)
@@ -87,7 +104,9 @@ class BySamples:
         parts = [slice(first, first + most) for first in range(0, count, most)]
         self.matrices = [self._matrix(cells[part], weights[part], context) for part in parts]
 
-    def _matrix(self, cells: Int64s, weights: Float32s, context: mx.Context) -> mx.nd.sparse.CSRNDArray:
+    def _matrix(
+        self, cells: Int64s, weights: Float32s, context: mx.Context
+    ) -> mx.nd.sparse.CSRNDArray:
         rows, values = len(cells) * self.bins, CORNERS * CORNERS
         parts = weights.reshape(-1), cells.reshape(-1), np.arange(0, (rows + 1) * values, values)
         return mx.nd.sparse.csr_matrix(parts, shape=(rows, self.columns), ctx=context)
@@ -120,7 +139,10 @@ def samples(
     flat, chosen = boxes.reshape(-1, 4), level.reshape(-1)
     sizes = np.array(shapes, np.int64)
     counts = sizes.prod(axis=1)
-    first = np.repeat(np.arange(len(boxes)), boxes.shape[1]) * counts.sum() + (np.cumsum(counts) - counts)[chosen]
+    first = (
+        np.repeat(np.arange(len(boxes)), boxes.shape[1]) * counts.sum()
+        + (np.cumsum(counts) - counts)[chosen]
+    )
     scale = (1 / np.array(strides, np.float64)).astype(np.float32)[chosen]
     rows, of_rows = _lines(flat[:, 1] * scale, flat[:, 3] * scale, sizes[chosen, 0], side)
     columns, of_columns = _lines(flat[:, 0] * scale, flat[:, 2] * scale, sizes[chosen, 1], side)
@@ -156,11 +178,20 @@ class ByOperator:
     """Pooling by `contrib.ROIAlign`, separately for each level that has regions."""
 
     def __init__(
-        self, shapes: MapShapes, strides: Sequence[int], boxes: Float32s, level: Int32s, side: int, context: mx.Context
+        self,
+        shapes: MapShapes,
+        strides: Sequence[int],
+        boxes: Float32s,
+        level: Int32s,
+        side: int,
+        context: mx.Context,
     ) -> None:
         self.shapes, self.strides, self.side = shapes, strides, side
         images = np.repeat(np.arange(len(boxes), dtype=np.float32), boxes.shape[1])
-        rows, chosen = np.concatenate([images[:, None], boxes.reshape(-1, 4)], axis=1), level.reshape(-1)
+        rows, chosen = (
+            np.concatenate([images[:, None], boxes.reshape(-1, 4)], axis=1),
+            level.reshape(-1),
+        )
         order = np.argsort(chosen, kind="stable")
         self.back_to = mx.nd.array(np.argsort(order), ctx=context, dtype=np.int32)
         self.rows = {
@@ -182,9 +213,15 @@ class ByOperator:
             if number in self.rows:
                 of_level = mx.nd.slice_axis(self.cells, axis=1, begin=first, end=last)
                 planes = mx.nd.reshape(mx.nd.transpose(of_level, (0, 2, 1)), (0, 0, height, width))
-                settings = {"spatial_scale": 1 / self.strides[number], "sample_ratio": SAMPLES, "aligned": False}
+                settings = {
+                    "spatial_scale": 1 / self.strides[number],
+                    "sample_ratio": SAMPLES,
+                    "aligned": False,
+                }
                 size = (self.side, self.side)
-                parts.append(mx.nd.contrib.ROIAlign(planes, self.rows[number], pooled_size=size, **settings))
+                parts.append(
+                    mx.nd.contrib.ROIAlign(planes, self.rows[number], pooled_size=size, **settings)
+                )
             first = last
         pooled = mx.nd.transpose(mx.nd.reshape(mx.nd.concat(*parts, dim=0), (0, 0, -1)), (0, 2, 1))
         return mx.nd.take(pooled, self.back_to)

@@ -78,7 +78,9 @@ class ServerUpdate(mx.optimizer.Optimizer):
         size = total(self.layout.shapes)
         if self.inner is None:
             self.gradients = mx.nd.zeros((size,))
-            self.inner = build_optimizer(self.settings, self.layout, [weight[:size]], [self.gradients])
+            self.inner = build_optimizer(
+                self.settings, self.layout, [weight[:size]], [self.gradients]
+            )
         self.gradients[:] = grad[:size]
         tail, counts = grad[size:].asnumpy(), weight[size:].asnumpy()
         self.inner.clip()
@@ -106,7 +108,10 @@ class Meeting:
         stream = io.BytesIO()
         named: dict[str, Any] = dict(arrays)
         np.savez(stream, **named)
-        return [dict(np.load(io.BytesIO(text), allow_pickle=False)) for text in self._exchanged(stream.getvalue())]
+        return [
+            dict(np.load(io.BytesIO(text), allow_pickle=False))
+            for text in self._exchanged(stream.getvalue())
+        ]
 
     def broadcast(self, value: float) -> float:
         first, *_ = self._exchanged(np.float64(value).tobytes())
@@ -175,13 +180,20 @@ class Store(Meeting):
     """
 
     def __init__(
-        self, flat: mx.nd.NDArray, gradient: mx.nd.NDArray, update: ServerUpdate, worker: int, workers: int
+        self,
+        flat: mx.nd.NDArray,
+        gradient: mx.nd.NDArray,
+        update: ServerUpdate,
+        worker: int,
+        workers: int,
     ) -> None:
         super().__init__("dist_async", worker, workers)
         self._flat, self._gradient = flat, gradient
         if worker == 0:
             self._store.set_optimizer(update)
-        self._weights = mx.nd.concat(flat.as_in_context(mx.cpu()), mx.nd.zeros((metadata_size(workers),)), dim=0)
+        self._weights = mx.nd.concat(
+            flat.as_in_context(mx.cpu()), mx.nd.zeros((metadata_size(workers),)), dim=0
+        )
         self._store.init(WEIGHTS, self._weights)
         for rank in range(workers):
             self._store.init(1 + rank, mx.nd.zeros((PIECE,)))
@@ -195,7 +207,9 @@ class Store(Meeting):
 
     def push(self, tail: Array) -> None:
         """Send the flat gradients and the metadata to the server."""
-        self._store.push(WEIGHTS, mx.nd.concat(self._gradient.as_in_context(mx.cpu()), mx.nd.array(tail), dim=0))
+        self._store.push(
+            WEIGHTS, mx.nd.concat(self._gradient.as_in_context(mx.cpu()), mx.nd.array(tail), dim=0)
+        )
 
     def _turn(self, piece: Array) -> list[Array]:
         """Write this worker's key and read the keys of all workers. Collective."""

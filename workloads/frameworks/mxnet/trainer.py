@@ -15,7 +15,16 @@ from typing import TypeVar
 import mxnet as mx
 import numpy as np
 
-from workloads.api import Array, Arrays, Batch, Trainer, TrainStats, WorkerContext, Workload, check_finite
+from workloads.api import (
+    Array,
+    Arrays,
+    Batch,
+    Trainer,
+    TrainStats,
+    WorkerContext,
+    Workload,
+    check_finite,
+)
 from workloads.frameworks.mxnet.server import Meeting, SyncStore
 
 T = TypeVar("T")
@@ -24,7 +33,12 @@ QUEUED_STEPS = 2
 """Maximum number of steps in the engine's queue, which bounds the memory of queued batches. The
 loss of the preceding step is read.
 """
-_OUT_OF_MEMORY = ("failed to allocate", "out of memory", "could not create a memory object", "bad_alloc")
+_OUT_OF_MEMORY = (
+    "failed to allocate",
+    "out of memory",
+    "could not create a memory object",
+    "bad_alloc",
+)
 
 
 def one_thread_here() -> None:
@@ -96,7 +110,9 @@ class MXNetTrainer(Trainer):
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         rate = self.workload.learning_rate
-        return self.run(self.step(batches, rate(number)) for number, batches in enumerate(steps, first_step))
+        return self.run(
+            self.step(batches, rate(number)) for number, batches in enumerate(steps, first_step)
+        )
 
     def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
         return self.run(self.run_loss(batches) for batches in steps)
@@ -115,7 +131,9 @@ class MXNetTrainer(Trainer):
             for parts in queued:
                 total += _read(parts, count)
             mx.nd.waitall()
-        return TrainStats(count, float(self.of_all({"loss": np.array(total)})["loss"].sum()) / max(count, 1))
+        return TrainStats(
+            count, float(self.of_all({"loss": np.array(total)})["loss"].sum()) / max(count, 1)
+        )
 
     def of_all(self, arrays: Arrays) -> Arrays:
         """Gather each array with a row per process (collective) under `update=sync`, otherwise with
@@ -194,7 +212,11 @@ def memory_errors() -> Iterator[None]:
     except mx.MXNetError as error:
         text = str(error)
         if any(phrase in text.lower() for phrase in _OUT_OF_MEMORY):
-            line = next(line for line in text.splitlines() if any(phrase in line.lower() for phrase in _OUT_OF_MEMORY))
+            line = next(
+                line
+                for line in text.splitlines()
+                if any(phrase in line.lower() for phrase in _OUT_OF_MEMORY)
+            )
             raise MemoryError(line.strip()) from error
         raise
 
@@ -209,4 +231,6 @@ def _read(parts: list[mx.nd.NDArray], steps: int) -> float:
 def _fetch(item: tuple[Batch, dict[str, list[mx.nd.NDArray]]]) -> tuple[Batch, Arrays]:
     """Copy the outputs of a batch to the host."""
     batch, outputs = item
-    return batch, {name: np.concatenate([part.asnumpy() for part in parts]) for name, parts in outputs.items()}
+    return batch, {
+        name: np.concatenate([part.asnumpy() for part in parts]) for name, parts in outputs.items()
+    }

@@ -23,7 +23,9 @@ def pinned(batches: Iterable[list[Batch]], device: torch.device) -> Iterator[lis
     torch.cuda.set_device(device)
     for step_batches in batches:
         yield [
-            replace(batch, arrays={name: _pinned(array).numpy() for name, array in batch.arrays.items()})
+            replace(
+                batch, arrays={name: _pinned(array).numpy() for name, array in batch.arrays.items()}
+            )
             for batch in step_batches
         ]
 

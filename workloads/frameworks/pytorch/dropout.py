@@ -28,7 +28,9 @@ def multipliers_at(keys: Tensor, positions: Tensor, label: str, width: int, rate
     positions.
     """
     if keys.device.type == "cpu":
-        return torch.from_numpy(dropout.multipliers_at(keys.numpy(), positions.numpy(), label, width, rate))
+        return torch.from_numpy(
+            dropout.multipliers_at(keys.numpy(), positions.numpy(), label, width, rate)
+        )
     return (kernels.draw if kernels.usable() else hashed)(keys, positions, label, width, rate)
 
 
@@ -70,7 +72,10 @@ class _Dropped(torch.autograd.Function):
         first: int, rate: float,
     ) -> Tensor:  # fmt: skip
         ctx.save_for_backward(keys, positions)
-        ctx.drawn, ctx.types = (label, first, rate), (y.dtype, None if added is None else added.dtype)
+        ctx.drawn, ctx.types = (
+            (label, first, rate),
+            (y.dtype, None if added is None else added.dtype),
+        )
         dtype = y.dtype if added is None else torch.promote_types(added.dtype, torch.float32)
         return kernels.drop(y, added, keys, positions, label, first, rate, dtype)
 
@@ -79,4 +84,12 @@ class _Dropped(torch.autograd.Function):
         (of_y, of_added), (keys, positions) = ctx.types, ctx.saved_tensors
         label, first, rate = ctx.drawn
         steep = kernels.drop(gradient, None, keys, positions, label, first, rate, of_y)
-        return steep, None if of_added is None else gradient.to(of_added), None, None, None, None, None
+        return (
+            steep,
+            None if of_added is None else gradient.to(of_added),
+            None,
+            None,
+            None,
+            None,
+            None,
+        )

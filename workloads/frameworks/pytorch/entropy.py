@@ -20,7 +20,9 @@ class _SmoothedEntropy(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, labels: Tensor, on_label: float, on_mean: float, padding: int) -> Tensor:
+    def forward(
+        ctx: Any, logits: Tensor, labels: Tensor, on_label: float, on_mean: float, padding: int
+    ) -> Tensor:
         ctx.shares, ctx.padding = (on_label, on_mean), padding
         ctx.by_kernel = logits.is_cuda and logits.dtype != torch.float64 and kernels.usable()
         if ctx.by_kernel:
@@ -40,7 +42,9 @@ class _SmoothedEntropy(torch.autograd.Function):
         on_label, on_mean = ctx.shares
         if ctx.by_kernel:
             logits, labels, normal = ctx.saved_tensors
-            steep = kernels.entropy_gradient(logits, labels, normal, gradient, on_label, on_mean, ctx.padding)
+            steep = kernels.entropy_gradient(
+                logits, labels, normal, gradient, on_label, on_mean, ctx.padding
+            )
             return steep, None, None, None, None
         logarithms, labels = ctx.saved_tensors
         gradient_of_logits = logarithms.exp_()
@@ -51,7 +55,9 @@ class _SmoothedEntropy(torch.autograd.Function):
         return gradient_of_logits.to(ctx.dtype), None, None, None, None
 
 
-def smoothed_entropy(logits: Tensor, labels: Tensor, on_label: float, on_mean: float, padding: int) -> Tensor:
+def smoothed_entropy(
+    logits: Tensor, labels: Tensor, on_label: float, on_mean: float, padding: int
+) -> Tensor:
     """Return the smoothed cross-entropy of logits (R, V) and labels (R,), summed over the rows.
 
     The value is Σ -(on_label · log p of the label + on_mean · mean over V of log p), at least in

@@ -21,7 +21,9 @@ class StepGraph:
     arrays of its kernels.
     """
 
-    def __init__(self, step: Callable[[Batch, Rate], Tensor], batch: Batch, device: torch.device) -> None:
+    def __init__(
+        self, step: Callable[[Batch, Rate], Tensor], batch: Batch, device: torch.device
+    ) -> None:
         """Capture the step of `batch` without running it.
 
         A step of the same shape must have run before, because first uses allocate memory and

@@ -35,7 +35,9 @@ class Normalised(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return (pixel / 255 - mean) / deviation."""
-        return torch.addcmul(self.shift, images.permute(0, 3, 1, 2).to(self.scale.dtype), self.scale)
+        return torch.addcmul(
+            self.shift, images.permute(0, 3, 1, 2).to(self.scale.dtype), self.scale
+        )
 
 
 class LayerNetwork(nn.Module):

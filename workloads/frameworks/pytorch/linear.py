@@ -64,9 +64,16 @@ class _Linear(torch.autograd.Function):
         x, weight, y = ctx.saved_tensors
         if ctx.relu:
             gradient = torch.ops.aten.threshold_backward(gradient, y, 0)
-        x_gradient = _FUSED(gradient, weight.t(), None, "none", [], "") if ctx.needs_input_grad[0] else None
+        x_gradient = (
+            _FUSED(gradient, weight.t(), None, "none", [], "") if ctx.needs_input_grad[0] else None
+        )
         weight_gradient = _FUSED(gradient.t(), x.t(), None, "none", [], "")
-        return x_gradient, weight_gradient, gradient.sum(0) if ctx.needs_input_grad[2] else None, None
+        return (
+            x_gradient,
+            weight_gradient,
+            gradient.sum(0) if ctx.needs_input_grad[2] else None,
+            None,
+        )
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, relu: bool = False) -> Tensor:
@@ -74,7 +81,12 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, relu: bool = False) -
 
     `weight` is (outputs, inputs).
     """
-    if _library == "mkl" or x.device.type != "cpu" or x.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
+    if (
+        _library == "mkl"
+        or x.device.type != "cpu"
+        or x.dtype != torch.float32
+        or torch.is_autocast_enabled("cpu")
+    ):
         y = F.linear(x, weight, bias)
         return F.relu(y) if relu else y
     flat = x.reshape(-1, x.shape[-1])

@@ -70,7 +70,9 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
 
     def device_arrays(self, batch: Batch, training: bool) -> Mapping[str, Any]:
         """Return `host_arrays` on the device."""
-        return {name: self.to_device(array) for name, array in self.host_arrays(batch, training).items()}
+        return {
+            name: self.to_device(array) for name, array in self.host_arrays(batch, training).items()
+        }
 
     # -- setup ----------------------------------------------------------------------------------------------------
 
@@ -86,7 +88,9 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         together = with_gradients and self.worker.world_size > 1 and not self.settings.asynchronous
         self.distributed = self.distribute() if together else None
         model = self.distributed or self.model
-        self.training_model: nn.Module = torch.compile(model) if self.settings.options.get("compile") == "on" else model
+        self.training_model: nn.Module = (
+            torch.compile(model) if self.settings.options.get("compile") == "on" else model
+        )
         if warmup:
             self._warm_up()
         self._load(weights)
@@ -97,9 +101,16 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
 
     def _exchange(self) -> ParameterServerClient:
         """Connect to the parameter server, which stores the trained parameters."""
-        worker, trained = self.worker, {name: value for name, value in self.parameters.items() if value.requires_grad}
-        channel = server.ParameterServerTransport(trained, worker.server, worker.rank, worker.world_size)
-        return ParameterServerClient(channel, worker.rank, worker.world_size, self.workload.learning_rate)
+        worker, trained = (
+            self.worker,
+            {name: value for name, value in self.parameters.items() if value.requires_grad},
+        )
+        channel = server.ParameterServerTransport(
+            trained, worker.server, worker.rank, worker.world_size
+        )
+        return ParameterServerClient(
+            channel, worker.rank, worker.world_size, self.workload.learning_rate
+        )
 
     @classmethod
     def run_parameter_server(cls, workload: Workload, address: str, workers: int) -> None:
@@ -236,7 +247,9 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         Replicas synchronize only in the backward pass of the last piece.
         """
         *earlier, last = self.pieces(batch)
-        without_sync = self.distributed.no_sync if self.distributed is not None else contextlib.nullcontext
+        without_sync = (
+            self.distributed.no_sync if self.distributed is not None else contextlib.nullcontext
+        )
         losses = []
         for piece in earlier:
             with without_sync():
@@ -246,12 +259,17 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
 
     def _loss(self, piece: Batch) -> Tensor:
         """Return this replica's part of the loss, with its graph."""
-        return self.loss(self.training_model, self.device_arrays(piece, training=True)) / piece.global_weight_sum
+        return (
+            self.loss(self.training_model, self.device_arrays(piece, training=True))
+            / piece.global_weight_sum
+        )
 
     def _backward(self, piece: Batch) -> Tensor:
         loss = self._loss(piece)
         # DistributedDataParallel averages gradients, but the suite sums them.
-        self.scaler.scaled(loss, 1 if self.settings.asynchronous else self.worker.world_size).backward()
+        self.scaler.scaled(
+            loss, 1 if self.settings.asynchronous else self.worker.world_size
+        ).backward()
         return loss.detach()
 
     def pieces(self, batch: Batch) -> list[Batch]:
@@ -264,13 +282,20 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         size, rest = divmod(len(next(iter(batch.arrays.values()))), count)
         assert rest == 0, "the constructor checks that the batch is divisible"
         cuts = [slice(number * size, (number + 1) * size) for number in range(count)]
-        return [replace(batch, arrays={name: array[cut] for name, array in batch.arrays.items()}) for cut in cuts]
+        return [
+            replace(batch, arrays={name: array[cut] for name, array in batch.arrays.items()})
+            for cut in cuts
+        ]
 
     def gradients(self) -> list[Tensor]:
         """Return the gradients that the optimizer reads."""
-        by_name = {name: value.grad for name, value in self.parameters.items() if value.requires_grad}
+        by_name = {
+            name: value.grad for name, value in self.parameters.items() if value.requires_grad
+        }
         without = [name for name, gradient in by_name.items() if gradient is None]
-        assert not without, f"no gradient of {without}: set every_step_uses_every_parameter = False in the workload"
+        assert not without, (
+            f"no gradient of {without}: set every_step_uses_every_parameter = False in the workload"
+        )
         return list(by_name.values())
 
     def clear_gradients(self) -> None:
@@ -330,4 +355,7 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
 
 
 def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Array]:
-    return {name: value.detach().float().cpu().contiguous().numpy().copy() for name, value in tensors.items()}
+    return {
+        name: value.detach().float().cpu().contiguous().numpy().copy()
+        for name, value in tensors.items()
+    }

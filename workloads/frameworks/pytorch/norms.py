@@ -38,7 +38,14 @@ def activated(norm: nn.Module, x: Tensor, shortcut: Tensor | None = None) -> Ten
     """Return the ReLU of the normalized map, after `shortcut` is added to it."""
     if BatchNorm.fused and isinstance(norm, BatchNorm) and norm.training and x.is_cuda:
         return Fused.apply(
-            x, norm.weight, norm.bias, shortcut, norm.running_mean, norm.running_var, norm.momentum, norm.eps
+            x,
+            norm.weight,
+            norm.bias,
+            shortcut,
+            norm.running_mean,
+            norm.running_var,
+            norm.momentum,
+            norm.eps,
         )
     out = norm(x)
     if shortcut is not None:
@@ -74,7 +81,9 @@ class Fused(torch.autograd.Function):
             shortcut = shortcut.contiguous(memory_format=torch.channels_last)
         maps = (x, shortcut if added else x, out)
         grid = -(-rows // ROWS), columns
-        norm_kernels.applied[grid](*maps, mean, scale, weight, bias, rows, channels, SUM=added, **tile)
+        norm_kernels.applied[grid](
+            *maps, mean, scale, weight, bias, rows, channels, SUM=added, **tile
+        )
         ctx.save_for_backward(x, out if added else x, mean, scale, weight, bias)
         ctx.added = added
         return out

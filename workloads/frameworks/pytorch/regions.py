@@ -36,7 +36,9 @@ def suppress(boxes: Float32s, scores: Float32s, most_iou: float) -> Int64s:
     return np.asarray(kept.numpy())
 
 
-def pool(maps: Sequence[Tensor], strides: Sequence[int], boxes: Tensor, level: Tensor, side: int) -> Tensor:
+def pool(
+    maps: Sequence[Tensor], strides: Sequence[int], boxes: Tensor, level: Tensor, side: int
+) -> Tensor:
     """Return the pooled regions (B·R, C, side, side) of regions (B, R, 4) in pixels.
 
     `level` (B, R) is the index of each region's map (B, C, h, w). The computation is at least in
@@ -46,7 +48,9 @@ def pool(maps: Sequence[Tensor], strides: Sequence[int], boxes: Tensor, level: T
         return OwnLevel.apply(boxes, level, strides, side, *maps)
     kind = torch.promote_types(maps[0].dtype, torch.float32)
     with torch.autocast(boxes.device.type, enabled=False):
-        pooled = _pool([level_map.to(kind) for level_map in maps], strides, boxes.to(kind), level, side)
+        pooled = _pool(
+            [level_map.to(kind) for level_map in maps], strides, boxes.to(kind), level, side
+        )
     return pooled.to(maps[0].dtype)
 
 
@@ -57,12 +61,20 @@ class OwnLevel(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, boxes: Tensor, level: Tensor, strides: Sequence[int], side: int, *maps: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, boxes: Tensor, level: Tensor, strides: Sequence[int], side: int, *maps: Tensor
+    ) -> Tensor:
         boxes, level = boxes.contiguous(), level.contiguous()
         ctx.save_for_backward(boxes, level)
-        ctx.strides, ctx.shapes, ctx.dtype = strides, [level_map.shape for level_map in maps], maps[0].dtype
+        ctx.strides, ctx.shapes, ctx.dtype = (
+            strides,
+            [level_map.shape for level_map in maps],
+            maps[0].dtype,
+        )
         shape = (level.numel(), maps[0].shape[1], side, side)
-        pooled = torch.empty(shape, dtype=ctx.dtype, device=boxes.device, memory_format=torch.channels_last)
+        pooled = torch.empty(
+            shape, dtype=ctx.dtype, device=boxes.device, memory_format=torch.channels_last
+        )
         for number, (level_map, stride) in enumerate(zip(maps, strides, strict=True)):
             cells = level_map.contiguous(memory_format=torch.channels_last)
             kernels.pool(cells, number, stride, boxes, level, pooled, SAMPLES)
@@ -74,23 +86,31 @@ class OwnLevel(torch.autograd.Function):
         gradient = gradient.contiguous(memory_format=torch.channels_last)
         slopes = []
         for number, (shape, stride) in enumerate(zip(ctx.shapes, ctx.strides, strict=True)):
-            slope = torch.empty(shape, device=boxes.device, memory_format=torch.channels_last).zero_()
+            slope = torch.empty(
+                shape, device=boxes.device, memory_format=torch.channels_last
+            ).zero_()
             kernels.pool(slope, number, stride, boxes, level, gradient, SAMPLES, back=True)
             slopes.append(slope.to(ctx.dtype))
         return None, None, None, None, *slopes
 
 
-def _pool(maps: Sequence[Tensor], strides: Sequence[int], boxes: Tensor, level: Tensor, side: int) -> Tensor:
+def _pool(
+    maps: Sequence[Tensor], strides: Sequence[int], boxes: Tensor, level: Tensor, side: int
+) -> Tensor:
     if boxes.device.type == "cpu" and maps[0].shape[2] * maps[0].shape[3] <= MAX_PRODUCT_CELLS:
         return _pool_by_products(maps, strides, boxes, level, side)
-    images = torch.arange(len(boxes), device=boxes.device, dtype=boxes.dtype).repeat_interleave(boxes.shape[1])
+    images = torch.arange(len(boxes), device=boxes.device, dtype=boxes.dtype).repeat_interleave(
+        boxes.shape[1]
+    )
     rows, of_level = torch.cat([images[:, None], boxes.flatten(0, 1)], 1), level.flatten()
     if boxes.device.type == "cpu":
         return _pool_by_level(maps, strides, rows, of_level, side)
     return _pool_on_device(maps, strides, rows, of_level, side)
 
 
-def _pool_on_device(maps: Sequence[Tensor], strides: Sequence[int], rows: Tensor, level: Tensor, side: int) -> Tensor:
+def _pool_on_device(
+    maps: Sequence[Tensor], strides: Sequence[int], rows: Tensor, level: Tensor, side: int
+) -> Tensor:
     """Pool the regions on a GPU, where the number of regions per level is unknown without a
     synchronization.
 
@@ -106,7 +126,9 @@ def _pool_on_device(maps: Sequence[Tensor], strides: Sequence[int], rows: Tensor
     return total
 
 
-def _pool_by_level(maps: Sequence[Tensor], strides: Sequence[int], rows: Tensor, level: Tensor, side: int) -> Tensor:
+def _pool_by_level(
+    maps: Sequence[Tensor], strides: Sequence[int], rows: Tensor, level: Tensor, side: int
+) -> Tensor:
     """Pool the regions of each level separately, after sorting the regions by level.
 
     `rows` (N, 5) are the image indices and the regions.
@@ -136,7 +158,10 @@ def _pool_by_products(
         rows = rows * (level == number)[..., None, None]
         columns = _weights(boxes[..., 0], boxes[..., 2], stride, width, side)
         # (B, R·side, h) · (B, h, w·C), then for each region and row of bins (side, w) · (w, C).
-        lines = torch.bmm(rows.flatten(1, 2), level_map.permute(0, 2, 3, 1).reshape(images, height, width * channels))
+        lines = torch.bmm(
+            rows.flatten(1, 2),
+            level_map.permute(0, 2, 3, 1).reshape(images, height, width * channels),
+        )
         bins = columns[:, :, None] @ lines.view(images, regions, side, width, channels)
         total = bins if total is None else total + bins
     assert total is not None, "no level"

@@ -22,7 +22,9 @@ Norm = Callable[[int], nn.Module]
 
 def convolution(layer: Convolution | layer_lists.Convolution) -> nn.Conv2d:
     """Return the convolution of a layer without its norm."""
-    return nn.Conv2d(layer.inputs, layer.outputs, layer.kernel, layer.stride, layer.padding, bias=layer.has_bias)
+    return nn.Conv2d(
+        layer.inputs, layer.outputs, layer.kernel, layer.stride, layer.padding, bias=layer.has_bias
+    )
 
 
 class FrozenNorm(nn.Module):
@@ -41,7 +43,11 @@ class FrozenNorm(nn.Module):
     def folded(self, layer: nn.Conv2d) -> tuple[Tensor, Tensor]:
         """Return weights and bias of the preceding convolution that include this norm."""
         prepared, self.prepared = self.prepared, None
-        return (layer.weight * self.weight.view(-1, 1, 1, 1), self.bias) if prepared is None else prepared
+        return (
+            (layer.weight * self.weight.view(-1, 1, 1, 1), self.bias)
+            if prepared is None
+            else prepared
+        )
 
 
 class FrozenStage:
@@ -55,7 +61,9 @@ class FrozenStage:
         """Collect the convolutions of `parts`, each of which is followed by its norm."""
         modules = [module for part in parts for module in part.modules()]
         norms = [module for module in modules if isinstance(module, FrozenNorm)]
-        self.pairs = list(zip((module for module in modules if isinstance(module, nn.Conv2d)), norms, strict=True))
+        self.pairs = list(
+            zip((module for module in modules if isinstance(module, nn.Conv2d)), norms, strict=True)
+        )
         self.sources: list[object] = []
         """Type and tensor versions from which `scales` (in the shape of the weights) and `biases`
         were computed.
@@ -68,7 +76,8 @@ class FrozenStage:
         if sources != self.sources:
             with torch.inference_mode(False), torch.no_grad():
                 self.scales = [
-                    torch.ones_like(conv.weight) * norm.weight.view(-1, 1, 1, 1) for conv, norm in self.pairs
+                    torch.ones_like(conv.weight) * norm.weight.view(-1, 1, 1, 1)
+                    for conv, norm in self.pairs
                 ]
                 self.biases = [norm.bias.to(kind) for norm in norms]
             self.sources = sources
@@ -112,7 +121,9 @@ def normed(layer: nn.Conv2d, norm: nn.Module, x: Tensor) -> Tensor:
     return F.conv2d(x, *norm.folded(layer), layer.stride, layer.padding)
 
 
-def relu_normed(layer: nn.Conv2d, norm: nn.Module, x: Tensor, shortcut: Tensor | None = None) -> Tensor:
+def relu_normed(
+    layer: nn.Conv2d, norm: nn.Module, x: Tensor, shortcut: Tensor | None = None
+) -> Tensor:
     """Return the ReLU of `normed`, after `shortcut` is added to it."""
     if not isinstance(norm, FrozenNorm):
         return activated(norm, layer(x), shortcut)
@@ -135,14 +146,20 @@ class Residual(nn.Module):
             self.add_module(f"conv{number}", convolution(layer))
             self.add_module(f"bn{number}", norm(layer.outputs))
         shortcut = block.shortcut
-        self.downsample = nn.Sequential(convolution(shortcut), norm(shortcut.outputs)) if shortcut is not None else None
+        self.downsample = (
+            nn.Sequential(convolution(shortcut), norm(shortcut.outputs))
+            if shortcut is not None
+            else None
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the block: (B, inputs, h, w) to (B, outputs, h / stride, w / stride)."""
         out = x
         for number in range(1, self.convolutions):
             out = relu_normed(getattr(self, f"conv{number}"), getattr(self, f"bn{number}"), out)
-        shortcut = x if self.downsample is None else normed(self.downsample[0], self.downsample[1], x)
+        shortcut = (
+            x if self.downsample is None else normed(self.downsample[0], self.downsample[1], x)
+        )
         last = self.convolutions
         return relu_normed(getattr(self, f"conv{last}"), getattr(self, f"bn{last}"), out, shortcut)
 
@@ -159,12 +176,21 @@ class Trunk(nn.Module):
         self.conv1, self.bn1 = convolution(stem), norm(stem.outputs)
         stages: dict[str, list[nn.Module]] = {}
         for block in blocks:
-            stages.setdefault(block.convolutions[0].name.partition(".")[0], []).append(Residual(block, norm))
+            stages.setdefault(block.convolutions[0].name.partition(".")[0], []).append(
+                Residual(block, norm)
+            )
         for name, members in stages.items():
             self.add_module(name, nn.Sequential(*members))
         self.stages = list(stages)
-        stages_with_stem = [[self.conv1, self.bn1], *([getattr(self, name)] for name in self.stages)]
-        self.frozen = [FrozenStage(parts) for parts in stages_with_stem] if isinstance(self.bn1, FrozenNorm) else []
+        stages_with_stem = [
+            [self.conv1, self.bn1],
+            *([getattr(self, name)] for name in self.stages),
+        ]
+        self.frozen = (
+            [FrozenStage(parts) for parts in stages_with_stem]
+            if isinstance(self.bn1, FrozenNorm)
+            else []
+        )
 
     def trunk(self, x: Tensor) -> Tensor:
         """Return the map of the last stage of normalized images (B, 3, S, S)."""
@@ -188,6 +214,8 @@ class Trunk(nn.Module):
         The gradients of the last stages can then be summed over replicas while earlier gradients
         are computed.
         """
-        kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else torch.float32
+        kind = (
+            torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else torch.float32
+        )
         for stage in self.frozen:
             stage.give(kind)

@@ -44,7 +44,9 @@ class _Packed(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (places,) = ctx.saved_tensors
-        return gradient.new_zeros(ctx.count, gradient.shape[1]).index_copy_(0, places, gradient), None
+        return gradient.new_zeros(ctx.count, gradient.shape[1]).index_copy_(
+            0, places, gradient
+        ), None
 
 
 MULTIPLE = 64

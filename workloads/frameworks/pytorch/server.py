@@ -49,7 +49,9 @@ class Group:
         self.server = workers
         self.store = meeting(host, int(port), workers + 1, rank == workers, _PATIENCE)
         with polling_gives_way():
-            self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("vectors", self.store), rank, workers + 1, _PATIENCE)
+            self._gloo = dist.ProcessGroupGloo(
+                dist.PrefixStore("vectors", self.store), rank, workers + 1, _PATIENCE
+            )
 
     def send(self, vector: Tensor, to: int, tag: int = _VECTOR) -> None:
         """Send a vector, and return when it may be modified again."""
@@ -71,7 +73,9 @@ def views(flat: Tensor, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Tens
     """Split a flat vector into views by name, in their shapes."""
     sizes = [math.prod(shape) for shape in shapes.values()]
     parts = flat[: sum(sizes)].split(sizes)
-    return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
+    return {
+        name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)
+    }
 
 
 class ParameterServerTransport:
@@ -79,14 +83,22 @@ class ParameterServerTransport:
     weights.
     """
 
-    def __init__(self, parameters: Mapping[str, Tensor], address: str, worker: int, workers: int) -> None:
+    def __init__(
+        self, parameters: Mapping[str, Tensor], address: str, worker: int, workers: int
+    ) -> None:
         self._parameters = dict(parameters)
         self._group = Group(address, worker, workers)
         self._tail = metadata_size(workers)
         shapes = {name: tuple(value.shape) for name, value in parameters.items()}
         size = sum(math.prod(shape) for shape in shapes.values())
-        self._weights, self._gradients = torch.zeros(size + self._tail), torch.zeros(size + self._tail)
-        self._of_weights, self._of_gradients = views(self._weights, shapes), views(self._gradients, shapes)
+        self._weights, self._gradients = (
+            torch.zeros(size + self._tail),
+            torch.zeros(size + self._tail),
+        )
+        self._of_weights, self._of_gradients = (
+            views(self._weights, shapes),
+            views(self._gradients, shapes),
+        )
         if worker == 0:
             for name, value in self._parameters.items():
                 self._of_weights[name].copy_(value.detach())

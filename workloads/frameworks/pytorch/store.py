@@ -26,4 +26,6 @@ def meeting(host: str, port: int, processes: int, serves: bool, patience: timede
         return dist.HashStore()
     listening = socket.create_server((host, port)).detach() if serves else None
     settings = {"wait_for_workers": False, "use_libuv": _LIBUV_TAKES_SOCKETS}
-    return dist.TCPStore(host, port, processes, serves, patience, master_listen_fd=listening, **settings)
+    return dist.TCPStore(
+        host, port, processes, serves, patience, master_listen_fd=listening, **settings
+    )

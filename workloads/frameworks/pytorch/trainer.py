@@ -13,7 +13,16 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from workloads.api import Array, Arrays, Batch, Trainer, TrainStats, WorkerContext, Workload, check_finite
+from workloads.api import (
+    Array,
+    Arrays,
+    Batch,
+    Trainer,
+    TrainStats,
+    WorkerContext,
+    Workload,
+    check_finite,
+)
 from workloads.common.data.prefetch import Prefetch
 from workloads.frameworks.pytorch import kernels, linear
 from workloads.frameworks.pytorch.copies import pinned, upload
@@ -45,7 +54,10 @@ class PyTorchTrainer(Trainer):
         kernels.off = self.settings.kernels == "off"
         if not dist.is_initialized():
             rank, processes = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-            address, port = os.environ.get("MASTER_ADDR", "127.0.0.1"), int(os.environ["MASTER_PORT"])
+            address, port = (
+                os.environ.get("MASTER_ADDR", "127.0.0.1"),
+                int(os.environ["MASTER_PORT"]),
+            )
             store = meeting(address, port, processes, rank == 0, dist.default_pg_timeout)
             with polling_gives_way():
                 backend = "cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo"
@@ -85,7 +97,8 @@ class PyTorchTrainer(Trainer):
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         return self._run(
-            self.step(batch, self.workload.learning_rate(number)) for number, (batch,) in enumerate(steps, first_step)
+            self.step(batch, self.workload.learning_rate(number))
+            for number, (batch,) in enumerate(steps, first_step)
         )
 
     @contextlib.contextmanager
@@ -99,7 +112,9 @@ class PyTorchTrainer(Trainer):
         with Prefetch(pinned(batches, self.device), depth=1) as ahead:
             yield ahead
 
-    def time_steps(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]] | None:
+    def time_steps(
+        self, steps: Iterable[list[Batch]], seconds: list[float]
+    ) -> Iterator[list[Batch]] | None:
         """Record a CUDA event before and after each step's work on the stream. None: the device is
         a CPU.
         """
@@ -135,7 +150,9 @@ class PyTorchTrainer(Trainer):
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
         if self.worker.world_size == 1:
             return [arrays]
-        received: list[Any] | None = [None] * self.worker.world_size if self.worker.rank == 0 else None
+        received: list[Any] | None = (
+            [None] * self.worker.world_size if self.worker.rank == 0 else None
+        )
         dist.gather_object(dict(arrays), received, dst=0)  # only between processes of this run
         return received
 

@@ -16,7 +16,12 @@ from workloads.common.randomness import GAMMA, MULTIPLIER_1, MULTIPLIER_2, strea
 
 
 def multipliers_at(
-    keys: tf.Tensor, positions: tf.Tensor, label: str, width: int | tf.Tensor, rate: float, on_host: bool
+    keys: tf.Tensor,
+    positions: tf.Tensor,
+    label: str,
+    width: int | tf.Tensor,
+    rate: float,
+    on_host: bool,
 ) -> tf.Tensor:
     """Compute `workloads.common.dropout.multipliers_at` in a graph: (…, width).
 
@@ -35,7 +40,9 @@ def _drawn(label: str, rate: float, keys: Any, positions: Any, width: Any) -> An
     return dropout.multipliers_at(keys, positions, label, int(width), rate)
 
 
-def hashed(keys: tf.Tensor, positions: tf.Tensor, label: str, width: int | tf.Tensor, rate: float) -> tf.Tensor:
+def hashed(
+    keys: tf.Tensor, positions: tf.Tensor, label: str, width: int | tf.Tensor, rate: float
+) -> tf.Tensor:
     """Compute the multipliers with the integer operators of the graph
     (workloads/common/randomness.py).
     """
@@ -50,5 +57,8 @@ def hashed(keys: tf.Tensor, positions: tf.Tensor, label: str, width: int | tf.Te
 def _mixed(state: tf.Tensor) -> tf.Tensor:
     """Apply the finalizer of SplitMix64."""
     for shift, multiplier in ((30, MULTIPLIER_1), (27, MULTIPLIER_2)):
-        state = tf.bitwise.bitwise_xor(state, tf.bitwise.right_shift(state, np.uint64(shift))) * multiplier
+        state = (
+            tf.bitwise.bitwise_xor(state, tf.bitwise.right_shift(state, np.uint64(shift)))
+            * multiplier
+        )
     return tf.bitwise.bitwise_xor(state, tf.bitwise.right_shift(state, np.uint64(31)))

@@ -7,7 +7,9 @@ from collections.abc import Callable
 import tensorflow as tf
 
 
-def smoothed_entropy(logits: tf.Tensor, labels: tf.Tensor, on_label: float, on_mean: float, padding: int) -> tf.Tensor:
+def smoothed_entropy(
+    logits: tf.Tensor, labels: tf.Tensor, on_label: float, on_mean: float, padding: int
+) -> tf.Tensor:
     """Return the smoothed cross-entropy of fp32 logits (R, V) and labels (R,), summed over the
     rows.
 
@@ -19,7 +21,9 @@ def smoothed_entropy(logits: tf.Tensor, labels: tf.Tensor, on_label: float, on_m
 
     @tf.custom_gradient
     def entropy(features: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-        of_label, by_logits = tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(features=features, labels=labels)
+        of_label, by_logits = tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(
+            features=features, labels=labels
+        )
         places = tf.stack([tf.range(tf.shape(labels)[0]), labels], 1)
         of_all = of_label + tf.gather_nd(features, places) - tf.reduce_mean(features, 1)
         valid = tf.cast(labels != padding, features.dtype)

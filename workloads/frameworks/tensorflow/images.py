@@ -62,13 +62,19 @@ class ImageModel(Model):
         return np.transpose(value, (2, 3, 1, 0)) if value.ndim == 4 else value
 
     def outside(self, name: str, value: Array) -> Array:
-        return np.ascontiguousarray(np.transpose(value, (3, 2, 0, 1))) if value.ndim == 4 else value.copy()
+        return (
+            np.ascontiguousarray(np.transpose(value, (3, 2, 0, 1)))
+            if value.ndim == 4
+            else value.copy()
+        )
 
     def parameter(self, name: str) -> tf.Tensor:
         """Return a parameter in the type of the activations."""
         return tf.cast(self.parameters[name], self.dtype)
 
-    def convolve(self, x: tf.Tensor, weight: tf.Tensor, stride: int, padding: int | tuple[int, int]) -> tf.Tensor:
+    def convolve(
+        self, x: tf.Tensor, weight: tf.Tensor, stride: int, padding: int | tuple[int, int]
+    ) -> tf.Tensor:
         """Convolve (B, h, w, inputs) to (B, h', w', outputs), with zero padding on every side.
 
         `weight` is (height, width, inputs, outputs). A separate operator pads the map,
@@ -99,7 +105,9 @@ class ImageModel(Model):
         x = tf.nn.max_pool2d(pad(x, 1), 3, 2, "VALID")
         maps: dict[str, tf.Tensor] = {}
         for block in layers.blocks:
-            x = maps[block.convolutions[0].name.partition(".")[0]] = self.residual(x, block, training)
+            x = maps[block.convolutions[0].name.partition(".")[0]] = self.residual(
+                x, block, training
+            )
         return list(maps.values())
 
     def residual(self, x: tf.Tensor, block: Block, training: bool) -> tf.Tensor:
@@ -172,7 +180,9 @@ class ImageTrainer(ModelTrainer):
         return stats
 
 
-def pad(x: tf.Tensor, count: int, columns: int | None = None, extra: tuple[int, int] = (0, 0)) -> tf.Tensor:
+def pad(
+    x: tf.Tensor, count: int, columns: int | None = None, extra: tuple[int, int] = (0, 0)
+) -> tf.Tensor:
     """Pad (B, h, w, C) with zeros on every side, unlike SAME, which is asymmetric with a stride.
 
     Args:
@@ -184,4 +194,6 @@ def pad(x: tf.Tensor, count: int, columns: int | None = None, extra: tuple[int, 
     sides = (count, count if columns is None else columns)
     if not any(sides + extra):
         return x
-    return tf.pad(x, [[0, 0], *([side, side + more] for side, more in zip(sides, extra, strict=True)), [0, 0]])
+    return tf.pad(
+        x, [[0, 0], *([side, side + more] for side, more in zip(sides, extra, strict=True)), [0, 0]]
+    )

@@ -21,7 +21,9 @@ class LayerNetwork(ImageModel):
     """Network of a list of layers, from uint8 images (B, H, W, 3) to fp32 logits (B, K)."""
 
     def __init__(self, network: layer_lists.Network, dtype: tf.DType, as_products: bool) -> None:
-        super().__init__(layer_lists.shapes(network), layer_lists.statistics(network), dtype, as_products)
+        super().__init__(
+            layer_lists.shapes(network), layer_lists.statistics(network), dtype, as_products
+        )
         self.network, self.epsilon, self.momentum = network, network.epsilon, network.momentum
 
     def __call__(self, images: tf.Tensor, training: bool, masks: Masks | None = None) -> tf.Tensor:
@@ -30,10 +32,14 @@ class LayerNetwork(ImageModel):
         Training updates the running statistics.
         """
         mean, deviation = tf.constant(self.network.mean), tf.constant(self.network.deviation)
-        x = tf.cast(tf.cast(images, tf.float32) * (1 / (255 * deviation)) - mean / deviation, self.dtype)
+        x = tf.cast(
+            tf.cast(images, tf.float32) * (1 / (255 * deviation)) - mean / deviation, self.dtype
+        )
         return tf.cast(self.sequence(x, self.network.layers, training, masks or {}), tf.float32)
 
-    def sequence(self, x: tf.Tensor, layers: Sequence[Layer], training: bool, masks: Masks) -> tf.Tensor:
+    def sequence(
+        self, x: tf.Tensor, layers: Sequence[Layer], training: bool, masks: Masks
+    ) -> tf.Tensor:
         """Apply the layers in sequence."""
         for layer in layers:
             x = self.step(x, layer, training, masks)
@@ -44,7 +50,11 @@ class LayerNetwork(ImageModel):
         match layer:
             case layer_lists.Convolution(norm=norm):
                 weight = self.parameter(f"{layer.name}.weight")
-                x = self.biased(x, layer) if layer.has_bias else self.convolve(x, weight, layer.stride, layer.padding)
+                x = (
+                    self.biased(x, layer)
+                    if layer.has_bias
+                    else self.convolve(x, weight, layer.stride, layer.padding)
+                )
                 return tf.nn.relu(x if norm is None else self.normalise(x, norm, training))
             case layer_lists.Residual(block):
                 return self.residual(x, block, training)
@@ -52,15 +62,22 @@ class LayerNetwork(ImageModel):
                 # The weight expects maps that are flattened channel by channel.
                 if x.shape.rank == 4:
                     x = tf.reshape(tf.transpose(x, [0, 3, 1, 2]), [-1, inputs])
-                x = tf.matmul(x, self.parameter(f"{name}.weight"), transpose_b=True) + self.parameter(f"{name}.bias")
+                x = tf.matmul(
+                    x, self.parameter(f"{name}.weight"), transpose_b=True
+                ) + self.parameter(f"{name}.bias")
                 return tf.nn.relu(x) if relu else x
             case layer_lists.Concatenation(branches):
-                return tf.concat([self.sequence(x, branch, training, masks) for branch in branches], 3)
+                return tf.concat(
+                    [self.sequence(x, branch, training, masks) for branch in branches], 3
+                )
             case layer_lists.Dropout(label):
                 return x * tf.cast(masks[label], x.dtype) if label in masks else x
             case layer_lists.ResponseNorm(size, alpha, beta, k):
                 wide = tf.cast(x, tf.float32)
-                return tf.cast(tf.nn.local_response_normalization(wide, size // 2, k, alpha / size, beta), x.dtype)
+                return tf.cast(
+                    tf.nn.local_response_normalization(wide, size // 2, k, alpha / size, beta),
+                    x.dtype,
+                )
             case layer_lists.GlobalPool():
                 return tf.cast(tf.reduce_mean(tf.cast(x, tf.float32), [1, 2]), self.dtype)
             case layer_lists.Pool(kind, kernel, stride, padding, _, extra):

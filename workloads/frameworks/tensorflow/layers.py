@@ -14,7 +14,9 @@ def layer_norm(x: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor, epsilon: float)
     """
 
     @tf.custom_gradient
-    def norm(x: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
+    def norm(
+        x: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor
+    ) -> tuple[tf.Tensor, Callable[..., Any]]:
         centred = x - _mean(x)
         inverse = tf.math.rsqrt(_mean(tf.square(centred)) + epsilon)
         normed = centred * inverse

@@ -102,7 +102,9 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         Rows of an embedding are summed. The gradient is 0 if the trace does not use the parameter.
         """
         if gradient is None:
-            assert not self.workload.every_step_uses_every_parameter, f"the loss does not depend on {name}"
+            assert not self.workload.every_step_uses_every_parameter, (
+                f"the loss does not depend on {name}"
+            )
             return tf.zeros(self.optimizer.parameters[name].shape)
         return tf.convert_to_tensor(gradient)
 
@@ -128,7 +130,9 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
             self.channel.begin()
         if self.strategy is not None:
             self.broadcast(0.0)  # no worker pulls before process 0 has sent the weights
-        return ParameterServerClient(self.channel, worker.rank, worker.world_size, self.workload.learning_rate)
+        return ParameterServerClient(
+            self.channel, worker.rank, worker.world_size, self.workload.learning_rate
+        )
 
     @classmethod
     def run_parameter_server(cls, workload: Workload, address: str, workers: int) -> None:
@@ -150,7 +154,9 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         self._loss, self._outputs = self._function(self._forward), self._function(self._evaluated)
 
     def _function(self, python: Callable[..., Any]) -> Any:
-        return tf.function(python, autograph=False, jit_compile=self.compiled, reduce_retracing=self.any_shape)
+        return tf.function(
+            python, autograph=False, jit_compile=self.compiled, reduce_retracing=self.any_shape
+        )
 
     def _warm_up(self) -> None:
         """Run each pass once for every shape, so that kernels are selected and functions are
@@ -178,7 +184,9 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         if self.settings.asynchronous:
             self._push_gradients(batch)
             return
-        scalars = np.array([1 / batch.global_weight_sum, *self.optimizer.scalars(learning_rate)], np.float32)
+        scalars = np.array(
+            [1 / batch.global_weight_sum, *self.optimizer.scalars(learning_rate)], np.float32
+        )
         tensors = [tf.constant(scalars), *self.tensors(batch, training=True)]
         # Call the concrete function directly, because the signature look-up of tf.function costs
         # 0.2 ms per call.
@@ -218,7 +226,9 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
     def _backward(self, scale: tf.Tensor, *inputs: tf.Tensor) -> Tensors:
         """Return the gradients of this replica's part of the loss, and add the loss to `total`."""
         zeros = {name: tf.zeros(value.shape) for name, value in self.optimizer.parameters.items()}
-        loss, gradients = self._over_pieces(functools.partial(self.gradients_of, scale), zeros, inputs)
+        loss, gradients = self._over_pieces(
+            functools.partial(self.gradients_of, scale), zeros, inputs
+        )
         self.total.assign_add(tf.cast(loss, tf.float64))
         return self.loss_scale.unscaled(gradients)
 
@@ -231,7 +241,9 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         self.optimizer.apply(clipped(unscaled, self.updates.clip_norm), scalars, taken)
         self.loss_scale.advance(taken)
 
-    def _over_pieces(self, compute: Callable[..., Part], zeros: Tensors, inputs: tuple[tf.Tensor, ...]) -> Part:
+    def _over_pieces(
+        self, compute: Callable[..., Part], zeros: Tensors, inputs: tuple[tf.Tensor, ...]
+    ) -> Part:
         """Return the sum of `compute` over the pieces of the batch, computed in sequence.
 
         Only the activations of one piece are in memory.
@@ -239,15 +251,23 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         count = self.updates.accumulation_steps
         if count == 1:
             return compute(dict(zip(self.inputs, inputs, strict=True)))
-        pieces = {name: _pieces(array, count) for name, array in zip(self.inputs, inputs, strict=True)}
+        pieces = {
+            name: _pieces(array, count) for name, array in zip(self.inputs, inputs, strict=True)
+        }
 
-        def add(number: tf.Tensor, loss: tf.Tensor, sums: Tensors) -> tuple[tf.Tensor, tf.Tensor, Tensors]:
+        def add(
+            number: tf.Tensor, loss: tf.Tensor, sums: Tensors
+        ) -> tuple[tf.Tensor, tf.Tensor, Tensors]:
             part, more = compute({name: array[number] for name, array in pieces.items()})
             return number + 1, loss + part, {name: sums[name] + more[name] for name in sums}
 
         state = (tf.constant(0), tf.constant(0.0), zeros)
         _, loss, sums = tf.while_loop(
-            lambda number, *_: number < count, add, state, parallel_iterations=1, maximum_iterations=count
+            lambda number, *_: number < count,
+            add,
+            state,
+            parallel_iterations=1,
+            maximum_iterations=count,
         )
         return loss, sums
 
@@ -271,19 +291,25 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
 
     def _forward(self, scale: tf.Tensor, *inputs: tf.Tensor) -> None:
         """Add this replica's part of the loss to `total`."""
-        loss, _ = self._over_pieces(lambda piece: (self.loss(self.model, piece) * scale, {}), {}, inputs)
+        loss, _ = self._over_pieces(
+            lambda piece: (self.loss(self.model, piece) * scale, {}), {}, inputs
+        )
         self.total.assign_add(tf.cast(loss, tf.float64))
 
     def run_outputs(self, batch: Batch) -> Tensors:
         return self._outputs(*self.tensors(batch, training=False))
 
     def _evaluated(self, *inputs: tf.Tensor) -> Tensors:
-        return dict(self.outputs(self.model, dict(zip(self.evaluation_inputs, inputs, strict=True))))
+        return dict(
+            self.outputs(self.model, dict(zip(self.evaluation_inputs, inputs, strict=True)))
+        )
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
         """Return the size of the trained parameters' fp32 gradients, joined and cut into chunks."""
         sizes = [value.shape.num_elements() for value in self.optimizer.parameters.values()]
-        return GradientAllReduceInfo(FP32_BYTES * sum(sizes), len(sizes), -(-sum(sizes) // CHUNK_ELEMENTS))
+        return GradientAllReduceInfo(
+            FP32_BYTES * sum(sizes), len(sizes), -(-sum(sizes) // CHUNK_ELEMENTS)
+        )
 
     # -- state ----------------------------------------------------------------------------------------------------
 
@@ -301,5 +327,7 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
 def _pieces(array: tf.Tensor, count: int) -> tf.Tensor:
     """Reshape (count · n, …) to (count, n, …)."""
     is_static = array.shape.is_fully_defined()
-    first, *rest = array.shape if is_static else (tf.shape(array)[axis] for axis in range(array.shape.rank))
+    first, *rest = (
+        array.shape if is_static else (tf.shape(array)[axis] for axis in range(array.shape.rank))
+    )
     return tf.reshape(array, [count, first // count, *rest])

@@ -25,12 +25,17 @@ def lstm(x: tf.Tensor, weights: tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor
     """
     of_input, of_state, bias, state_bias = weights
     positions, sentences, width = x.shape
-    projected = tf.matmul(tf.reshape(x, [-1, width]), of_input, transpose_b=True) + (bias + state_bias)
+    projected = tf.matmul(tf.reshape(x, [-1, width]), of_input, transpose_b=True) + (
+        bias + state_bias
+    )
     return _recurrence(tf.reshape(projected, [positions, sentences, -1]), of_state)
 
 
 def lstm_cell(
-    x: tf.Tensor, hidden: tf.Tensor, cell: tf.Tensor, weights: tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]
+    x: tf.Tensor,
+    hidden: tf.Tensor,
+    cell: tf.Tensor,
+    weights: tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor],
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Run one step on x (N, inputs), and return the new hidden and cell values (N, h)."""
     of_input, of_state, bias, state_bias = weights
@@ -76,7 +81,9 @@ def _recurrence(projected: tf.Tensor, weight: tf.Tensor) -> tuple[tf.Tensor, Cal
         )
 
     begin = (0, zeros, zeros, *arrays)
-    _, _, _, *written = tf.while_loop(lambda place, *_: place < positions, step, begin, parallel_iterations=1)
+    _, _, _, *written = tf.while_loop(
+        lambda place, *_: place < positions, step, begin, parallel_iterations=1
+    )
     gates, cells, hidden = (array.stack() for array in written)
 
     def gradient(by_hidden: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -88,7 +95,9 @@ def _recurrence(projected: tf.Tensor, weight: tf.Tensor) -> tuple[tf.Tensor, Cal
     return hidden, gradient
 
 
-def _backwards(by_hidden: tf.Tensor, gates: tf.Tensor, cells: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
+def _backwards(
+    by_hidden: tf.Tensor, gates: tf.Tensor, cells: tf.Tensor, weight: tf.Tensor
+) -> tf.Tensor:
     """Return the gradients of the gates' pre-activations (L, B, 4h).
 
     `by_hidden` (L, B, h) are the gradients of the hidden values.

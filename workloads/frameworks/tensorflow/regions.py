@@ -27,7 +27,11 @@ def suppress(boxes: Float32s, scores: Float32s, most_iou: float) -> Int64s:
     """
     with tf.device("CPU:0"):
         kept = tf.raw_ops.NonMaxSuppressionV3(
-            boxes=boxes, scores=scores, max_output_size=len(boxes), iou_threshold=most_iou, score_threshold=-np.inf
+            boxes=boxes,
+            scores=scores,
+            max_output_size=len(boxes),
+            iou_threshold=most_iou,
+            score_threshold=-np.inf,
         )
     return np.asarray(kept.numpy(), np.int64)
 
@@ -37,10 +41,15 @@ def bordered(maps: Sequence[tf.Tensor]) -> list[tf.Tensor]:
 
     A position on a map needs more digits than bf16 has.
     """
-    return [tf.pad(tf.cast(level_map, tf.float32), [[0, 0], [1, 1], [1, 1], [0, 0]], "SYMMETRIC") for level_map in maps]
+    return [
+        tf.pad(tf.cast(level_map, tf.float32), [[0, 0], [1, 1], [1, 1], [0, 0]], "SYMMETRIC")
+        for level_map in maps
+    ]
 
 
-def pool(maps: Sequence[tf.Tensor], strides: Sequence[int], boxes: tf.Tensor, level: tf.Tensor, side: int) -> tf.Tensor:
+def pool(
+    maps: Sequence[tf.Tensor], strides: Sequence[int], boxes: tf.Tensor, level: tf.Tensor, side: int
+) -> tf.Tensor:
     """Return the pooled regions (B·R, side, side, C) of regions (B, R, 4) in pixels.
 
     `level` (B, R) is the index of each region's bordered map. Each level pools only its regions.
@@ -66,5 +75,7 @@ def _pool_level(level_map: tf.Tensor, boxes: tf.Tensor, images: tf.Tensor, side:
     last_cell = tf.constant([level_map.shape[2] - 1, level_map.shape[1] - 1], tf.float32)
     # The ends are fractions of the map, y before x.
     ends = tf.reverse(tf.stack([first / last_cell, last / last_cell], 1), [2])
-    samples = tf.image.crop_and_resize(level_map, tf.reshape(ends, [-1, 4]), images, [SAMPLES * side] * 2)
+    samples = tf.image.crop_and_resize(
+        level_map, tf.reshape(ends, [-1, 4]), images, [SAMPLES * side] * 2
+    )
     return tf.nn.avg_pool2d(samples, SAMPLES, SAMPLES, "VALID")

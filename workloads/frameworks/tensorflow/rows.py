@@ -23,7 +23,9 @@ class Rows:
     Under XLA, which needs static sizes, the rows include all positions.
     """
 
-    def __init__(self, lengths: tf.Tensor, length: int | tf.Tensor, heads: int, every: bool) -> None:
+    def __init__(
+        self, lengths: tf.Tensor, length: int | tf.Tensor, heads: int, every: bool
+    ) -> None:
         """Index the rows of sequences with `lengths` (B,), padded at their ends to `length`.
 
         If `every`, padding positions have rows too.
@@ -31,7 +33,11 @@ class Rows:
         self.sequences, self.length, self.heads = tf.shape(lengths)[0], length, heads
         self.mask = tf.range(length) < lengths[:, None]
         """Validity of each position, (B, L)."""
-        self.places = _all_places(lengths.shape[0], length) if every else tf.cast(tf.where(self.mask), tf.int32)
+        self.places = (
+            _all_places(lengths.shape[0], length)
+            if every
+            else tf.cast(tf.where(self.mask), tf.int32)
+        )
         """Sequence and position of each row, (R, 2)."""
         self.sequence, self.position = self.places[:, 0], self.places[:, 1]
         self._parts: dict[int, list[tf.Tensor]] = {}
@@ -82,10 +88,14 @@ class Rows:
         """
         if parts not in self._parts:
             count = tf.shape(self.sequence)[0]
-            ranks = tf.scatter_nd(self.places, tf.range(1, count + 1), tf.shape(self.mask))[:, None] - 1
+            ranks = (
+                tf.scatter_nd(self.places, tf.range(1, count + 1), tf.shape(self.mask))[:, None] - 1
+            )
             first = tf.where(ranks < 0, count * parts, ranks * parts) * self.heads
             heads = tf.where(ranks < 0, 0, tf.range(self.heads)[:, None])
-            self._parts[parts] = [first + heads + tf.where(ranks < 0, 0, part * self.heads) for part in range(parts)]
+            self._parts[parts] = [
+                first + heads + tf.where(ranks < 0, 0, part * self.heads) for part in range(parts)
+            ]
         return self._parts[parts]
 
 
@@ -96,4 +106,6 @@ def _and_zeros(x: tf.Tensor) -> tf.Tensor:
 
 def _all_places(sequences: int, length: int) -> tf.Tensor:
     """Return the sequence and position of all positions, (B · L, 2)."""
-    return tf.reshape(tf.stack(tf.meshgrid(tf.range(sequences), tf.range(length), indexing="ij"), -1), [-1, 2])
+    return tf.reshape(
+        tf.stack(tf.meshgrid(tf.range(sequences), tf.range(length), indexing="ij"), -1), [-1, 2]
+    )

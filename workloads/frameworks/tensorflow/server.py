@@ -35,7 +35,9 @@ def serve(address: str) -> None:
 class ParameterServerTransport:
     """Connection of a worker to the server (`workloads.api.ParameterServerTransport`)."""
 
-    def __init__(self, parameters: Mapping[str, tf.Variable], workload: Workload, address: str, workers: int) -> None:
+    def __init__(
+        self, parameters: Mapping[str, tf.Variable], workload: Workload, address: str, workers: int
+    ) -> None:
         self._parameters = dict(parameters)
         shapes = {name: tuple(value.shape) for name, value in self._parameters.items()}
         self._sizes = {name: math.prod(shape) for name, shape in shapes.items()}
@@ -61,7 +63,9 @@ class ParameterServerTransport:
             gradients, tail = self._parts(vector, shapes)
             optimizer.apply(gradients, tail[:1], None)
             applied = counts[0] + 1
-            is_pusher = tf.one_hot(tf.cast(tail[1], tf.int32) + 1, self._tail, on_value=True, off_value=False)
+            is_pusher = tf.one_hot(
+                tf.cast(tail[1], tf.int32) + 1, self._tail, on_value=True, off_value=False
+            )
             counts.assign(tf.where(is_pusher, applied, counts))
             return counts[:1].assign(applied[tf.newaxis])[0]
 
@@ -75,23 +79,32 @@ class ParameterServerTransport:
 
         @tf.function(autograph=False)
         def read() -> tf.Tensor:
-            return tf.concat([*(tf.reshape(model.parameters[name], [-1]) for name in shapes), counts], 0)
+            return tf.concat(
+                [*(tf.reshape(model.parameters[name], [-1]) for name in shapes), counts], 0
+            )
 
         self._push, self._load, self._pull = (
-            section.execute(function) for function in (lambda: update(self._input), lambda: load(self._input), read)
+            section.execute(function)
+            for function in (lambda: update(self._input), lambda: load(self._input), read)
         )
         self._create = tf.compat.v1.global_variables_initializer()
 
-    def _parts(self, flat: tf.Tensor, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Tensors, tf.Tensor]:
+    def _parts(
+        self, flat: tf.Tensor, shapes: Mapping[str, tuple[int, ...]]
+    ) -> tuple[Tensors, tf.Tensor]:
         """Split a flat vector into tensors by name and the metadata."""
         *parts, tail = tf.split(flat, [*self._sizes.values(), self._tail])
-        return {name: tf.reshape(part, shapes[name]) for name, part in zip(shapes, parts, strict=True)}, tail
+        return {
+            name: tf.reshape(part, shapes[name]) for name, part in zip(shapes, parts, strict=True)
+        }, tail
 
     def begin(self) -> None:
         """Send the initial weights to the server. A single worker calls it before any worker pulls."""
         self._session.run(self._create)
         values = [value.numpy().reshape(-1) for value in self._parameters.values()]
-        self._session.run(self._load, {self._input: np.concatenate([*values, np.zeros(self._tail, np.float32)])})
+        self._session.run(
+            self._load, {self._input: np.concatenate([*values, np.zeros(self._tail, np.float32)])}
+        )
 
     def pull(self) -> Array:
         """Copy the server's weights into the parameters, and return the metadata."""

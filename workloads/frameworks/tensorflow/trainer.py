@@ -19,7 +19,16 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from workloads.api import Array, Arrays, Batch, Trainer, TrainStats, WorkerContext, Workload, check_finite
+from workloads.api import (
+    Array,
+    Arrays,
+    Batch,
+    Trainer,
+    TrainStats,
+    WorkerContext,
+    Workload,
+    check_finite,
+)
 
 CHECK_STEPS = 50
 """Steps between two checks of the loss. A thread reads the loss, which is checked one interval
@@ -139,7 +148,9 @@ class TensorFlowTrainer(Trainer):
             return collective(tf.distribute.get_replica_context(), local)
 
         return tf.function(
-            lambda tensors: self.strategy.run(in_replica, (tensors,)), autograph=False, reduce_retracing=True
+            lambda tensors: self.strategy.run(in_replica, (tensors,)),
+            autograph=False,
+            reduce_retracing=True,
         )
 
     # -- Trainer --------------------------------------------------------------------------------------------------
@@ -161,7 +172,9 @@ class TensorFlowTrainer(Trainer):
     def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
         return self._run(lambda batch, _: self.run_loss(batch), steps)
 
-    def _run(self, compute: Callable[[Batch, int], object], steps: Iterable[list[Batch]]) -> TrainStats:
+    def _run(
+        self, compute: Callable[[Batch, int], object], steps: Iterable[list[Batch]]
+    ) -> TrainStats:
         """Call `compute(batch, number)` for each batch.
 
         The only synchronizations with the device are the delayed loss checks and the end.
@@ -242,7 +255,9 @@ def _extend_heartbeat_timeout() -> None:
     runtime = context.context()
     configure = runtime.configure_coordination_service
     milliseconds = SILENCE_SECONDS * 1000
-    runtime.configure_coordination_service = functools.partial(configure, heartbeat_timeout_in_ms=milliseconds)
+    runtime.configure_coordination_service = functools.partial(
+        configure, heartbeat_timeout_in_ms=milliseconds
+    )
 
 
 def _all_reduce(context: Any, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
@@ -252,11 +267,16 @@ def _all_reduce(context: Any, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """
     sizes = [tensor.shape.num_elements() for tensor in tensors]
     flat = tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0)
-    chunks = [flat[first : first + CHUNK_ELEMENTS] for first in range(0, sum(sizes), CHUNK_ELEMENTS)]
+    chunks = [
+        flat[first : first + CHUNK_ELEMENTS] for first in range(0, sum(sizes), CHUNK_ELEMENTS)
+    ]
     # One pack per chunk. Otherwise, the strategy would join the chunks again.
     options = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=1)
     summed = tf.concat(context.all_reduce("SUM", chunks, options=options), 0)
-    return [tf.reshape(part, tensor.shape) for part, tensor in zip(tf.split(summed, sizes), tensors, strict=True)]
+    return [
+        tf.reshape(part, tensor.shape)
+        for part, tensor in zip(tf.split(summed, sizes), tensors, strict=True)
+    ]
 
 
 def _read(tensor: tf.Tensor) -> float:

@@ -20,7 +20,9 @@ class Model:
     another layout overrides `inside` and `outside`.
     """
 
-    def __init__(self, parameters: Shapes, statistics: Shapes | None = None, constants: Shapes | None = None) -> None:
+    def __init__(
+        self, parameters: Shapes, statistics: Shapes | None = None, constants: Shapes | None = None
+    ) -> None:
         """Create the variables from their canonical shapes by name.
 
         Args:
@@ -39,7 +41,9 @@ class Model:
 
     def _variable(self, name: str, trainable: bool) -> tf.Variable:
         """Create a variable of zeros."""
-        inside = self.inside(name, np.broadcast_to(np.float32(0), self.shapes[name]))  # a view: no memory
+        inside = self.inside(
+            name, np.broadcast_to(np.float32(0), self.shapes[name])
+        )  # a view: no memory
         return tf.Variable(tf.zeros(inside.shape), name=name, trainable=trainable)
 
     def inside(self, name: str, value: Array) -> Array:
@@ -62,7 +66,9 @@ class Model:
 
     def state_dict(self) -> dict[str, Array]:
         """Return copies of all variables in canonical layout."""
-        return {name: self.outside(name, variable.numpy()) for name, variable in self.variables.items()}
+        return {
+            name: self.outside(name, variable.numpy()) for name, variable in self.variables.items()
+        }
 
     def load_state_dict(self, state: Arrays) -> None:
         for name, variable in self.variables.items():

@@ -88,7 +88,9 @@ class SampleData(ImageData):
 
     OPTIONS = MaskRCNNOptions
 
-    def __init__(self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int) -> None:
+    def __init__(
+        self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int
+    ) -> None:
         self.model: Mapping[str, Json] = settings.model
         self.objects_most = dataset_info.sizes["objects_per_image_most"]
         self.samples = int(settings.model["rpn_samples"])
@@ -108,7 +110,9 @@ class SampleData(ImageData):
         return group_by_orientation(self.evaluation_images, self.shapes)
 
     def order(self, epoch: int) -> StreamOrder:
-        return StreamOrder(self.groups, self.global_batch_size, self.worker.num_replicas, self.seed, epoch)
+        return StreamOrder(
+            self.groups, self.global_batch_size, self.worker.num_replicas, self.seed, epoch
+        )
 
     def batch_shape(self, split: str, images: Int64s, shape: Shape) -> Shape:
         """Return the smallest padded shape that fits the images."""
@@ -130,9 +134,13 @@ class SampleData(ImageData):
             "epoch": np.array([job.epoch], np.int64),
         }
         images = job.images.copy()
-        filling = Filling(arrays, images, job.epoch, job.shape, self.draw(images, job.epoch, job.shape))
+        filling = Filling(
+            arrays, images, job.epoch, job.shape, self.draw(images, job.epoch, job.shape)
+        )
         self._write_objects(filling)
-        return arrays, self.pool.start(lambda reader, slot: self._make(filling, reader, slot), count, at_once=1)
+        return arrays, self.pool.start(
+            lambda reader, slot: self._make(filling, reader, slot), count, at_once=1
+        )
 
     def sizes(self, images: Int64s, shape: Shape) -> Int64s:
         """Return heights and widths (b, 2) after the resize.
@@ -145,7 +153,9 @@ class SampleData(ImageData):
 
     def flips(self, images: Int64s, epoch: int) -> Bools:
         """Return an array (b,) that is True if an image is flipped in this epoch."""
-        return bits(stream(self.seed, "maskrcnn flip", epoch), images) < np.uint64(int(FLIP_CHANCE * 2**64))
+        return bits(stream(self.seed, "maskrcnn flip", epoch), images) < np.uint64(
+            int(FLIP_CHANCE * 2**64)
+        )
 
     def draw(self, images: Int64s, epoch: int, shape: Shape) -> Objects:
         """Return the objects of images (b,) after the resize and flip of this epoch."""
@@ -154,7 +164,9 @@ class SampleData(ImageData):
         used = self.trainable[rows]
         owner, rows = owner[used], rows[used]
         widths, heights = self.images.width[images], self.images.height[images]
-        corners, inside = objects.corners_inside(self.objects.box[rows], widths[owner], heights[owner])
+        corners, inside = objects.corners_inside(
+            self.objects.box[rows], widths[owner], heights[owner]
+        )
         assert inside.all(), "a box without pixels is trained on"
         sizes = self.sizes(images, shape)
         scale = (sizes[:, ::-1] / np.stack([widths, heights], axis=1)).astype(np.float32)
@@ -165,10 +177,14 @@ class SampleData(ImageData):
         xy = taken.points * scale[of_point]
         last = (sizes[:, 1] - 1).astype(np.float32)
         flips = self.flips(images, epoch)
-        box[:, [0, 2]] = np.where(flips[owner, None], last[owner, None] - box[:, [2, 0]], box[:, [0, 2]])
+        box[:, [0, 2]] = np.where(
+            flips[owner, None], last[owner, None] - box[:, [2, 0]], box[:, [0, 2]]
+        )
         xy[:, 0] = np.where(flips[of_point], last[of_point] - xy[:, 0], xy[:, 0])
         ends = np.cumsum(np.bincount(owner, minlength=len(images)))
-        return Objects(box, self.objects.label[rows], ends, Polygons(xy, taken.polygon_ends, taken.object_ends))
+        return Objects(
+            box, self.objects.label[rows], ends, Polygons(xy, taken.polygon_ends, taken.object_ends)
+        )
 
     def _write_objects(self, filling: Filling) -> None:
         """Write the arrays of a batch that depend on all of its images."""
@@ -197,7 +213,9 @@ class SampleData(ImageData):
         If the image is damaged, its replacement and the targets of the replacement are written.
         """
         image, out = int(filling.images[slot]), filling.arrays["image"][slot]
-        used_image = self.make_or_replace(image, lambda number: self._make_image(out, number, filling, reader))
+        used_image = self.make_or_replace(
+            image, lambda number: self._make_image(out, number, filling, reader)
+        )
         if used_image != image:
             with filling.lock:
                 filling.images[slot] = used_image
@@ -208,7 +226,9 @@ class SampleData(ImageData):
         box = filling.arrays["box"][slot, :count]
         sample = self.sample(box, used_image, filling.epoch, filling.shape, height, width)
         for name in ("anchor", "label", "weight", "offset"):
-            filling.arrays[name if name == "anchor" else f"anchor_{name}"][slot] = getattr(sample, name)
+            filling.arrays[name if name == "anchor" else f"anchor_{name}"][slot] = getattr(
+                sample, name
+            )
 
     def sample(
         self, box: Float32s, image: int, epoch: int, shape: Shape, height: int, width: int
@@ -228,7 +248,14 @@ class SampleData(ImageData):
         height, width = self.sizes(images, filling.shape)[0].tolist()
         whole = (0, 0, int(self.images.width[image]), int(self.images.height[image]))
         pixels = self.part(reader, image, whole, (height, width))
-        fill(pixels, out, height, width, bool(self.flips(images, filling.epoch)[0]), plain=self.scaled)
+        fill(
+            pixels,
+            out,
+            height,
+            width,
+            bool(self.flips(images, filling.epoch)[0]),
+            plain=self.scaled,
+        )
 
     # -- evaluation -----------------------------------------------------------------------------------------------
 
@@ -245,11 +272,15 @@ class SampleData(ImageData):
     def evaluation_image(self, pixels: UInt8s, out: UInt8s) -> None:
         """Resize an image as in training, without a flip."""
         shorter, longest = int(self.model["image_size"]), int(self.model["image_size_most"])
-        height, width = (int(side) for side in bounded_size(pixels.shape[0], pixels.shape[1], shorter, longest))
+        height, width = (
+            int(side) for side in bounded_size(pixels.shape[0], pixels.shape[1], shorter, longest)
+        )
         fill(pixels, out, height, width, flip=False)
 
 
-def fill(pixels: UInt8s, out: UInt8s, height: int, width: int, flip: bool, plain: bool = False) -> None:
+def fill(
+    pixels: UInt8s, out: UInt8s, height: int, width: int, flip: bool, plain: bool = False
+) -> None:
     """Resize an image to `height` x `width` in the upper left of `out` (H, W, 3).
 
     The remaining pixels are set to 0. The filter is Pillow's, as in the reference. With `plain`,

@@ -61,13 +61,16 @@ def load_dataset_info(settings: Settings) -> DatasetInfo:
         )
     try:
         used, most, indexed = (
-            int(manifest.counts[name]) for name in ("train_segmented", "objects_per_image_most", "train")
+            int(manifest.counts[name])
+            for name in ("train_segmented", "objects_per_image_most", "train")
         )
     except KeyError:
         raise ValueError(f"{folder}: {NO_MASKS}") from None
     sizes = {**dataset_info.sizes, "train_indexed": indexed, "objects_per_image_most": most}
     evaluated = dataset_info.evaluation_samples + int(manifest.counts["val_empty"])
-    dataset_info = replace(dataset_info, train_samples=used, evaluation_samples=evaluated, sizes=sizes)
+    dataset_info = replace(
+        dataset_info, train_samples=used, evaluation_samples=evaluated, sizes=sizes
+    )
     shapes = image_shapes(settings.model)
     images = index.read(folder, "train", index.root(folder, manifest), indexed)
     groups = training_groups(folder, images, shapes)
@@ -76,7 +79,9 @@ def load_dataset_info(settings: Settings) -> DatasetInfo:
     return replace(dataset_info, sizes={**dataset_info.sizes, "padding_fill_permille": fill})
 
 
-def training_groups(folder: Path, images: ImageIndex, shapes: tuple[Shape, ...]) -> list[ShapeGroup]:
+def training_groups(
+    folder: Path, images: ImageIndex, shapes: tuple[Shape, ...]
+) -> list[ShapeGroup]:
     """Return the training images that have trainable objects, grouped by orientation."""
     ends = objects.read(folder, "train", len(images)).ends
     _, trainable = masks.read(folder, "train", int(ends[-1]))
@@ -93,7 +98,9 @@ def evaluation_index(folder: Path, manifest: Manifest | None, root: Path) -> Ima
     """
     if manifest is None or "val_empty_names.npy" not in manifest.files:
         raise ValueError(f"{folder}: {NO_MASKS}")
-    full, empty = (index.read(folder, split, root, manifest.counts[split]) for split in ("val", "val_empty"))
+    full, empty = (
+        index.read(folder, split, root, manifest.counts[split]) for split in ("val", "val_empty")
+    )
     return index.join(full, empty)
 
 

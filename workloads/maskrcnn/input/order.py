@@ -26,7 +26,9 @@ class StreamOrder:
     with its first batch.
     """
 
-    def __init__(self, groups: Sequence[ShapeGroup], batch_size: int, replicas: int, seed: int, epoch: int) -> None:
+    def __init__(
+        self, groups: Sequence[ShapeGroup], batch_size: int, replicas: int, seed: int, epoch: int
+    ) -> None:
         self.groups, self.batch_size = groups, batch_size // replicas
         self.images = np.concatenate([group[np.arange(group.count)] for group in groups])
         self.group_of = np.repeat(np.arange(len(groups)), [group.count for group in groups])

@@ -131,7 +131,10 @@ def _best(levels: Sequence[Level], box: Float64s) -> tuple[Float64s, Int64s]:
     Overlaps that cannot influence a label are 0.
     """
     shared = [_shared(level, box) for level in levels]
-    peaks = [part.overlap(part.width.max(axis=1) * part.height.max(axis=1), part.areas) for part in shared]
+    peaks = [
+        part.overlap(part.width.max(axis=1) * part.height.max(axis=1), part.areas)
+        for part in shared
+    ]
     of_object = np.max([peak.max(axis=1) for peak in peaks], axis=0)
     limit = np.minimum(of_object, NEGATIVE_IOU)
     best = np.zeros(levels[-1].stop)
@@ -160,7 +163,9 @@ def _shared(level: Level, box: Float64s) -> _Shared:
     return _Shared(level, sides[0], sides[1], boxes.area(box)[:, None] + boxes.area(base))
 
 
-def _windows(shared: _Shared, peak: Float64s, limit: Float64s) -> Iterator[tuple[int, int, slice, slice, Float64s]]:
+def _windows(
+    shared: _Shared, peak: Float64s, limit: Float64s
+) -> Iterator[tuple[int, int, slice, slice, Float64s]]:
     """Yield the windows of anchors whose overlap may reach the limit (G,) of an object.
 
     Each item consists of object, ratio, rows, columns, and the overlaps (rows, columns).
@@ -195,7 +200,9 @@ def take(levels: Sequence[Level], flat: Int64s) -> Float32s:
     return taken
 
 
-def sample(labels: Labels, levels: Sequence[Level], box: Float32s, slots: int, key: np.uint64) -> Sample:
+def sample(
+    labels: Labels, levels: Sequence[Level], box: Float32s, slots: int, key: np.uint64
+) -> Sample:
     """Draw `slots` anchors by a hash of their indices.
 
     At most half of the slots are positives. Negatives fill the remaining slots.
@@ -217,7 +224,9 @@ def sample(labels: Labels, levels: Sequence[Level], box: Float32s, slots: int, k
     sampled.label[: len(positive)] = 1
     sampled.weight[:used] = 1
     if len(positive):
-        sampled.offset[: len(positive)] = boxes.encode(box[owner], take(levels, positive), boxes.RPN_WEIGHTS)
+        sampled.offset[: len(positive)] = boxes.encode(
+            box[owner], take(levels, positive), boxes.RPN_WEIGHTS
+        )
     return sampled
 
 

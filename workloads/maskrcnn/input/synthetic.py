@@ -24,7 +24,10 @@ class SyntheticSampleData(SyntheticData):
     def targets(self, key: np.uint64, count: int) -> dict[str, Array]:
         """Return random boxes, polygons, and anchor targets for `count` images."""
         height, width = self.shape
-        most, slots = self.dataset_info.sizes["objects_per_image_most"], int(self.settings.model["rpn_samples"])
+        most, slots = (
+            self.dataset_info.sizes["objects_per_image_most"],
+            int(self.settings.model["rpn_samples"]),
+        )
         objects = min(self.OBJECTS, most)
         draws = uniform(bits(key, 1, np.arange(count * objects * 4))).reshape(count, objects, 2, 2)
         sides = np.array([width, height])
@@ -45,7 +48,11 @@ class SyntheticSampleData(SyntheticData):
         levels = anchors.levels(self.settings.model, height, width)
         drawn = [
             rpn_targets.sample(
-                rpn_targets.label(levels, image_box, height, width), levels, image_box, slots, fold(key, 3, number)
+                rpn_targets.label(levels, image_box, height, width),
+                levels,
+                image_box,
+                slots,
+                fold(key, 3, number),
             )
             for number, image_box in enumerate(box[:, :objects])
         ]

@@ -15,7 +15,13 @@ import numpy as np
 from workloads.common.arrays import Float32s, Int32s
 from workloads.maskrcnn import boxes
 from workloads.maskrcnn.regions.proposals import top
-from workloads.maskrcnn.regions.rules import DETECTION_NMS_IOU, SCORE_MINIMUM, RegionRules, Suppress, suppressed
+from workloads.maskrcnn.regions.rules import (
+    DETECTION_NMS_IOU,
+    SCORE_MINIMUM,
+    RegionRules,
+    Suppress,
+    suppressed,
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,9 @@ def detect(
     box, score = np.zeros((*shape, 4), np.float32), np.zeros(shape, np.float32)
     label = np.zeros(shape, np.int32)
     for image, proposed in enumerate(proposals):
-        of_image = _detect_one(proposed, probabilities[image], deltas[image], sizes[image], suppress)
+        of_image = _detect_one(
+            proposed, probabilities[image], deltas[image], sizes[image], suppress
+        )
         best = top(of_image[1], min(rules.detections, len(of_image[1])))
         for out, values in zip((box, score, label), of_image, strict=True):
             out[image, : len(best)] = values[best]
@@ -74,6 +82,8 @@ def _detect_one(
     kept = [np.zeros(0, np.int64)]
     for first, last in zip([0, *ends[:-1]], ends, strict=True):
         if first < last:
-            kept.append(first + suppressed(suppress, box[first:last], score[first:last], DETECTION_NMS_IOU))
+            kept.append(
+                first + suppressed(suppress, box[first:last], score[first:last], DETECTION_NMS_IOU)
+            )
     chosen = np.concatenate(kept)
     return box[chosen], score[chosen], (classes[chosen] + 1).astype(np.int32)

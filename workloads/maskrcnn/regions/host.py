@@ -35,7 +35,11 @@ def proposals(
 
 
 def learned(
-    proposed: list[Proposals], arrays: Arrays, seed: int, rules: RegionRules, every_slot: bool = False
+    proposed: list[Proposals],
+    arrays: Arrays,
+    seed: int,
+    rules: RegionRules,
+    every_slot: bool = False,
 ) -> dict[str, Array]:
     """Return the training targets of a batch.
 
@@ -43,12 +47,18 @@ def learned(
     and ones.
     """
     regions = sampled(proposed, arrays, seed, rules, every_slot)
-    mask = mask_targets(regions["box"], regions["label"], regions.pop("object"), arrays, rules.mask_side)
+    mask = mask_targets(
+        regions["box"], regions["label"], regions.pop("object"), arrays, rules.mask_side
+    )
     return {**regions, "mask": mask}
 
 
 def sampled(
-    proposed: list[Proposals], arrays: Arrays, seed: int, rules: RegionRules, every_slot: bool = False
+    proposed: list[Proposals],
+    arrays: Arrays,
+    seed: int,
+    rules: RegionRules,
+    every_slot: bool = False,
 ) -> dict[str, Array]:
     """Return the fields of a batch's `Regions`.
 

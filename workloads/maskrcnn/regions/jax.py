@@ -18,7 +18,13 @@ import jax.numpy as jnp
 from workloads.common.arrays import Float32s
 from workloads.frameworks.jax.optimizers import Values
 from workloads.maskrcnn import boxes
-from workloads.maskrcnn.regions.rules import DETECTION_NMS_IOU, MATCH_IOU, PROPOSAL_NMS_IOU, SCORE_MINIMUM, RegionRules
+from workloads.maskrcnn.regions.rules import (
+    DETECTION_NMS_IOU,
+    MATCH_IOU,
+    PROPOSAL_NMS_IOU,
+    SCORE_MINIMUM,
+    RegionRules,
+)
 
 NONE = -jnp.inf
 """Score of an unused slot."""
@@ -74,9 +80,13 @@ def propose(
     before, after = (counts[0 if training else 1] for counts in (rules.before_nms, rules.after_nms))
     scores, boxes_of, places, first = [], [], [], 0
     for of_level in anchors:
-        ranked = jnp.nan_to_num(objectness[:, first : first + len(of_level)], nan=NONE, posinf=NONE, neginf=NONE)
+        ranked = jnp.nan_to_num(
+            objectness[:, first : first + len(of_level)], nan=NONE, posinf=NONE, neginf=NONE
+        )
         score, best = jax.lax.top_k(ranked, min(before, len(of_level)))
-        decoded = boxes.decode(_rows(deltas, first + best), jnp.asarray(of_level)[best], boxes.RPN_WEIGHTS)
+        decoded = boxes.decode(
+            _rows(deltas, first + best), jnp.asarray(of_level)[best], boxes.RPN_WEIGHTS
+        )
         box = _inside(decoded, sizes[:, None])
         keep = kept(box, score > NONE, PROPOSAL_NMS_IOU)
         scores.append(jnp.where(keep & (keep.cumsum(1) <= after), score, NONE))
@@ -107,10 +117,14 @@ def sample(proposed: Proposals, batch: Values, rules: RegionRules) -> Values:
     is_used = jnp.concatenate([proposed.there, label > 0], 1)
     overlap = jnp.where(label[:, None] > 0, boxes.iou(candidates, box), 0)
     matched, positive = overlap.argmax(2), is_used & (overlap.max(2) >= MATCH_IOU)
-    hashes = jnp.concatenate([_rows(batch["anchor_hash"], proposed.anchor), batch["object_hash"]], 1)
+    hashes = jnp.concatenate(
+        [_rows(batch["anchor_hash"], proposed.anchor), batch["object_hash"]], 1
+    )
     places = jnp.broadcast_to(jnp.arange(is_used.shape[1]), is_used.shape)
     kind = jnp.where(positive, 0, jnp.where(is_used, 1, 2))
-    *_, order = jax.lax.sort((kind, hashes[..., 1], hashes[..., 0], places), dimension=1, num_keys=3)
+    *_, order = jax.lax.sort(
+        (kind, hashes[..., 1], hashes[..., 0], places), dimension=1, num_keys=3
+    )
     # The sampled positives come first, then background.
     slot, count = jnp.arange(rules.regions), positive.sum(1, keepdims=True)
     learned = jnp.minimum(count, rules.positives)
@@ -131,7 +145,11 @@ def sample(proposed: Proposals, batch: Values, rules: RegionRules) -> Values:
 
 
 def detect(
-    proposed: Proposals, probabilities: jax.Array, deltas: jax.Array, sizes: jax.Array, rules: RegionRules
+    proposed: Proposals,
+    probabilities: jax.Array,
+    deltas: jax.Array,
+    sizes: jax.Array,
+    rules: RegionRules,
 ) -> Values:
     """Return the fields of `detections.Detections` by name: `box` (B, D, 4), and `score`, `label`, `level` (B, D).
 
@@ -150,13 +168,20 @@ def detect(
     score = jnp.where((score > SCORE_MINIMUM) & proposed.there[:, None], score, NONE)
     order = jnp.argsort(score, 2, stable=True, descending=True)
     score = jnp.take_along_axis(score, order, 2).reshape(-1, regions)
-    box = jnp.take_along_axis(_inside(moved, sizes[:, None, None]), order[..., None], 2).reshape(-1, regions, 4)
+    box = jnp.take_along_axis(_inside(moved, sizes[:, None, None]), order[..., None], 2).reshape(
+        -1, regions, 4
+    )
     score = jnp.where(kept(box, score > NONE, DETECTION_NMS_IOU), score, NONE).reshape(images, -1)
     score, chosen = jax.lax.top_k(score, min(rules.detections, classes * regions))
     is_used = score > NONE
     best = jnp.where(is_used[..., None], _rows(box.reshape(images, -1, 4), chosen), 0)
     label = jnp.where(is_used, chosen // regions + 1, 0)
-    return {"box": best, "score": jnp.where(is_used, score, 0), "label": label, "level": rules.level(best)}
+    return {
+        "box": best,
+        "score": jnp.where(is_used, score, 0),
+        "label": label,
+        "level": rules.level(best),
+    }
 
 
 def _rows(array: jax.Array, places: jax.Array) -> jax.Array:

@@ -69,7 +69,10 @@ def propose(
     merged = [_merged(of_image) for of_image in of_images]
     of_batch = rules.of_batch if training else None
     return _best(
-        merged, [row[part.anchor] for row, part in zip(objectness, merged, strict=True)], rules.of_image, of_batch
+        merged,
+        [row[part.anchor] for row, part in zip(objectness, merged, strict=True)],
+        rules.of_image,
+        of_batch,
     )
 
 
@@ -90,10 +93,15 @@ def top(scores: Float32s, count: int) -> Int64s:
 
 
 def _merged(parts: list[Proposals]) -> Proposals:
-    return Proposals(np.concatenate([part.box for part in parts]), np.concatenate([part.anchor for part in parts]))
+    return Proposals(
+        np.concatenate([part.box for part in parts]),
+        np.concatenate([part.anchor for part in parts]),
+    )
 
 
-def _best(proposals: list[Proposals], scores: list[Float32s], of_image: int, of_batch: int | None) -> list[Proposals]:
+def _best(
+    proposals: list[Proposals], scores: list[Float32s], of_image: int, of_batch: int | None
+) -> list[Proposals]:
     """Return the best `of_batch` proposals of all images, or the best `of_image` of each image.
 
     If `of_batch` is None, `of_image` applies. The proposals of an image are ordered best first.
@@ -102,6 +110,12 @@ def _best(proposals: list[Proposals], scores: list[Float32s], of_image: int, of_
     if of_batch is not None:
         counts = [len(score) for score in scores]
         chosen = top(np.concatenate(scores), min(of_batch, sum(counts)))
-        image, row = np.repeat(np.arange(len(counts)), counts), np.concatenate([np.arange(count) for count in counts])
+        image, row = (
+            np.repeat(np.arange(len(counts)), counts),
+            np.concatenate([np.arange(count) for count in counts]),
+        )
         kept = [row[chosen[image[chosen] == number]] for number in range(len(counts))]
-    return [Proposals(part.box[rows], part.anchor[rows]) for part, rows in zip(proposals, kept, strict=True)]
+    return [
+        Proposals(part.box[rows], part.anchor[rows])
+        for part, rows in zip(proposals, kept, strict=True)
+    ]

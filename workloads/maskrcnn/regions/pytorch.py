@@ -50,7 +50,9 @@ def iou(first: Tensor, second: Tensor) -> Tensor:
     """Return the intersection over union (B, n, m) of boxes (B, n, 4) and (B, m, 4)."""
     low = torch.maximum(first[:, :, None, :2], second[:, None, :, :2])
     high = torch.minimum(first[:, :, None, 2:], second[:, None, :, 2:])
-    width, height = (high - low + 1).clamp(min=0).unbind(-1)  # `prod` would be compiled at its first use
+    width, height = (
+        (high - low + 1).clamp(min=0).unbind(-1)
+    )  # `prod` would be compiled at its first use
     shared = width * height
     return shared / (area(first)[:, :, None] + area(second)[:, None] - shared)
 
@@ -58,8 +60,12 @@ def iou(first: Tensor, second: Tensor) -> Tensor:
 def encode(boxes: Tensor, references: Tensor, weights: Sequence[float]) -> Tensor:
     """Return the deltas (…, 4) that transform references into boxes."""
     of_moves, of_sizes = _factors(weights)
-    size, scales_with_devices = (corners[..., 2:] - corners[..., :2] + 1 for corners in (boxes, references))
-    moves = (boxes[..., :2] + size / 2 - references[..., :2] - scales_with_devices / 2) / scales_with_devices
+    size, scales_with_devices = (
+        corners[..., 2:] - corners[..., :2] + 1 for corners in (boxes, references)
+    )
+    moves = (
+        boxes[..., :2] + size / 2 - references[..., :2] - scales_with_devices / 2
+    ) / scales_with_devices
     return torch.cat([moves * of_moves, (size / scales_with_devices).log() * of_sizes], -1)
 
 
@@ -68,8 +74,16 @@ def decode(deltas: Tensor, references: Tensor, weights: Sequence[float]) -> Tens
     of_moves, of_sizes = _factors(weights)
     moved = deltas.nan_to_num(0.0, 1e6, -1e6)
     scales_with_devices = references[..., 2:] - references[..., :2] + 1
-    middle = references[..., :2] + scales_with_devices / 2 + moved[..., :2] / of_moves * scales_with_devices
-    half = (moved[..., 2:] / of_sizes).clamp(max=conventions.MAX_SIZE_DELTA).exp() * scales_with_devices / 2
+    middle = (
+        references[..., :2]
+        + scales_with_devices / 2
+        + moved[..., :2] / of_moves * scales_with_devices
+    )
+    half = (
+        (moved[..., 2:] / of_sizes).clamp(max=conventions.MAX_SIZE_DELTA).exp()
+        * scales_with_devices
+        / 2
+    )
     return torch.cat([middle - half, middle + half - 1], -1)
 
 
@@ -114,9 +128,13 @@ def propose(
     limits = edges(sizes, objectness)[:, None]
     scores, boxes, places, first = [], [], [], 0
     for of_level in anchors:
-        score, best = objectness[:, first : first + len(of_level)].topk(min(before, len(of_level)), 1)
+        score, best = objectness[:, first : first + len(of_level)].topk(
+            min(before, len(of_level)), 1
+        )
         moved = deltas.gather(1, (first + best)[..., None].expand(-1, -1, 4))
-        box = torch.minimum(decode(moved, of_level[best], conventions.RPN_WEIGHTS).clamp(min=0), limits)
+        box = torch.minimum(
+            decode(moved, of_level[best], conventions.RPN_WEIGHTS).clamp(min=0), limits
+        )
         keep = kept(box, score, PROPOSAL_NMS_IOU) * score.isfinite()
         keep *= keep.cumsum(1) <= after
         scores.append(torch.where(keep > 0, score, -torch.inf))
@@ -126,9 +144,18 @@ def propose(
     score = torch.cat(scores, 1)
     if not training:
         score, chosen = score.topk(min(rules.of_image, score.shape[1]), 1)
-        return _rows(torch.cat(boxes, 1), chosen), torch.cat(places, 1).gather(1, chosen), score.isfinite()
+        return (
+            _rows(torch.cat(boxes, 1), chosen),
+            torch.cat(places, 1).gather(1, chosen),
+            score.isfinite(),
+        )
     chosen = score.flatten().topk(min(rules.of_batch, score.numel())).indices
-    is_best = torch.zeros_like(score, dtype=torch.bool).flatten().scatter(0, chosen, True).view(score.shape)
+    is_best = (
+        torch.zeros_like(score, dtype=torch.bool)
+        .flatten()
+        .scatter(0, chosen, True)
+        .view(score.shape)
+    )
     return torch.cat(boxes, 1), torch.cat(places, 1), is_best & score.isfinite()
 
 
@@ -138,7 +165,12 @@ def edges(sizes: Tensor, like: Tensor) -> Tensor:
 
 
 def detect(
-    proposals: Tensor, there: Tensor, probabilities: Tensor, deltas: Tensor, sizes: Tensor, rules: RegionRules
+    proposals: Tensor,
+    there: Tensor,
+    probabilities: Tensor,
+    deltas: Tensor,
+    sizes: Tensor,
+    rules: RegionRules,
 ) -> Tensors:
     """Return the fields of `detections.Detections` by name: `box` (B, D, 4), and `score`, `label`, `level` (B, D).
 
@@ -165,11 +197,20 @@ def detect(
     is_used = score.isfinite()
     box = torch.where(is_used[..., None], _rows(box.view(images, -1, 4), chosen), 0)
     label = torch.where(is_used, chosen // regions + 1, 0).to(torch.int32)
-    return {"box": box, "score": torch.where(is_used, score, 0), "label": label, "level": level(box, rules)}
+    return {
+        "box": box,
+        "score": torch.where(is_used, score, 0),
+        "label": label,
+        "level": level(box, rules),
+    }
 
 
 def sample(
-    proposals: tuple[Tensor, Tensor, Tensor], box: Tensor, label: Tensor, keys: Tensor, rules: RegionRules
+    proposals: tuple[Tensor, Tensor, Tensor],
+    box: Tensor,
+    label: Tensor,
+    keys: Tensor,
+    rules: RegionRules,
 ) -> Tensors:
     """Return the fields of `rois.Regions` by name.
 
@@ -184,7 +225,9 @@ def sample(
     candidates, usable = torch.cat([proposed, box], 1), torch.cat([is_used, label > 0], 1)
     overlap, matched = (iou(candidates, box) * (label > 0)[:, None]).max(2)
     slots = torch.arange(label.shape[1], device=label.device).expand_as(label)
-    hashes = torch.cat([hash_step(keys[:, :1], anchor.long()), hash_step(keys[:, 1:], slots.long())], 1)
+    hashes = torch.cat(
+        [hash_step(keys[:, :1], anchor.long()), hash_step(keys[:, 1:], slots.long())], 1
+    )
     random = (hashes >> 2) & ((1 << 62) - 1)
     positive = usable & (overlap >= MATCH_IOU)
     most = min(rules.positives, positive.shape[1])
@@ -214,21 +257,29 @@ def _rows(boxes: Tensor, places: Tensor) -> Tensor:
 def level(boxes: Tensor, rules: RegionRules) -> Tensor:
     """Return the pyramid level of boxes, as `RegionRules.level` does."""
     ratio = area(boxes).sqrt() / rules.level_size + float(ROUNDING)
-    return ((ratio.log2() + rules.level_base).floor() - 2).clamp(0, rules.levels - 1).to(torch.int32)
+    return (
+        ((ratio.log2() + rules.level_base).floor() - 2).clamp(0, rules.levels - 1).to(torch.int32)
+    )
 
 
 def keys(number: Int64s, epoch: int, seed: int) -> Int64s:
     """Return the hash keys (B, 2) of each image: for its anchors and for its objects. They are computed on the host."""
     kinds = np.array([OF_ANCHORS, OF_OBJECTS])
-    return randomness.bits(randomness.stream(seed, KEY, epoch), number[:, None], kinds).view(np.int64)
+    return randomness.bits(randomness.stream(seed, KEY, epoch), number[:, None], kinds).view(
+        np.int64
+    )
 
 
 class Positives:
     """Asynchronous copies to the host of the regions for which it computes mask targets."""
 
     def __init__(self, regions: Tensors) -> None:
-        self.copies = [regions[name].to("cpu", non_blocking=True) for name in ("box", "label", "object")]
-        self.arrived = torch.cuda.current_stream().record_event() if regions["box"].is_cuda else None
+        self.copies = [
+            regions[name].to("cpu", non_blocking=True) for name in ("box", "label", "object")
+        ]
+        self.arrived = (
+            torch.cuda.current_stream().record_event() if regions["box"].is_cuda else None
+        )
 
     def masks(self, arrays: Arrays, side: int) -> Float32s:
         """Wait for the copies and return the mask targets (B, M, side, side) of `host.mask_targets`."""
@@ -239,7 +290,11 @@ class Positives:
 
 
 def learned(
-    objectness: Tensor, deltas: Tensor, anchors: Sequence[Tensor], batch: Tensors, rules: RegionRules
+    objectness: Tensor,
+    deltas: Tensor,
+    anchors: Sequence[Tensor],
+    batch: Tensors,
+    rules: RegionRules,
 ) -> Tensors:
     """Return the sampled regions that `Detector` pools, and their targets.
 
@@ -273,12 +328,19 @@ def _masks_differ() -> Tensor:
     """
     turn = np.arange(12) * (np.pi / 6)
     rays = (3 + np.arange(120) * 37 % 50).reshape(10, 12, 1)
-    points = (rays * np.stack([np.cos(turn), np.sin(turn)], 1) + 40.25).astype(np.float32).reshape(-1, 2)
+    points = (
+        (rays * np.stack([np.cos(turn), np.sin(turn)], 1) + 40.25).astype(np.float32).reshape(-1, 2)
+    )
     ends, objects = np.arange(12, 132, 12), np.arange(2, 12, 2)
     low = np.stack([np.arange(400) % 61, np.arange(400) % 47], 1) * 0.7
     boxes = np.concatenate([low, low + 1 + low[:, ::-1] * 1.3], 1).astype(np.float32)[None]
     labels, owners = np.ones((1, 400), np.int32), np.arange(400)[None] % 5
-    arrays = {"points": points, "polygon_ends": ends, "object_ends": objects, "box": np.zeros((1, 5, 4))}
+    arrays = {
+        "points": points,
+        "polygon_ends": ends,
+        "object_ends": objects,
+        "box": np.zeros((1, 5, 4)),
+    }
     wanted = host.mask_targets(boxes, labels, owners, arrays, 28)
     inputs = [torch.from_numpy(array).cuda() for array in (boxes, labels, owners)]
     polygons = [torch.from_numpy(array).cuda() for array in (points, ends, objects)]

@@ -47,7 +47,13 @@ class Regions:
 
 
 def sample(
-    proposals: list[Proposals], box: Float32s, label: Int32s, number: Int64s, epoch: int, seed: int, rules: RegionRules
+    proposals: list[Proposals],
+    box: Float32s,
+    label: Int32s,
+    number: Int64s,
+    epoch: int,
+    seed: int,
+    rules: RegionRules,
 ) -> Regions:
     """Return the regions of a batch, sampled from the proposals and the objects of each image.
 
@@ -78,7 +84,9 @@ def sample(
         candidates = np.concatenate([proposed.box, box[image, slots]])
         matched, positive = match(candidates, box[image, slots])
         coordinates = [(OF_ANCHORS, proposed.anchor), (OF_OBJECTS, slots)]
-        random = np.concatenate([bits(key, int(number[image]), *coordinate) for coordinate in coordinates])
+        random = np.concatenate(
+            [bits(key, int(number[image]), *coordinate) for coordinate in coordinates]
+        )
         chosen = _drawn(positive, random, rules.positives)
         count = len(chosen)
         chosen = np.concatenate([chosen, _drawn(~positive, random, rules.regions - count)])
@@ -87,7 +95,9 @@ def sample(
         objects = slots[matched[chosen[:count]]]
         regions.object[image, :count] = objects
         regions.label[image, :count] = label[image, objects]
-        regions.delta[image, :count] = boxes.encode(box[image, objects], candidates[chosen[:count]], boxes.ROI_WEIGHTS)
+        regions.delta[image, :count] = boxes.encode(
+            box[image, objects], candidates[chosen[:count]], boxes.ROI_WEIGHTS
+        )
     regions.level[:] = rules.level(regions.box)
     return regions
 

@@ -65,7 +65,11 @@ class RegionRules:
 
         `of_batch` is the hyperparameter `num_image_candidates`.
         """
-        before, after, regions = model["proposals_before_nms"], model["proposals_after_nms"], int(model["rois"])
+        before, after, regions = (
+            model["proposals_before_nms"],
+            model["proposals_after_nms"],
+            int(model["rois"]),
+        )
         return cls(
             before_nms=(int(before[0]), int(before[1])),
             after_nms=(int(after[0]), int(after[1])),

@@ -41,24 +41,44 @@ class Sampler:
         """Copy the arrays of `data` to the device."""
         positives, order = data.positives(), data.order(0)
         user, item, bitmap = (
-            upload(np.array(array), device) for array in (data.train_user, data.train_item, positives.bitmap)
+            upload(np.array(array), device)
+            for array in (data.train_user, data.train_item, positives.bitmap)
         )
-        return cls(user, item, bitmap, positives.row_bytes, positives.items_total, order.left_size, order.right_size)
+        return cls(
+            user,
+            item,
+            bitmap,
+            positives.row_bytes,
+            positives.items_total,
+            order.left_size,
+            order.right_size,
+        )
 
     def __call__(self, order: Tensor, draw: Tensor, count: int) -> Tensors:
         """Return `user` and `item` int64, `label` and `weight` float32, each (count,).
 
         `order` and `draw` are the arrays of `data.drawn_by_device`.
         """
-        return (self.by_kernel if order.is_cuda and kernels.usable() else self.by_operators)(order, draw, count)
+        return (self.by_kernel if order.is_cuda and kernels.usable() else self.by_operators)(
+            order, draw, count
+        )
 
     def by_kernel(self, order: Tensor, draw: Tensor, count: int) -> Tensors:
         """Draw the samples in a single launch of a Triton kernel."""
         from workloads.frameworks.pytorch.kernels import triton_kernels
 
-        samples = {name: torch.empty(count, dtype=torch.int64, device=order.device) for name in ("user", "item")}
+        samples = {
+            name: torch.empty(count, dtype=torch.int64, device=order.device)
+            for name in ("user", "item")
+        }
         samples |= {name: torch.empty(count, device=order.device) for name in ("label", "weight")}
-        sizes = (count, len(self.user) * SAMPLES_PER_POSITIVE, self.left, self.right, order.shape[1])
+        sizes = (
+            count,
+            len(self.user) * SAMPLES_PER_POSITIVE,
+            self.left,
+            self.right,
+            order.shape[1],
+        )
         triton_kernels.rated[(-(-count // kernels.HASHES),)](
             order, draw, self.user, self.item, self.bitmap, *samples.values(), *sizes, self.items_total, self.row_bytes,
             ROUNDS=len(order), NEGATIVES=NEGATIVES_PER_POSITIVE, BLOCK=kernels.HASHES,
@@ -70,13 +90,20 @@ class Sampler:
         first, real, key = draw
         at = torch.arange(count, device=order.device)
         counts = at < real
-        sample, size = self._permuted(order, first + at * counts), len(self.user) * SAMPLES_PER_POSITIVE
+        sample, size = (
+            self._permuted(order, first + at * counts),
+            len(self.user) * SAMPLES_PER_POSITIVE,
+        )
         while (beyond := sample >= size).any():
             sample = torch.where(beyond, self._permuted(order, sample), sample)
         positive = sample // SAMPLES_PER_POSITIVE
         k = sample - positive * SAMPLES_PER_POSITIVE
         user, item = self.user[positive].long(), self.item[positive].long()
-        number, rejected, attempt = positive * NEGATIVES_PER_POSITIVE + k - 1, (k > 0) & counts, torch.zeros_like(key)
+        number, rejected, attempt = (
+            positive * NEGATIVES_PER_POSITIVE + k - 1,
+            (k > 0) & counts,
+            torch.zeros_like(key),
+        )
         while rejected.any():
             random = hash_step(hash_step(key, attempt), number)
             item = torch.where(rejected, (plain.shifted(random, 32) * self.items_total) >> 32, item)

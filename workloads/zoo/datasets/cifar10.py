@@ -46,7 +46,9 @@ class Cifar10(arrays.ArrayDataset):
             splits = {split: split_of(split, ending, read) for split in FILES}
         notes = []
         if not source.is_dir() and (digest := manifests.sha256(source, "md5")) not in MD5:
-            notes = [f"{source.name} has the MD5 {digest}, which differs from the published archives"]
+            notes = [
+                f"{source.name} has the MD5 {digest}, which differs from the published archives"
+            ]
         return self.published(splits, "cifar-10", CLASSES, destination, notes)
 
     def how(self) -> str:
@@ -67,7 +69,9 @@ def opened(source: Path) -> Iterator[tuple[str, Reader]]:
     try:
         with open_stream(source) as file, tarfile.open(fileobj=file) as archive:
             members = {
-                Path(item.name).name: item for item in archive if item.isfile() and not is_hidden_path(item.name)
+                Path(item.name).name: item
+                for item in archive
+                if item.isfile() and not is_hidden_path(item.name)
             }
             ending = ".bin" if "test_batch.bin" in members else ""
             yield ending, lambda name: _from_archive(source, archive, members.get(name), name)
@@ -85,7 +89,9 @@ def _from_folder(folder: Path, name: str) -> bytes:
         ) from None
 
 
-def _from_archive(source: Path, archive: tarfile.TarFile, member: tarfile.TarInfo | None, name: str) -> bytes:
+def _from_archive(
+    source: Path, archive: tarfile.TarFile, member: tarfile.TarInfo | None, name: str
+) -> bytes:
     if member is None or member.size > MEMBER_BYTES_MAXIMUM:
         raise ValueError(f"{source}: CIFAR-10's file {name} is missing or too large")
     content = archive.extractfile(member)
@@ -107,15 +113,21 @@ def split_of(split: str, ending: str, read: Reader) -> arrays.Split:
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
         if labels.size and not 0 <= labels.min() <= labels.max() < CLASSES:
-            raise ValueError(f"{name}: expected labels from 0 to {CLASSES - 1}, got {labels.min()} to {labels.max()}")
-        parts.append((planes.reshape(-1, 3, SIDE, SIDE).transpose(0, 2, 3, 1), labels.astype(np.int32)))
+            raise ValueError(
+                f"{name}: expected labels from 0 to {CLASSES - 1}, got {labels.min()} to {labels.max()}"
+            )
+        parts.append(
+            (planes.reshape(-1, 3, SIDE, SIDE).transpose(0, 2, 3, 1), labels.astype(np.int32))
+        )
     images, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
     return np.ascontiguousarray(images), labels
 
 
 def _binary(content: bytes) -> tuple[np.ndarray, np.ndarray]:
     if not content or len(content) % RECORD:
-        raise ValueError(f"expected records of {RECORD:,} bytes, got {len(content):,} bytes in total")
+        raise ValueError(
+            f"expected records of {RECORD:,} bytes, got {len(content):,} bytes in total"
+        )
     records = np.frombuffer(content, np.uint8).reshape(-1, RECORD)
     return records[:, 1:], records[:, 0]
 
@@ -123,8 +135,15 @@ def _binary(content: bytes) -> tuple[np.ndarray, np.ndarray]:
 def _pickled(content: bytes) -> tuple[np.ndarray, np.ndarray]:
     content_by_key = caffe2_files.dictionary(content)
     data, labels = content_by_key.get(b"data"), content_by_key.get(b"labels")
-    numbers = isinstance(labels, list) and all(isinstance(label, int) and 0 <= label < 256 for label in labels)
-    if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != RECORD - 1:
+    numbers = isinstance(labels, list) and all(
+        isinstance(label, int) and 0 <= label < 256 for label in labels
+    )
+    if (
+        not isinstance(data, np.ndarray)
+        or data.dtype != np.uint8
+        or data.ndim != 2
+        or data.shape[1] != RECORD - 1
+    ):
         raise ValueError("`data` does not contain images of 3,072 bytes")
     if not numbers or len(labels) != len(data):  # type: ignore[arg-type]
         raise ValueError("`labels` does not contain a label for each image")

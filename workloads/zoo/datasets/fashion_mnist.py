@@ -20,7 +20,18 @@ PACKAGED = Path("/usr/share/datasets/fashion-mnist")
 SPLITS = {"train": "train", "val": "t10k"}
 IMAGES_MAGIC, LABELS_MAGIC = 0x803, 0x801
 """First four bytes, big-endian: unsigned bytes in three dimensions or in one (the IDX format)."""
-CLASSES = ("T-shirt or top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
+CLASSES = (
+    "T-shirt or top",
+    "trouser",
+    "pullover",
+    "dress",
+    "coat",
+    "sandal",
+    "shirt",
+    "sneaker",
+    "bag",
+    "ankle boot",
+)
 SIDE = 28
 BYTES_MAXIMUM = 16 + COUNTS["fashion-mnist"]["train"] * SIDE**2
 """Maximum size of an uncompressed file."""
@@ -33,7 +44,9 @@ def read_idx(path: Path, magic: int) -> UInt8s:
         with open_stream(path) as file, gzip.open(file) as unpacked:
             content = unpacked.read(BYTES_MAXIMUM + 1)
     except (OSError, *DAMAGED) as error:
-        raise ValueError(f"{path}: cannot be read ({error}). Run: apt-get install dataset-fashion-mnist") from None
+        raise ValueError(
+            f"{path}: cannot be read ({error}). Run: apt-get install dataset-fashion-mnist"
+        ) from None
     dimensions = magic & 0xFF
     header = np.frombuffer(content[: 4 * (1 + dimensions)], ">u4").tolist()
     if header[:1] != [magic] or len(content) != 4 * len(header) + int(np.prod(header[1:])):
@@ -49,7 +62,9 @@ def read_split(source: Path, split: str) -> tuple[UInt8s, UInt8s]:
     images = read_idx(source / f"{SPLITS[split]}-images-idx3-ubyte.gz", IMAGES_MAGIC)
     labels = read_idx(source / f"{SPLITS[split]}-labels-idx1-ubyte.gz", LABELS_MAGIC)
     if len(images) != len(labels):
-        raise ValueError(f"{source}: {len(images)} images but {len(labels)} labels in {SPLITS[split]}")
+        raise ValueError(
+            f"{source}: {len(images)} images but {len(labels)} labels in {SPLITS[split]}"
+        )
     return images, labels
 
 
@@ -64,7 +79,9 @@ class FashionMNIST(arrays.ArrayDataset):
         for split in SPLITS:
             images, labels = read_split(source, split)
             if images.shape[1:] != (SIDE, SIDE) or labels.max(initial=0) >= len(CLASSES):
-                raise ValueError(f"{source}: the images or labels of {SPLITS[split]} belong to a different data set")
+                raise ValueError(
+                    f"{source}: the images or labels of {SPLITS[split]} belong to a different data set"
+                )
             splits[split] = images[..., None], labels
         return self.published(splits, str(source), len(CLASSES), destination)
 

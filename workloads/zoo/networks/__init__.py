@@ -66,7 +66,9 @@ def build(model: str, image_size: int, classes: int, padding: str = "same") -> N
     """
     kind = KINDS[model]
     if padding != "same" and model != "littlecnn":
-        raise ValueError(f"workload.padding={padding}: only littlecnn supports it. Set workload.padding=same")
+        raise ValueError(
+            f"workload.padding={padding}: only littlecnn supports it. Set workload.padding=same"
+        )
     append = partial(plain.littlecnn, padding=0) if padding == "valid" else kind.append
     try:
         layers = _layers(append, image_size, classes)
@@ -86,7 +88,9 @@ def smallest(append: Callable[[Builder, int], object]) -> int:
     return size
 
 
-def _layers(append: Callable[[Builder, int], object], image_size: int, classes: int) -> tuple[Layer, ...]:
+def _layers(
+    append: Callable[[Builder, int], object], image_size: int, classes: int
+) -> tuple[Layer, ...]:
     builder = Builder(3, image_size, image_size)
     append(builder, classes)
     return tuple(builder.layers)

@@ -40,7 +40,9 @@ def googlenet(net: Builder, classes: int) -> None:
     It has 5×5 branches and local response norm, but no batch norm.
     """
     net.conv("conv1", 64, 7, stride=2, padding=3).pool("max", 3, 2, ceil=True).response_norm()
-    net.conv("conv2_reduce", 64, 1).conv("conv2", 192, 3, padding=1).response_norm().pool("max", 3, 2, ceil=True)
+    net.conv("conv2_reduce", 64, 1).conv("conv2", 192, 3, padding=1).response_norm().pool(
+        "max", 3, 2, ceil=True
+    )
     for module, widths in GOOGLENET.items():
         _googlenet_module(net, f"inception_{module}", *widths)
         if module in ("3b", "4e"):
@@ -49,7 +51,14 @@ def googlenet(net: Builder, classes: int) -> None:
 
 
 def _googlenet_module(
-    net: Builder, name: str, width_1x1: int, reduce3: int, three: int, reduce5: int, five: int, pool: int
+    net: Builder,
+    name: str,
+    width_1x1: int,
+    reduce3: int,
+    three: int,
+    reduce5: int,
+    five: int,
+    pool: int,
 ) -> None:
     net.fork(
         lambda b: b.conv(f"{name}.1x1", width_1x1, 1),
@@ -69,7 +78,9 @@ def inception_bn(net: Builder, classes: int) -> None:
     net.global_pool().linear("fc", classes)
 
 
-def _normed(net: Builder, name: str, outputs: int, kernel: int, stride: int = 1, padding: int = 0) -> Builder:
+def _normed(
+    net: Builder, name: str, outputs: int, kernel: int, stride: int = 1, padding: int = 0
+) -> Builder:
     return net.conv(f"{name}.conv", outputs, kernel, stride, padding, norm=f"{name}.bn", bias=True)
 
 
@@ -87,11 +98,18 @@ def _inception_bn_module(
     stride = 1 if width_1x1 else 2
 
     def single(b: Builder) -> Builder:
-        return _normed(_normed(b, f"{name}.3x3_reduce", reduce3, 1), f"{name}.3x3", three, 3, stride, 1)
+        return _normed(
+            _normed(b, f"{name}.3x3_reduce", reduce3, 1), f"{name}.3x3", three, 3, stride, 1
+        )
 
     def twice(b: Builder) -> Builder:
         first = _normed(
-            _normed(b, f"{name}.double_3x3_reduce", reduce_double, 1), f"{name}.double_3x3_1", double, 3, 1, 1
+            _normed(b, f"{name}.double_3x3_reduce", reduce_double, 1),
+            f"{name}.double_3x3_1",
+            double,
+            3,
+            1,
+            1,
         )
         return _normed(first, f"{name}.double_3x3_2", double, 3, stride, 1)
 

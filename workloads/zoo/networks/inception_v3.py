@@ -28,7 +28,12 @@ def inception_v3(net: Builder, classes: int) -> None:
 
 
 def _conv(
-    net: Builder, name: str, outputs: int, kernel: int | Pair, stride: int = 1, padding: int | Pair = 0
+    net: Builder,
+    name: str,
+    outputs: int,
+    kernel: int | Pair,
+    stride: int = 1,
+    padding: int | Pair = 0,
 ) -> Builder:
     return net.conv(f"{name}.conv", outputs, kernel, stride, padding, norm=f"{name}.bn")
 
@@ -45,7 +50,9 @@ def _module_a(net: Builder, name: str, pool: int) -> None:
     net.fork(
         lambda b: _same(b, name, ("branch1x1", 64, 1)),
         lambda b: _same(b, name, ("branch5x5_1", 48, 1), ("branch5x5_2", 64, 5)),
-        lambda b: _same(b, name, ("branch3x3dbl_1", 64, 1), ("branch3x3dbl_2", 96, 3), ("branch3x3dbl_3", 96, 3)),
+        lambda b: _same(
+            b, name, ("branch3x3dbl_1", 64, 1), ("branch3x3dbl_2", 96, 3), ("branch3x3dbl_3", 96, 3)
+        ),
         lambda b: _same(b.pool("avg", 3, 1, 1), name, ("branch_pool", pool, 1)),
     )
 
@@ -55,16 +62,28 @@ def _module_b(net: Builder, name: str) -> None:
         _same(b, name, ("branch3x3dbl_1", 64, 1), ("branch3x3dbl_2", 96, 3))
         return _conv(b, f"{name}.branch3x3dbl_3", 96, 3, 2)
 
-    net.fork(lambda b: _conv(b, f"{name}.branch3x3", 384, 3, 2), twice, lambda b: b.pool("max", 3, 2))
+    net.fork(
+        lambda b: _conv(b, f"{name}.branch3x3", 384, 3, 2), twice, lambda b: b.pool("max", 3, 2)
+    )
 
 
 def _module_c(net: Builder, name: str, width: int) -> None:
     row, column = (1, 7), (7, 1)
     double: list[Step] = [("branch7x7dbl_1", width, 1), ("branch7x7dbl_2", width, column)]
-    double += [("branch7x7dbl_3", width, row), ("branch7x7dbl_4", width, column), ("branch7x7dbl_5", 192, row)]
+    double += [
+        ("branch7x7dbl_3", width, row),
+        ("branch7x7dbl_4", width, column),
+        ("branch7x7dbl_5", 192, row),
+    ]
     net.fork(
         lambda b: _same(b, name, ("branch1x1", 192, 1)),
-        lambda b: _same(b, name, ("branch7x7_1", width, 1), ("branch7x7_2", width, row), ("branch7x7_3", 192, column)),
+        lambda b: _same(
+            b,
+            name,
+            ("branch7x7_1", width, 1),
+            ("branch7x7_2", width, row),
+            ("branch7x7_3", 192, column),
+        ),
         lambda b: _same(b, name, *double),
         lambda b: _same(b.pool("avg", 3, 1, 1), name, ("branch_pool", 192, 1)),
     )
@@ -75,7 +94,13 @@ def _module_d(net: Builder, name: str) -> None:
         return _conv(_same(b, name, ("branch3x3_1", 192, 1)), f"{name}.branch3x3_2", 320, 3, 2)
 
     def seven(b: Builder) -> Builder:
-        _same(b, name, ("branch7x7x3_1", 192, 1), ("branch7x7x3_2", 192, (1, 7)), ("branch7x7x3_3", 192, (7, 1)))
+        _same(
+            b,
+            name,
+            ("branch7x7x3_1", 192, 1),
+            ("branch7x7x3_2", 192, (1, 7)),
+            ("branch7x7x3_3", 192, (7, 1)),
+        )
         return _conv(b, f"{name}.branch7x7x3_4", 192, 3, 2)
 
     net.fork(three, seven, lambda b: b.pool("max", 3, 2))
@@ -92,7 +117,9 @@ def _module_e(net: Builder, name: str) -> None:
         lambda b: _same(b, name, ("branch1x1", 320, 1)),
         lambda b: parted(_same(b, name, ("branch3x3_1", 384, 1)), "branch3x3_2a", "branch3x3_2b"),
         lambda b: parted(
-            _same(b, name, ("branch3x3dbl_1", 448, 1), ("branch3x3dbl_2", 384, 3)), "branch3x3dbl_3a", "branch3x3dbl_3b"
+            _same(b, name, ("branch3x3dbl_1", 448, 1), ("branch3x3dbl_2", 384, 3)),
+            "branch3x3dbl_3a",
+            "branch3x3dbl_3b",
         ),
         lambda b: _same(b.pool("avg", 3, 1, 1), name, ("branch_pool", 192, 1)),
     )

@@ -20,7 +20,9 @@ def littlecnn(net: Builder, classes: int, padding: int = 1) -> None:
     (examples/cifar10_cnn.py), in which the second convolution of a block has `padding` 0.
     """
     for block, width in enumerate((32, 64), start=1):
-        net.conv(f"conv{block}_1", width, 3, padding=1).conv(f"conv{block}_2", width, 3, padding=padding)
+        net.conv(f"conv{block}_1", width, 3, padding=1).conv(
+            f"conv{block}_2", width, 3, padding=padding
+        )
         net.pool(MAX, 2, 2).dropout(0.25)
     net.linear("fc1", 512, relu=True).dropout(0.5).linear("fc2", classes)
 
@@ -43,7 +45,9 @@ def overfeat(net: Builder, classes: int) -> None:
     net.conv("conv2", 256, 5).pool(MAX, 2, 2)
     net.conv("conv3", 512, 3, padding=1).conv("conv4", 1024, 3, padding=1)
     net.conv("conv5", 1024, 3, padding=1).pool(MAX, 2, 2)
-    net.dropout(0.5).linear("fc6", 3072, relu=True).dropout(0.5).linear("fc7", 4096, relu=True).linear("fc8", classes)
+    net.dropout(0.5).linear("fc6", 3072, relu=True).dropout(0.5).linear(
+        "fc7", 4096, relu=True
+    ).linear("fc8", classes)
 
 
 def vgg(*convolutions: int) -> Callable[[Builder, int], None]:
@@ -57,7 +61,9 @@ def vgg(*convolutions: int) -> Callable[[Builder, int], None]:
         for count, width in zip(convolutions, (64, 128, 256, 512, 512), strict=True):
             for _ in range(count):
                 net.conv(f"features.{number}", width, 3, padding=1)
-                number += 2  # torchvision also counts the ReLU after each convolution, and the pools
+                number += (
+                    2  # torchvision also counts the ReLU after each convolution, and the pools
+                )
             net.pool(MAX, 2, 2)
             number += 1
         net.linear("classifier.0", 4096, relu=True).dropout(0.5)

@@ -47,4 +47,6 @@ def check(framework: str, model: str, image_size: int, own_size: int, precision:
             f"Set workload.image_size={own_size}"
         )
     if framework != "pytorch" and precision not in ("fp32", "tf32"):
-        raise ValueError(f"workload.implementation=stock: {framework} supports only fp32. Set precision=fp32")
+        raise ValueError(
+            f"workload.implementation=stock: {framework} supports only fp32. Set precision=fp32"
+        )

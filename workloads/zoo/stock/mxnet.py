@@ -21,10 +21,16 @@ class StockNetwork(LayerNetwork):
     def __init__(self, network: Network, compiled: bool, on_cpu: bool) -> None:
         super().__init__(network, False, on_cpu)
         if not compiled:
-            raise ValueError("workload.implementation=stock: MXNet's networks need graphs. Set workload.compile=auto")
-        self.net = getattr(vision, VERSIONS.get(network.name, network.name))(classes=network.classes)
+            raise ValueError(
+                "workload.implementation=stock: MXNet's networks need graphs. Set workload.compile=auto"
+            )
+        self.net = getattr(vision, VERSIONS.get(network.name, network.name))(
+            classes=network.classes
+        )
         parameters = list(self.net.collect_params().values())
-        self.own: dict[str, mx.gluon.Parameter] = dict(zip(_canonical(network), parameters, strict=True))
+        self.own: dict[str, mx.gluon.Parameter] = dict(
+            zip(_canonical(network), parameters, strict=True)
+        )
 
     def __call__(self, images: Tensor, masks: Inputs | None = None) -> Tensor:
         """Return fp32 logits (B, K)."""
@@ -32,7 +38,9 @@ class StockNetwork(LayerNetwork):
         for name, parameter in self.own.items():
             # Gluon uses `_var` when it is called with symbols. The cast copies the weights, because
             # oneDNN reorders convolution weights in place and these are parts of a flat vector.
-            parameter._var = inputs[name] if "running_" in name else F.cast(inputs[name], self.dtype)
+            parameter._var = (
+                inputs[name] if "running_" in name else F.cast(inputs[name], self.dtype)
+            )
         return self.net(self.normalised(images))
 
     def norm_output(self, name: str) -> str:
@@ -43,8 +51,13 @@ class StockNetwork(LayerNetwork):
 def _canonical(network: Network) -> Iterator[str]:
     """Yield the names of parameters and statistics in the order in which Gluon creates them."""
     for layer, _ in layer_lists.convolutions(network.layers):
-        yield from (f"{layer.name}.{kind}" for kind in (("weight", "bias") if layer.has_bias else ("weight",)))
+        yield from (
+            f"{layer.name}.{kind}"
+            for kind in (("weight", "bias") if layer.has_bias else ("weight",))
+        )
         if layer.norm is not None:
-            yield from (f"{layer.norm}.{kind}" for kind in ("weight", "bias", "running_mean", "running_var"))
+            yield from (
+                f"{layer.norm}.{kind}" for kind in ("weight", "bias", "running_mean", "running_var")
+            )
     for linear in layer_lists.linears(network):
         yield from (f"{linear.name}.weight", f"{linear.name}.bias")

@@ -17,7 +17,9 @@ def stock_network(workload: Zoo) -> nn.Module:
     Dropout is PyTorch's implementation.
     """
     name = workload.network.name
-    further: dict[str, Any] = {"aux_logits": False, "init_weights": False} if name == "inception_v3" else {}
+    further: dict[str, Any] = (
+        {"aux_logits": False, "init_weights": False} if name == "inception_v3" else {}
+    )
     make = getattr(torchvision.models, name)
     model: nn.Module = make(weights=None, num_classes=workload.network.classes, **further)
     normalised = Normalised(workload.network)

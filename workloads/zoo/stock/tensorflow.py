@@ -27,16 +27,28 @@ class StockNetwork(Model):
         self.network, self.constants = network, {}
         application = getattr(keras.applications, APPLICATIONS[network.name])
         self.model = application(
-            weights=None, input_shape=(image_size, image_size, 3), classes=network.classes, classifier_activation=None
+            weights=None,
+            input_shape=(image_size, image_size, 3),
+            classes=network.classes,
+            classifier_activation=None,
         )
         variables = dict(self._named())
         self.statistics = {name: value for name, value in variables.items() if "running_" in name}
-        self.parameters = {name: value for name, value in variables.items() if name not in self.statistics}
-        self.flattened = {layer.name for layer in layer_lists.linears(network)[:1] if network.name.startswith("vgg")}
+        self.parameters = {
+            name: value for name, value in variables.items() if name not in self.statistics
+        }
+        self.flattened = {
+            layer.name
+            for layer in layer_lists.linears(network)[:1]
+            if network.name.startswith("vgg")
+        }
 
     def __call__(self, images: tf.Tensor, training: bool) -> tf.Tensor:
         mean, deviation = tf.constant(self.network.mean), tf.constant(self.network.deviation)
-        return self.model(tf.cast(images, tf.float32) * (1 / (255 * deviation)) - mean / deviation, training=training)
+        return self.model(
+            tf.cast(images, tf.float32) * (1 / (255 * deviation)) - mean / deviation,
+            training=training,
+        )
 
     def _named(self) -> Iterator[tuple[str, tf.Variable]]:
         """Yield canonical names and variables.
@@ -45,7 +57,8 @@ class StockNetwork(Model):
         """
         kinds = (keras.layers.Conv2D, keras.layers.BatchNormalization, keras.layers.Dense)
         convolutions, norms, denses = (
-            [candidate for candidate in self.model.layers if isinstance(candidate, kind)] for kind in kinds
+            [candidate for candidate in self.model.layers if isinstance(candidate, kind)]
+            for kind in kinds
         )
         listed = [layer for layer, _ in layer_lists.convolutions(self.network.layers)]
         for layer, keras_layer in zip(listed, sorted(convolutions, key=_number), strict=True):
@@ -53,7 +66,9 @@ class StockNetwork(Model):
         names = [layer.norm for layer in listed if layer.norm is not None]
         for name, keras_layer in zip(names, sorted(norms, key=_number), strict=True):
             yield from _of(name, keras_layer, weight="gamma", bias="beta")
-            yield from _of(name, keras_layer, running_mean="moving_mean", running_var="moving_variance")
+            yield from _of(
+                name, keras_layer, running_mean="moving_mean", running_var="moving_variance"
+            )
         for linear, keras_layer in zip(layer_lists.linears(self.network), denses, strict=True):
             yield from _of(linear.name, keras_layer, weight="kernel", bias="bias")
 
@@ -62,7 +77,11 @@ class StockNetwork(Model):
         if value.ndim == 4:
             return np.transpose(value, (2, 3, 1, 0))
         if value.ndim == 2 and name.rpartition(".")[0] in self.flattened:
-            value = value.reshape(len(value), CHANNELS_FLATTENED, -1).transpose(0, 2, 1).reshape(len(value), -1)
+            value = (
+                value.reshape(len(value), CHANNELS_FLATTENED, -1)
+                .transpose(0, 2, 1)
+                .reshape(len(value), -1)
+            )
         return value.T if value.ndim == 2 else value
 
     def outside(self, name: str, value: Array) -> Array:
@@ -70,7 +89,11 @@ class StockNetwork(Model):
             return np.ascontiguousarray(np.transpose(value, (3, 2, 0, 1)))
         value = value.T if value.ndim == 2 else value
         if value.ndim == 2 and name.rpartition(".")[0] in self.flattened:
-            value = value.reshape(len(value), -1, CHANNELS_FLATTENED).transpose(0, 2, 1).reshape(len(value), -1)
+            value = (
+                value.reshape(len(value), -1, CHANNELS_FLATTENED)
+                .transpose(0, 2, 1)
+                .reshape(len(value), -1)
+            )
         return np.array(value)
 
     def load(self, weights: Iterable[tuple[str, Array]]) -> None:

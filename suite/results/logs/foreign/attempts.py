@@ -23,13 +23,26 @@ seeds of two processes."""
 _MAX_ATTEMPTS = 100
 """Maximum number of attempts in a file."""
 _TRAINED = frozenset(
-    {"epoch_stop", "block_stop", "eval_start", "eval_stop", "eval_accuracy", "tracked_stats", "run_stop"}
+    {
+        "epoch_stop",
+        "block_stop",
+        "eval_start",
+        "eval_stop",
+        "eval_accuracy",
+        "tracked_stats",
+        "run_stop",
+    }
 )
 """Keys of records that a run writes only after it has trained."""
-_IN_ORDER = frozenset({"init_stop", "run_start", "train_loop", "epoch_start", "block_start", "eval_result"}) | _TRAINED
+_IN_ORDER = (
+    frozenset({"init_stop", "run_start", "train_loop", "epoch_start", "block_start", "eval_result"})
+    | _TRAINED
+)
 """Keys of records that do not belong to the header of an attempt."""
 _IDENTITY = tuple(sorted(key for key in STRUCTURAL if key.startswith("submission_")))
-_HEADER = frozenset({*_IDENTITY, "cache_clear", "init_start", "seed", "run_set_random_seed", "global_batch_size"})
+_HEADER = frozenset(
+    {*_IDENTITY, "cache_clear", "init_start", "seed", "run_set_random_seed", "global_batch_size"}
+)
 """Keys that a program logs only before it trains."""
 _OPENS = ("init_start", "run_start", "submission_benchmark")
 """Keys of which a file with several attempts has several records."""
@@ -96,7 +109,9 @@ def attempts_text(attempts: Sequence[Attempt], chosen: int) -> str:
     """Return the remark on a log with several attempts: `2 attempts in one file: attempt 2 (lines 40 to 90) is used, …`."""
     first, last = attempts[chosen].lines
     which = (
-        "the last complete attempt" if attempts[chosen].complete else "the last attempt, because no attempt is complete"
+        "the last complete attempt"
+        if attempts[chosen].complete
+        else "the last attempt, because no attempt is complete"
     )
     return f"{len(attempts)} attempts in one file: attempt {chosen + 1} (lines {first} to {last}) is used, {which}"
 
@@ -161,11 +176,18 @@ class _Header:
         has_started = "init_stop" in self._first_ms or "run_start" in self._first_ms
         if event.key == "run_start" or (event.key == "init_start" and has_started):
             begun_keys = ("run_start",) if event.key == "run_start" else ("init_stop", "run_start")
-            begun_ms = min((self._first_ms[key] for key in begun_keys if key in self._first_ms), default=math.inf)
+            begun_ms = min(
+                (self._first_ms[key] for key in begun_keys if key in self._first_ms),
+                default=math.inf,
+            )
             if event.time_ms - begun_ms < (_RELAUNCH_MS if self._trained else SIMULTANEOUS_MS):
                 return None
             return self._position if self._reopened_at is None else self._reopened_at
-        if has_started or event.key not in ("global_batch_size", "seed") or event.key not in self._first_ms:
+        if (
+            has_started
+            or event.key not in ("global_batch_size", "seed")
+            or event.key not in self._first_ms
+        ):
             return None
         # The attempt died before init_stop, or a second process of the run writes.
         other_batch = event.key == "global_batch_size" and event.value != self._batch

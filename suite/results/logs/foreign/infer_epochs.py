@@ -84,7 +84,11 @@ class _Signs:
 
 
 def epochs_at(
-    reached: int, by_rules: bool, events: Sequence[Event], evaluations: Sequence[Evaluation], remarks: Remarks
+    reached: int,
+    by_rules: bool,
+    events: Sequence[Event],
+    evaluations: Sequence[Evaluation],
+    remarks: Remarks,
 ) -> float | None:
     """Return the epochs trained at evaluation number `reached` (from 0). Contradictory logs give a remark and no count.
 
@@ -132,25 +136,40 @@ def epochs_at_stop(
         epochs = max(epochs, epochs_at(last, by_rules, events, evaluations, Remarks()) or 0.0)
     start_ms = next((event.time_ms for event in events if event.key == "run_start"), 0.0)
     evaluated_ms = start_ms + 1000.0 * evaluations[last].seconds
-    later = [event for event in events if event.key.startswith("epoch_") and evaluated_ms < event.time_ms <= stop_ms]
+    later = [
+        event
+        for event in events
+        if event.key.startswith("epoch_") and evaluated_ms < event.time_ms <= stop_ms
+    ]
     begun = {event.metadata.get("epoch_num") for event in later if event.key == "epoch_start"}
     ended = {event.metadata.get("epoch_num") for event in later if event.key == "epoch_stop"}
     return epochs + len((begun & ended) - {None})
 
 
 def _signs(
-    reached: int, by_rules: bool, events: Sequence[Event], evaluations: Sequence[Evaluation], remarks: Remarks
+    reached: int,
+    by_rules: bool,
+    events: Sequence[Event],
+    evaluations: Sequence[Evaluation],
+    remarks: Remarks,
 ) -> _Signs:
     by_key: dict[str, list[Event]] = defaultdict(list)
     for event in sorted(events, key=lambda event: event.time_ms):
         by_key[event.key].append(event)
     first_ms = {key: events_of_key[0].time_ms for key, events_of_key in by_key.items()}
     upto = evaluations[: reached + 1]
-    times = tuple(first_ms.get("run_start", 0.0) + 1000.0 * evaluation.seconds for evaluation in upto)
+    times = tuple(
+        first_ms.get("run_start", 0.0) + 1000.0 * evaluation.seconds for evaluation in upto
+    )
     # v0.5 has the epoch of an `eval_start` as value
-    openings = [(e.time_ms, number(e.metadata.get("epoch_num", e.value))) for e in by_key["eval_start"]]
+    openings = [
+        (e.time_ms, number(e.metadata.get("epoch_num", e.value))) for e in by_key["eval_start"]
+    ]
     labels, agreed = _labels(upto, times, openings, remarks)
-    epochs = tuple(_Start(event.time_ms, number(event.metadata.get("epoch_num")), 1) for event in by_key["epoch_start"])
+    epochs = tuple(
+        _Start(event.time_ms, number(event.metadata.get("epoch_num")), 1)
+        for event in by_key["epoch_start"]
+    )
     blocks = tuple(_block_start(event) for event in by_key["block_start"])
     return _Signs(
         evaluations=upto,
@@ -192,7 +211,9 @@ def _labels(
     """
     line = evaluations[-1].line
     evaluation_labels = [evaluation.epoch for evaluation in evaluations]
-    bounds = itertools.pairwise((0, *(bisect_right(openings, time, key=itemgetter(0)) for time in times)))
+    bounds = itertools.pairwise(
+        (0, *(bisect_right(openings, time, key=itemgetter(0)) for time in times))
+    )
     opening = [openings[start][1] if end == start + 1 else None for start, end in bounds]
     in_order, opened = _increasing(evaluation_labels), _increasing(opening)
     all_opened = sorted(label for _, label in openings if label is not None)
@@ -200,16 +221,23 @@ def _labels(
         in_order = _shuffled(evaluations, remarks)
     if in_order and (
         not all_opened
-        or all(bisect_left(all_opened, label - _SAME) < bisect_left(all_opened, label + _SAME) for label in in_order)
+        or all(
+            bisect_left(all_opened, label - _SAME) < bisect_left(all_opened, label + _SAME)
+            for label in in_order
+        )
     ):
         return in_order, False
     repeated = [label for label in evaluation_labels if label is not None]
-    if not in_order and repeated == opening and repeated == sorted(repeated):  # several evaluations in an epoch
+    if (
+        not in_order and repeated == opening and repeated == sorted(repeated)
+    ):  # several evaluations in an epoch
         return tuple(repeated), False
     if not opened or not in_order:
         if opened and repeated:
             remarks.add(
-                line, ProblemCode.EPOCH_LABELS, "labels of eval_accuracy are not in order: those of eval_start are used"
+                line,
+                ProblemCode.EPOCH_LABELS,
+                "labels of eval_accuracy are not in order: those of eval_start are used",
             )
         return opened or in_order, False
     shifts = {round(start - end, 2) for start, end in zip(opened, in_order, strict=True)}
@@ -225,12 +253,18 @@ def _labels(
 def _increasing(labels: Sequence[float | None]) -> tuple[float, ...]:
     """Return the labels if they are complete and increase, else an empty tuple."""
     present = tuple(label for label in labels if label is not None)
-    return present if len(present) == len(labels) and all(step > 0 for step in _distances(present)) else ()
+    return (
+        present
+        if len(present) == len(labels) and all(step > 0 for step in _distances(present))
+        else ()
+    )
 
 
 def _shuffled(evaluations: Sequence[Evaluation], remarks: Remarks) -> tuple[float, ...]:
     """Return the sorted labels of evaluations in a different order, if labels are complete and the last is the highest."""
-    labels = tuple(sorted(evaluation.epoch for evaluation in evaluations if evaluation.epoch is not None))
+    labels = tuple(
+        sorted(evaluation.epoch for evaluation in evaluations if evaluation.epoch is not None)
+    )
     distances = _distances(labels)
     complete = len(labels) == len(evaluations) and all(
         distance > 0 and _same(distance, distances[0]) for distance in distances
@@ -248,22 +282,32 @@ def _shuffled(evaluations: Sequence[Evaluation], remarks: Remarks) -> tuple[floa
 def _begun_epochs(signs: _Signs) -> float | None:
     """Return the number of epochs started if it agrees with the labels of the evaluations, or they have no labels."""
     begun = signs.begun
-    if not begun[-1] or (signs.labels and signs.labels[0] < 0 == begun[0]):  # the first epoch has no start
+    if not begun[-1] or (
+        signs.labels and signs.labels[0] < 0 == begun[0]
+    ):  # the first epoch has no start
         return None
     if not signs.has_labels:
         if len(set(begun)) == len(begun):
             return float(begun[-1])
         signs.remark(
-            "no epoch count: evaluations without label, and no epoch starts between them", ProblemCode.NO_EPOCH_COUNT
+            "no epoch count: evaluations without label, and no epoch starts between them",
+            ProblemCode.NO_EPOCH_COUNT,
         )
         return None
     epochs = [evaluation.epoch for evaluation in signs.evaluations]
-    labels = sorted(signs.labels) if set(signs.labels) == set(epochs) else epochs  # in order if they were shuffled
-    ahead = {count - label if label is not None else None for count, label in zip(begun, labels, strict=True)}
+    labels = (
+        sorted(signs.labels) if set(signs.labels) == set(epochs) else epochs
+    )  # in order if they were shuffled
+    ahead = {
+        count - label if label is not None else None
+        for count, label in zip(begun, labels, strict=True)
+    }
     if len(ahead) == 1 and ahead.issubset((0, 1, 2) if (labels[0] or 0) < 0 else (0, 1)):
         return float(begun[-1])
     if signs.labels:
-        signs.remark(f"{begun[-1]} epochs started by then do not fit the label of the evaluation, which is used")
+        signs.remark(
+            f"{begun[-1]} epochs started by then do not fit the label of the evaluation, which is used"
+        )
     return None
 
 
@@ -272,7 +316,9 @@ def _one_epoch_each(signs: _Signs) -> float | None:
     starts = [start for start in signs.starts if start.time_ms < signs.times[-1]]
     first_ms = {start.label: start.time_ms for start in reversed(starts) if start.label is not None}
     counts = [bisect_right(sorted(first_ms.values()), time) for time in signs.times]
-    if all(start.epochs == 1 for start in starts) and counts == list(range(1, len(signs.times) + 1)):
+    if all(start.epochs == 1 for start in starts) and counts == list(
+        range(1, len(signs.times) + 1)
+    ):
         signs.remark("labels of evaluations contradict each other: the epochs started are counted")
         return float(counts[-1])
     signs.remark(
@@ -290,14 +336,21 @@ def _epochs_of_equal_blocks(signs: _Signs) -> float | None:
     """
     sizes = {block.epochs for block in signs.blocks}
     size = sizes.pop() if len(sizes) == 1 else None
-    if size is None or size <= 1 or len(signs.blocks) != len(signs.times) or len(signs.times) < _ONE_CYCLE:
+    if (
+        size is None
+        or size <= 1
+        or len(signs.blocks) != len(signs.times)
+        or len(signs.times) < _ONE_CYCLE
+    ):
         return None
     times, steps = _distances((signs.blocks[0].time_ms, *signs.times)), _distances(signs.labels)
     typical = statistics.median(times)
     apart = max(typical - times[0], *(abs(time - typical) for time in times[1:]))
     if apart > _EQUAL_TIMES * typical or not min(steps) < size - _SAME or max(steps) > size + _SAME:
         return None
-    signs.remark(f"labels of evaluations are rounded down: {len(times)} equal blocks of {size:g} epochs are counted")
+    signs.remark(
+        f"labels of evaluations are rounded down: {len(times)} equal blocks of {size:g} epochs are counted"
+    )
     return size * len(times)
 
 
@@ -307,11 +360,17 @@ def _offset(signs: _Signs) -> int | None:
     if signs.agreed:
         return 0
     if first > 0:
-        return 0 if signs.by_rules and signs.started[:1] != [0] else _offset_of_positive_labels(signs, trained)
+        return (
+            0
+            if signs.by_rules and signs.started[:1] != [0]
+            else _offset_of_positive_labels(signs, trained)
+        )
     after_all = begun[0] == begun[-1] >= signs.labels[-1] and signs.started[:1] == [1]
     if len(signs.labels) > 1 and (begun == signs.labels or after_all):
         # the untrained model is evaluated too, before the first epoch or with all models after the last epoch
-        signs.remark("evaluations are labeled with the epochs trained, from 0 for the untrained model")
+        signs.remark(
+            "evaluations are labeled with the epochs trained, from 0 for the untrained model"
+        )
         return 0
     offset = round((1 if trained is None or trained >= 1 - _SLACK_EPOCHS else 0) - first)
     if offset:
@@ -329,13 +388,19 @@ def _offset_of_positive_labels(signs: _Signs, trained: float | None) -> int | No
         (_offset_by_starts(signs), "the starts of epochs"),
         (_offset_by_distance(signs.labels), "the distance of evaluations"),
         (0 if too_early else None, "the time before the first evaluation"),
-        (1 - int(signs.started[0]) if by_first_start else None, "the label of the first epoch started"),
+        (
+            1 - int(signs.started[0]) if by_first_start else None,
+            "the label of the first epoch started",
+        ),
     )
     offset, evidence = next((item for item in offsets if item[0] is not None), (None, ""))
     if offset is None:
         return 0 if signs.by_rules else None
     if offset and too_early:
-        signs.remark(f"{evidence}: contradicted by the time before the first evaluation", ProblemCode.NO_EPOCH_COUNT)
+        signs.remark(
+            f"{evidence}: contradicted by the time before the first evaluation",
+            ProblemCode.NO_EPOCH_COUNT,
+        )
         return None
     if offset or not signs.by_rules:  # the rules require labels from 1 since v0.6
         signs.remark(f"epochs are labeled from {1 - offset}, by {evidence}")
@@ -347,15 +412,23 @@ def _offset_by_starts(signs: _Signs) -> int | None:
     started, begun = signs.started, signs.begun
     if not started:
         return None
-    if any(begun) and signs.opened_ms.keys() >= set(signs.labels):  # the next may start while the model is evaluated
+    if any(begun) and signs.opened_ms.keys() >= set(
+        signs.labels
+    ):  # the next may start while the model is evaluated
         first_ms = sorted({start.label: start.time_ms for start in reversed(signs.starts)}.values())
         begun = tuple(bisect_right(first_ms, signs.opened_ms[label]) for label in signs.labels)
     positions = (bisect_left(signs.starts, time, key=itemgetter(0)) for time in signs.times[:-1])
-    after = [signs.starts[index].label if index < len(signs.starts) else None for index in positions]
+    after = [
+        signs.starts[index].label if index < len(signs.starts) else None for index in positions
+    ]
     following = [math.nan if label is None else label - started[0] for label in after]
     complete = len(started) > 1 and all(_same(step, 1.0) for step in _distances(started))
     total = [len(started)] if complete and signs.last_of_run else []
-    pairs = ((begun if any(signs.begun) else (), signs.labels), (following, signs.labels), (total, signs.labels[-1:]))
+    pairs = (
+        (begun if any(signs.begun) else (), signs.labels),
+        (following, signs.labels),
+        (total, signs.labels[-1:]),
+    )
     for counts, labels in pairs:
         leads = {round(count - label, 1) for count, label in zip(counts, labels, strict=False)}
         if leads in ({0.0}, {1.0}):
@@ -366,7 +439,9 @@ def _offset_by_starts(signs: _Signs) -> int | None:
 def _offset_by_distance(labels: Sequence[float]) -> int | None:
     """Return the offset of a program that evaluates every n epochs: its first label is n (from 1) or n - 1 (from 0)."""
     distances = _distances(labels)
-    if len(labels) < _ONE_CYCLE or not all(_same(distance, distances[0]) for distance in distances[:-1]):
+    if len(labels) < _ONE_CYCLE or not all(
+        _same(distance, distances[0]) for distance in distances[:-1]
+    ):
         return None
     if _same(labels[0], distances[0]):
         return 0

@@ -23,7 +23,9 @@ _LATE_MS = 10.0
 """An evaluation may be stamped this much later than the `run_stop` that follows from it. HugeCTR rounds its stamps to 10 ms."""
 
 
-def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], digest: str) -> RunRecord:
+def interpret(
+    path: Path, events: Sequence[Event], problems: Iterable[Problem], digest: str
+) -> RunRecord:
     """Return the record of a foreign log. New problems follow `problems`.
 
     Args:
@@ -36,7 +38,9 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     if not events:
         reason = problems[0].text if problems else "the file holds no record"
         end = RunEnd(EndStatus.UNREADABLE, EndCode.NO_RECORD, reason)
-        return RunRecord(path=path, settings=_settings({}, "", "", problems), end=end, problems=tuple(problems))
+        return RunRecord(
+            path=path, settings=_settings({}, "", "", problems), end=end, problems=tuple(problems)
+        )
     log_format = events[0].format
     events = _records_of_attempt(events, log_format, problems)
     first = values.first_of_each_key(events)
@@ -52,7 +56,11 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
 
 
 def _with_result(
-    record: RunRecord, target: Event | None, events: Sequence[Event], problems: list[Problem], remarks: Remarks
+    record: RunRecord,
+    target: Event | None,
+    events: Sequence[Event],
+    problems: list[Problem],
+    remarks: Remarks,
 ) -> RunRecord:
     """Return the record with the targets, the time, the evaluations, the end and the epochs of the run."""
     settings, benchmark = record.settings, record.benchmark
@@ -77,7 +85,9 @@ def _with_result(
     return replace(record, epochs_to_target=epochs, epochs_trained=trained)
 
 
-def _records_of_attempt(events: Sequence[Event], log_format: str, problems: list[Problem]) -> Sequence[Event]:
+def _records_of_attempt(
+    events: Sequence[Event], log_format: str, problems: list[Problem]
+) -> Sequence[Event]:
     """Return the records of the attempt that counts. Several attempts, and several formats, are problems."""
     found = attempts.find_attempts(events)
     if len(found) > 1:
@@ -93,7 +103,9 @@ def _records_of_attempt(events: Sequence[Event], log_format: str, problems: list
     return events
 
 
-def _settings(first: Mapping[str, Event], workload: str, log_format: str, problems: list[Problem]) -> RunSettings:
+def _settings(
+    first: Mapping[str, Event], workload: str, log_format: str, problems: list[Problem]
+) -> RunSettings:
     """Return the settings that keys of the rules state."""
     logged = first.get("global_batch_size")
     batch = whole_number(logged.value) if logged else None
@@ -103,7 +115,11 @@ def _settings(first: Mapping[str, Event], workload: str, log_format: str, proble
         batch = None
     rules = _RULES_BY_FORMAT.get(log_format, "")
     like = round_like(rules)
-    system = values.text_or_empty(first["submission_platform"].value) if "submission_platform" in first else ""
+    system = (
+        values.text_or_empty(first["submission_platform"].value)
+        if "submission_platform" in first
+        else ""
+    )
     return RunSettings(
         workload=workload,
         system=system,
@@ -158,11 +174,19 @@ def _end_by_result(evaluations: quality.Evaluations) -> RunEnd:
     """Return the end of a run whose time comes from `eval_result`."""
     if evaluations.reached is not None:
         return SUCCESS
-    return RunEnd(EndStatus.FAILED, EndCode.TARGET_MISSED, "no evaluation up to eval_result reaches the target")
+    return RunEnd(
+        EndStatus.FAILED,
+        EndCode.TARGET_MISSED,
+        "no evaluation up to eval_result reaches the target",
+    )
 
 
 def _epochs(
-    found: quality.Evaluations, by_rules: bool, events: Sequence[Event], clock: quality.RunClock, remarks: Remarks
+    found: quality.Evaluations,
+    by_rules: bool,
+    events: Sequence[Event],
+    clock: quality.RunClock,
+    remarks: Remarks,
 ) -> tuple[float | None, float | None]:
     """Return the epochs trained by the evaluation that reached the target, and by the end of the run."""
     assert found.reached is not None
@@ -170,7 +194,9 @@ def _epochs(
     epochs = epochs_at(found.reached, by_rules, events, evaluations, remarks)
     if epochs is None or clock.end is None:
         return epochs, epochs
-    trained = epochs_at_stop(epochs, found.reached, by_rules, events, evaluations, clock.end.time_ms)
+    trained = epochs_at_stop(
+        epochs, found.reached, by_rules, events, evaluations, clock.end.time_ms
+    )
     if trained > epochs:
         text = f"the run continued after the target, from epoch {epochs:g} to {trained:g}"
         text += ": the time counts to run_stop, the epochs to the target"

@@ -36,7 +36,9 @@ def is_retinanet(benchmark: str, values: Mapping[str, Json]) -> bool:
         return False
     samples, batch = (number(values.get(key)) for key in ("train_samples", "global_batch_size"))
     # 1,170,301 training images. NVIDIA's code logs the number of batches
-    images = samples is not None and any(abs(samples * n - 1_170_301) <= 2 * n for n in (1.0, batch or 1.0))
+    images = samples is not None and any(
+        abs(samples * n - 1_170_301) <= 2 * n for n in (1.0, batch or 1.0)
+    )
     return images or values.get("opt_name") == "adam" or "opt_learning_rate_warmup_epochs" in values
 
 
@@ -53,11 +55,17 @@ def bleu_targets_in_log_scale(
     above = [evaluation for evaluation in evaluations if evaluation.quality.get("bleu", 0.0) > 1.0]
     if source != "rules" or target >= 1.0 or not above:
         return targets
-    remarks.add(above[0].line, ProblemCode.TARGET, f"BLEU in points: the target is taken as {100 * target:g}")
+    remarks.add(
+        above[0].line,
+        ProblemCode.TARGET,
+        f"BLEU in points: the target is taken as {100 * target:g}",
+    )
     return {"bleu": 100.0 * target}
 
 
-def read_quality(event: Event, targets: Mapping[str, float], benchmark: str, remarks: Remarks) -> dict[str, float]:
+def read_quality(
+    event: Event, targets: Mapping[str, float], benchmark: str, remarks: Remarks
+) -> dict[str, float]:
     """Return metric name to value of a number, string, list, pair or object. The mapping is empty without a number.
 
     A bare number has the name of the only target. Null, NaN and infinity are values of an evaluation that has diverged.
@@ -71,10 +79,16 @@ def read_quality(event: Event, targets: Mapping[str, float], benchmark: str, rem
         quality = numbers(value)
         if event.key == "eval_accuracy":
             quality |= {
-                str(metric): figure for metric, item in value.items() if (figure := not_finite(item)) is not None
+                str(metric): figure
+                for metric, item in value.items()
+                if (figure := not_finite(item)) is not None
             }
         if any(isinstance(value[metric], str) for metric in quality):
-            remarks.add(event.line, ProblemCode.CONVERTED_QUALITY, f"{event.key} holds text, read as the number in it")
+            remarks.add(
+                event.line,
+                ProblemCode.CONVERTED_QUALITY,
+                f"{event.key} holds text, read as the number in it",
+            )
         if len(quality) == len(targets) == 1 and name not in quality:
             [(logged_name, figure)] = quality.items()
             remarks.add(
@@ -110,7 +124,11 @@ def _value_inside_text(event: Event, remarks: Remarks) -> Json:
         return event.value
     if event.value[end:].strip() or isinstance(inner, str):
         return event.value
-    remarks.add(event.line, ProblemCode.CONVERTED_QUALITY, f"{event.key} holds text, read as the number in it")
+    remarks.add(
+        event.line,
+        ProblemCode.CONVERTED_QUALITY,
+        f"{event.key} holds text, read as the number in it",
+    )
     return inner
 
 
@@ -120,21 +138,35 @@ def _quality_from_list(
     """Return the quality in `[0.76]`, `[0.377, 0.339]` (box, mask) or `[["BBOX", 0.377], …]`. Empty for further lists."""
     figures = [figure for item in value if (figure := number(item)) is not None]
     if event.key == "eval_accuracy" and len(figures) < len(value):
-        either = [number(item) if number(item) is not None else not_finite(item) for item in value if item is not None]
+        either = [
+            number(item) if number(item) is not None else not_finite(item)
+            for item in value
+            if item is not None
+        ]
         figures = [figure for figure in either if figure is not None]
     names = QUALITY_PAIRS.get(_rules_name(benchmark), ())
     if len(value) == len(figures) == 1:
-        remarks.add(event.line, ProblemCode.CONVERTED_QUALITY, f"{event.key} holds a list of one number")
+        remarks.add(
+            event.line, ProblemCode.CONVERTED_QUALITY, f"{event.key} holds a list of one number"
+        )
         return {name: figures[0]}
     if len(value) == len(figures) == len(names):
         remarks.add(
-            event.line, ProblemCode.CONVERTED_QUALITY, f"{event.key} holds a pair, read as {' and '.join(names)}"
+            event.line,
+            ProblemCode.CONVERTED_QUALITY,
+            f"{event.key} holds a pair, read as {' and '.join(names)}",
         )
         return dict(zip(names, figures, strict=True))
-    pairs = [item for item in value if isinstance(item, list) and len(item) == 2 and isinstance(item[0], str)]
+    pairs = [
+        item
+        for item in value
+        if isinstance(item, list) and len(item) == 2 and isinstance(item[0], str)
+    ]
     quality = numbers(dict(pairs)) if pairs and len(pairs) == len(value) else {}
     if quality:
         remarks.add(
-            event.line, ProblemCode.CONVERTED_QUALITY, f"{event.key} holds a list of pairs, read as name and number"
+            event.line,
+            ProblemCode.CONVERTED_QUALITY,
+            f"{event.key} holds a list of pairs, read as name and number",
         )
     return quality

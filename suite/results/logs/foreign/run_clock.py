@@ -26,7 +26,9 @@ class _Stops:
         return self.claims[0][1] if self.claims else None
 
 
-def find_clock(events: Sequence[Event], benchmark: str, log_format: str, problems: list[Problem]) -> RunClock:
+def find_clock(
+    events: Sequence[Event], benchmark: str, log_format: str, problems: list[Problem]
+) -> RunClock:
     """Return start and end of the timed part, by time stamp. Several different starts or stops are a problem."""
     keys = ("run_start", "run_stop", "eval_result")
     by_time = sorted((event for event in events if event.key in keys), key=_time)
@@ -65,8 +67,13 @@ def _find_stop(events: Sequence[Event], start: Event | None, stops: Sequence[Eve
     with_status = claims[0][0] if claims else first
     if first is not None and with_status is not None:
         for event in events:
-            if event.key == "eval_accuracy" and first.time_ms < event.time_ms <= with_status.time_ms:
-                return _Stops(with_status, "the first with a status, after the last evaluation,", claims)
+            if (
+                event.key == "eval_accuracy"
+                and first.time_ms < event.time_ms <= with_status.time_ms
+            ):
+                return _Stops(
+                    with_status, "the first with a status, after the last evaluation,", claims
+                )
     return _Stops(first, "the first", claims)
 
 

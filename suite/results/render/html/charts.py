@@ -21,7 +21,11 @@ from suite.results.published_results import ARTICLE
 from suite.results.ratios import place
 from suite.results.scores import merged_labels
 from suite.results.series import all_series
-from suite.results.settings_difference import NEVER_COMPARED_WITHOUT, distinct_labels, settings_difference
+from suite.results.settings_difference import (
+    NEVER_COMPARED_WITHOUT,
+    distinct_labels,
+    settings_difference,
+)
 from suite.results.text import clean, devices_text, shortened
 from suite.results.views.overview import order_of
 
@@ -65,7 +69,13 @@ _SHORT = (
 _WORD_JOINER = "\u2060"
 _OBJECT_PROPERTIES = frozenset(
     {
-        *("__proto__", "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__"),
+        *(
+            "__proto__",
+            "__defineGetter__",
+            "__defineSetter__",
+            "__lookupGetter__",
+            "__lookupSetter__",
+        ),
         *("constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable"),
         *("toLocaleString", "toString", "valueOf"),
     }
@@ -181,7 +191,9 @@ def drawable_name(name: str) -> str:
 def titled(rows: Sequence[Result], quantity: str = "") -> str:
     """Return the title of a chart of results of a workload: `SSD: time to target over devices`."""
     workload = workload_name(rows[0].workload) if rows else ""
-    return ": ".join(filter(None, (short_title(clean(workload or "unknown workload", 40)), quantity)))
+    return ": ".join(
+        filter(None, (short_title(clean(workload or "unknown workload", 40)), quantity))
+    )
 
 
 def file_name(number: int, title: str) -> str:
@@ -197,7 +209,9 @@ def time_unit(longest_seconds: float) -> tuple[str, float]:
     return ("seconds", 1.0) if longest_seconds < 120 else ("minutes", 60.0)
 
 
-def finite_points(points: Iterable[tuple[float | None, float | None]], row: Columns | None = None) -> Points:
+def finite_points(
+    points: Iterable[tuple[float | None, float | None]], row: Columns | None = None
+) -> Points:
     """Return the points of a row whose coordinates are known and small enough to be drawn."""
     return tuple(
         Point(x, y, row)
@@ -210,7 +224,10 @@ def downsample_mean(points: Points) -> Points:
     """Return at most MAX_POINTS points, each the mean of neighbors. Telemetry has more samples than can be drawn."""
     size = math.ceil(len(points) / MAX_POINTS) or 1
     pieces = (points[begin : begin + size] for begin in range(0, len(points), size))
-    return tuple(Point(fmean(p.x for p in piece), fmean(p.y for p in piece), piece[0].row) for piece in pieces)
+    return tuple(
+        Point(fmean(p.x for p in piece), fmean(p.y for p in piece), piece[0].row)
+        for piece in pieces
+    )
 
 
 def evenly(items: Sequence[Item], limit: int) -> Sequence[Item]:
@@ -231,9 +248,13 @@ def band(paths: Sequence[Points], row: Columns) -> Points:
     x = np.unique(np.concatenate([curve_x for curve_x, _ in curves]))
     if len(x) > MAX_POINTS:
         x = np.linspace(x[0], x[-1], MAX_POINTS)
-    y = np.array([np.interp(x, curve_x, curve_y, left=np.nan, right=np.nan) for curve_x, curve_y in curves])
+    y = np.array(
+        [np.interp(x, curve_x, curve_y, left=np.nan, right=np.nan) for curve_x, curve_y in curves]
+    )
     kept = 2 * np.isfinite(y).sum(axis=0) >= len(paths)
-    median, low, high = (statistic(y[:, kept], axis=0) for statistic in (np.nanmedian, np.nanmin, np.nanmax))
+    median, low, high = (
+        statistic(y[:, kept], axis=0) for statistic in (np.nanmedian, np.nanmin, np.nanmax)
+    )
     values = np.stack([x[kept], median, low, high], axis=1).tolist()
     return tuple(Point(px, py, row, py_low, py_high) for px, py, py_low, py_high in values)
 
@@ -241,7 +262,9 @@ def band(paths: Sequence[Points], row: Columns) -> Points:
 def shown_labels(labels: Iterable[str]) -> tuple[str, ...]:
     """Return at most _MAX_LABELS labels without repetition, the most important first, and the number of further labels."""
     short = {BUSY if label_of_text(text).kind is LabelKind.BUSY else text for text in labels}
-    ordered = sorted(short, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
+    ordered = sorted(
+        short, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name)
+    )
     more = (f"and {len(ordered) - _MAX_LABELS} more",) if len(ordered) > _MAX_LABELS else ()
     return (*(clean(name, 60) for name in ordered[:_MAX_LABELS]), *more)
 
@@ -269,7 +292,11 @@ def framework_slots(names: Iterable[str]) -> dict[str, int]:
     Frameworks without a registered color get the free slots, in alphabetical order. If there are too few, the last ones have
     none and are gray.
     """
-    registered = {name: framework.colour for name, framework in known().items() if framework.colour is not None}
+    registered = {
+        name: framework.colour
+        for name, framework in known().items()
+        if framework.colour is not None
+    }
     further = sorted({name for name in names if name and name not in registered})
     free = sorted({*range(COLORS)} - {*registered.values()})
     return {**registered, **dict(zip(further, free, strict=False))}
@@ -330,7 +357,9 @@ class _Sources:
         ours = [result for result in results if result.profile]
         self._has_several_frameworks = len({result.framework for result in ours}) > 1
         self._has_several_sizes = len({place(result) for result in ours}) > 1
-        self._has_several_rounds = len({result.round for result in results if not result.profile}) > 1
+        self._has_several_rounds = (
+            len({result.round for result in results if not result.profile}) > 1
+        )
 
     def name(self, result: Result) -> str:
         """Return `pytorch` for a result of this suite, or `v4.0 Dell XE9640` for a published result."""
@@ -339,7 +368,10 @@ class _Sources:
         if result.round == ARTICLE:
             return "DGX-1 article"
         return " ".join(
-            filter(None, (result.round if self._has_several_rounds else "", result.submitter, result.system))
+            filter(
+                None,
+                (result.round if self._has_several_rounds else "", result.submitter, result.system),
+            )
         )
 
     def size(self, result: Result) -> str:
@@ -367,16 +399,26 @@ def _labels(curves: Sequence[Sequence[Result]], whose: Sequence[str]) -> list[li
         {result.devices for result in results}
     ):
         forced = forced.without(("global_batch_size",))  # the batch follows from the devices
-    texts = {name: iter(forced.texts(name)) for name in NEVER_COMPARED_WITHOUT if name in forced.columns}
+    texts = {
+        name: iter(forced.texts(name)) for name in NEVER_COMPARED_WITHOUT if name in forced.columns
+    }
     labels = []
     for curve, settings in zip(curves, of_curves, strict=True):
-        of_results: list[dict[str, str]] = [{name: next(column) for name, column in texts.items()} for _ in curve]
+        of_results: list[dict[str, str]] = [
+            {name: next(column) for name, column in texts.items()} for _ in curve
+        ]
         first = of_results[0]
-        common = {name: text for name, text in first.items() if all(values[name] == text for values in of_results)}
+        common = {
+            name: text
+            for name, text in first.items()
+            if all(values[name] == text for values in of_results)
+        }
         sizes = sorted({result.global_batch_size or 0 for result in curve})
         if len(sizes) > 1 and "global_batch_size" in texts:
             common["global_batch_size"] = f"{sizes[0]:,}–{sizes[-1]:,}"
-        labels.append([_joined(settings, common), *(_joined(settings, values) for values in of_results)])
+        labels.append(
+            [_joined(settings, common), *(_joined(settings, values) for values in of_results)]
+        )
     return labels
 
 

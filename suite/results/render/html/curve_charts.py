@@ -50,7 +50,9 @@ class TableCharts(NamedTuple):
 
 def table_charts(results: Sequence[Result], looks: charts.Looks) -> TableCharts:
     """Return the charts of the results of a table."""
-    longest = max((item.seconds for record in _records(results) for item in record.evaluations), default=0.0)
+    longest = max(
+        (item.seconds for record in _records(results) for item in record.evaluations), default=0.0
+    )
     time = charts.time_unit(longest)
     runs = sum(len(result.attempts) for result in results)
     max_paths = charts.MAX_PATHS if runs <= charts.MAX_CURVES else 1
@@ -63,11 +65,15 @@ def table_charts(results: Sequence[Result], looks: charts.Looks) -> TableCharts:
                 marks += _marks(result, quantity, looks[result.key], max_paths)
             title = charts.titled(results, quantity.title)
             note = _band_note(marks, max_paths)
-            found += charts.charts(title, results, quantity.axes, marks, note=note, **quantity.options)
+            found += charts.charts(
+                title, results, quantity.axes, marks, note=note, **quantity.options
+            )
         return found
 
     unit = clean(results[0].sample_unit or "samples", 30)
-    return TableCharts(draw(_qualities(results, *time)), draw((*_rates(unit, *time), *_telemetry(results, *time))))
+    return TableCharts(
+        draw(_qualities(results, *time)), draw((*_rates(unit, *time), *_telemetry(results, *time)))
+    )
 
 
 def _band_note(marks: Sequence[charts.Mark], max_paths: int) -> str:
@@ -75,12 +81,16 @@ def _band_note(marks: Sequence[charts.Mark], max_paths: int) -> str:
     bands = len({style for style, _, point in marks if point.low is not None})
     if not bands:
         return ""
-    curves = "the median" if bands > charts.MAX_BANDS else "the median, the minimum, and the maximum"
+    curves = (
+        "the median" if bands > charts.MAX_BANDS else "the median, the minimum, and the maximum"
+    )
     runs = "several" if max_paths == 1 else f"more than {max_paths}"
     return f"For results with {runs} runs: {curves}, up to the point that half of the runs reached"
 
 
-def _marks(result: Result, quantity: Quantity, look: charts.Look, max_paths: int) -> Iterator[charts.Mark]:
+def _marks(
+    result: Result, quantity: Quantity, look: charts.Look, max_paths: int
+) -> Iterator[charts.Mark]:
     """Yield the points of a result's runs, or of their median and its band if there are more than `max_paths` runs."""
     paths = []
     for run in result.attempts:
@@ -105,7 +115,9 @@ def _qualities(results: Sequence[Result], unit: str, scale: float) -> Iterator[Q
         for result in results:
             target = _by_metric(result.targets, result.workload).get(metric)
             if target is not None:
-                targets += charts.finite_points([(0.0, target * bleu_scale(metric, target))], result)
+                targets += charts.finite_points(
+                    [(0.0, target * bleu_scale(metric, target))], result
+                )
         title = metric_title(clean(metric, 30))
         for x, x_label, divisor in (("epochs", "epochs", None), ("time", unit, scale)):
             points = partial(quality, (metric,), divisor)
@@ -127,7 +139,10 @@ def quality(metrics: Sequence[str], scale: float | None, record: RunRecord) -> P
     target = _by_metric(record.targets, record.benchmark).get(metrics[0])
     factor = bleu_scale(metrics[0], target, [value for value in values if value is not None])
     for item, value in zip(record.evaluations, values, strict=True):
-        yield item.seconds / scale if scale else record.epochs_at(item), None if value is None else value * factor
+        yield (
+            item.seconds / scale if scale else record.epochs_at(item),
+            None if value is None else value * factor,
+        )
 
 
 def _by_metric(values: Mapping[str, float], workload: str) -> dict[str, float]:
@@ -141,13 +156,17 @@ def _metrics(results: Sequence[Result]) -> list[str]:
     logged = dict.fromkeys(metric for item in first for metric in item.quality)
     scores = [metric for item in first for metric in item.scores]
     names = [*(name for name in targets if name in logged), *(() if targets else logged), *scores]
-    return list(dict.fromkeys(metric_name(name, workload_name(results[0].workload)) for name in names))[:3]
+    return list(
+        dict.fromkeys(metric_name(name, workload_name(results[0].workload)) for name in names)
+    )[:3]
 
 
 def _rates(samples: str, unit: str, scale: float) -> Iterator[Quantity]:
     options = {"from_zero": True}
     throughput = partial(_points_of_blocks, lambda block: block.samples_per_second, scale)
-    yield Quantity("throughput over time", (unit, f"{samples}/s, training only"), throughput, options)
+    yield Quantity(
+        "throughput over time", (unit, f"{samples}/s, training only"), throughput, options
+    )
     waiting = partial(_points_of_blocks, _waiting_percent, scale)
     yield Quantity("data wait over time", (unit, "% of training time"), waiting, options)
 
@@ -158,8 +177,14 @@ def _waiting_percent(block: Throughput) -> float | None:
     return 100 * block.data_wait_seconds / block.train_seconds
 
 
-def _points_of_blocks(value: Callable[[Throughput], float | None], scale: float, record: RunRecord) -> Points:
-    return ((block.seconds / scale, value(block)) for block in record.throughput if block.seconds is not None)
+def _points_of_blocks(
+    value: Callable[[Throughput], float | None], scale: float, record: RunRecord
+) -> Points:
+    return (
+        (block.seconds / scale, value(block))
+        for block in record.throughput
+        if block.seconds is not None
+    )
 
 
 def _telemetry(results: Sequence[Result], unit: str, scale: float) -> Iterator[Quantity]:
@@ -169,10 +194,14 @@ def _telemetry(results: Sequence[Result], unit: str, scale: float) -> Iterator[Q
             if run.record is not None:
                 recorded[run.record.path] = telemetry(run.record.path.parent)
     for sensor, (title, y_label) in _SENSORS.items():
-        yield Quantity(title, (unit, y_label), partial(_samples, recorded, sensor, scale), {"from_zero": True})
+        yield Quantity(
+            title, (unit, y_label), partial(_samples, recorded, sensor, scale), {"from_zero": True}
+        )
 
 
-def _samples(recorded: Mapping[Path, RecordedTelemetry | None], sensor: str, scale: float, record: RunRecord) -> Points:
+def _samples(
+    recorded: Mapping[Path, RecordedTelemetry | None], sensor: str, scale: float, record: RunRecord
+) -> Points:
     """Return the values of a sensor over time; empty for a run without telemetry."""
     telemetry_of_run = recorded.get(record.path)
     if telemetry_of_run is None:

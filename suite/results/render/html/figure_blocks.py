@@ -11,7 +11,13 @@ from suite.results.predict.systems import measured_links
 from suite.results.price import Prices
 from suite.results.render.html import charts, scaling_charts
 from suite.results.render.html.curve_charts import table_charts
-from suite.results.render.html.page_blocks import Block, make_part, section_blocks, speedup_block, with_content
+from suite.results.render.html.page_blocks import (
+    Block,
+    make_part,
+    section_blocks,
+    speedup_block,
+    with_content,
+)
 from suite.results.render.html.page_rows import PageRows
 from suite.results.render.html.study_charts import all_reduce_charts, study_charts
 from suite.results.views import study_view
@@ -21,9 +27,7 @@ from suite.results.views.section import Section
 MAX_DRAWN_TABLES = 20
 """Number of tables with figures. The figures of a table take about a second and 100 kB."""
 
-_BAND_SENTENCE = (
-    "A band is the range of several runs. If there are many series, point at a name or a curve to show its band."
-)
+_BAND_SENTENCE = "A band is the range of several runs. If there are many series, point at a name or a curve to show its band."
 
 
 def report_figure_blocks(
@@ -40,25 +44,44 @@ def report_figure_blocks(
     rates = [chart for of_table in drawn for chart in of_table.rates]
     costs = [] if prices is None else scaling_charts.cost_charts(results, prices, looks)
     about_quality = ("A dashed horizontal line is the target quality.",)
-    about_rates = ("Throughput counts the time of training steps only. Setup and evaluation are left out.",)
+    about_rates = (
+        "Throughput counts the time of training steps only. Setup and evaluation are left out.",
+    )
     return with_content(
         [
             _time_block(results, published, looks),
-            replace(speedup_block(rows, results, tables), figures=scaling_charts.speedup_charts(results, looks)),
-            Block("Quality during training", "quality", _with_band_sentence(about_quality, quality), figures=quality),
+            replace(
+                speedup_block(rows, results, tables),
+                figures=scaling_charts.speedup_charts(results, looks),
+            ),
+            Block(
+                "Quality during training",
+                "quality",
+                _with_band_sentence(about_quality, quality),
+                figures=quality,
+            ),
             Block("Cost of a result", "cost", ("Lower is cheaper.",), figures=costs),
-            Block("Throughput and machine load", "throughput", _with_band_sentence(about_rates, rates), figures=rates),
+            Block(
+                "Throughput and machine load",
+                "throughput",
+                _with_band_sentence(about_rates, rates),
+                figures=rates,
+            ),
         ]
     )
 
 
-def _time_block(results: Sequence[Result], published: Sequence[Result], looks: charts.Looks) -> Block:
+def _time_block(
+    results: Sequence[Result], published: Sequence[Result], looks: charts.Looks
+) -> Block:
     """Return the figures of times to target over devices, and of the parts of these times."""
     times = scaling_charts.scaling_charts(results, published, looks)
     parts = scaling_charts.parts_charts(results, looks)
     sentences = []
     if times:
-        sentences.append("Lower is faster. The dotted line is ideal scaling: twice as many devices take half the time.")
+        sentences.append(
+            "Lower is faster. The dotted line is ideal scaling: twice as many devices take half the time."
+        )
         if any(result.runs_successful > 1 for result in results):
             sentences.append("A thin bar reaches from the fastest to the slowest run.")
         if published:
@@ -79,7 +102,11 @@ def _with_band_sentence(sentences: Sequence[str], drawn: Iterable[charts.Chart])
 
 
 def prediction_blocks(
-    rows: PageRows, results: list[Result], trained: list[Result], predicted: Sequence[int], prices: Prices | None
+    rows: PageRows,
+    results: list[Result],
+    trained: list[Result],
+    predicted: Sequence[int],
+    prices: Prices | None,
 ) -> list[Block]:
     """Return a block for each group of results with the times that are predicted for further numbers of devices.
 
@@ -98,12 +125,24 @@ def prediction_blocks(
     for section, prediction in zip(scaling_view(found).sections, found, strict=True):
         figures = scaling_charts.prediction_charts(prediction)
         title, numbers = f"Prediction: {section.title}", rows.numbers(prediction.results)
-        blocks.append(Block(title, "prediction", parts=[make_part(rows, section)], figures=figures, numbers=numbers))
+        blocks.append(
+            Block(
+                title,
+                "prediction",
+                parts=[make_part(rows, section)],
+                figures=figures,
+                numbers=numbers,
+            )
+        )
     return blocks
 
 
 def report_section_blocks(
-    rows: PageRows, sections: Sequence[Section], runs: Sequence[Run], results: list[Result], looks: charts.Looks
+    rows: PageRows,
+    sections: Sequence[Section],
+    runs: Sequence[Run],
+    results: list[Result],
+    looks: charts.Looks,
 ) -> list[Block]:
     """Return the sections of a report as blocks, with the figures of studies and of all-reduce measurements."""
     charts_of_studies = [study_charts(found, looks) for found in study_view.studies(runs)]

@@ -98,9 +98,14 @@ def _report_context(
     figure_blocks += published_overview_blocks(rows, related, prices)
 
     # the notice is in the header, and the speedups of an overview are in the tables
-    sections = [section for section in view.sections if section.kind is not SectionKind.OVERVIEW_SPEEDUPS]
+    sections = [
+        section for section in view.sections if section.kind is not SectionKind.OVERVIEW_SPEEDUPS
+    ]
     notices = dict.fromkeys(
-        text for section in sections if section.kind is SectionKind.RESULTS for text in section.above
+        text
+        for section in sections
+        if section.kind is SectionKind.RESULTS
+        for text in section.above
     )
     is_single = len(tables) == 1
     shown = []
@@ -119,7 +124,9 @@ def _report_context(
         "title": f"Training results: {titles[0]}" if is_single else "Training results",
         "about": run_counts_text(runs),
         "notices": list(notices),
-        "headlines": [(text, rows.numbers(of_sentence)) for text, of_sentence in headlines(trained, prices)],
+        "headlines": [
+            (text, rows.numbers(of_sentence)) for text, of_sentence in headlines(trained, prices)
+        ],
         "failures": {"numbers": rows.numbers(without_success), "count": len(without_success)}
         if without_success
         else None,

@@ -85,7 +85,10 @@ def section_blocks(
             blocks[-1].parts.append(make_part(rows, section))
             continue
         block = Block(
-            section.title, _ANCHORS.get(section.kind, "part"), parts=[make_part(rows, section)], kind=section.kind
+            section.title,
+            _ANCHORS.get(section.kind, "part"),
+            parts=[make_part(rows, section)],
+            kind=section.kind,
         )
         if section.kind is SectionKind.STUDY:
             block.figures = next(remaining_studies, ())
@@ -100,7 +103,9 @@ def with_content(blocks: Iterable[Block]) -> list[Block]:
     return [block for block in blocks if block.parts or block.figures]
 
 
-def speedup_block(rows: PageRows, results: Sequence[Result], tables: Sequence[Sequence[Result]]) -> Block:
+def speedup_block(
+    rows: PageRows, results: Sequence[Result], tables: Sequence[Sequence[Result]]
+) -> Block:
     """Return the speedups between all pairs of device counts with their factors, for the tables that have pairs."""
     parts = []
     columns: set[str] = set()
@@ -110,18 +115,31 @@ def speedup_block(rows: PageRows, results: Sequence[Result], tables: Sequence[Se
             continue
         columns.update(pairs.table.columns)
         below = pairs.below[len(pairs.table) :]  # the sentences on single pairs repeat the columns
-        parts.append(make_part(rows, replace(pairs, above=(title,) if len(tables) > 1 else (), below=below)))
+        parts.append(
+            make_part(rows, replace(pairs, above=(title,) if len(tables) > 1 else (), below=below))
+        )
     terms = {
         "throughput": ("Throughput", "ratio of times per epoch"),
         "efficiency": ("Efficiency", "ratio of epochs to target"),
         "setup": ("Setup", "change of the time outside of epochs"),
-        "scaling_efficiency": ("Per device", "throughput divided by the ratio of devices; 1.00 is linear scaling"),
-        "scaling": ("Scaling", "strong: same global batch; weak: same batch per device; mixed: neither"),
-        "interval_low": ("95 % from … to", "confidence interval of the speedup, a bootstrap over runs"),
+        "scaling_efficiency": (
+            "Per device",
+            "throughput divided by the ratio of devices; 1.00 is linear scaling",
+        ),
+        "scaling": (
+            "Scaling",
+            "strong: same global batch; weak: same batch per device; mixed: neither",
+        ),
+        "interval_low": (
+            "95 % from … to",
+            "confidence interval of the speedup, a bootstrap over runs",
+        ),
     }
     if parts:
         parts.insert(0, Part(facts=[term for column, term in terms.items() if column in columns]))
-    sentences = ["The speedup is the product of its factors: above 1 makes training faster, below 1 slower."]
+    sentences = [
+        "The speedup is the product of its factors: above 1 makes training faster, below 1 slower."
+    ]
     if any(result.to_target and result.parts is None for result in results):
         sentences.append("If logs do not separate setup, it is part of the time per epoch.")
     return Block("Factors of the speedup", "speedup", sentences, parts)

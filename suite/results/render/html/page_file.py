@@ -35,7 +35,9 @@ def refuse_unwritable(out: Path, figures: Path | None = None) -> None:
         raise ValueError(f"--html {out}: the file exists and is not overwritten: choose a new name")
     folder = out.absolute().parent
     if not folder.is_dir():
-        raise ValueError(f"--html {out}: the folder {folder} does not exist: create it, or choose a folder that exists")
+        raise ValueError(
+            f"--html {out}: the folder {folder} does not exist: create it, or choose a folder that exists"
+        )
     if figures is not None:
         vega.refuse_full(figures)
 
@@ -59,7 +61,11 @@ def write_page(
         context: Variables of the template.
     """
     drawn = [chart for block in context["blocks"] for chart in block.figures]
-    data = {"figures": [_figure_data(chart, rows) for chart in drawn], **rows.data(counted), **script_data}
+    data = {
+        "figures": [_figure_data(chart, rows) for chart in drawn],
+        **rows.data(counted),
+        **script_data,
+    }
     page = _render(rows, data, **context)
     if figures is not None:
         vega.write_figures(drawn, figures)
@@ -71,7 +77,9 @@ def write_page(
             out.unlink()
             raise
     except OSError as error:
-        raise ValueError(f"{out} cannot be written ({error.strerror}): choose a folder on a different disk") from error
+        raise ValueError(
+            f"{out} cannot be written ({error.strerror}): choose a folder on a different disk"
+        ) from error
 
 
 def _render(rows: PageRows, data: Mapping[str, Any], **context: Any) -> str:
@@ -83,7 +91,10 @@ def _render(rows: PageRows, data: Mapping[str, Any], **context: Any) -> str:
     environment.filters["line"] = lambda text: clean(str(text), 4000)
     library = _script(vega.scripts())
     script = _script((folder / "page.js").read_text(encoding="utf-8"))
-    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (library, script))
+    digests = (
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for text in (library, script)
+    )
     titles = {name: text.title for name, text in rows.filters.items()}
     defaults: dict[str, Any] = {
         "headlines": [],
@@ -93,7 +104,12 @@ def _render(rows: PageRows, data: Mapping[str, Any], **context: Any) -> str:
         "runs_left_out": 0,
         "undrawn": 0,
     }
-    constants = {"facets": [*titles], "titles": titles, "step": vega.STEP, "bands": charts.MAX_BANDS}
+    constants = {
+        "facets": [*titles],
+        "titles": titles,
+        "step": vega.STEP,
+        "bands": charts.MAX_BANDS,
+    }
     return environment.get_template("page.html.j2").render(
         defaults | context,
         version=__version__,

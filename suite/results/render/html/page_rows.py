@@ -51,14 +51,19 @@ FIXED_FILTERS: Mapping[str, FilterText] = {
         "reference: the MLPerf data set and target. demo: generated data and a small model. "
         "synthetic: generated data, throughput only",
     ),
-    "round": FilterText("round", "The MLPerf Training round of published results. ours: results of these logs"),
+    "round": FilterText(
+        "round", "The MLPerf Training round of published results. ours: results of these logs"
+    ),
     "division": FilterText(
-        "division", "closed: the MLPerf rules fix model, data, and hyperparameters. open: they may differ"
+        "division",
+        "closed: the MLPerf rules fix model, data, and hyperparameters. open: they may differ",
     ),
     "submitter": FilterText("submitter", "The organization that submitted the published result"),
 }
 """Filters of every page on which their values differ, in order."""
-_LABEL_FILTER = FilterText("label", "Conditions that results are marked with, such as cpu or busy machine")
+_LABEL_FILTER = FilterText(
+    "label", "Conditions that results are marked with, such as cpu or busy machine"
+)
 _SETTING_HELP = "A setting in which results differ that agree in all of the filters before it"
 
 
@@ -141,7 +146,12 @@ class PageRows:
             shown = [line for line in self._lines(row) if line[1]]
             rows.append([self._kind(row), *(lines[line] for line in shown)])
         counts = Counter(map(self._kind, counted))
-        return {"kinds": [*self._kinds], "lines": [*lines], "rows": rows, "counts": [*counts.items()]}
+        return {
+            "kinds": [*self._kinds],
+            "lines": [*lines],
+            "rows": rows,
+            "counts": [*counts.items()],
+        }
 
     def _kind(self, row: Columns) -> int:
         return self._kinds.setdefault(self._filter_values(row), len(self._kinds))
@@ -170,7 +180,8 @@ class PageRows:
         for name, texts in self._settings.items():
             values[name] = texts.get(row.key, "")
         values[LABEL] = tuple(
-            BUSY if label_of_text(text).kind is LabelKind.BUSY else clean(text, _MAX_VALUE) for text in labels(row)
+            BUSY if label_of_text(text).kind is LabelKind.BUSY else clean(text, _MAX_VALUE)
+            for text in labels(row)
         )
         return tuple(values[name] for name in self.filters)
 
@@ -192,7 +203,10 @@ class PageRows:
         rate = row.samples_per_second if isinstance(row, Result) else None
         if rate is None and row.samples and row.train_seconds:
             rate = row.samples / row.train_seconds
-        yield f"{clean(row.sample_unit or 'samples', 30)}/s", "" if rate is None else figure_text(rate)
+        yield (
+            f"{clean(row.sample_unit or 'samples', 30)}/s",
+            "" if rate is None else figure_text(rate),
+        )
         if parts is None and row.data_wait_share:
             yield "waiting for data", f"{percent_text(row.data_wait_share)} of training"
         yield "labels", clean(", ".join(labels(row)), 200)

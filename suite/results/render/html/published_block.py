@@ -20,11 +20,23 @@ from suite.results.targets import same_targets, target_text
 from suite.results.views.published_overview import published_overview
 from suite.results.views.section import Section
 
-_COMPARED_SETTINGS = ("profile", "targets", "clock", "precision", "device_name", "framework", "stop", "mode", "round")
+_COMPARED_SETTINGS = (
+    "profile",
+    "targets",
+    "clock",
+    "precision",
+    "device_name",
+    "framework",
+    "stop",
+    "mode",
+    "round",
+)
 """Settings whose differences from a published result are named in a footnote."""
 
 
-def published_block(rows: PageRows, ours: Sequence[Result], published: Sequence[Result], looks: charts.Looks) -> Block:
+def published_block(
+    rows: PageRows, ours: Sequence[Result], published: Sequence[Result], looks: charts.Looks
+) -> Block:
     """Return a block with our results and published results of the same workloads."""
     title = "Comparison with published results"
     if not published:
@@ -37,10 +49,17 @@ def published_block(rows: PageRows, ours: Sequence[Result], published: Sequence[
         "A footnote lists the settings in which a result differs from the published result on the nearest number of devices.",
         "Run suite compare for ratios with confidence intervals.",
     )
-    return Block(title, "published", explanation, [make_part(rows, _published_section(ours, published, looks))])
+    return Block(
+        title,
+        "published",
+        explanation,
+        [make_part(rows, _published_section(ours, published, looks))],
+    )
 
 
-def _published_section(ours: Sequence[Result], published: Sequence[Result], looks: charts.Looks) -> Section:
+def _published_section(
+    ours: Sequence[Result], published: Sequence[Result], looks: charts.Looks
+) -> Section:
     """Return a table of published results and of our results, with their differences as notes."""
     columns = (
         "devices",
@@ -59,7 +78,9 @@ def _published_section(ours: Sequence[Result], published: Sequence[Result], look
         target = target_text(result.targets, result.workload)
         figures = {column: getattr(result, column) for column in columns}
         lines.append(
-            {"workload": short_title(result.workload), "result": name} | figures | {"target": target, "notes": notes}
+            {"workload": short_title(result.workload), "result": name}
+            | figures
+            | {"target": target, "notes": notes}
         )
         members.append((result,))
 
@@ -71,8 +92,14 @@ def _published_section(ours: Sequence[Result], published: Sequence[Result], look
             if result.workload == workload and figure(result) is not None:
                 marks = f" ({', '.join(labels(result))})" if labels(result) else ""
                 nearest = _nearest_in_size(result, of_workload)
-                add(result, f"this suite{marks}: {looks[result.key].of_result.label}", _differences(result, nearest))
-    return Section(table=DataTable.from_rows(lines).without_empty(("notes",)), keys=2, of=tuple(members))
+                add(
+                    result,
+                    f"this suite{marks}: {looks[result.key].of_result.label}",
+                    _differences(result, nearest),
+                )
+    return Section(
+        table=DataTable.from_rows(lines).without_empty(("notes",)), keys=2, of=tuple(members)
+    )
 
 
 def _nearest_in_size(result: Result, published: Sequence[Result]) -> Result:
@@ -94,6 +121,8 @@ def _differences(result: Result, published: Result) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def published_overview_blocks(rows: PageRows, published: Sequence[Result], prices: Prices | None) -> list[Block]:
+def published_overview_blocks(
+    rows: PageRows, published: Sequence[Result], prices: Prices | None
+) -> list[Block]:
     """Return the overview of published results as blocks."""
     return section_blocks(rows, published_overview(published, prices))

@@ -48,9 +48,15 @@ def write_published_html(view: View, out: Path, ours: Sequence[Result] = ()) -> 
         }
 
     rows = PageRows(ours, out.parent, matching_filters)
-    listing = view.data.with_column("target", [target_text(result.targets, result.workload) for result in results])
-    listing = listing.without("target_mask").renamed({"throughput": "rate", "runs_successful": "successful"})
-    every_column = Section("All results with all columns", table=listing.without_empty(), keys=3, of=listed.of)
+    listing = view.data.with_column(
+        "target", [target_text(result.targets, result.workload) for result in results]
+    )
+    listing = listing.without("target_mask").renamed(
+        {"throughput": "rate", "runs_successful": "successful"}
+    )
+    every_column = Section(
+        "All results with all columns", table=listing.without_empty(), keys=3, of=listed.of
+    )
     points = Block(
         "Time to target by number of accelerators",
         "time-to-target",
@@ -89,7 +95,9 @@ def _published_counts(results: Sequence[Result], drawn: Sequence[Result], left_o
     if drawn:
         sentences.append(f"{count_text(len(drawn), 'result')} of these logs.")
     if left_out:
-        sentences.append(f"Not shown: {count_text(left_out, 'demo, synthetic, or CPU result')} of these logs.")
+        sentences.append(
+            f"Not shown: {count_text(left_out, 'demo, synthetic, or CPU result')} of these logs."
+        )
     return " ".join(sentences)
 
 

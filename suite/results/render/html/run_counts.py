@@ -34,7 +34,9 @@ def run_counts_text(runs: Sequence[Run]) -> str:
     if succeeded == len(runs):
         return f"{' '.join(texts)}, {'successful' if succeeded == 1 else 'all successful'}."
     counts = ((succeeded, "succeeded"), (failed, "failed"), (running, "not finished"))
-    return f"{' '.join(texts)}: {', '.join(f'{count:,} {word}' for count, word in counts if count)}."
+    return (
+        f"{' '.join(texts)}: {', '.join(f'{count:,} {word}' for count, word in counts if count)}."
+    )
 
 
 def _day(milliseconds: float) -> str:

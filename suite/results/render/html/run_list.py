@@ -167,7 +167,10 @@ def _settings(run: Run) -> Iterator[tuple[str, Any]]:
     for item in fields(settings):
         if item.name not in FACTS:
             value = getattr(settings, item.name)
-            yield label(item.name), target_text(value, run.workload) if item.name == "targets" else value
+            yield (
+                label(item.name),
+                target_text(value, run.workload) if item.name == "targets" else value,
+            )
 
 
 def _condition(run: Run) -> Iterator[tuple[str, Any]]:
@@ -183,7 +186,10 @@ def _logged(run: Run) -> Iterator[tuple[str, Any]]:
     for name in ("format", "seed", "benchmark", "org", "division", "platform"):
         yield name, getattr(record, name)
     if run.samples and run.train_seconds:
-        yield "throughput", f"{figure_text(run.samples / run.train_seconds)} {run.sample_unit or 'samples'}/s"
+        yield (
+            "throughput",
+            f"{figure_text(run.samples / run.train_seconds)} {run.sample_unit or 'samples'}/s",
+        )
     yield from record.hyperparameters.items()
 
 
@@ -192,7 +198,11 @@ def _environment(folder: Path) -> Iterator[tuple[str, Any]]:
     for name in _ENVIRONMENT:
         yield from _flat(name, stored.get(name), 4)
     settings = stored.get("settings")
-    yield from _flat("source of", settings.get("hyperparameter_sources") if isinstance(settings, dict) else None, 1)
+    yield from _flat(
+        "source of",
+        settings.get("hyperparameter_sources") if isinstance(settings, dict) else None,
+        1,
+    )
 
 
 def _flat(name: str, value: Json, depth: int) -> Iterator[tuple[str, Json]]:
@@ -207,7 +217,9 @@ def _flat(name: str, value: Json, depth: int) -> Iterator[tuple[str, Json]]:
 def _bounded(lines: Lines) -> list[tuple[str, str]]:
     """Return the first lines that have a value, cleaned, and the number of further lines."""
     lines_with_value = [
-        (clean(str(name), 60), _text(value)) for name, value in lines if value not in (None, "", (), [], {})
+        (clean(str(name), 60), _text(value))
+        for name, value in lines
+        if value not in (None, "", (), [], {})
     ]
     hidden = len(lines_with_value) - _MAX_LINES
     if hidden <= 0:
@@ -225,6 +237,8 @@ def _text(value: object) -> str:
     try:
         if isinstance(value, int | float):
             return f"{value:.12g}"
-        return clean(json.dumps(value, ensure_ascii=False) if isinstance(value, list) else str(value), 200)
+        return clean(
+            json.dumps(value, ensure_ascii=False) if isinstance(value, list) else str(value), 200
+        )
     except (RecursionError, OverflowError, ValueError):
         return "–"

@@ -27,7 +27,9 @@ _MAX_BARS = 40
 _PARTS = ("setup", "training", "waiting for data", "evaluation", "other")
 
 
-def scaling_charts(results: Sequence[Result], published: Sequence[Result], looks: Looks) -> list[Chart]:
+def scaling_charts(
+    results: Sequence[Result], published: Sequence[Result], looks: Looks
+) -> list[Chart]:
     """Return a chart of time to target over devices for each group on several numbers of devices.
 
     Args:
@@ -40,7 +42,9 @@ def scaling_charts(results: Sequence[Result], published: Sequence[Result], looks
     for members in groups(results):
         curves, first = _curves(members), members[0]
         published_curves = _curves(
-            result for result in published if result.workload == first.workload and is_reference(first)
+            result
+            for result in published
+            if result.workload == first.workload and is_reference(first)
         )
         if not curves or not (published_curves or len(curves[0]) > 1):
             continue
@@ -48,13 +52,19 @@ def scaling_charts(results: Sequence[Result], published: Sequence[Result], looks
         published_curves.sort(key=partial(_distance, counts=counts))
         drawn = [*curves[:_MAX_CURVES], *published_curves[:_MAX_CURVES]]
         unit, scale = charts.time_unit(
-            max(result.seconds_maximum or result.target_seconds for curve in drawn for result in curve)
+            max(
+                result.seconds_maximum or result.target_seconds
+                for curve in drawn
+                for result in curve
+            )
         )
         left_out = len(curves) + len(published_curves) - len(drawn)
         note = f"{left_out:,} more curves are not drawn. The tables have them." if left_out else ""
         point = partial(_time_point, scale=scale)
         y_label = f"{unit} to target (dotted: ideal)"
-        figures += _over_devices("time to target over devices", drawn, y_label, looks, point, note=note, kind="scaling")
+        figures += _over_devices(
+            "time to target over devices", drawn, y_label, looks, point, note=note, kind="scaling"
+        )
     return figures
 
 
@@ -71,7 +81,9 @@ def cost_charts(results: Sequence[Result], prices: Prices, looks: Looks) -> list
 
     figures = []
     for members in groups(results):
-        curves = _curves(result for result in members if prices.cost(result) is not None)[:_MAX_CURVES]
+        curves = _curves(result for result in members if prices.cost(result) is not None)[
+            :_MAX_CURVES
+        ]
         figures += _over_devices("cost of a result", curves, "cost", looks, point, kind="powers")
     return figures
 
@@ -104,13 +116,18 @@ def _over_devices(
     firsts = [curve.fewest for curve in curves if curve.fewest.profile]
     for number, curve in enumerate(curves):
         style, first = looks[curve.fewest.key].of_curve, curve.fewest
-        agreements = {same_targets(first.targets, suite_result.targets, first.workload) for suite_result in firsts}
+        agreements = {
+            same_targets(first.targets, suite_result.targets, first.workload)
+            for suite_result in firsts
+        }
         if agreements == {False}:
             target = charts.short(f", target {target_text(first.targets, first.workload)}")
             style = style._replace(label=f"{style.label}{target}")
         marks += [(style, number, point(result)) for result in curve]
     named = [result for curve in curves if curve.fewest.profile or not firsts for result in curve]
-    return charts.charts(charts.titled(named, quantity), named, ("devices", y_label), marks, **options)
+    return charts.charts(
+        charts.titled(named, quantity), named, ("devices", y_label), marks, **options
+    )
 
 
 def speedup_charts(results: Sequence[Result], looks: Looks) -> list[Chart]:
@@ -118,19 +135,30 @@ def speedup_charts(results: Sequence[Result], looks: Looks) -> list[Chart]:
     figures = []
     for members in groups(results):
         bars = []
-        speedups = [speedup for curve in _curves(members) for result in curve if (speedup := curve.speedup(result))]
+        speedups = [
+            speedup
+            for curve in _curves(members)
+            for result in curve
+            if (speedup := curve.speedup(result))
+        ]
         complete = [
-            speedup for speedup in speedups if None not in (speedup.total, speedup.throughput, speedup.efficiency)
+            speedup
+            for speedup in speedups
+            if None not in (speedup.total, speedup.throughput, speedup.efficiency)
         ]
         names = ["speedup", "from faster epochs", "from fewer epochs"]
         if any(speedup.setup is not None for speedup in complete):
             names.append("from setup")
         for speedup in complete:
-            values = (speedup.total, speedup.throughput, speedup.efficiency, speedup.setup)[: len(names)]
+            values = (speedup.total, speedup.throughput, speedup.efficiency, speedup.setup)[
+                : len(names)
+            ]
             name = f"{looks[speedup.after.key].of_curve.label}, {speedup.places} dev"
             bars.append((name, speedup.after, values))
         slots = dict(zip(names, (*charts.OF_SPEEDUPS, charts.OF_SETUP), strict=False))
-        figures += _bars_of_parts("factors of the speedup", bars, slots, "times, over the fewest devices", "ratios")
+        figures += _bars_of_parts(
+            "factors of the speedup", bars, slots, "times, over the fewest devices", "ratios"
+        )
     return figures
 
 
@@ -138,7 +166,9 @@ def parts_charts(results: Sequence[Result], looks: Looks) -> list[Chart]:
     """Return a chart of the parts of each time to target, for results whose logs separate setup."""
     slots = dict(zip(_PARTS, (charts.OF_SETUP, *charts.PARTS, charts.OTHER_SLOT), strict=True))
     figures = []
-    for members in groups(result for result in results if result.to_target and result.parts is not None):
+    for members in groups(
+        result for result in results if result.to_target and result.parts is not None
+    ):
         unit, scale = charts.time_unit(max(result.seconds or 0.0 for result in members[:_MAX_BARS]))
         bars = []
         for result in members:
@@ -167,7 +197,8 @@ def _bars_of_parts(
     """
     shown = bars[:_MAX_BARS]
     styles = [
-        Style(part, slot, position if kind == "ratios" else 1) for position, (part, slot) in enumerate(slots.items())
+        Style(part, slot, position if kind == "ratios" else 1)
+        for position, (part, slot) in enumerate(slots.items())
     ]
     marks = [
         (style, name, point)
@@ -177,10 +208,14 @@ def _bars_of_parts(
     ]
     note = f"{len(bars) - len(shown):,} more are not drawn." if len(bars) > len(shown) else ""
     results = [result for _, result, _ in shown]
-    return charts.charts(charts.titled(results, quantity), results, ("", y_label), marks, kind=kind, note=note)
+    return charts.charts(
+        charts.titled(results, quantity), results, ("", y_label), marks, kind=kind, note=note
+    )
 
 
-def workload_charts(published: Iterable[Result], suite_results: Sequence[Result] = ()) -> list[Chart]:
+def workload_charts(
+    published: Iterable[Result], suite_results: Sequence[Result] = ()
+) -> list[Chart]:
     """Return a chart of time to target over accelerators for each workload, with a point for each result.
 
     An accelerator has the same color and shape in all charts.
@@ -191,13 +226,18 @@ def workload_charts(published: Iterable[Result], suite_results: Sequence[Result]
             have a label of their own.
     """
     listed = with_time((*published, *filter(is_reference, suite_results)))
-    counts = Counter(accelerator_name(result.device_name) for result in listed if not result.profile)
+    counts = Counter(
+        accelerator_name(result.device_name) for result in listed if not result.profile
+    )
     most_common = counts.most_common(len(charts.HUES) * charts.SHAPES)
     positions = {name: position for position, (name, _) in enumerate(most_common)}
 
     def style_of(result: Result, published_members: Sequence[Result]) -> Style:
         if result.profile:
-            agreements = {same_targets(result.targets, other.targets, result.workload) for other in published_members}
+            agreements = {
+                same_targets(result.targets, other.targets, result.workload)
+                for other in published_members
+            }
             is_different = agreements == {False}
             label = "this suite, different target" if is_different else "this suite"
             return Style(label, charts.WHOLE, int(is_different))
@@ -217,12 +257,18 @@ def workload_charts(published: Iterable[Result], suite_results: Sequence[Result]
         frequency = Counter(styles.values())
         published_members.sort(key=lambda result: -frequency[styles[result.key]])
         marks = [
-            (styles[result.key], result.key, Point(float(result.device_count), result.target_seconds / 60, result))
+            (
+                styles[result.key],
+                result.key,
+                Point(float(result.device_count), result.target_seconds / 60, result),
+            )
             for result in (*published_members, *suite_members)
         ]
         labels = ["published", *(f"this suite: {label}" for label in merged_labels(suite_members))]
         axes = ("accelerators", "minutes to target")
-        figures += charts.charts(charts.titled(members), (), axes, marks, labels=labels, kind="points")
+        figures += charts.charts(
+            charts.titled(members), (), axes, marks, labels=labels, kind="points"
+        )
     return figures
 
 
@@ -230,7 +276,11 @@ def prediction_charts(prediction: Prediction) -> list[Chart]:
     """Return charts of time per epoch (or throughput, if no time is known) and of scaling efficiency over devices."""
     rows, profile = prediction.rows, prediction.results[0].profile
     has_times = all(row.seconds_per_epoch is not None for row in rows)
-    quantity = ("seconds_per_epoch", "seconds per epoch") if has_times else ("training_samples_per_second", "samples/s")
+    quantity = (
+        ("seconds_per_epoch", "seconds per epoch")
+        if has_times
+        else ("training_samples_per_second", "samples/s")
+    )
     options = {
         "labels": (PREDICTION, *filter(None, [profile])),
         "note": " ".join([prediction.how, *prediction.notes[:1]]),
@@ -247,8 +297,12 @@ def prediction_charts(prediction: Prediction) -> list[Chart]:
             for row in rows:
                 value = getattr(row, name)
                 if row.kind == kind and value:
-                    low, high = (getattr(row, f"{name}_{end}", None) or None for end in ("low", "high"))
+                    low, high = (
+                        getattr(row, f"{name}_{end}", None) or None for end in ("low", "high")
+                    )
                     ends = (None, None) if None in (low, high) else (low, high)
                     marks.append((style, 0, Point(float(row.devices), value, None, *ends)))
-        figures += charts.charts(prediction.title, prediction.results, ("devices", y_label), marks, **options)
+        figures += charts.charts(
+            prediction.title, prediction.results, ("devices", y_label), marks, **options
+        )
     return figures

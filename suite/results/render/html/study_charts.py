@@ -53,7 +53,9 @@ def study_charts(study: StudyResult, looks: charts.Looks) -> list[charts.Chart]:
         if curves:
             return curves
     for name in (str(study.figure.get("y")), *column_names(study.table.get("columns"))):
-        if name in STUDY_COLUMNS and any(column_value(name, line, context) is not None for line in study.measured):
+        if name in STUDY_COLUMNS and any(
+            column_value(name, line, context) is not None for line in study.measured
+        ):
             is_numeric = all(_number(line, study.keys[0]) is not None for line in study.lines)
             draw = _line_charts if kind == "lines" and is_numeric else _bar_charts
             return draw(study, name, looks_of_lines)
@@ -77,7 +79,11 @@ def _looks_of_lines(study: StudyResult, looks: charts.Looks) -> list[charts.Look
 
 
 def _charts(
-    study: StudyResult, axes: tuple[str, str], title_end: str, marks: Sequence[charts.Mark], **options: Any
+    study: StudyResult,
+    axes: tuple[str, str],
+    title_end: str,
+    marks: Sequence[charts.Mark],
+    **options: Any,
 ) -> list[charts.Chart]:
     """Return the chart of a quantity of a study.
 
@@ -89,7 +95,9 @@ def _charts(
         options: Further fields of the chart.
     """
     labels = ["small version"] if study.size == "ci" else []
-    return charts.charts(f"{study.name}: {axes[1]}{title_end}", study.results, axes, marks, labels=labels, **options)
+    return charts.charts(
+        f"{study.name}: {axes[1]}{title_end}", study.results, axes, marks, labels=labels, **options
+    )
 
 
 def _number(line: StudyLine, key: str) -> float | None:
@@ -97,12 +105,18 @@ def _number(line: StudyLine, key: str) -> float | None:
     number = re.search(r"(\d+(?:\.\d+)?)$", line.values[key])
     if number is None:
         return None
-    return batch_per_device(line.result) if key == "batch" and line.result is not None else float(number[1])
+    return (
+        batch_per_device(line.result)
+        if key == "batch" and line.result is not None
+        else float(number[1])
+    )
 
 
 def _other_values(line: StudyLine, *keys: str) -> str:
     """Return the values of all keys except these as text."""
-    return ", ".join(_value_text(key, text) for key, text in line.values.items() if key not in keys and text)
+    return ", ".join(
+        _value_text(key, text) for key, text in line.values.items() if key not in keys and text
+    )
 
 
 def _value_text(key: str, text: str) -> str:
@@ -131,13 +145,17 @@ def _line_charts(study: StudyResult, y: str, looks: Sequence[charts.Look]) -> li
         styles.append(style)
         points: list[charts.Point] = []
         for line, result, _ in of_curve:
-            points += charts.finite_points([(_number(line, x), column_value(y, line, context))], result)
+            points += charts.finite_points(
+                [(_number(line, x), column_value(y, line, context))], result
+            )
         marks += [(style, 0, point) for point in sorted(points, key=lambda point: point[:2])]
     x_label = "samples per device" if x == "batch" else label(x.rpartition(".")[2])
     return _charts(study, (x_label, y), "", marks, note=_missing_note(study), from_zero=True)
 
 
-def _curve_style(values: str, members: Sequence[Member], styles: Sequence[charts.Style]) -> charts.Style:
+def _curve_style(
+    values: str, members: Sequence[Member], styles: Sequence[charts.Style]
+) -> charts.Style:
     """Return the style of a curve. Its label is the label that its results have in figures over devices.
 
     Args:
@@ -158,7 +176,9 @@ def _curve_style(values: str, members: Sequence[Member], styles: Sequence[charts
 
 def _missing_note(study: StudyResult) -> str:
     """Return the lines without a measurement, and why; empty if all lines were measured."""
-    missing = [f"{_other_values(line)}: {line.outcome}" for line in study.lines if line.result is None]
+    missing = [
+        f"{_other_values(line)}: {line.outcome}" for line in study.lines if line.result is None
+    ]
     if not missing:
         return ""
     return f"Not drawn: {'; '.join(missing[:_MAX_MISSING])}{' …' if len(missing) > _MAX_MISSING else ''}"
@@ -178,9 +198,14 @@ def _bar_charts(study: StudyResult, y: str, looks: Sequence[charts.Look]) -> lis
                 length = column_value(y, line, context)
                 text = cell_text("", length)
             else:
-                name = charts.short(_other_values(line, "mode", *common)) or line.values.get("framework", "")
+                name = charts.short(_other_values(line, "mode", *common)) or line.values.get(
+                    "framework", ""
+                )
                 style, length, text = charts.Style(name, charts.OTHER_SLOT), None, line.outcome
-            point, *_ = (*charts.finite_points([(length, 0.0)], line.result), charts.Point(0.0, 0.0))
+            point, *_ = (
+                *charts.finite_points([(length, 0.0)], line.result),
+                charts.Point(0.0, 0.0),
+            )
             bars.append((style, text, point))
         drawn += _charts(study, ("", y), f", {label(mode)}" if mode else "", bars, kind="bars")
     return drawn
@@ -193,9 +218,13 @@ def _loss_charts(study: StudyResult, looks: Sequence[charts.Look]) -> list[chart
         marks: list[charts.Mark] = []
         for look, result in zip(looks, study.results, strict=True):
             for run in result.runs:
-                points = charts.finite_points(quality(_LOSSES, scale, run.record or RunRecord()), run)
+                points = charts.finite_points(
+                    quality(_LOSSES, scale, run.record or RunRecord()), run
+                )
                 marks += [(look.of_result, run.path, point) for point in points]
-        drawn += _charts(study, (x, "validation loss"), f" over {x}", marks, note=_missing_note(study))
+        drawn += _charts(
+            study, (x, "validation loss"), f" over {x}", marks, note=_missing_note(study)
+        )
     return drawn
 
 
@@ -205,7 +234,9 @@ def all_reduce_charts(results: Sequence[Result]) -> list[charts.Chart]:
     slots = charts.framework_slots(result.framework for result in measured)
     marks: list[charts.Mark] = []
     for number, (result, name) in enumerate(zip(measured, row_names(measured), strict=True)):
-        style = charts.Style(charts.short(name), slots.get(result.framework, charts.OTHER_SLOT), number)
+        style = charts.Style(
+            charts.short(name), slots.get(result.framework, charts.OTHER_SLOT), number
+        )
         for index, times in enumerate(result.all_reduces):
             points = charts.finite_points(_bandwidths(times), result)
             marks += [(style, index, point) for point in points]
@@ -216,4 +247,7 @@ def all_reduce_charts(results: Sequence[Result]) -> list[charts.Chart]:
 def _bandwidths(times: AllReduceTime) -> Iterator[tuple[float, float]]:
     """Yield size in bytes and bus bandwidth in GB/s."""
     for size in times.sizes:
-        yield size.size_bytes, bus_bandwidth(size.size_bytes, size.median_seconds, times.devices) / 1e9
+        yield (
+            size.size_bytes,
+            bus_bandwidth(size.size_bytes, size.median_seconds, times.devices) / 1e9,
+        )

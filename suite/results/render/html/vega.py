@@ -17,7 +17,15 @@ import vl_convert
 
 from suite.results.columns import Columns
 from suite.results.combine import grouped
-from suite.results.render.html.charts import MAX_BANDS, OTHER_SLOT, WHOLE, Chart, Point, Style, file_name
+from suite.results.render.html.charts import (
+    MAX_BANDS,
+    OTHER_SLOT,
+    WHOLE,
+    Chart,
+    Point,
+    Style,
+    file_name,
+)
 from suite.results.text import clean
 from suite.results.views.section import NOT_VERIFIED
 
@@ -91,25 +99,49 @@ def marks(chart: Chart, number_of: Callable[[Columns], int] | None = None) -> di
     names = ("s", "p", "x", "y", "low", "high", "name", "text", "row", "k")
     rows: list[list[Json]] = []
 
-    def add(series: str, path: int, point: Point, name: str = "", text: str = "", kind: int | None = None) -> None:
+    def add(
+        series: str,
+        path: int,
+        point: Point,
+        name: str = "",
+        text: str = "",
+        kind: int | None = None,
+    ) -> None:
         row = None if point.row is None or number_of is None else number_of(point.row)
         values = (series, path, point.x, point.y, point.low, point.high, name, text, row, kind)
-        rows.append([float(f"{value:.5g}") if isinstance(value, float) else value for value in values])
+        rows.append(
+            [float(f"{value:.5g}") if isinstance(value, float) else value for value in values]
+        )
 
-    for number, ((style, group), curve) in enumerate(grouped(chart.marks, lambda mark: mark[:2]).items()):
+    for number, ((style, group), curve) in enumerate(
+        grouped(chart.marks, lambda mark: mark[:2]).items()
+    ):
         name = text = ""
         if chart.kind == "bars":
             name, text = style.label, str(group)
         elif chart.kind in ("parts", "ratios"):
             name = str(group)
         for _, _, point in curve:
-            add(style.label, number, point, name, text, UNMARKED if len(curve) > _MAX_MARKERS else None)
+            add(
+                style.label,
+                number,
+                point,
+                name,
+                text,
+                UNMARKED if len(curve) > _MAX_MARKERS else None,
+            )
         if chart.kind == "scaling" and len(curve) > 1:
             for point in _ideal_scaling(curve[0][2], curve[-1][2]):
                 add(style.label, number, point, kind=IDEAL)
     above = _targets_with_text_above(chart)
     for point in chart.targets:
-        add("", 0, point, text=f"target {point.y:.6g}", kind=TARGET_ABOVE if point.y in above else TARGET)
+        add(
+            "",
+            0,
+            point,
+            text=f"target {point.y:.6g}",
+            kind=TARGET_ABOVE if point.y in above else TARGET,
+        )
     columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     return {
         column: values
@@ -142,12 +174,21 @@ def spec(chart: Chart, on_page: bool = False) -> dict[str, Json]:
     paint: Paint = _page_color if on_page else str
     drawn = marks(chart)
     rows = [dict(zip(drawn, values, strict=True)) for values in zip(*drawn.values(), strict=True)]
-    scale = {"domain": [style.label for style in chart.styles], "range": [*map(paint, _colors(chart))]}
+    scale = {
+        "domain": [style.label for style in chart.styles],
+        "range": [*map(paint, _colors(chart))],
+    }
     legend: dict[str, Json] = {"labelLimit": 300, "symbolStrokeWidth": 2, "symbolOpacity": 1}
     if _has_lines(chart):
         legend |= {"symbolType": "stroke", "symbolSize": 900}
     has_legend = not on_page and chart.kind != "bars" and len(chart.styles) > 1
-    color = {"field": "s", "type": "nominal", "title": None, "scale": scale, "legend": legend if has_legend else None}
+    color = {
+        "field": "s",
+        "type": "nominal",
+        "title": None,
+        "scale": scale,
+        "legend": legend if has_legend else None,
+    }
     bars = {row["name"] for row in rows if "name" in row}
     banded = list(dict.fromkeys(row["s"] for row in rows if row.get("low") is not None))
     if len(banded) > MAX_BANDS:
@@ -160,7 +201,9 @@ def spec(chart: Chart, on_page: bool = False) -> dict[str, Json]:
         "width": _WIDTH,
         "height": STEP * len(bars) if chart.kind in CATEGORIES else _HEIGHT,
         "params": [{"name": name, "value": value} for name, value in parameters.items()],
-        "layer": _bars(chart, color, paint) if chart.kind in CATEGORIES else _curves(chart, color, paint, on_page),
+        "layer": _bars(chart, color, paint)
+        if chart.kind in CATEGORIES
+        else _curves(chart, color, paint, on_page),
         "config": _config(paint, on_page),
     }
     if on_page:
@@ -195,7 +238,11 @@ def _colors(chart: Chart) -> list[str]:
     for number in sorted(range(len(preferred)), key=lambda number: chart.styles[number].style):
         if preferred[number] not in colors.values():
             colors[number] = preferred[number]
-    free = [SERIES_COLORS[slot] for slot in _FURTHER_COLORS if SERIES_COLORS[slot] not in colors.values()]
+    free = [
+        SERIES_COLORS[slot]
+        for slot in _FURTHER_COLORS
+        if SERIES_COLORS[slot] not in colors.values()
+    ]
     for number in range(len(preferred)):
         if number not in colors:
             colors[number] = free.pop(0) if free else preferred[number]
@@ -230,8 +277,14 @@ def _marker(chart: Chart) -> dict[str, Json]:
     Two lists rather than an object: in JavaScript an object has inherited keys such as `__proto__` and `constructor`, and a
     series may have such a name.
     """
-    names, shapes = [style.label for style in chart.styles], [_shape(style) for style in chart.styles]
-    return {"calculate": f"{json.dumps(shapes)}[indexof({json.dumps(names)}, datum.s)]", "as": "marker"}
+    names, shapes = (
+        [style.label for style in chart.styles],
+        [_shape(style) for style in chart.styles],
+    )
+    return {
+        "calculate": f"{json.dumps(shapes)}[indexof({json.dumps(names)}, datum.s)]",
+        "as": "marker",
+    }
 
 
 def _shape_in_legend(chart: Chart, color: Mapping[str, Json]) -> dict[str, Json]:
@@ -255,7 +308,9 @@ def _shape(style: Style) -> str:
     return list(_SHAPES)[style.style % len(_SHAPES)]
 
 
-def _axis(field: str, title: str, values: Iterable[float], *, logarithmic: bool, zero: bool = False) -> dict[str, Json]:
+def _axis(
+    field: str, title: str, values: Iterable[float], *, logarithmic: bool, zero: bool = False
+) -> dict[str, Json]:
     """Return an axis: logarithmic, if allowed, for positive numbers that span enough, else linear.
 
     Args:
@@ -268,7 +323,12 @@ def _axis(field: str, title: str, values: Iterable[float], *, logarithmic: bool,
     distinct = sorted(set(values))
     axis: dict[str, Json] = {"title": title, "tickCount": 6}
     scale: dict[str, Json] = {"zero": zero, "nice": True}
-    if logarithmic and field == "x" and len(distinct) <= 8 and all(value == int(value) for value in distinct):
+    if (
+        logarithmic
+        and field == "x"
+        and len(distinct) <= 8
+        and all(value == int(value) for value in distinct)
+    ):
         axis |= {"values": distinct, "format": ",.6~r"}
     if logarithmic and distinct and distinct[0] > 0:
         if distinct[-1] >= _LOGARITHMIC[field] * distinct[0]:
@@ -276,17 +336,27 @@ def _axis(field: str, title: str, values: Iterable[float], *, logarithmic: bool,
         elif not zero:
             scale |= {"nice": False, "padding": 12}
     if zero and "type" not in scale:  # an inset, since padding would extend the axis below zero
-        pixels = [{"expr": f"height - {_INSET}"}, _INSET] if field == "y" else [_INSET, {"expr": f"width - {_INSET}"}]
+        pixels = (
+            [{"expr": f"height - {_INSET}"}, _INSET]
+            if field == "y"
+            else [_INSET, {"expr": f"width - {_INSET}"}]
+        )
         scale["range"] = pixels
     return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
 
 
-def _curves(chart: Chart, color: dict[str, Json], paint: Paint, on_page: bool) -> list[dict[str, Json]]:
+def _curves(
+    chart: Chart, color: dict[str, Json], paint: Paint, on_page: bool
+) -> list[dict[str, Json]]:
     points = [point for _, _, point in chart.marks]
     logarithmic, timed = chart.kind != "lines", chart.kind == "lines"
     heights = [point.y for point in (*points, *chart.targets)]
-    x = _axis("x", chart.x_label, (point.x for point in points), logarithmic=logarithmic, zero=timed)
-    y = _axis("y", chart.y_label, heights, logarithmic=logarithmic, zero=chart.from_zero or logarithmic)
+    x = _axis(
+        "x", chart.x_label, (point.x for point in points), logarithmic=logarithmic, zero=timed
+    )
+    y = _axis(
+        "y", chart.y_label, heights, logarithmic=logarithmic, zero=chart.from_zero or logarithmic
+    )
     if timed:  # the page sets the limits when the user drags over the figure
         x["scale"] |= {"domainMin": {"expr": "from"}, "domainMax": {"expr": "to"}, "nice": False}
         y["scale"] |= {} if chart.from_zero else {"padding": _INSET}
@@ -295,68 +365,146 @@ def _curves(chart: Chart, color: dict[str, Json], paint: Paint, on_page: bool) -
     }  # colors and dashes share a legend
     place = {"x": x, "y": y, "color": color}
 
-    def layer(test: str, mark: dict[str, Json], encoding: dict[str, Json], *more: Json) -> dict[str, Json]:
-        return {"transform": [{"filter": test}, *more], "mark": {"clip": on_page, **mark}, "encoding": encoding}
+    def layer(
+        test: str, mark: dict[str, Json], encoding: dict[str, Json], *more: Json
+    ) -> dict[str, Json]:
+        return {
+            "transform": [{"filter": test}, *more],
+            "mark": {"clip": on_page, **mark},
+            "encoding": encoding,
+        }
 
     kinds = "datum.k === {}"
     layers: list[dict[str, Json]] = []
     of_points = f"datum.k !== {IDEAL} && datum.k !== {TARGET} && datum.k !== {TARGET_ABOVE}"
     if chart.kind == "scaling":
         dotted = {"type": "line", "strokeDash": [1, 3], "color": paint(MUTED), "strokeWidth": 1}
-        layers.append(layer(kinds.format(IDEAL), dotted, {"x": x, "y": y, "detail": [{"field": "s"}, {"field": "p"}]}))
+        layers.append(
+            layer(
+                kinds.format(IDEAL),
+                dotted,
+                {"x": x, "y": y, "detail": [{"field": "s"}, {"field": "p"}]},
+            )
+        )
     if any(point.low is not None for point in points):
         ends = {**place, "y": y | {"field": "low"}, "y2": {"field": "high"}}
-        pointed = {"condition": {"test": "indexof(banded, datum.s) >= 0", "value": 0.18}, "value": 0}
+        pointed = {
+            "condition": {"test": "indexof(banded, datum.s) >= 0", "value": 0.18},
+            "value": 0,
+        }
         mark = {"type": "area"} if timed else {"type": "rule", "opacity": 0.6}
         ends |= {"fillOpacity": pointed} if timed else {}
         layers.append(layer(f"{of_points} && isValid(datum.low)", mark, ends))
     if chart.kind != "points":
         lines = {**place, "strokeDash": dash, "detail": {"field": "p"}, "order": {"field": "x"}}
         layers.append(layer(of_points, {"type": "line", "strokeWidth": 2}, lines))
-    large = [style.label for style in chart.styles if style.slot == WHOLE] if chart.kind == "points" else []
+    large = (
+        [style.label for style in chart.styles if style.slot == WHOLE]
+        if chart.kind == "points"
+        else []
+    )
     is_large = f"indexof({json.dumps(large)}, datum.s) >= 0"
     opacity = 0.6 if chart.kind == "points" else 1.0
     size = {"condition": {"test": is_large, "value": 5 * _MARKER_SIZE}, "value": _MARKER_SIZE}
     opaque = [{"test": kinds.format(UNMARKED), "value": 0}, {"test": is_large, "value": 1}]
     shape = SHAPE if _has_lines(chart) else _shape_in_legend(chart, color)
-    dots = {**place, "shape": shape, "size": size, "opacity": {"condition": opaque, "value": opacity}}
+    dots = {
+        **place,
+        "shape": shape,
+        "size": size,
+        "opacity": {"condition": opaque, "value": opacity},
+    }
     markers = [_marker(chart)] if _has_lines(chart) else []
-    layers.append(layer(of_points, {"type": "point", "filled": True, "tooltip": {"content": "data"}}, dots, *markers))
+    layers.append(
+        layer(
+            of_points,
+            {"type": "point", "filled": True, "tooltip": {"content": "data"}},
+            dots,
+            *markers,
+        )
+    )
     if on_page and chart.x_label in ("seconds", "minutes"):
         begin = "pointerdown[event.pointerType !== 'touch' && !event.button]"
-        dragged = {"on": f"[{begin}, window:pointerup] > window:pointermove!", "clear": "window:pointerup"}
-        brush = {"type": "interval", "encodings": ["x"], "translate": False, "zoom": False, **dragged}
+        dragged = {
+            "on": f"[{begin}, window:pointerup] > window:pointermove!",
+            "clear": "window:pointerup",
+        }
+        brush = {
+            "type": "interval",
+            "encodings": ["x"],
+            "translate": False,
+            "zoom": False,
+            **dragged,
+        }
         shade = {"fill": paint(MUTED), "fillOpacity": 0.15, "stroke": None}
         layers[-1]["params"] = [{"name": "brush", "select": {**brush, "mark": shade}}]
     if chart.targets:
         each = {"aggregate": [{"op": "min", "field": "text", "as": "text"}], "groupby": ["y"]}
         rule = {"type": "rule", "strokeDash": [5, 3], "color": paint(INK)}
         for kind, baseline, dy in ((TARGET, "top", 3), (TARGET_ABOVE, "bottom", -3)):
-            text = {"type": "text", "align": "left", "baseline": baseline, "dx": 4, "dy": dy, "color": paint(INK)}
+            text = {
+                "type": "text",
+                "align": "left",
+                "baseline": baseline,
+                "dx": 4,
+                "dy": dy,
+                "color": paint(INK),
+            }
             layers.append(layer(kinds.format(kind), rule, {"y": y}, each))
-            layers.append(layer(kinds.format(kind), text, {"x": {"value": 0}, "y": y, "text": {"field": "text"}}, each))
+            layers.append(
+                layer(
+                    kinds.format(kind),
+                    text,
+                    {"x": {"value": 0}, "y": y, "text": {"field": "text"}},
+                    each,
+                )
+            )
     return layers
 
 
 def _bars(chart: Chart, color: dict[str, Json], paint: Paint) -> list[dict[str, Json]]:
     # the name of a bar is above it: next to it, the name would leave no width for the bar on a phone
-    above = {"labelAlign": "left", "labelBaseline": "bottom", "labelOffset": -2, "labelPadding": 0, "labelLimit": 330}
+    above = {
+        "labelAlign": "left",
+        "labelBaseline": "bottom",
+        "labelOffset": -2,
+        "labelPadding": 0,
+        "labelLimit": 330,
+    }
     axis = {**above, "ticks": False, "grid": False, "domain": False, "zindex": 1}
     y = {"field": "name", "type": "nominal", "sort": None, "title": None, "axis": axis}
     xs = [point.x for _, _, point in chart.marks]
-    x = _axis("x", chart.y_label, xs, logarithmic=chart.kind == "ratios", zero=chart.kind != "ratios")
+    x = _axis(
+        "x", chart.y_label, xs, logarithmic=chart.kind == "ratios", zero=chart.kind != "ratios"
+    )
     place = {"y": y, "x": x, "color": color}
     common = {"tooltip": {"content": "data"}, "yOffset": 7}
     x["scale"].pop("range", None)  # bars begin at the left edge, as their names do
     if chart.kind == "ratios":
         x["axis"].pop("values", None)
         # A tick per name at a factor of 1. A line over the whole height would cross the names.
-        tick = {"type": "tick", "orient": "vertical", "size": 18, "thickness": 1, "color": paint(MUTED), "yOffset": 7}
+        tick = {
+            "type": "tick",
+            "orient": "vertical",
+            "size": 18,
+            "thickness": 1,
+            "color": paint(MUTED),
+            "yOffset": 7,
+        }
         neutral = {"mark": tick, "encoding": {"x": {"datum": 1}, "y": y}}
-        product = {"test": f"datum.s === {json.dumps(chart.styles[0].label)}", "value": 200}  # larger than its factors
+        product = {
+            "test": f"datum.s === {json.dumps(chart.styles[0].label)}",
+            "value": 200,
+        }  # larger than its factors
         size = {"condition": product, "value": 60}
         point = {"type": "point", "filled": False, "strokeWidth": 2.5, "opacity": 1, **common}
-        return [neutral, {"mark": point, "encoding": {**place, "shape": _shape_in_legend(chart, color), "size": size}}]
+        return [
+            neutral,
+            {
+                "mark": point,
+                "encoding": {**place, "shape": _shape_in_legend(chart, color), "size": size},
+            },
+        ]
     bar: dict[str, Json] = {"mark": {"type": "bar", "height": 14, **common}, "encoding": place}
     if chart.kind == "parts":
         places = json.dumps([style.label for style in chart.styles])
@@ -373,7 +521,12 @@ def _config(paint: Paint, on_page: bool) -> dict[str, Json]:
         "axis": {**text, **lines, "labelOverlap": True},
         "axisX": {"grid": False},
         "legend": {"labelColor": paint(INK)},
-        "title": {"anchor": "start", "color": paint(INK), "subtitleColor": paint(MUTED), "fontSize": 14},
+        "title": {
+            "anchor": "start",
+            "color": paint(INK),
+            "subtitleColor": paint(MUTED),
+            "fontSize": 14,
+        },
         "view": {"stroke": None},
         "font": "inherit" if on_page else _FONT,
         "background": None if on_page else PAPER,
@@ -396,7 +549,9 @@ def write_figures(charts: Sequence[Chart], folder: Path) -> None:
             (folder / f"{stem}.png").write_bytes(vl_convert.svg_to_png(picture, scale=_PNG_SCALE))
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ValueError(f"--figures {folder}: cannot write the folder ({reason}). Set a different folder") from error
+        raise ValueError(
+            f"--figures {folder}: cannot write the folder ({reason}). Set a different folder"
+        ) from error
 
 
 def svg(chart: Chart) -> str:
@@ -407,4 +562,6 @@ def svg(chart: Chart) -> str:
 def refuse_full(folder: Path) -> None:
     """Raise ValueError if the folder for figures exists and is not empty, or is not a folder."""
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise ValueError(f"--figures {folder}: expected a new or empty folder. Set a different folder")
+        raise ValueError(
+            f"--figures {folder}: expected a new or empty folder. Set a different folder"
+        )

@@ -42,7 +42,9 @@ class Points:
         for step in range(first_step, stop_step):
             epoch, number = divmod(step, -(-POINTS // self.batch_size))
             order = Permutation(stream(self.seed, "order", epoch), POINTS)
-            yield self.split(order(np.arange(POINTS)[number * self.batch_size :][: self.batch_size]))
+            yield self.split(
+                order(np.arange(POINTS)[number * self.batch_size :][: self.batch_size])
+            )
 
     def evaluation(self):
         yield self.split(np.arange(POINTS))

@@ -33,7 +33,13 @@ class FakeLink:
 
     def __init__(self, name, addresses, answers=None, facts=None):
         self.name, self.answers, self.port, self.closed = name, answers or {}, None, False
-        described = {"name": name, "pid": 1, "suite": __version__, "python": "3.11", "addresses": addresses}
+        described = {
+            "name": name,
+            "pid": 1,
+            "suite": __version__,
+            "python": "3.11",
+            "addresses": addresses,
+        }
         described |= {"cores": (0, 1), "hardware": {"gpus": [], "cpu_model": "x"}}
         self.facts = HostFacts(**{**described, **(facts or {})})
         self.asked = []
@@ -76,14 +82,19 @@ def test_machines_are_reached_by_the_interface_that_leads_to_the_first():
 
 def test_an_interface_that_is_typed_wins_and_why_gpus_cannot_be_used_is_known_here():
     first = FakeLink("a", {"eth0": "10.0.0.1", "x": "1.1.1.1"}, facts={"gpu_fault": "no answer"})
-    nodes = Agents([first, FakeLink("b", {"eth0": "10.0.0.2", "x": "1.1.1.2"})], replace(LAUNCH, interface="x")).hosts
+    nodes = Agents(
+        [first, FakeLink("b", {"eth0": "10.0.0.2", "x": "1.1.1.2"})], replace(LAUNCH, interface="x")
+    ).hosts
     found = [(node.address, node.interface, node.gpu_fault) for node in nodes]
     assert found == [("1.1.1.1", "x", "no answer"), ("1.1.1.2", "x", "")]
 
 
 def test_a_name_that_says_nothing_over_there_leads_to_the_only_address():
     answers = {"route": lambda to: Refused("unknown") if to == "alias" else LEADS}
-    links = [FakeLink("me@alias", {"eth0": "10.0.0.1"}), FakeLink("b", {"eth0": "10.0.0.2"}, answers)]
+    links = [
+        FakeLink("me@alias", {"eth0": "10.0.0.1"}),
+        FakeLink("b", {"eth0": "10.0.0.2"}, answers),
+    ]
     assert [node.address for node in Agents(links, LAUNCH).hosts] == ["10.0.0.1", "10.0.0.2"]
 
 
@@ -126,7 +137,12 @@ TUNED = {"XLA_FLAGS": "--a", "NCCL_DEBUG": "INFO"}
 def asked(versions=HERE, env=TUNED, **others):
     """Answer of a machine to the question what its environment's Python finds there."""
     return CommandOutput(
-        **{"code": 0, "output": json.dumps({"versions": versions, "env": env}), "errors": "", **others}
+        **{
+            "code": 0,
+            "output": json.dumps({"versions": versions, "env": env}),
+            "errors": "",
+            **others,
+        }
     )
 
 
@@ -158,7 +174,10 @@ def file_of(content):
     ],
 )  # fmt: skip
 def test_packages_and_variables_that_change_the_arithmetic_are_the_same_everywhere(answer, said):
-    links = [FakeLink("a", {}, {"run_command": asked()}), FakeLink("b", {}, {"run_command": answer})]
+    links = [
+        FakeLink("a", {}, {"run_command": asked()}),
+        FakeLink("b", {}, {"run_command": answer}),
+    ]
     with pytest.raises(ValueError, match=rf"^{re.escape(said)}\Z") if said else nullcontext():
         host_checks.check_environments(links, TORCH, HERE, TUNED, {"MXNET_SAFE_ACCUMULATION"})
 
@@ -166,7 +185,10 @@ def test_packages_and_variables_that_change_the_arithmetic_are_the_same_everywhe
 @pytest.mark.parametrize("digests", [("x", "x"), (None, None), ("x", "y"), ("x", None)])
 def test_locks_are_the_same_everywhere(digests):
     markers = [digest and json.dumps({"digest": digest}) for digest in digests]
-    links = [FakeLink(name, {}, {"read": file_of(marker)}) for name, marker in zip("ab", markers, strict=True)]
+    links = [
+        FakeLink(name, {}, {"read": file_of(marker)})
+        for name, marker in zip("ab", markers, strict=True)
+    ]
     said = "environment torch was not created from the same lock on a, b"
     with nullcontext() if digests[0] == digests[1] else pytest.raises(ValueError, match=said):
         host_checks.check_same_lock(links, TORCH)
@@ -177,24 +199,32 @@ def test_locks_are_the_same_everywhere(digests):
     [
         ('{"fingerprint": "x", "source": "there"}', None),
         (None, "machine a: data set ncf-demo is not in "),
-        ('{"fingerprint": "y"}', r"machine a: data set ncf-demo in .* differs from the data set of this machine"),
+        (
+            '{"fingerprint": "y"}',
+            r"machine a: data set ncf-demo in .* differs from the data set of this machine",
+        ),
     ],
 )
 def test_data_are_the_same_everywhere(tmp_path, manifest, said):
     (tmp_path / "manifest.json").write_text('{"fingerprint": "x", "source": "here"}')
     with pytest.raises(ValueError, match=said) if said else nullcontext():
-        host_checks.check_same_data([FakeLink("a", {}, {"read": file_of(manifest)})], "ncf-demo", str(tmp_path))
+        host_checks.check_same_data(
+            [FakeLink("a", {}, {"read": file_of(manifest)})], "ncf-demo", str(tmp_path)
+        )
 
 
 def job_with(command):
     settings = SimpleNamespace(dataset="movielens", data_dir="", nodes=1)
     return SimpleNamespace(
-        template=SimpleNamespace(settings=settings), system=SystemConfig(cache_clear_command=[command])
+        template=SimpleNamespace(settings=settings),
+        system=SystemConfig(cache_clear_command=[command]),
     )
 
 
 def test_a_command_that_clears_caches_has_the_time_that_it_has_on_one_machine():
-    link = FakeLink("a", {"eth0": "10.0.0.1"}, {"run_command": asked(output=json.dumps([True, ""]))})
+    link = FakeLink(
+        "a", {"eth0": "10.0.0.1"}, {"run_command": asked(output=json.dumps([True, ""]))}
+    )
     assert Agents([link], LAUNCH).clear(job_with("sleep")) == (True, [])
     ((_, order),) = link.asked
     assert min(order["most_seconds"], link.waited) > COMMAND_SECONDS
@@ -203,4 +233,6 @@ def test_a_command_that_clears_caches_has_the_time_that_it_has_on_one_machine():
 def test_caches_that_cannot_be_cleared_as_asked_end_the_sweep_as_on_one_machine():
     answer = asked(code=1, output="", errors="noise\nsystem.cache_clear_command: no such file\n")
     with pytest.raises(ValueError, match=r"^machine a: system\.cache_clear_command: no such file$"):
-        Agents([FakeLink("a", {"eth0": "10.0.0.1"}, {"run_command": answer})], LAUNCH).clear(job_with("none"))
+        Agents([FakeLink("a", {"eth0": "10.0.0.1"}, {"run_command": answer})], LAUNCH).clear(
+            job_with("none")
+        )

@@ -23,7 +23,9 @@ def agents(monkeypatch, **others):
 
     def started(name, by, launch):
         assert by == "ssh"
-        return launchers.connect_agent(name, others.get(name) or launchers.agent_argv(launch.lease_seconds), launch)
+        return launchers.connect_agent(
+            name, others.get(name) or launchers.agent_argv(launch.lease_seconds), launch
+        )
 
     monkeypatch.setattr(launchers, "start_agent", started)
 
@@ -35,13 +37,17 @@ def said_by(capsys, *words):
     return code, captured.out.splitlines()
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core: no machine here can have fewer")
+@pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2, reason="one core: no machine here can have fewer"
+)
 def test_every_machine_answers_for_itself_and_the_worst_code_counts(monkeypatch, capsys):
     """The second machine has a core less than the run needs."""
     cores = sorted(os.sched_getaffinity(0))
     fewer = ["taskset", "-c", ",".join(map(str, cores[1:])), *launchers.agent_argv(5.0)]
     agents(monkeypatch, b=fewer)
-    code, lines = said_by(capsys, "doctor", "--device", "cpu", "--gpus", len(cores), "--hosts", "a,b")
+    code, lines = said_by(
+        capsys, "doctor", "--device", "cpu", "--gpus", len(cores), "--hosts", "a,b"
+    )
     impossible = [line for line in lines if f"this machine has {len(cores) - 1}" in line]
     assert code == 1
     assert [line.partition("devices")[0] for line in impossible] == ["b: impossible  "]
@@ -62,7 +68,9 @@ def test_paths_are_those_of_where_the_command_is_typed(tmp_path, monkeypatch, ca
     (tmp_path / "made" / "manifest.json").unlink()
     code, lines = said_by(capsys, *words)
     assert code == 2
-    assert [line.startswith(f"{name}: suite data: ") for name, line in zip("ab", lines, strict=True)] == [True, True]
+    assert [
+        line.startswith(f"{name}: suite data: ") for name, line in zip("ab", lines, strict=True)
+    ] == [True, True]
 
 
 def test_a_python_that_a_machine_lacks(monkeypatch, capsys):
@@ -71,14 +79,20 @@ def test_a_python_that_a_machine_lacks(monkeypatch, capsys):
     code, lines = said_by(capsys, "doctor", "--hosts", "a,b")
     assert code == 2
     said = "/no/python is missing on that machine. Install the suite in the same folder on all machines"
-    assert lines == [f"{name}: machine {name} is lost: sh ended with exit code 66: {said}" for name in "ab"]
+    assert lines == [
+        f"{name}: machine {name} is lost: sh ended with exit code 66: {said}" for name in "ab"
+    ]
 
 
 def test_a_machine_that_cannot_be_reached_is_one_line(monkeypatch):
-    agents(monkeypatch, a=["sh", "-c", "echo 'ssh: connect to host a: No route to host' >&2; exit 255"])
+    agents(
+        monkeypatch, a=["sh", "-c", "echo 'ssh: connect to host a: No route to host' >&2; exit 255"]
+    )
     lines = []
     assert run_on_hosts(["--version"], LAUNCH, lines.append, {}) == 2
-    assert lines[0].startswith("a: machine a is lost: sh ended with exit code 255: ssh: connect to host a: No route")
+    assert lines[0].startswith(
+        "a: machine a is lost: sh ended with exit code 255: ssh: connect to host a: No route"
+    )
     assert [line[:9] for line in lines[1:]] == ["b: suite "]
 
 
@@ -105,7 +119,11 @@ def test_which_machines_are_meant():
     assert launch_of(typed(), ALLOCATION) is None
     assert launch_of(typed("--launch", "local"), {}) is None
     assert launch_of(argparse.Namespace(), {}) is None
-    assert launchers.machine_names(launch_of(typed("--hosts", "a,node[1-2]"), ALLOCATION)) == ["a", "node1", "node2"]
+    assert launchers.machine_names(launch_of(typed("--hosts", "a,node[1-2]"), ALLOCATION)) == [
+        "a",
+        "node1",
+        "node2",
+    ]
     slurm = launch_of(typed("--launch", "slurm"), ALLOCATION)
     assert launchers.machine_names(slurm, ALLOCATION) == ["node1", "node2"]
 
@@ -114,9 +132,18 @@ def test_which_machines_are_meant():
     ("words", "said"),
     [
         (("--launch", "ssh"), "--launch ssh: which machines? type --hosts a,b or --hostfile FILE"),
-        (("--launch", "slurm"), "--launch slurm: there is no SLURM allocation here. Run salloc -N2 first"),
-        (("--launch", "slurm", "--hosts", "a"), "--launch slurm: --hosts and --hostfile are for --launch ssh"),
-        (("--launch", "local", "--hosts", "a"), "--launch local: --hosts and --hostfile are for --launch ssh"),
+        (
+            ("--launch", "slurm"),
+            "--launch slurm: there is no SLURM allocation here. Run salloc -N2 first",
+        ),
+        (
+            ("--launch", "slurm", "--hosts", "a"),
+            "--launch slurm: --hosts and --hostfile are for --launch ssh",
+        ),
+        (
+            ("--launch", "local", "--hosts", "a"),
+            "--launch local: --hosts and --hostfile are for --launch ssh",
+        ),
     ],
 )
 def test_contradictions_are_one_line(words, said):
@@ -127,7 +154,19 @@ def test_contradictions_are_one_line(words, said):
 def test_what_the_machines_get_names_no_machines_and_whole_paths(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     parsed = argparse.Namespace(to=Path("made"), name="ml-demo")
-    words = ["data", "verify", "ml-demo", "--hosts=a,b", "--to", "made", "--to=made", "--launch", "ssh", "--gpus", "2"]
+    words = [
+        "data",
+        "verify",
+        "ml-demo",
+        "--hosts=a,b",
+        "--to",
+        "made",
+        "--to=made",
+        "--launch",
+        "ssh",
+        "--gpus",
+        "2",
+    ]
     whole = f"{tmp_path}/made"
     kept = ["data", "verify", "ml-demo", "--to", whole, f"--to={whole}", "--gpus", "2"]
     assert without_machines(words, parsed) == kept
@@ -149,4 +188,7 @@ def test_doctor_over_ssh_and_in_an_allocation(machines):
     assert sum(line.startswith("nowhere: ") for line in over_ssh) == 1
     code, allocated = lines("salloc", "-N2", *doctor, "--launch", "slurm")
     assert code in (0, 1), allocated
-    assert {line.partition(": ")[0] for line in allocated if line.startswith("node")} == {"node1", "node2"}
+    assert {line.partition(": ")[0] for line in allocated if line.startswith("node")} == {
+        "node1",
+        "node2",
+    }

@@ -10,14 +10,22 @@ from tests.suite.control.hosts.test_launchers import LAUNCH
 @pytest.mark.parametrize(
     ("said", "status"),
     [
-        ("srun: error: *** STEP 1.0 ON node1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***", "interrupted"),
-        ("srun: Force Terminated StepId=1.0\nsalloc: Job allocation 1 has been revoked.", "interrupted"),
+        (
+            "srun: error: *** STEP 1.0 ON node1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***",
+            "interrupted",
+        ),
+        (
+            "srun: Force Terminated StepId=1.0\nsalloc: Job allocation 1 has been revoked.",
+            "interrupted",
+        ),
         ("ssh: connect to host node1: Connection refused", "rank_died"),
     ],
 )
 def test_a_scheduler_that_ends_a_machine_interrupts(said, status):
     """Also where the client says so only after the agent's end of the line has closed."""
-    link = launchers.connect_agent("node1", ["sh", "-c", f"exec >&-; sleep 0.3; echo '{said}' >&2; exit 1"], LAUNCH)
+    link = launchers.connect_agent(
+        "node1", ["sh", "-c", f"exec >&-; sleep 0.3; echo '{said}' >&2; exit 1"], LAUNCH
+    )
     try:
         lost = wait_until("the line ends", link.failure)
         why = f"machine node1 is lost: sh ended with exit code 1: {said.splitlines()[-1]}"

@@ -16,7 +16,15 @@ from suite.launch.network import free_ports
 from tests.helpers import wait_until
 from tests.suite.control.hosts.test_launchers import LAUNCH
 
-STRANGE = (b'{"proof":"\xc3\xa9"}', b'{"proof":"\\ud800"}', b'{"proof":[1]}', b"[" * 4000, b"[]", b"{}", b"GET / HTTP")
+STRANGE = (
+    b'{"proof":"\xc3\xa9"}',
+    b'{"proof":"\\ud800"}',
+    b'{"proof":[1]}',
+    b"[" * 4000,
+    b"[]",
+    b"{}",
+    b"GET / HTTP",
+)
 
 
 def connected(port):
@@ -41,7 +49,11 @@ def gathering(count, told):
 
     def gather():
         try:
-            told.append(external._gathered(replace(LAUNCH, wait_seconds=300.0), count, "127.0.0.1", port, "secret"))
+            told.append(
+                external._gathered(
+                    replace(LAUNCH, wait_seconds=300.0), count, "127.0.0.1", port, "secret"
+                )
+            )
         except ValueError as error:
             told.append(error)
 
@@ -61,7 +73,9 @@ def test_strangers_do_not_end_the_wait_for_machines(hurry):
     assert not told
     hurry()
     thread.join(240)
-    assert str(told[0]).startswith("nodes=2: 1 machine(s), including this machine, connected within 300 s")
+    assert str(told[0]).startswith(
+        "nodes=2: 1 machine(s), including this machine, connected within 300 s"
+    )
 
 
 @pytest.mark.parametrize("line", [b'{"proof":"\xc3\xa9"}', b"[" * 4000])
@@ -77,8 +91,12 @@ def test_a_stranger_in_the_place_of_the_first_process(line):
 
         thread = threading.Thread(target=answer)
         thread.start()
-        with pytest.raises(ValueError, match=r"has a different SUITE_LAUNCH_TOKEN|does not answer as rank 0"):
-            external._serve(LAUNCH, Rank(1, 0, 2, "mpirun"), ("127.0.0.1", listener.getsockname()[1]), "secret")
+        with pytest.raises(
+            ValueError, match=r"has a different SUITE_LAUNCH_TOKEN|does not answer as rank 0"
+        ):
+            external._serve(
+                LAUNCH, Rank(1, 0, 2, "mpirun"), ("127.0.0.1", listener.getsockname()[1]), "secret"
+            )
         thread.join(5)
 
 
@@ -104,7 +122,10 @@ def test_silent_and_slow_strangers_hold_nobody_up(hurry, monkeypatch):
     monkeypatch.setattr(external, "HANDSHAKE_SECONDS", 0.5)
     told = []
     port, thread = gathering(2, told)
-    strangers = [socket.create_connection(("127.0.0.1", port), 60) for _ in range(external.MAX_HANDSHAKES + 20)]
+    strangers = [
+        socket.create_connection(("127.0.0.1", port), 60)
+        for _ in range(external.MAX_HANDSHAKES + 20)
+    ]
     hurry()
 
     def over():
@@ -127,7 +148,9 @@ def test_an_agent_comes_through_beside_silent_strangers():
     for stranger in strangers:
         stranger.close()
     thread.join(240)
-    assert "machine other is lost: its agent closed the connection" in str(told[0]), "it was taken, and went"
+    assert "machine other is lost: its agent closed the connection" in str(told[0]), (
+        "it was taken, and went"
+    )
 
 
 def test_a_proof_is_good_for_one_connection_and_one_rank(hurry):
@@ -144,5 +167,7 @@ def test_a_proof_is_good_for_one_connection_and_one_rank(hurry):
 
 def test_only_the_interface_to_the_machines_is_listened_on():
     assert external._own_address({"MASTER_ADDR": "127.0.0.1"}) == "127.0.0.1"
-    assert external._own_address({"MASTER_ADDR": "192.0.2.1"}) == "", "another machine's, behind which this one stands"
+    assert external._own_address({"MASTER_ADDR": "192.0.2.1"}) == "", (
+        "another machine's, behind which this one stands"
+    )
     assert external._own_address({}) == ""

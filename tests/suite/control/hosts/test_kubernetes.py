@@ -34,7 +34,12 @@ def written(tmp_path, *words):
     found = {one["kind"]: one for one in yaml.safe_load_all(done.stdout)}
     if "JobSet" in found:
         (replicated,) = found["JobSet"]["spec"]["replicatedJobs"]
-        found["Job"] = {**replicated["template"], "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}}
+        found["Job"] = {
+            **replicated["template"],
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": "job"},
+        }
     for one in (found[kind] for kind in found if kind != "JobSet"):
         for version in API:
             kubernetes_validate.validate(one, version, strict=True)
@@ -55,7 +60,12 @@ def written(tmp_path, *words):
 def test_a_job_that_the_api_takes(tmp_path, words, pods, limits, volumes, first):
     found = written(tmp_path, *words)
     spec = found["Job"]["spec"]
-    assert (spec["completions"], spec["parallelism"], spec["completionMode"], spec["backoffLimit"]) == (
+    assert (
+        spec["completions"],
+        spec["parallelism"],
+        spec["completionMode"],
+        spec["backoffLimit"],
+    ) == (
         pods,
         pods,
         "Indexed",
@@ -87,13 +97,20 @@ def test_a_job_that_the_api_takes(tmp_path, words, pods, limits, volumes, first)
         "output=",
     )
     kept = [word for word in words if not word.startswith(ours)]
-    end = ["launch=external", "launch.wait_seconds=600", f"output={volumes['logs']}/A_b.1", "resume=true"]
+    end = [
+        "launch=external",
+        "launch.wait_seconds=600",
+        f"output={volumes['logs']}/A_b.1",
+        "resume=true",
+    ]
     assert container["command"] == ["suite", "run", *kept, *end]
 
 
 def test_nodes_are_chosen_by_their_labels(tmp_path):
     labels = "[example.org/gpu=h100,zone=]"
-    pod = written(tmp_path, *SSD, f"launch.kubernetes.node_selector={labels}")["Job"]["spec"]["template"]["spec"]
+    pod = written(tmp_path, *SSD, f"launch.kubernetes.node_selector={labels}")["Job"]["spec"][
+        "template"
+    ]["spec"]
     assert pod["nodeSelector"] == {"example.org/gpu": "h100", "zone": ""}
 
 
@@ -106,13 +123,25 @@ IMAGE, LOGS = f"{K}.image=a", f"{K}.logs=a"
     [
         ((LOGS,), f"launch=kubernetes: expected an image. Set {K}.image=NAME:TAG"),
         ((f"{K}.image='a b'", LOGS), f"{K}.image=a b: expected an image. Set {K}.image=NAME:TAG"),
-        ((IMAGE,), f"launch=kubernetes: logs inside a pod would be lost with the pod. Set {K}.logs=CLAIM"),
+        (
+            (IMAGE,),
+            f"launch=kubernetes: logs inside a pod would be lost with the pod. Set {K}.logs=CLAIM",
+        ),
         ((IMAGE, f"{K}.logs=a/b"), f"{K}.logs=a/b: expected the name of a claim"),
         ((IMAGE, LOGS, f"{K}.data=/a:/b"), f"{K}.data=/a:/b: expected the name of a claim"),
-        ((IMAGE, LOGS, f"{K}.node_selector=[h100]"), f"{K}.node_selector: h100 is not a label. Set"),
-        ((IMAGE, LOGS, "gpus=3", "nodes=2"), "nodes=2 gpus=3: every machine must have the same number"),
+        (
+            (IMAGE, LOGS, f"{K}.node_selector=[h100]"),
+            f"{K}.node_selector: h100 is not a label. Set",
+        ),
+        (
+            (IMAGE, LOGS, "gpus=3", "nodes=2"),
+            "nodes=2 gpus=3: every machine must have the same number",
+        ),
         ((IMAGE, LOGS, "precision=tf32", "device=cpu"), "precision=tf32: only GPUs support it"),
-        (("launch=ssh", "launch.hosts=[a]", IMAGE), f"{IMAGE}: launch.by is ssh. Set launch=kubernetes"),
+        (
+            ("launch=ssh", "launch.hosts=[a]", IMAGE),
+            f"{IMAGE}: launch.by is ssh. Set launch=kubernetes",
+        ),
         ((IMAGE, LOGS, f"{K}.submit=true"), "launch=kubernetes: kubectl is not installed here"),
     ],
 )
@@ -120,18 +149,29 @@ def test_bad_input(tmp_path, words, message):
     by = () if words[0].startswith("launch=") else ("launch=kubernetes",)
     output = tmp_path / "out"
     done = run_suite_here(
-        tmp_path, "workload=ncf", "profile=demo", *by, *words, f"output={output}", PATH="/nowhere", exits=2
+        tmp_path,
+        "workload=ncf",
+        "profile=demo",
+        *by,
+        *words,
+        f"output={output}",
+        PATH="/nowhere",
+        exits=2,
     )
     assert done.stderr.startswith(f"run_suite.py: {message}")
     assert done.stderr.count("\n") == 1
     assert output.exists() == ("launch.kubernetes.submit=true" in words)
 
 
-@pytest.mark.parametrize("refusal", ["", "error: You must be logged in to the server (Unauthorized)"])
+@pytest.mark.parametrize(
+    "refusal", ["", "error: You must be logged in to the server (Unauthorized)"]
+)
 def test_kubectl_gets_the_file_which_is_never_overwritten(tmp_path, refusal):
     program = tmp_path / "bin" / "kubectl"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\necho "{refusal}" >&2\nexit {len(refusal)}\n')
+    program.write_text(
+        f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\necho "{refusal}" >&2\nexit {len(refusal)}\n'
+    )
     program.chmod(0o755)
     file = tmp_path / "out" / "kubernetes.yaml"
     words = (*NCF, "launch.kubernetes.submit=true", f"output={file.parent}")
@@ -140,9 +180,14 @@ def test_kubectl_gets_the_file_which_is_never_overwritten(tmp_path, refusal):
     assert (tmp_path / "asked").read_text() == f"apply --filename={file}\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600, "it holds a secret"
     if refusal:
-        assert f"launch=kubernetes: {refusal}. The job is in {file}. Run: kubectl apply" in done.stderr
+        assert (
+            f"launch=kubernetes: {refusal}. The job is in {file}. Run: kubectl apply" in done.stderr
+        )
     else:
-        assert "submitted as suite-out. It writes to out in launch.kubernetes.logs=/raid/logs" in done.stdout
+        assert (
+            "submitted as suite-out. It writes to out in launch.kubernetes.logs=/raid/logs"
+            in done.stdout
+        )
         assert f"kubectl delete {shlex.quote(f'--filename={file}')}" in done.stdout
     text = file.read_text()
     done = run_suite_here(tmp_path, *words, **path, exits=2)

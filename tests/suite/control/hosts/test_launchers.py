@@ -18,7 +18,11 @@ from tests.helpers import TOY_RUN, composed, one_line, run_suite_here
 
 LAUNCH = LaunchConfig(wait_seconds=5.0, lease_seconds=5.0)
 NCF = ("workload=ncf", "profile=demo")
-ALLOCATION = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2,4]", "SLURM_JOB_CPUS_PER_NODE": "8(x2),4"}
+ALLOCATION = {
+    "SLURM_JOB_ID": "7",
+    "SLURM_JOB_NODELIST": "node[1-2,4]",
+    "SLURM_JOB_CPUS_PER_NODE": "8(x2),4",
+}
 STEP = {"SLURM_PROCID": "1", "SLURM_LOCALID": "0", "SLURM_STEP_NUM_TASKS": "2"}
 MPI = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4"}
 
@@ -49,10 +53,14 @@ def test_host_lists_are_those_of_scontrol(tmp_path, monkeypatch):
         numbers = sorted(draw.sample(range(1, 120), draw.randint(1, 6)))
         width = draw.choice([1, 3])
         last = {number: number + draw.randint(0, 3) for number in numbers}
-        ranges = ",".join(f"{n:0{width}d}" + f"-{end:0{width}d}" * (end > n) for n, end in last.items())
+        ranges = ",".join(
+            f"{n:0{width}d}" + f"-{end:0{width}d}" * (end > n) for n, end in last.items()
+        )
         lists.append(f"{draw.choice(['node', 'gpu-a'])}[{ranges}]")
     for text in lists:
-        said = subprocess.run([program, "show", "hostnames", text], capture_output=True, text=True, check=True)
+        said = subprocess.run(
+            [program, "show", "hostnames", text], capture_output=True, text=True, check=True
+        )
         assert launchers.expanded([text]) == list(dict.fromkeys(said.stdout.split())), text
 
 
@@ -70,14 +78,21 @@ def test_what_auto_means(changes, env, by):
 def test_the_machines_of_a_hosts_file(tmp_path):
     file = tmp_path / "hosts"
     file.write_text("# ours\nb slots=8\n\na slots=8 # the old one\nnode[1-2]\n")
-    assert launchers.machine_names(replace(LAUNCH, by="ssh", hostfile=str(file)), {}) == ["b", "a", "node1", "node2"]
+    assert launchers.machine_names(replace(LAUNCH, by="ssh", hostfile=str(file)), {}) == [
+        "b",
+        "a",
+        "node1",
+        "node2",
+    ]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_a_hosts_file_of_any_editor(tmp_path, encoding, end):
     (tmp_path / "hosts").write_bytes(f"b slots=8{end}{end}a{end}".encode(encoding))
-    assert launchers.machine_names(replace(LAUNCH, by="ssh", hostfile=str(tmp_path / "hosts")), {}) == ["b", "a"]
+    assert launchers.machine_names(
+        replace(LAUNCH, by="ssh", hostfile=str(tmp_path / "hosts")), {}
+    ) == ["b", "a"]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +101,10 @@ def test_a_hosts_file_of_any_editor(tmp_path, encoding, end):
         ({}, "launch=ssh needs machines. Set launch.hosts=[a,b] or launch.hostfile=FILE"),
         ({"hosts": ["a", "b", "a"]}, "launch: machine a is listed twice"),
         ({"hosts": ["a[1-"]}, "a[1-: expected a list of hosts"),
-        *(({"hosts": [f"-oProxyCommand={one}"]}, f"={one}: expected a host name") for one in ("touch x", "id")),
+        *(
+            ({"hosts": [f"-oProxyCommand={one}"]}, f"={one}: expected a host name")
+            for one in ("touch x", "id")
+        ),
         ({"hostfile": "/nowhere"}, "launch.hostfile=/nowhere: No such file or directory"),
         ({"hostfile": "/dev/null"}, "launch.hostfile=/dev/null: not a regular file"),
         ({"hosts": ["a"], "hostfile": "f"}, "launch.hosts and launch.hostfile are both set"),
@@ -102,14 +120,24 @@ def test_the_words_of_srun_and_ssh():
         "srun", "--overlap", "-N1", "-n1", "--nodelist=node2", "--cpus-per-task=4", "--cpu-bind=none", "--unbuffered",
         "--quiet",
     ]  # fmt: skip
-    assert launchers.ssh_argv("me@b", 10.0) == ["ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=8", "me@b"]
+    assert launchers.ssh_argv("me@b", 10.0) == [
+        "ssh",
+        "-T",
+        "-o",
+        "BatchMode=yes",
+        "-o",
+        "ConnectTimeout=8",
+        "me@b",
+    ]
 
 
 def test_a_launcher_of_a_package_is_typed_like_any_other(tmp_path):
     words = (*TOY_RUN, "launch=here", f"output={tmp_path / 'out'}")
     done = run_suite_here(tmp_path, *words, "launch.hosts=[a]", toy=True, exits=0)
     assert "target reached" in done.stdout
-    done = run_suite_here(tmp_path, *words, "launch.hosts=[a]", "nodes=2", "gpus=2", toy=True, exits=2)
+    done = run_suite_here(
+        tmp_path, *words, "launch.hosts=[a]", "nodes=2", "gpus=2", toy=True, exits=2
+    )
     assert "nodes=2: 1 named (a). Set nodes=1 or less, or name more in launch.hosts" in done.stderr
 
 
@@ -132,9 +160,17 @@ def test_one_machine_needs_no_agents(jobs, env):
 @pytest.mark.parametrize(
     ("jobs", "env", "said"),
     [
-        ([(*NCF, "gpus=4", "nodes=4")], ALLOCATION, "has 3 (node1, node2, node4). Set nodes=3 or less"),
+        (
+            [(*NCF, "gpus=4", "nodes=4")],
+            ALLOCATION,
+            "has 3 (node1, node2, node4). Set nodes=3 or less",
+        ),
         ([(*LOCAL, "gpus=2", "nodes=2")], {}, "nodes=2: launch=local uses only this machine"),
-        ([(*NCF, "launch.by=slurm"), (*NCF, "launch.by=ssh")], {}, "launch: the jobs of a command must have the same"),
+        (
+            [(*NCF, "launch.by=slurm"), (*NCF, "launch.by=ssh")],
+            {},
+            "launch: the jobs of a command must have the same",
+        ),
     ],
 )
 def test_machines_that_cannot_be_had(jobs, env, said):
@@ -148,28 +184,52 @@ def test_which_process_this_is():
     assert (step.number, step.local, step.count) == (1, 0, 2)
     assert (mpi.number, mpi.local, mpi.count) == (1, 1, 4)
     assert rank_here({"RANK": "0", "WORLD_SIZE": "2"}).local == 0
-    with pytest.raises(ValueError, match=r"^launch: SLURM and OpenMPI .*SLURM_PROCID=1, OMPI_COMM_WORLD_RANK=1"):
+    with pytest.raises(
+        ValueError, match=r"^launch: SLURM and OpenMPI .*SLURM_PROCID=1, OMPI_COMM_WORLD_RANK=1"
+    ):
         rank_here({**STEP, **MPI})
 
 
 MPI_LAUNCHERS = {
     "OpenMPI": MPI,
-    "MPICH": {"PMI_RANK": "1", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2", "PMI_FD": "8"},
-    "MVAPICH": {"MV2_COMM_WORLD_RANK": "1", "MV2_COMM_WORLD_SIZE": "4", "MV2_COMM_WORLD_LOCAL_RANK": "1"},
-    "MVAPICH 3": {"MVP_COMM_WORLD_RANK": "1", "MVP_COMM_WORLD_SIZE": "4", "MVP_COMM_WORLD_LOCAL_RANK": "1"},
+    "MPICH": {
+        "PMI_RANK": "1",
+        "PMI_SIZE": "4",
+        "MPI_LOCALRANKID": "1",
+        "MPI_LOCALNRANKS": "2",
+        "PMI_FD": "8",
+    },
+    "MVAPICH": {
+        "MV2_COMM_WORLD_RANK": "1",
+        "MV2_COMM_WORLD_SIZE": "4",
+        "MV2_COMM_WORLD_LOCAL_RANK": "1",
+    },
+    "MVAPICH 3": {
+        "MVP_COMM_WORLD_RANK": "1",
+        "MVP_COMM_WORLD_SIZE": "4",
+        "MVP_COMM_WORLD_LOCAL_RANK": "1",
+    },
     "Flux": {"FLUX_TASK_RANK": "1", "FLUX_JOB_SIZE": "4", "FLUX_TASK_LOCAL_ID": "1"},
-    "jsrun": {"JSM_NAMESPACE_RANK": "1", "JSM_NAMESPACE_SIZE": "4", "JSM_NAMESPACE_LOCAL_RANK": "1"},
+    "jsrun": {
+        "JSM_NAMESPACE_RANK": "1",
+        "JSM_NAMESPACE_SIZE": "4",
+        "JSM_NAMESPACE_LOCAL_RANK": "1",
+    },
 }
 PALS = {"PMI_RANK": "1", "PMI_SIZE": "4", "PALS_RANKID": "1", "PALS_LOCAL_RANKID": "1"}
 
 
 @pytest.mark.parametrize(
-    ("launcher", "env"), [*MPI_LAUNCHERS.items(), ("MPICH", PALS)], ids=[*MPI_LAUNCHERS, "Cray PALS"]
+    ("launcher", "env"),
+    [*MPI_LAUNCHERS.items(), ("MPICH", PALS)],
+    ids=[*MPI_LAUNCHERS, "Cray PALS"],
 )
 def test_every_mpi_launcher_is_recognized(launcher, env):
     rank = rank_here(env)
     assert (rank.number, rank.local, rank.count, rank.source) == (1, 1, 4, launcher)
-    with pytest.raises(ValueError, match=rf"^this is process 1 of 4 that {launcher} started\. Set launch=external"):
+    with pytest.raises(
+        ValueError, match=rf"^this is process 1 of 4 that {launcher} started\. Set launch=external"
+    ):
         refuse_ranks(env)
     with pytest.raises(ValueError, match="needs a secret that all processes share"):
         external_process(replace(LAUNCH, by="external"), env)
@@ -177,10 +237,21 @@ def test_every_mpi_launcher_is_recognized(launcher, env):
 
 def test_launchers_that_agree_are_one_and_one_process_of_another_does_not_count():
     """`srun --mpi=pmi2` sets the variables of SLURM and of PMI; a shell in `srun --pty` is process 0 of 1."""
-    mpich, slurm = MPI_LAUNCHERS["MPICH"], {"SLURM_PROCID": "1", "SLURM_LOCALID": "1", "SLURM_STEP_NUM_TASKS": "4"}
+    mpich, slurm = (
+        MPI_LAUNCHERS["MPICH"],
+        {"SLURM_PROCID": "1", "SLURM_LOCALID": "1", "SLURM_STEP_NUM_TASKS": "4"},
+    )
     assert rank_here({**slurm, **mpich}).source == "SLURM"
     assert (
-        rank_here({**slurm, "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_STEP_NUM_TASKS": "1", **mpich}).number
+        rank_here(
+            {
+                **slurm,
+                "SLURM_PROCID": "0",
+                "SLURM_LOCALID": "0",
+                "SLURM_STEP_NUM_TASKS": "1",
+                **mpich,
+            }
+        ).number
         == 1
     )
     with pytest.raises(ValueError, match=r"^launch: MVAPICH and MPICH .*PMI_RANK=1"):
@@ -204,7 +275,10 @@ LONG = "a" * 300
         ({"WORLD_SIZE": "9" * 20}, "WORLD_SIZE=9{20}: expected an integer from 1"),
         ({"MASTER_PORT": "99999"}, "MASTER_PORT=99999: expected an integer from 1 to 65535"),
         ({"MASTER_PORT": "abc"}, "MASTER_PORT=abc: expected an integer from 1 to 65535"),
-        ({"MASTER_ADDR": LONG}, "MASTER_ADDR=aaaa.*: expected a host name or an IP address of at most 253 characters"),
+        (
+            {"MASTER_ADDR": LONG},
+            "MASTER_ADDR=aaaa.*: expected a host name or an IP address of at most 253 characters",
+        ),
         ({"MASTER_ADDR": f"{LONG[:64]}.org", "RANK": "1"}, "MASTER_ADDR=aaaa"),
         ({"MASTER_ADDR": "a b", "RANK": "1"}, "MASTER_ADDR=a b: expected a host name"),
     ],
@@ -219,7 +293,9 @@ def test_variables_of_launchers_have_bounds_and_are_named(changes, said):
 @pytest.mark.parametrize("around", [{}, ALLOCATION])
 def test_one_of_several_processes_does_not_start_the_whole_run(launch, around):
     configs = [composed("workload=ncf", "profile=demo", f"launch.by={launch}", "launch.hosts=[a]")]
-    with pytest.raises(ValueError, match=r"^this is process 1 of 2 that SLURM started\. Set launch=external"):
+    with pytest.raises(
+        ValueError, match=r"^this is process 1 of 2 that SLURM started\. Set launch=external"
+    ):
         external_process_of(configs, {**around, **STEP})
     with pytest.raises(ValueError, match=r"^launch: RANK=-1: expected an integer from 0 to 1"):
         external_process_of(configs, {**around, "RANK": "-1", "WORLD_SIZE": "2"})
@@ -230,8 +306,14 @@ def test_one_of_several_processes_does_not_start_the_whole_run(launch, around):
     ("env", "said"),
     [
         ({}, "launch=external: no environment variable contains the rank of this process"),
-        (STEP, "launch=external needs a secret that all processes share. Run: export SUITE_LAUNCH_TOKEN="),
-        ({**MPI, "OMPI_COMM_WORLD_LOCAL_RANK": "0", TOKEN: "s"}, "Set MASTER_ADDR to the address of its machine"),
+        (
+            STEP,
+            "launch=external needs a secret that all processes share. Run: export SUITE_LAUNCH_TOKEN=",
+        ),
+        (
+            {**MPI, "OMPI_COMM_WORLD_LOCAL_RANK": "0", TOKEN: "s"},
+            "Set MASTER_ADDR to the address of its machine",
+        ),
     ],
 )
 def test_an_external_launcher_that_says_too_little(env, said):
@@ -244,12 +326,18 @@ def test_what_is_submitted(tmp_path):
     assert submits([config], {})
     assert not submits([config], ALLOCATION)
     words = ["-m", "workload=ncf", "gpus=2,4", "nodes=1,2", "launch=slurm"]
-    last = script([*words, "launch.slurm.sbatch=[--partition=gpu]", "output=x"], tmp_path).splitlines()[-1]
+    last = script(
+        [*words, "launch.slurm.sbatch=[--partition=gpu]", "output=x"], tmp_path
+    ).splitlines()[-1]
     assert last.startswith("exec ")
-    assert last.endswith(f"run_suite.py -m workload=ncf gpus=2,4 nodes=1,2 launch=slurm output={tmp_path} resume=true")
+    assert last.endswith(
+        f"run_suite.py -m workload=ncf gpus=2,4 nodes=1,2 launch=slurm output={tmp_path} resume=true"
+    )
 
 
-@pytest.mark.parametrize(("when", "again"), [("off", False), ("every:1", True), ("every:30min", True)])
+@pytest.mark.parametrize(
+    ("when", "again"), [("off", False), ("every:1", True), ("every:30min", True)]
+)
 def test_a_job_that_writes_checkpoints_may_be_started_again(tmp_path, monkeypatch, when, again):
     sbatch = tmp_path / "sbatch"
     sbatch.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/words\necho 7\n')

@@ -13,7 +13,17 @@ import time
 import psutil
 import pytest
 
-from tests.helpers import PROJECT, TOY, TOY_RUN, events, only, run_events, status, suite_here, wait_until
+from tests.helpers import (
+    PROJECT,
+    TOY,
+    TOY_RUN,
+    events,
+    only,
+    run_events,
+    status,
+    suite_here,
+    wait_until,
+)
 
 SSH = ("launch=ssh", "launch.hosts=[node1,node2]")
 SLEEPING = (*TOY_RUN, "gpus=2", "nodes=2", "workload.misbehave=sleep", "stop=epochs:1000")
@@ -34,7 +44,12 @@ def folder(two, tmp_path):
 
 def surroundings(folder, **others):
     path = os.pathsep.join([str(TOY), str(PROJECT), os.environ.get("PYTHONPATH", "")])
-    own = {"PYTHONPATH": path, "SUITE_LOG_DIR": str(folder / "logs"), "COLUMNS": "200", "CUDA_VISIBLE_DEVICES": ""}
+    own = {
+        "PYTHONPATH": path,
+        "SUITE_LOG_DIR": str(folder / "logs"),
+        "COLUMNS": "200",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
     return {**own, **others}
 
 
@@ -54,7 +69,9 @@ def run(two, folder, *words, before=(), check=True, machine=None, **others):
     if before:
         wait_until("SLURM", lambda: settled(two))
     own = surroundings(folder, **others)
-    return (machine or two.hub).run([*before, *command(*words)], folder, timeout=240, check=check, env=own)
+    return (machine or two.hub).run(
+        [*before, *command(*words)], folder, timeout=240, check=check, env=own
+    )
 
 
 @contextlib.contextmanager
@@ -62,11 +79,15 @@ def started(two, folder, *words, before=()):
     """A run that trains on both machines: its folder, and the command on the hub."""
     if before:
         wait_until("SLURM", lambda: settled(two))
-    controller = two.hub.start([*before, *command(*words)], folder / "out", folder, env=surroundings(folder))
+    controller = two.hub.start(
+        [*before, *command(*words)], folder / "out", folder, env=surroundings(folder)
+    )
 
     def trains():
         assert controller.client.poll() is None, (folder / "out").read_text()
-        heartbeats = [json.loads(path.read_text()) for path in folder.glob("logs/*/*/run_0/.worker-?.json")]
+        heartbeats = [
+            json.loads(path.read_text()) for path in folder.glob("logs/*/*/run_0/.worker-?.json")
+        ]
         return len(heartbeats) == 2 and all(
             heartbeat["phase"] == "train" and heartbeat["step"] > 2 for heartbeat in heartbeats
         )
@@ -90,7 +111,11 @@ def ours(two):
 
 def listening(two):
     """The addresses that Python listens on, on all nodes."""
-    lines = [line.split() for node in two.nodes for line in node.run(["ss", "-Hltnp"]).stdout.splitlines()]
+    lines = [
+        line.split()
+        for node in two.nodes
+        for line in node.run(["ss", "-Hltnp"]).stdout.splitlines()
+    ]
     found = {line[3].rpartition(":")[0] for line in lines if "python" in line[-1]}
     assert found
     return found
@@ -116,7 +141,9 @@ def process_on(machine, *words):
 
 def ended(run_folder):
     """`status.json` once it says how the run ended. A fault that goes unnoticed would be `hung`, after minutes."""
-    return wait_until("the end", lambda: (found := status(run_folder))["status"] != "running" and found)
+    return wait_until(
+        "the end", lambda: (found := status(run_folder))["status"] != "running" and found
+    )
 
 
 def assert_node2_is_named(run_folder, reason):
@@ -128,7 +155,10 @@ def assert_node2_is_named(run_folder, reason):
 WAYS = {
     "ssh": ((), SSH),
     "slurm": (("salloc", "-N2", "--quiet"), ()),
-    "external": (("salloc", "-N2", "--quiet", "srun", "-N2", "--ntasks-per-node=1"), ("launch=external",)),
+    "external": (
+        ("salloc", "-N2", "--quiet", "srun", "-N2", "--ntasks-per-node=1"),
+        ("launch=external",),
+    ),
 }
 
 
@@ -137,19 +167,32 @@ def test_a_run_over_two_machines(two, folder, way):
     """The folder that one machine leaves, with one log; nothing is left on the machines."""
     before, words = WAYS[way]
     token = "c0ffee-of-this-test"
-    done = run(two, folder, *TOY_RUN, "gpus=2", "nodes=2", *words, before=before, SUITE_LAUNCH_TOKEN=token)
+    done = run(
+        two, folder, *TOY_RUN, "gpus=2", "nodes=2", *words, before=before, SUITE_LAUNCH_TOKEN=token
+    )
     assert token not in done.stdout + done.stderr
-    kept = [path for place in (folder, *(node.tmp for node in two.nodes)) for path in place.rglob("*")]
+    kept = [
+        path for place in (folder, *(node.tmp for node in two.nodes)) for path in place.rglob("*")
+    ]
     assert not [path for path in kept if path.is_file() and token.encode() in path.read_bytes()]
     run_folder = only(folder.glob("logs/*/*/run_0"))
     files = {path.name for path in run_folder.iterdir() if path.is_file()}
-    assert files == {"run.json", "result_0.txt", "metrics.jsonl", "status.json", "worker-0.log", "worker-1.log"}
+    assert files == {
+        "run.json",
+        "result_0.txt",
+        "metrics.jsonl",
+        "status.json",
+        "worker-0.log",
+        "worker-1.log",
+    }
     assert status(run_folder)["status"] == "success"
     recorded = json.loads((run_folder / "run.json").read_text())
     found = [(host["name"], host["address"], host["interface"]) for host in recorded["hosts"]]
     assert found == [(f"node{n}", f"10.77.0.{n}", "eth0") for n in (1, 2)]
     assert [node["host"] for node in recorded["hardware"]["nodes"]] == ["node1", "node2"]
-    (identity,) = [value for key, value, _ in events(run_folder / "result_0.txt") if key == "suite_run"]
+    (identity,) = [
+        value for key, value, _ in events(run_folder / "result_0.txt") if key == "suite_run"
+    ]
     assert (identity["devices"], identity["nodes"]) == (2, 2)
     assert [key for key, _, _ in run_events(run_folder / "result_0.txt")].count("run_stop") == 1
     clean(two)
@@ -168,11 +211,18 @@ def test_a_command_that_is_submitted(two, folder):
     )
     done = run(two, folder, *words)
     number = re.search(r"submitted as job (\d+)", done.stdout).group(1)
-    for follow in (f"squeue -j {number}", f"tail -F {folder}/out/slurm-{number}.log", f"scancel {number}"):
+    for follow in (
+        f"squeue -j {number}",
+        f"tail -F {folder}/out/slurm-{number}.log",
+        f"scancel {number}",
+    ):
         assert follow in done.stdout
     run_folder = wait_until("a run", lambda: list(folder.glob("out/*/run_0/status.json")))[0].parent
     assert ended(run_folder)["status"] == "success"
-    assert {path.name for path in run_folder.glob("worker-*.log")} == {"worker-0.log", "worker-1.log"}
+    assert {path.name for path in run_folder.glob("worker-*.log")} == {
+        "worker-0.log",
+        "worker-1.log",
+    }
     wait_until("the job", lambda: not two.hub.run(["squeue", "-h"]).stdout)
     clean(two)
 
@@ -196,8 +246,17 @@ def test_logs_of_a_file_system_that_only_the_controller_sees(two, folder):
 )  # fmt: skip
 def test_two_machines_train_as_one_does(two, folder, framework, ways):
     """NCF's demo: the loss of two machines is that of one to the last bit, since two gradients have one sum."""
-    whole = framework == "mxnet"  # the quickest goes on to the target, so that its log can be checked
-    ncf = ("workload=ncf", f"framework={framework}", "profile=demo", "gpus=2", "device=cpu", "seed=1")
+    whole = (
+        framework == "mxnet"
+    )  # the quickest goes on to the target, so that its log can be checked
+    ncf = (
+        "workload=ncf",
+        f"framework={framework}",
+        "profile=demo",
+        "gpus=2",
+        "device=cpu",
+        "seed=1",
+    )
     ncf = ncf if whole else (*ncf, "stop=epochs:1")
     run(two, folder, *ncf, "oversubscribe=true", f"output={folder / 'one'}")
     for way in ways:
@@ -208,8 +267,13 @@ def test_two_machines_train_as_one_does(two, folder, framework, ways):
     assert others == [first] * len(ways)
     run_folder = only(folder.glob(f"{ways[0]}/*/run_0"))
     for node in ("node1", "node2"):  # what each machine says of itself
-        assert json.loads((run_folder / node / "topology.json").read_text())["kernel"] == os.uname().release
-        header, *samples = map(json.loads, (run_folder / node / "telemetry.jsonl").read_text().splitlines())
+        assert (
+            json.loads((run_folder / node / "topology.json").read_text())["kernel"]
+            == os.uname().release
+        )
+        header, *samples = map(
+            json.loads, (run_folder / node / "telemetry.jsonl").read_text().splitlines()
+        )
         assert header["window"] == "run_start to run_stop"
         assert samples
         assert all(sample["run_processes"] > 0 for sample in samples)
@@ -221,13 +285,23 @@ def test_two_machines_train_as_one_does(two, folder, framework, ways):
 @pytest.mark.full
 def test_a_run_goes_on_on_both_machines(two, folder):
     """Its checkpoint comes from one machine, and goes to both."""
-    words = ("workload=ncf", "framework=mxnet", "profile=demo", "gpus=2", "device=cpu", "seed=1", "stop=epochs:6")
+    words = (
+        "workload=ncf",
+        "framework=mxnet",
+        "profile=demo",
+        "gpus=2",
+        "device=cpu",
+        "seed=1",
+        "stop=epochs:6",
+    )
     words = (*words, "nodes=2", "checkpoint=every:1", *SSH)
     done = run(two, folder, *words, f"output={folder / 'whole'}")
     assert done.returncode == 0, done.stdout + done.stderr
     cut = (*words, f"output={folder / 'cut'}")
     controller = two.hub.start(command(*cut), folder / "out", folder, env=surroundings(folder))
-    wait_until("one has come whole", lambda: len(list(folder.glob("cut/*/run_0/checkpoint_*.npz"))) == 2)
+    wait_until(
+        "one has come whole", lambda: len(list(folder.glob("cut/*/run_0/checkpoint_*.npz"))) == 2
+    )
     controller.end()
     clean(two)
     done = run(two, folder, *cut, "resume=true")
@@ -242,11 +316,27 @@ def test_a_run_goes_on_on_both_machines(two, folder):
 @pytest.mark.full
 def test_a_job_that_slurm_starts_again_goes_on(two, folder):
     """After a preemption, as `scontrol requeue` makes one."""
-    words = ("workload=ncf", "framework=mxnet", "profile=demo", "gpus=2", "device=cpu", "seed=1", "stop=epochs:20")
-    words = (*words, "nodes=2", "checkpoint=every:1", "launch=slurm", "launch.slurm.sbatch=[--time=9]")
+    words = (
+        "workload=ncf",
+        "framework=mxnet",
+        "profile=demo",
+        "gpus=2",
+        "device=cpu",
+        "seed=1",
+        "stop=epochs:20",
+    )
+    words = (
+        *words,
+        "nodes=2",
+        "checkpoint=every:1",
+        "launch=slurm",
+        "launch.slurm.sbatch=[--time=9]",
+    )
     done = run(two, folder, *words, f"output={folder / 'cut'}")
     number = re.search(r"submitted as job (\d+)", done.stdout).group(1)
-    wait_until("one has come whole", lambda: len(list(folder.glob("cut/*/run_0/checkpoint_*.npz"))) == 2)
+    wait_until(
+        "one has come whole", lambda: len(list(folder.glob("cut/*/run_0/checkpoint_*.npz"))) == 2
+    )
     two.hub.run(["scontrol", "requeue", number])
     wait_until("it goes on", lambda: list(folder.glob("cut/*/superseded/run_0-1")), 300)
     assert ended(only(folder.glob("cut/*/run_0")))["status"] == "success"
@@ -265,7 +355,10 @@ def agent_on(machine):
 
 SILENT = r"machine node2 is lost: silent for \d+ s \(launch\.lease_seconds=5\)"
 FAULTS = {
-    "rank": (lambda two: process_on(two["node2"], "", "suite.worker.main").kill(), "process 1 on node2 died"),
+    "rank": (
+        lambda two: process_on(two["node2"], "", "suite.worker.main").kill(),
+        "process 1 on node2 died",
+    ),
     "agent": (lambda two: agent_on(two["node2"]).kill(), "machine node2 is lost"),
     "silent agent": (lambda two: agent_on(two["node2"]).suspend(), SILENT),
     "cable": (lambda two: two.unplug(two["node2"]), SILENT),
@@ -285,7 +378,10 @@ def inflicted(two, kind):
 
 @pytest.mark.parametrize(
     ("kind", "way"),
-    [*((kind, "ssh") for kind in FAULTS), *(pytest.param(kind, "slurm", marks=pytest.mark.full) for kind in FAULTS)],
+    [
+        *((kind, "ssh") for kind in FAULTS),
+        *(pytest.param(kind, "slurm", marks=pytest.mark.full) for kind in FAULTS),
+    ],
 )
 def test_a_fault_is_named_and_nothing_is_left(two, folder, way, kind):
     before, words = WAYS[way]
@@ -305,7 +401,10 @@ def on_a_small_disk(two):
     export = f'[ "$(hostname)" = node2 ] && export TMPDIR={place}; SUITE_LAUNCH_TOKEN=secret exec "$0" "$@"'
 
     def words(left_bytes):
-        node.run(["sh", "-c", f"head -c {(1 << 20) - left_bytes} /dev/zero > {place}/filled"], check=False)
+        node.run(
+            ["sh", "-c", f"head -c {(1 << 20) - left_bytes} /dev/zero > {place}/filled"],
+            check=False,
+        )
         return (*WAYS["external"][0], "sh", "-c", export)
 
     yield words
@@ -318,7 +417,9 @@ def test_a_disk_without_room_on_one_machine_is_named_at_the_start(two, folder, o
     done = run(two, folder, *words, before=on_a_small_disk(8192), check=False)
     assert done.returncode in (1, 2), done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
-    assert re.search("node2.*no space left", done.stdout + done.stderr, re.IGNORECASE), done.stdout + done.stderr
+    assert re.search("node2.*no space left", done.stdout + done.stderr, re.IGNORECASE), (
+        done.stdout + done.stderr
+    )
     clean(two)
 
 
@@ -326,8 +427,17 @@ def test_a_disk_without_room_on_one_machine_is_named_at_the_start(two, folder, o
 def test_agents_killed_at_any_moment_leave_nothing_and_a_run_that_is_done_again(two, folder):
     rng = random.Random(1)
     for number in range(10):
-        words = (*TOY_RUN, "gpus=2", "nodes=2", "workload.misbehave=slow", *SSH, f"output={folder / str(number)}")
-        controller = two.hub.start(command(*words), folder / f"{number}.out", folder, env=surroundings(folder))
+        words = (
+            *TOY_RUN,
+            "gpus=2",
+            "nodes=2",
+            "workload.misbehave=slow",
+            *SSH,
+            f"output={folder / str(number)}",
+        )
+        controller = two.hub.start(
+            command(*words), folder / f"{number}.out", folder, env=surroundings(folder)
+        )
         time.sleep(rng.uniform(0.5, 5.0))
         for agent in processes_on(two[rng.choice(["node1", "node2"])], "", "-m suite.agent")[:1]:
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -356,7 +466,10 @@ def test_whoever_holds_the_line_is_killed(two, folder, way, victim):
     """A client's death is named; nobody is left to name the controller's. No process outlives either."""
     before, words = WAYS[way]
     client = {"ssh": "ssh -T", "slurm": "srun --overlap"}[way]
-    killed = {"client": (client, "node2"), "controller": (f"{sys.executable} {PROJECT / 'run_suite.py'}",)}[victim]
+    killed = {
+        "client": (client, "node2"),
+        "controller": (f"{sys.executable} {PROJECT / 'run_suite.py'}",),
+    }[victim]
     with started(two, folder, *SLEEPING, *words, before=before) as (run_folder, _):
         process_on(two.hub, *killed).kill()
         if victim == "client":
@@ -366,7 +479,10 @@ def test_whoever_holds_the_line_is_killed(two, folder, way, victim):
 
 @pytest.mark.parametrize(
     "number",
-    [signal.SIGTERM, *(pytest.param(one, marks=pytest.mark.full) for one in (signal.SIGUSR1, signal.SIGUSR2))],
+    [
+        signal.SIGTERM,
+        *(pytest.param(one, marks=pytest.mark.full) for one in (signal.SIGUSR1, signal.SIGUSR2)),
+    ],
     ids=lambda number: number.name,
 )
 def test_a_signal_interrupts_and_resuming_goes_on(two, folder, number):
@@ -404,8 +520,14 @@ def test_two_runs_at_once_on_the_same_machines(two, folder):
 
 
 REFUSED = {
-    "unreachable": (("launch=ssh", "launch.hosts=[node1,nowhere]"), "nowhere is lost: ssh ended with exit code 255: "),
-    "refused key": (("launch=ssh", "launch.hosts=[node1,nobody@node2]"), "nobody@node2: Permission denied"),
+    "unreachable": (
+        ("launch=ssh", "launch.hosts=[node1,nowhere]"),
+        "nowhere is lost: ssh ended with exit code 255: ",
+    ),
+    "refused key": (
+        ("launch=ssh", "launch.hosts=[node1,nobody@node2]"),
+        "nobody@node2: Permission denied",
+    ),
     "silence": (SSH, "node2"),
 }
 

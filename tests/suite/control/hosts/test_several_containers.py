@@ -38,13 +38,19 @@ def test_a_run(two, folder):
     several.run(two, folder, *TOY_RUN, *IN_DOCKER, "gpus=2", "nodes=2", *several.SSH)
     run_folder = only(folder.glob("logs/*/*/run_0"))
     assert status(run_folder)["status"] == "success"
-    assert json.loads((run_folder / "run.json").read_text())["environment"]["container"]["image"] == IMAGE
+    assert (
+        json.loads((run_folder / "run.json").read_text())["environment"]["container"]["image"]
+        == IMAGE
+    )
     assert containers(two) == []
 
 
 @pytest.mark.parametrize("kind", ["rank", "client"])
 def test_a_fault_is_named_and_no_container_is_left(two, folder, kind):
-    with several.started(two, folder, *several.SLEEPING, *IN_DOCKER, *several.SSH) as (run_folder, _):
+    with several.started(two, folder, *several.SLEEPING, *IN_DOCKER, *several.SSH) as (
+        run_folder,
+        _,
+    ):
         found = {
             "rank": lambda: several.processes_on(two["node2"], "", "suite.worker.main")[-1],
             "client": lambda: several.process_on(two["node2"], "docker run", "suite.worker.main"),
@@ -59,7 +65,9 @@ def test_an_image_that_one_machine_lacks(two, folder):
     two["node2"].run(["docker", "tag", IMAGE, "other:1"])
     two["node2"].run(["docker", "rmi", IMAGE])
     try:
-        done = several.run(two, folder, *TOY_RUN, *IN_DOCKER, "gpus=2", "nodes=2", *several.SSH, check=False)
+        done = several.run(
+            two, folder, *TOY_RUN, *IN_DOCKER, "gpus=2", "nodes=2", *several.SSH, check=False
+        )
     finally:
         two["node2"].run(["docker", "tag", "other:1", IMAGE])
     line = refusal(done)

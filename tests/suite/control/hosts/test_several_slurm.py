@@ -32,7 +32,14 @@ def job(two):
 
 def test_a_job_that_slurm_puts_back_into_the_queue_goes_on(two, folder):
     """`launch=slurm` submits the command; a second start of the job takes up what the first had not finished."""
-    words = [*TOY_RUN, "gpus=2", "nodes=2", "workload.misbehave=sleep", "stop=epochs:2", "launch=slurm"]
+    words = [
+        *TOY_RUN,
+        "gpus=2",
+        "nodes=2",
+        "workload.misbehave=sleep",
+        "stop=epochs:2",
+        "launch=slurm",
+    ]
     done = several.run(two, folder, *words)
     number = job(two)
     assert number in done.stdout
@@ -40,8 +47,12 @@ def test_a_job_that_slurm_puts_back_into_the_queue_goes_on(two, folder):
     wait_until("it trains", lambda: len(list(run_folder.glob(".worker-?.json"))) == 2)
     two.hub.run(["scontrol", "requeue", number])
     wait_until("it is interrupted", lambda: status(run_folder)["status"] == "interrupted")
-    wait_until("it waits", lambda: "PENDING" in two.hub.run(["scontrol", "show", "job", number]).stdout)
-    two.hub.run(["scontrol", "update", f"JobId={number}", "StartTime=now"])  # SLURM alone would wait two minutes
+    wait_until(
+        "it waits", lambda: "PENDING" in two.hub.run(["scontrol", "show", "job", number]).stdout
+    )
+    two.hub.run(
+        ["scontrol", "update", f"JobId={number}", "StartTime=now"]
+    )  # SLURM alone would wait two minutes
 
     def finished():
         folders = folder.glob("logs/*/*/run_0/status.json")

@@ -4,7 +4,13 @@ import json
 
 import pytest
 
-from suite.results.logs.all_reduce import SizeTimes, all_reduce, bus_bandwidth, gradient_all_reduce_info, shown_link
+from suite.results.logs.all_reduce import (
+    SizeTimes,
+    all_reduce,
+    bus_bandwidth,
+    gradient_all_reduce_info,
+    shown_link,
+)
 from workloads.api import GradientAllReduceInfo
 
 SIZE = {"bytes": 1024, "count": 20, "median_us": 50.0, "mean_us": 60.0}
@@ -21,14 +27,27 @@ def test_what_a_log_holds():
     assert (found.devices, found.how) == (2, "a clock")
     assert [one.size_bytes for one in found.sizes] == [1024, 4096], "in order"
     assert found.sizes[0] == SizeTimes(1024, 20, pytest.approx(50e-6), pytest.approx(60e-6))
-    assert gradient_all_reduce_info({"bytes": 8e6, "tensors": 3, "buckets": 2}) == GradientAllReduceInfo(8e6, 3, 2)
+    assert gradient_all_reduce_info(
+        {"bytes": 8e6, "tensors": 3, "buckets": 2}
+    ) == GradientAllReduceInfo(8e6, 3, 2)
 
 
 @pytest.mark.parametrize(
     "value",
     [
-        *(None, [], "text", {}, {"devices": 2}, {"devices": 1, "sizes": [SIZE]}, {"devices": 2, "sizes": []}),
-        *({"devices": 2, "sizes": [{**SIZE, "median_us": 0}]}, {"devices": 2, "sizes": ["x", {"bytes": "much"}]}),
+        *(
+            None,
+            [],
+            "text",
+            {},
+            {"devices": 2},
+            {"devices": 1, "sizes": [SIZE]},
+            {"devices": 2, "sizes": []},
+        ),
+        *(
+            {"devices": 2, "sizes": [{**SIZE, "median_us": 0}]},
+            {"devices": 2, "sizes": ["x", {"bytes": "much"}]},
+        ),
         *({"devices": 1e300, "sizes": [SIZE]}, {"bytes": 0, "tensors": 1, "buckets": 1}),
         {"bytes": 1, "tensors": 1, "buckets": 0},
     ],
@@ -41,7 +60,14 @@ def test_what_is_not_of_the_form_is_not_known(value):
     ("topology", "device", "text"),
     [
         ({"gpu_nvlink": [[None, True], [True, None]]}, "cuda", "NVLink"),
-        ({"gpu_nvlink": [[None, False], [False, None]], "gpu_pcie": [[None, "PIX"], ["PIX", None]]}, "cuda", "PIX"),
+        (
+            {
+                "gpu_nvlink": [[None, False], [False, None]],
+                "gpu_pcie": [[None, "PIX"], ["PIX", None]],
+            },
+            "cuda",
+            "PIX",
+        ),
         ({"gpu_nvlink": None, "gpu_pcie": [[None]]}, "cuda", ""),
         ({"cpu": {"sockets": 1}}, "cpu", "one machine, 1 socket"),
         ({"cpu": "none"}, "cpu", ""),
@@ -55,8 +81,13 @@ def test_what_the_topology_shows(tmp_path, topology, device, text):
 
 @pytest.mark.parametrize(("device", "text"), [("cuda", "NVLink or PIX"), ("cpu", "1 socket")])
 def test_what_the_topologies_of_two_machines_show(tmp_path, device, text):
-    of_machine = {"a": {"gpu_nvlink": [[None, True], [True, None]]}, "b/": {"gpu_pcie": [[None, "PIX"], ["PIX", None]]}}
-    (tmp_path / "run.json").write_text(json.dumps({"hosts": [{"name": name} for name in of_machine]}))
+    of_machine = {
+        "a": {"gpu_nvlink": [[None, True], [True, None]]},
+        "b/": {"gpu_pcie": [[None, "PIX"], ["PIX", None]]},
+    }
+    (tmp_path / "run.json").write_text(
+        json.dumps({"hosts": [{"name": name} for name in of_machine]})
+    )
     for name, topology in of_machine.items():
         folder = tmp_path / name.strip("/")
         folder.mkdir()

@@ -15,7 +15,9 @@ HOUR = 3_600_000
 STAGES = ("header", "init", "run_start", "training", "evaluation", "complete")
 
 
-def attempt(start=0, seed=1, batch=256, until="complete", status="success", epochs=3, benchmark="resnet"):
+def attempt(
+    start=0, seed=1, batch=256, until="complete", status="success", epochs=3, benchmark="resnet"
+):
     """The lines of one attempt of 60 s for each epoch. `until`: where it died."""
     lines = [line(start, "submission_benchmark", benchmark), line(start, "submission_org", "Acme")]
     lines += [line(start, "cache_clear", True), line(start + 1, "init_start")]
@@ -43,7 +45,13 @@ def attempt(start=0, seed=1, batch=256, until="complete", status="success", epoc
 
 
 def facts(record):
-    return record.status, record.seconds, record.seed, record.settings.global_batch_size, record.epochs_to_target
+    return (
+        record.status,
+        record.seconds,
+        record.seed,
+        record.settings.global_batch_size,
+        record.epochs_to_target,
+    )
 
 
 def attempts_told(record):
@@ -75,7 +83,10 @@ def test_the_second_attempt_counts_wherever_the_first_died(tmp_path, until, batc
     ],
 )
 def test_the_last_complete_attempt_counts_and_else_the_last(tmp_path, untils, used):
-    parts = [attempt(index * HOUR, seed=index + 1, batch=2**index, until=until) for index, until in enumerate(untils)]
+    parts = [
+        attempt(index * HOUR, seed=index + 1, batch=2**index, until=until)
+        for index, until in enumerate(untils)
+    ]
     record = read(write(tmp_path / "result_0.txt", list(itertools.chain(*parts))))
     assert (record.seed, record.settings.global_batch_size) == (used, 2 ** (used - 1))
     assert record.start_ms == START_MS + (used - 1) * HOUR + 30_000
@@ -100,7 +111,12 @@ def test_a_quick_relaunch_after_training_is_an_attempt(tmp_path, pause):
 def test_the_identity_may_stand_before_the_first_attempt_alone(tmp_path):
     second = [text for text in attempt(HOUR, seed=2) if '"submission_' not in text]
     record = read(write(tmp_path / "result_0.txt", [*attempt(until="training"), *second]))
-    assert (record.benchmark, record.org, record.seed, record.seconds) == ("resnet", "Acme", 2, 180.0)
+    assert (record.benchmark, record.org, record.seed, record.seconds) == (
+        "resnet",
+        "Acme",
+        2,
+        180.0,
+    )
 
 
 @pytest.mark.parametrize("form", [":::MLL", ":::MLPv0.5.0"])
@@ -124,21 +140,32 @@ def v05(item):
     value = {"eval_accuracy": {"epoch": item["metadata"].get("epoch_num"), "value": item["value"]}}
     value = value.get(item["key"], item["value"])
     value = {"success": True} if item["key"] == "run_stop" else value
-    key = {"seed": "run_set_random_seed", "epoch_start": "train_epoch"}.get(item["key"], item["key"])
+    key = {"seed": "run_set_random_seed", "epoch_start": "train_epoch"}.get(
+        item["key"], item["key"]
+    )
     value = item["metadata"]["epoch_num"] if key == "train_epoch" else value
     return f":::MLPv0.5.0 resnet {item['time_ms'] / 1000:.9f} (a.py:1) {key}: {json.dumps(value)}"
 
 
 @pytest.mark.parametrize("lag", [1, 500, 9_000])
-@pytest.mark.parametrize("keys", [("run_start", "seed"), ("init_start", "init_stop", "run_start", "seed"), None])
+@pytest.mark.parametrize(
+    "keys", [("run_start", "seed"), ("init_start", "init_stop", "run_start", "seed"), None]
+)
 def test_processes_of_one_run_write_one_run(tmp_path, lag, keys):
     """Four processes repeat some or all records, each with a seed of its own."""
     every = []
     for rank in range(4):
         for text in attempt(rank * lag // 3, seed=rank + 1):
-            if rank == 0 or keys is None or json.loads(text.removeprefix(":::MLLOG "))["key"] in keys:
+            if (
+                rank == 0
+                or keys is None
+                or json.loads(text.removeprefix(":::MLLOG "))["key"] in keys
+            ):
                 every.append(text)
-    for lines in (every, sorted(every, key=lambda text: json.loads(text.removeprefix(":::MLLOG "))["time_ms"])):
+    for lines in (
+        every,
+        sorted(every, key=lambda text: json.loads(text.removeprefix(":::MLLOG "))["time_ms"]),
+    ):
         record = read(write(tmp_path / "result_0.txt", lines))
         assert not attempts_told(record)
         assert (record.status, record.settings.global_batch_size) == ("success", 256)
@@ -154,7 +181,11 @@ def test_processes_may_start_minutes_apart(tmp_path):
 def test_a_run_that_was_continued_from_a_checkpoint_is_one_run(tmp_path):
     lines = demo_log()
     cut = next(index for index, text in enumerate(lines) if '"block_stop"' in text) + 1
-    again = [line(HOUR, "suite_continued", {"step": 101}), line(HOUR + 1, "init_start"), line(HOUR + 2, "run_start")]
+    again = [
+        line(HOUR, "suite_continued", {"step": 101}),
+        line(HOUR + 1, "init_start"),
+        line(HOUR + 2, "run_start"),
+    ]
     later = [text.replace(str(START_MS)[:6], str(START_MS + HOUR)[:6]) for text in lines[cut:]]
     assert not attempts_told(read(write(tmp_path / "result_0.txt", [*lines[:cut], *again, *later])))
 
@@ -165,7 +196,8 @@ def test_check_advises_to_split_the_file(tmp_path):
     verdict = check_file(write(tmp_path / "result_0.txt", lines))
     (complaint,) = [item for item in verdict.complaints if "attempts in one file" in item.found]
     assert (
-        complaint.do == f"split the file, one attempt a file: lines 1 to {len(first)}, {len(first) + 1} to {len(lines)}"
+        complaint.do
+        == f"split the file, one attempt a file: lines 1 to {len(first)}, {len(first) + 1} to {len(lines)}"
     )
     assert complaint.line == len(first) + 1
     alone = check_file(write(tmp_path / "result_1.txt", attempt(HOUR, seed=2)))
@@ -177,17 +209,24 @@ PARTS = st.lists(st.tuples(st.sampled_from(STAGES), st.integers(1, 3)), min_size
 
 @given(parts=PARTS, gap=st.integers(5 * 60_000, HOUR))
 @settings(max_examples=60, deadline=None)
-def test_any_sequence_of_attempts_gives_what_the_chosen_one_gives_alone(tmp_path_factory, parts, gap):
+def test_any_sequence_of_attempts_gives_what_the_chosen_one_gives_alone(
+    tmp_path_factory, parts, gap
+):
     folder = tmp_path_factory.mktemp("attempts")
     texts, start = [], 0
     for index, (until, epochs) in enumerate(parts):
         texts.append(attempt(start, seed=index, batch=16 + index, until=until, epochs=epochs))
         start += 400_000 + gap
-    chosen = max((index for index, (until, _) in enumerate(parts) if until == "complete"), default=len(parts) - 1)
+    chosen = max(
+        (index for index, (until, _) in enumerate(parts) if until == "complete"),
+        default=len(parts) - 1,
+    )
     record = read(write(folder / "all.txt", list(itertools.chain(*texts))))
     alone = read(write(folder / "alone.txt", texts[chosen]))
     assert facts(record) == facts(alone)
-    assert [item.quality for item in record.evaluations] == [item.quality for item in alone.evaluations]
+    assert [item.quality for item in record.evaluations] == [
+        item.quality for item in alone.evaluations
+    ]
 
 
 @pytest.mark.full

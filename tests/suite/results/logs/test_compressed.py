@@ -43,7 +43,11 @@ def test_other_compressions_are_named(tmp_path, first):
 def test_a_damaged_file_is_a_problem(tmp_path, suffix, share):
     packed = PACKED[suffix]
     cut = packed[: max(10, int(share * len(packed)))]
-    broken = packed[: len(packed) // 2] + bytes([packed[len(packed) // 2] ^ 0x55]) + packed[len(packed) // 2 + 1 :]
+    broken = (
+        packed[: len(packed) // 2]
+        + bytes([packed[len(packed) // 2] ^ 0x55])
+        + packed[len(packed) // 2 + 1 :]
+    )
     for data in (cut, broken):
         record = read(write(tmp_path / "result_0.txt", data))
         assert any("damaged or incomplete" in problem.text for problem in record.problems)
@@ -67,7 +71,9 @@ def test_a_decompression_bomb_takes_little_memory(tmp_path):
         "import sys; from pathlib import Path; from suite.results import read; print(read(sys.argv[1]).problems[0].text)\n"
         "print(next(line for line in Path('/proc/self/status').read_text().splitlines() if line.startswith('VmHWM')))"
     )
-    ended = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True
+    )
     assert "after decompression" in ended.stdout
     peak_kib = int(ended.stdout.split("VmHWM:")[1].split()[0])
     assert peak_kib < 400 << 10

@@ -25,7 +25,9 @@ def by_folder(root):
 
 
 @pytest.mark.parametrize(
-    "other", [{"submitter": "Lab-power"}, {"round_name": "v4.1"}, {"system": "another_box"}], ids=str
+    "other",
+    [{"submitter": "Lab-power"}, {"round_name": "v4.1"}, {"system": "another_box"}],
+    ids=str,
 )
 @pytest.mark.parametrize("shared", [2, 5])
 def test_each_entry_keeps_logs_that_another_entry_has_too(tmp_path, other, shared):
@@ -62,7 +64,9 @@ def test_a_set_that_is_complete_only_with_copies_is_scored_as_submitted(tmp_path
     shutil.copy(folder / "result_3.txt", folder / "result_4.txt")
     (found,) = by_folder(tmp_path).values()
     assert (found.runs_successful, found.seconds) == (5, pytest.approx((61 + 62 + 63) / 3))
-    assert "1 of 5 logs repeat logs of the folder; the official score counts them" in found.score_notes
+    assert (
+        "1 of 5 logs repeat logs of the folder; the official score counts them" in found.score_notes
+    )
     assert sorted(path[-12:] for path in table(tmp_path)["repeat_of"] if path) == ["result_3.txt"]
 
 
@@ -71,7 +75,9 @@ def test_of_folders_without_a_layout_a_pure_copy_does_not_count(tmp_path):
     shutil.copytree(tmp_path / "one", tmp_path / "two")
     write_logs(tmp_path / "three", [0, 7, 8])
     found = by_folder(tmp_path)
-    assert {folder.rpartition("/")[2]: result.runs_successful for folder, result in found.items()} == {
+    assert {
+        folder.rpartition("/")[2]: result.runs_successful for folder, result in found.items()
+    } == {
         "one": 3,
         "three": 3,
     }
@@ -83,6 +89,9 @@ def test_a_folder_with_the_beginnings_of_logs_is_a_copy(tmp_path, names):
     write_logs(whole, range(2))
     for index in range(2):
         lines = (whole / f"result_{index}.txt").read_text().splitlines()[:-1]
-        write(begun / f"result_{index}.txt", [line.replace(str(START_MS), str(START_MS)) for line in lines])
+        write(
+            begun / f"result_{index}.txt",
+            [line.replace(str(START_MS), str(START_MS)) for line in lines],
+        )
     (found,) = by_folder(tmp_path).values()
     assert (found.folder, found.runs_successful, found.runs_failed) == (str(whole), 2, 0)

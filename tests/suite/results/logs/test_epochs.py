@@ -26,7 +26,13 @@ def old_log(labels, starts, offset, set_up=20.0, flag=True, accuracy=True):
         quality = 0.75 if index == len(labels) - 1 else 0.1 + index / 1000
         value = {"epoch": label, "value": quality} if accuracy else {"value": quality}
         lines.append(v05(time + 2, "eval_accuracy", value))
-    lines.append(v05(set_up + EPOCH * (labels[-1] + offset) + 3, "run_stop", {"success": True} if flag else None))
+    lines.append(
+        v05(
+            set_up + EPOCH * (labels[-1] + offset) + 3,
+            "run_stop",
+            {"success": True} if flag else None,
+        )
+    )
     return [*lines, *(v05(seconds, "train_epoch", label) for seconds, label in starts)]
 
 
@@ -35,18 +41,32 @@ def late(labels):
 
 
 def mll(seconds, key, value=None, **metadata):
-    return f":::MLL {START + seconds:.6f} {key}: " + json.dumps({"value": value, "metadata": metadata})
+    return f":::MLL {START + seconds:.6f} {key}: " + json.dumps(
+        {"value": value, "metadata": metadata}
+    )
 
 
 def new_log(accuracy, starts=(), blocks=(), benchmark="resnet", stops=None, opened=None):
     """A v0.6 log with an evaluation every 100 s, labelled by `accuracy` and, on `eval_start`, by `opened`."""
     lines = [mll(-1, "submission_benchmark", benchmark), mll(0, "run_start")]
-    lines += [mll(EPOCH * index + 1, "epoch_start", epoch_num=label) for index, label in enumerate(starts)]
-    lines += [mll(EPOCH * i + 1, "block_start", first_epoch_num=label, epoch_count=1) for i, label in enumerate(blocks)]
+    lines += [
+        mll(EPOCH * index + 1, "epoch_start", epoch_num=label) for index, label in enumerate(starts)
+    ]
+    lines += [
+        mll(EPOCH * i + 1, "block_start", first_epoch_num=label, epoch_count=1)
+        for i, label in enumerate(blocks)
+    ]
     for index, label in enumerate(accuracy, start=1):
         if opened is not None:
             lines.append(mll(EPOCH * index - 2, "eval_start", epoch_num=opened[index - 1]))
-        lines.append(mll(EPOCH * index - 1, "eval_accuracy", 0.76 if index == len(accuracy) else 0.1, epoch_num=label))
+        lines.append(
+            mll(
+                EPOCH * index - 1,
+                "eval_accuracy",
+                0.76 if index == len(accuracy) else 0.1,
+                epoch_num=label,
+            )
+        )
     end = EPOCH * len(accuracy)
     return [*lines, *(stops(end) if stops else [mll(end, "run_stop", status="success")])]
 
@@ -72,8 +92,20 @@ ONE_THEN_4 = list(range(1, 62, 4))
         pytest.param(EVERY_4, [], 1, 84, id="83 from 0, every 4 epochs"),
         pytest.param(EVERY_4, late(range(84)), 1, 84, id="83 from 0, all starts after the run"),
         pytest.param([32, 43, 48, 53], [(20, 0)], 1, 54, id="53 from 0, one start"),
-        pytest.param([32, 43, 48, 53], [(20, 0), (3330, 33), (4430, 44), (4930, 49)], 1, 54, id="53, blocks from 0"),
-        pytest.param([32, 43, 48, 53], [(20, 0), (3230, 32), (4330, 43), (4830, 48)], 0, 53, id="53 is a count"),
+        pytest.param(
+            [32, 43, 48, 53],
+            [(20, 0), (3330, 33), (4430, 44), (4930, 49)],
+            1,
+            54,
+            id="53, blocks from 0",
+        ),
+        pytest.param(
+            [32, 43, 48, 53],
+            [(20, 0), (3230, 32), (4330, 43), (4830, 48)],
+            0,
+            53,
+            id="53 is a count",
+        ),
         pytest.param([0, 1], [], 1, 2, id="1 from 0, no starts"),
         pytest.param([0, 1], [(20, 0)], 1, 2, id="1 from 0, one start"),
         pytest.param([0, 1], late([0, 1]), 1, 2, id="1 from 0, starts after the run"),
@@ -91,10 +123,17 @@ def test_old_logs_with_few_or_late_starts(tmp_path, labels, starts, offset, epoc
     ("labels", "starts", "offset", "text"),
     [
         ([32, 43, 48, 53], [], 1, "no epoch count"),
-        ([2, 6, 10], late(range(11)), 0, "contradict"),  # 11 starts, but the first evaluation came after two epochs
+        (
+            [2, 6, 10],
+            late(range(11)),
+            0,
+            "contradict",
+        ),  # 11 starts, but the first evaluation came after two epochs
     ],
 )
-def test_what_nothing_explains_or_time_contradicts_gives_no_count(tmp_path, labels, starts, offset, text):
+def test_what_nothing_explains_or_time_contradicts_gives_no_count(
+    tmp_path, labels, starts, offset, text
+):
     record = reading_of(tmp_path, old_log(labels, starts, offset))
     assert (record.status, record.epochs_to_target) == ("success", None)
     assert text in said(record)
@@ -111,7 +150,12 @@ def test_old_log_without_labels_counts_starts_only_if_they_keep_pace(tmp_path):
 @pytest.mark.parametrize(
     ("accuracy", "opened", "epochs"),
     [
-        *(([1, 2, 2], [1, 2, 3], 3), ([1, 1, 2], [0, 1, 2], 3), ([1, 2, 3], [0, 1, 2], 3), ([0, 1, 2], [1, 2, 3], 3)),
+        *(
+            ([1, 2, 2], [1, 2, 3], 3),
+            ([1, 1, 2], [0, 1, 2], 3),
+            ([1, 2, 3], [0, 1, 2], 3),
+            ([0, 1, 2], [1, 2, 3], 3),
+        ),
         *(([1, 2, 3], [1, 2, 3], 3), ([1, 2, 3], [1, 5, 9], None), ([1, 2, 2], [1, 1, 2], None)),
     ],
 )
@@ -127,7 +171,12 @@ def test_two_labels_of_one_evaluation(tmp_path, accuracy, opened, epochs):
         ((None, {"success": True}), "resnet", "success", "2 different run_stop"),
         (({"success": True}, None), "resnet", "success", "2 different run_stop"),
         ((None, {"success": "true"}), "other", "success", ""),
-        (({"success": False}, {"success": True}), "resnet", "failed", "contradicts another one about success"),
+        (
+            ({"success": False}, {"success": True}),
+            "resnet",
+            "failed",
+            "contradicts another one about success",
+        ),
     ],
 )
 def test_two_ends(tmp_path, values, benchmark, status, text):
@@ -156,10 +205,17 @@ def mllog(seconds, key, value=None, **metadata):
 def modern_log(evaluations, blocks=(), starts=(), status="success", benchmark="resnet"):
     """A v0.7 log: (seconds, label) of evaluations, of which the last is good; (seconds, label, epochs) of blocks."""
     lines = [mllog(-1, "submission_benchmark", benchmark), mllog(0, "run_start")]
-    lines += [mllog(time, "block_start", first_epoch_num=label, epoch_count=size) for time, label, size in blocks]
+    lines += [
+        mllog(time, "block_start", first_epoch_num=label, epoch_count=size)
+        for time, label, size in blocks
+    ]
     lines += [mllog(time, "epoch_start", epoch_num=label) for time, label in starts]
     for time, label in evaluations:
-        lines.append(mllog(time, "eval_accuracy", 0.76 if label == evaluations[-1][1] else 0.1, epoch_num=label))
+        lines.append(
+            mllog(
+                time, "eval_accuracy", 0.76 if label == evaluations[-1][1] else 0.1, epoch_num=label
+            )
+        )
     return [*lines, mllog(evaluations[-1][0] + 1, "run_stop", status=status)]
 
 
@@ -186,13 +242,23 @@ def blocks_of(evaluations, size, first=0):
         (modern_log(ROUNDED, blocks_of(ROUNDED, 4)), 40, "10 equal blocks of 4 epochs are counted"),
         (modern_log(ROUNDED, [(0.0, 0, 3), *blocks_of(ROUNDED, 4)[1:]]), 38, ""),
         (modern_log([(140.0, 3), *ROUNDED[1:]], blocks_of(ROUNDED, 4)), 38, ""),
-        (modern_log(ROUNDED, [(0.0, 1, 1), *[(time, label + 1, 1) for time, label in ROUNDED[:-1]]]), 38, ""),
+        (
+            modern_log(
+                ROUNDED, [(0.0, 1, 1), *[(time, label + 1, 1) for time, label in ROUNDED[:-1]]]
+            ),
+            38,
+            "",
+        ),
         (
             modern_log(AFTER, [(25.0, 1, 44)], [(49.0 * n - 24, n) for n in range(1, 45)]),
             44,
             "0 for the untrained model",
         ),
-        (modern_log([(1, 1), (2, 2), (2.5, 5), (3, 3), (4, 4), (5, 6)]), 6, "not in the order of their labels"),
+        (
+            modern_log([(1, 1), (2, 2), (2.5, 5), (3, 3), (4, 4), (5, 6)]),
+            6,
+            "not in the order of their labels",
+        ),
         (OVERLAPPING, 3, ""),
         (new_log(accuracy=range(15)), 15, "labeled from 0"),
         (new_log(accuracy=range(15), starts=range(15)), 15, "labeled from 0"),
@@ -202,7 +268,11 @@ def blocks_of(evaluations, size, first=0):
         (old_log([0, 0, 1, 1], [(20, 0), (122.5, 1)], 1), 2, ""),
         (new_log([1, 2, 2], blocks=[1, 2, 3]), 3, "the epochs started are counted"),
         (modern_log([(1, 1), (2, 2), (2.5, 6), (3, 3), (5, 7)]), None, "contradict each other"),
-        (modern_log([(-90.0, 3), *[(4.0 * label, label) for label in (4, 8, 12)]]), 12, "before run_start is not used"),
+        (
+            modern_log([(-90.0, 3), *[(4.0 * label, label) for label in (4, 8, 12)]]),
+            12,
+            "before run_start is not used",
+        ),
     ],
 )
 def test_shapes_of_published_logs(tmp_path, log, epochs, text):
@@ -223,7 +293,9 @@ def test_evaluations_of_v05_that_overtook_each_other(tmp_path):
     assert reading_of(tmp_path, lines).epochs_to_target == 7
 
 
-@pytest.mark.parametrize(("status", "read_as"), [("fail", "failed"), ("failed", "failed"), ("abort", "aborted")])
+@pytest.mark.parametrize(
+    ("status", "read_as"), [("fail", "failed"), ("failed", "failed"), ("abort", "aborted")]
+)
 def test_words_for_no_success(tmp_path, status, read_as):
     record = reading_of(tmp_path, modern_log([(1, 1), (2, 2)], status=status, benchmark="other"))
     assert (record.status, record.finished) == (read_as, False)

@@ -22,12 +22,28 @@ def test_every_name_in_the_rules_of_all_rounds_is_one_or_the_other():
     rules = Path(compliance_checker.__file__).parent.glob("training_*/*.yaml")
     names = {name for path in rules for name in re.findall(r"NAME:\s*(\w+)", path.read_text())}
     assert len(names) > 130
-    others = {name for name in names - STRUCTURAL if not is_hyperparameter(name, of_this_suite=False)}
+    others = {
+        name for name in names - STRUCTURAL if not is_hyperparameter(name, of_this_suite=False)
+    }
     assert others == NO_HYPERPARAMETERS & names
 
 
-MEASURED = ("throughput", "train_loss", "loss", "trained_samples", "data_file", "checkpoint", "local")
-OF_V05 = ("model_hp_mf_dim", "opt_hp_Adam_beta1", "opt_lr", "preproc_hp_num_eval", "model_l2_regularization")
+MEASURED = (
+    "throughput",
+    "train_loss",
+    "loss",
+    "trained_samples",
+    "data_file",
+    "checkpoint",
+    "local",
+)
+OF_V05 = (
+    "model_hp_mf_dim",
+    "opt_hp_Adam_beta1",
+    "opt_lr",
+    "preproc_hp_num_eval",
+    "model_l2_regularization",
+)
 
 
 @pytest.mark.parametrize("name", MEASURED + OF_V05)

@@ -11,7 +11,13 @@ from suite.results.logs.reader import read
 from suite.results.table import shareable, table
 from testing.fake_logs import demo_log, write, write_run
 
-TARGETS = Deviation(DeviationCode.SETTING, "targets", {"hr_at_10": 0.5}, "hr_at_10 0.635 or above", {"hr_at_10": 0.635})
+TARGETS = Deviation(
+    DeviationCode.SETTING,
+    "targets",
+    {"hr_at_10": 0.5},
+    "hr_at_10 0.635 or above",
+    {"hr_at_10": 0.635},
+)
 CHANGED = Deviation(DeviationCode.DATA_CHANGED, detail="x.npy has another size")
 
 
@@ -21,7 +27,9 @@ def read_log(folder, **suite_run):
 
 def test_data_decides_and_the_sentence_is_shown(tmp_path):
     facts = {"label_facts": [{"kind": "cpu"}], "deviation_facts": [TARGETS.to_json()]}
-    settings = read_log(tmp_path, labels=["processor"], deviations=["a lower target"], **facts).settings
+    settings = read_log(
+        tmp_path, labels=["processor"], deviations=["a lower target"], **facts
+    ).settings
     assert (settings.labels, settings.deviations) == (("processor",), ("a lower target",))
     assert settings.parsed_labels == (Label(LabelKind.CPU),)
     assert settings.parsed_deviations == (TARGETS,)
@@ -38,7 +46,13 @@ def test_texts_of_an_older_log_are_translated(tmp_path):
 
 @pytest.mark.parametrize("facts", ["cpu", {}, ["cpu"], [{"kind": 3}], [None]])
 def test_damaged_data_is_a_problem_and_the_texts_are_translated(tmp_path, facts):
-    reading = read_log(tmp_path, labels=["cpu"], label_facts=facts, deviations=[TARGETS.text], deviation_facts=facts)
+    reading = read_log(
+        tmp_path,
+        labels=["cpu"],
+        label_facts=facts,
+        deviations=[TARGETS.text],
+        deviation_facts=facts,
+    )
     assert {name for name in ("label_facts", "deviation_facts") for item in reading.problems if name in item.text} == {
         "label_facts", "deviation_facts",
     }  # fmt: skip
@@ -48,9 +62,16 @@ def test_damaged_data_is_a_problem_and_the_texts_are_translated(tmp_path, facts)
 
 @pytest.mark.parametrize("with_facts", [True, False])
 @pytest.mark.parametrize("earlier", [(), (TARGETS,)])
-def test_reasons_that_were_added_after_the_run_follow_those_of_its_beginning(tmp_path, with_facts, earlier):
-    facts = {"deviation_facts": [deviation.to_json() for deviation in earlier]} if with_facts else {}
-    log = write(tmp_path / "result_0.txt", demo_log(deviations=[deviation.text for deviation in earlier], **facts))
+def test_reasons_that_were_added_after_the_run_follow_those_of_its_beginning(
+    tmp_path, with_facts, earlier
+):
+    facts = (
+        {"deviation_facts": [deviation.to_json() for deviation in earlier]} if with_facts else {}
+    )
+    log = write(
+        tmp_path / "result_0.txt",
+        demo_log(deviations=[deviation.text for deviation in earlier], **facts),
+    )
     append_open_reasons(log, [CHANGED])
     settings = read(log).settings
     assert settings.deviations == (*(deviation.text for deviation in earlier), CHANGED.text)
@@ -63,7 +84,9 @@ def test_a_line_without_data_is_translated(tmp_path):
     text = log.read_text()
     log.write_text(text.replace(json.dumps([CHANGED.to_json()]), "[]"))
     assert log.read_text() != text
-    assert [deviation.code for deviation in read(log).settings.parsed_deviations] == [DeviationCode.UNKNOWN]
+    assert [deviation.code for deviation in read(log).settings.parsed_deviations] == [
+        DeviationCode.UNKNOWN
+    ]
 
 
 def test_files_have_the_texts_alone(tmp_path):

@@ -35,7 +35,9 @@ def no_inference(monkeypatch):
 @pytest.mark.usefixtures("no_inference")
 def test_epochs_are_counted_from_the_first_epoch_that_the_log_states(tmp_path, first_epoch):
     rules = "v0.5" if first_epoch == 0 else "v0.7"
-    record = read_lines(tmp_path, demo_log((0.1, 0.2, 0.3, 0.64), rules=rules, clock=rules, first_epoch=first_epoch))
+    record = read_lines(
+        tmp_path, demo_log((0.1, 0.2, 0.3, 0.64), rules=rules, clock=rules, first_epoch=first_epoch)
+    )
     assert (record.status, record.epochs_to_target, record.epochs_trained) == ("success", 4.0, 4.0)
     assert record.problems == ()
 
@@ -43,12 +45,20 @@ def test_epochs_are_counted_from_the_first_epoch_that_the_log_states(tmp_path, f
 @pytest.mark.usefixtures("no_inference")
 def test_the_label_of_the_evaluation_counts_and_no_pattern_of_labels(tmp_path):
     """Three equal blocks of four epochs, evaluated at 3, 6 and 10: other programs round such labels down, the suite never."""
-    lines = [text for text in demo_log((0.1,), rules="v0.7", first_epoch=1) if '"epoch_' not in text]
-    head = [text for text in lines if '"block_' not in text and '"eval_' not in text and '"run_stop"' not in text]
+    lines = [
+        text for text in demo_log((0.1,), rules="v0.7", first_epoch=1) if '"epoch_' not in text
+    ]
+    head = [
+        text
+        for text in lines
+        if '"block_' not in text and '"eval_' not in text and '"run_stop"' not in text
+    ]
     for index, label in enumerate((3, 6, 10)):
         begin = MINUTE * index
         head.append(line(begin + 1, "block_start", first_epoch_num=1 + 4 * index, epoch_count=4))
-        head.append(line(begin + MINUTE, "eval_accuracy", 0.65 if label == 10 else 0.1, epoch_num=label))
+        head.append(
+            line(begin + MINUTE, "eval_accuracy", 0.65 if label == 10 else 0.1, epoch_num=label)
+        )
     record = read_lines(tmp_path, [*head, line(3 * MINUTE, "run_stop", status="success")])
     assert (record.status, record.epochs_to_target) == ("success", 10.0)
 
@@ -68,7 +78,11 @@ def test_logs_of_the_first_versions_count_from_1(tmp_path):
 
 def relabelled(text, label):
     """Return an evaluation with a label that its log has no epoch for; other lines as they are."""
-    return text.replace('"epoch_num": 2', f'"epoch_num": {label}') if '"eval_accuracy"' in text else text
+    return (
+        text.replace('"epoch_num": 2', f'"epoch_num": {label}')
+        if '"eval_accuracy"' in text
+        else text
+    )
 
 
 def replaced(old, new):
@@ -114,7 +128,9 @@ def test_the_first_of_several_runs_in_a_file_is_read(tmp_path):
 
 
 def test_check_fails_a_file_with_several_runs(tmp_path):
-    verdict = check_file(write(tmp_path / "result_0.txt", [*demo_log(), *demo_log((0.1,), start=MINUTE)]))
+    verdict = check_file(
+        write(tmp_path / "result_0.txt", [*demo_log(), *demo_log((0.1,), start=MINUTE)])
+    )
     assert not verdict.passed
     assert check_file(write(tmp_path / "result_1.txt", demo_log())).passed
 
@@ -125,7 +141,9 @@ def test_a_suite_run_in_another_notation_is_none_of_this_suite(tmp_path):
 
 
 def test_null_stands_for_a_quality_that_is_not_finite(tmp_path):
-    lines = [text.replace('"value": 0.65,', '"value": null,') for text in demo_log(status="success")]
+    lines = [
+        text.replace('"value": 0.65,', '"value": null,') for text in demo_log(status="success")
+    ]
     record = read_lines(tmp_path, lines)
     assert (record.end.status, record.end.code) == (EndStatus.FAILED, EndCode.FALSE_SUCCESS)
     assert len(record.evaluations) == 2

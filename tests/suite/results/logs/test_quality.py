@@ -11,7 +11,12 @@ from suite.results.scores import results_table
 from testing.fake_logs import demo_log, line, write
 from tests.helpers import subcommand
 
-NOT_A_NUMBER = [("NaN", math.isnan), ("null", math.isnan), ('"nan"', math.isnan), ("Infinity", math.isinf)]
+NOT_A_NUMBER = [
+    ("NaN", math.isnan),
+    ("null", math.isnan),
+    ('"nan"', math.isnan),
+    ("Infinity", math.isinf),
+]
 NOT_A_NUMBER += [("-Infinity", math.isinf), ('"inf"', math.isinf), ('"-Infinity"', math.isinf)]
 
 MLLOG = [line(0, "submission_benchmark", "resnet"), line(0, "run_start")]
@@ -27,7 +32,9 @@ def log(path, values, status="success", target=None, benchmark="resnet", before_
     for index, value in enumerate(values, start=1):
         at = 10_000 * index + (0 if before_stop else 10_000 * len(values) + 20_000)
         events.append(line(at - 9_000, "epoch_start", epoch_num=index))
-        events.append(line(at - 1, "eval_accuracy", "VALUE", epoch_num=index).replace('"VALUE"', value))
+        events.append(
+            line(at - 1, "eval_accuracy", "VALUE", epoch_num=index).replace('"VALUE"', value)
+        )
         events.append(line(at, "epoch_stop", epoch_num=index))
     return write(path / "result_0.txt", [*events, stop])
 
@@ -38,7 +45,10 @@ def test_a_last_evaluation_that_is_no_finite_number_is_the_last_quality(tmp_path
     assert matches(record.quality["top1"])
     assert record.status == "aborted"
     assert record.reason.startswith("diverged: the last evaluation is ")
-    assert [evaluation.quality for evaluation in record.evaluations] == [{"top1": 0.3}, {"top1": 0.6}]
+    assert [evaluation.quality for evaluation in record.evaluations] == [
+        {"top1": 0.3},
+        {"top1": 0.6},
+    ]
     assert any("eval_accuracy" in problem.text for problem in record.problems)
 
 
@@ -66,19 +76,27 @@ def test_one_of_two_metrics_may_be_nan(tmp_path):
 @pytest.mark.parametrize("benchmark", ["llama31_8b", "bert", "resnet", "unheard_of"])
 def test_no_success_without_an_evaluation(tmp_path, benchmark):
     record = read(log(tmp_path, [], benchmark=benchmark))
-    assert (record.status, record.reason) == ("failed", "run_stop has status success, but the log has no evaluation")
+    assert (record.status, record.reason) == (
+        "failed",
+        "run_stop has status success, but the log has no evaluation",
+    )
     record = read(log(tmp_path, ['"soon"'], benchmark=benchmark))
     assert record.status == "failed"
 
 
 def test_some_benchmarks_evaluate_after_run_stop(tmp_path):
     """As MiniGo and Stable Diffusion."""
-    assert read(log(tmp_path, ["0.6"], benchmark="minigo_like", before_stop=False)).status == "success"
+    assert (
+        read(log(tmp_path, ["0.6"], benchmark="minigo_like", before_stop=False)).status == "success"
+    )
 
 
 def test_metrics_in_records_of_their_own_have_their_names(tmp_path):
     events = [line(0, "submission_benchmark", "stable_diffusion"), line(0, "run_start")]
-    events += [line(10, "eval_accuracy", 80.0, metric="FID"), line(11, "eval_accuracy", 0.2, metric="CLIP")]
+    events += [
+        line(10, "eval_accuracy", 80.0, metric="FID"),
+        line(11, "eval_accuracy", 0.2, metric="CLIP"),
+    ]
     events.append(line(20, "run_stop", status="success"))
     record = read(write(tmp_path / "result_0.txt", events))
     assert [item.quality for item in record.evaluations] == [{"FID": 80.0}, {"CLIP": 0.2}]
@@ -87,11 +105,15 @@ def test_metrics_in_records_of_their_own_have_their_names(tmp_path):
 @pytest.mark.parametrize("evaluated", [True, False])
 def test_time_per_epoch_counts_the_epochs_after_the_target(tmp_path, evaluated):
     """60 s and 6 epochs, of which 4 are after the target: 10 s per epoch."""
-    qualities = [0.3, 0.65, 0.66, 0.67, 0.68, 0.69] if evaluated else [0.3, 0.65, None, None, None, None]
+    qualities = (
+        [0.3, 0.65, 0.66, 0.67, 0.68, 0.69] if evaluated else [0.3, 0.65, None, None, None, None]
+    )
     lines = demo_log(qualities, seconds_per_epoch=10.0, stop="target")
     record = read(write(tmp_path / "job" / "run_0" / "result_0.txt", lines))
     assert (record.seconds, record.epochs_to_target, record.epochs_trained) == (60.0, 2.0, 6.0)
-    (text,) = [problem.text for problem in record.problems if "continued after the target" in problem.text]
+    (text,) = [
+        problem.text for problem in record.problems if "continued after the target" in problem.text
+    ]
     assert "from epoch 2 to 6" in text
     (row,) = results_table(tmp_path).to_dict("records")
     assert (row["epochs"], row["seconds_per_epoch"]) == (2.0, pytest.approx(10.0))
@@ -107,7 +129,9 @@ def test_an_epoch_that_overlaps_the_last_evaluation_is_no_continuation(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("lines", "clock"), [(MLLOG, "v0.7"), (MLL, "v0.7"), (V05, "v0.5")], ids=["v0.7", "v0.6", "v0.5"]
+    ("lines", "clock"),
+    [(MLLOG, "v0.7"), (MLL, "v0.7"), (V05, "v0.5")],
+    ids=["v0.7", "v0.6", "v0.5"],
 )
 def test_logs_of_other_programs_have_the_clock_of_their_form(tmp_path, lines, clock):
     assert read(write(tmp_path / "result_0.txt", lines)).settings.clock == clock
@@ -120,7 +144,9 @@ def test_pages_name_the_last_quality_of_a_diverged_run(tmp_path):
     assert "top-1 accuracy NaN" in page.read_text()
 
 
-@pytest.mark.parametrize(("late_ms", "status"), [(1, "success"), (10, "success"), (11, "failed"), (5000, "failed")])
+@pytest.mark.parametrize(
+    ("late_ms", "status"), [(1, "success"), (10, "success"), (11, "failed"), (5000, "failed")]
+)
 def test_stamps_of_run_stop_and_its_evaluation_may_be_rounded(tmp_path, late_ms, status):
     events = [line(0, "submission_benchmark", "dlrm"), line(0, "run_start")]
     events += [line(60_000, "eval_accuracy", 0.80, epoch_num=0.9)]

@@ -17,8 +17,20 @@ def test_samples_in_order_of_time_with_devices_put_together(tmp_path):
     found = lines(
         tmp_path,
         {"sensors": {"cpu_percent": None}, "interval_seconds": 1.0},
-        {"seconds": 2.5, "time_ms": 9, "gpu_percent": [50, 100], "gpu_power_watts": [200, 300], "run_cpu_percent": 20},
-        {"seconds": 0.5, "time_ms": 7, "gpu_percent": [30, 50], "gpu_power_watts": [100, 100], "run_cpu_percent": None},
+        {
+            "seconds": 2.5,
+            "time_ms": 9,
+            "gpu_percent": [50, 100],
+            "gpu_power_watts": [200, 300],
+            "run_cpu_percent": 20,
+        },
+        {
+            "seconds": 0.5,
+            "time_ms": 7,
+            "gpu_percent": [30, 50],
+            "gpu_power_watts": [100, 100],
+            "run_cpu_percent": None,
+        },
     )
     assert found.seconds == (0.5, 2.5)
     assert (found.series["gpu_percent"], found.series["gpu_power_watts"]) == ((40, 75), (200, 500))
@@ -28,7 +40,10 @@ def test_samples_in_order_of_time_with_devices_put_together(tmp_path):
 
 
 def test_a_device_without_a_value_leaves_a_gap_and_no_energy(tmp_path):
-    rows = [{"seconds": second, "gpu_power_watts": [100, None if second else 100]} for second in range(3)]
+    rows = [
+        {"seconds": second, "gpu_power_watts": [100, None if second else 100]}
+        for second in range(3)
+    ]
     found = lines(tmp_path, *rows)
     assert found.series["gpu_power_watts"] == (200, None, None)
     assert found.energy_joules is None
@@ -53,10 +68,16 @@ def test_machines_are_put_together_at_the_times_of_the_first(tmp_path):
     found = of_machines(
         tmp_path,
         b=[row(second, 80, [100, 100], run_memory_bytes=2) for second in (0.5, 1.5, 2.5)],
-        a=[row(second, 40, [200, None if second > 2 else 100], run_memory_bytes=3) for second in (0.1, 1.2, 2.1)],
+        a=[
+            row(second, 40, [200, None if second > 2 else 100], run_memory_bytes=3)
+            for second in (0.1, 1.2, 2.1)
+        ],
     )
     assert found.seconds == (0.5, 1.5, 2.5)
-    assert (found.series["run_cpu_percent"], found.series["run_memory_bytes"]) == ((60, 60, 60), (5, 5, 5))
+    assert (found.series["run_cpu_percent"], found.series["run_memory_bytes"]) == (
+        (60, 60, 60),
+        (5, 5, 5),
+    )
     assert found.series["gpu_power_watts"] == (500, 500, None)
     assert found.energy_joules is None
     steady = [row(second, 1, [100]) for second in range(3)]
@@ -79,7 +100,9 @@ def test_one_machine_or_no_list_of_them_reads_the_run_s_own_file(tmp_path, hosts
 
 
 def test_a_name_of_a_machine_leads_out_of_no_folder(tmp_path):
-    (tmp_path / "run.json").write_text(json.dumps({"hosts": [{"name": "../../etc"}, {"name": "/b"}]}))
+    (tmp_path / "run.json").write_text(
+        json.dumps({"hosts": [{"name": "../../etc"}, {"name": "/b"}]})
+    )
     assert machine_folders(tmp_path) == [tmp_path / "etc", tmp_path / "b"]
 
 

@@ -32,19 +32,37 @@ def texts(record):
 def test_own_log_is_read_completely(tmp_path):
     record = read_lines(tmp_path, demo_log(devices=2, labels=["demo", "cpu", "oversubscribed"]))
     assert record.problems == ()
-    assert (record.benchmark, record.org, record.platform) == ("ncf", "DEMO - not an MLPerf result", "1xSome CPU")
+    assert (record.benchmark, record.org, record.platform) == (
+        "ncf",
+        "DEMO - not an MLPerf result",
+        "1xSome CPU",
+    )
     assert (record.division, record.submission_status) == ("open", "research")
     settings = record.settings
     assert (settings.workload, settings.devices, settings.global_batch_size) == ("ncf", 2, 4096)
     assert settings.labels == ("demo", "cpu", "oversubscribed")
     assert (record.seed, record.seconds, record.start_ms) == (12345, 6.0, START_MS)
-    assert (record.status, record.reason, record.finished, record.epochs_to_target) == ("success", "", True, 3.0)
+    assert (record.status, record.reason, record.finished, record.epochs_to_target) == (
+        "success",
+        "",
+        True,
+        3.0,
+    )
     assert (record.targets, record.targets_source) == ({"hr_at_10": 0.635}, "log")
     assert record.quality == {"hr_at_10": 0.65}
     found = [(one.quality, one.epoch, one.seconds) for one in record.evaluations]
-    assert found == [({"hr_at_10": 0.3}, 0, 1.999), ({"hr_at_10": 0.5}, 1, 3.999), ({"hr_at_10": 0.65}, 2, 5.999)]
+    assert found == [
+        ({"hr_at_10": 0.3}, 0, 1.999),
+        ({"hr_at_10": 0.5}, 1, 3.999),
+        ({"hr_at_10": 0.65}, 2, 5.999),
+    ]
     block = record.throughput[1]
-    assert (block.step, block.samples, block.train_seconds, block.samples_per_second) == (202, 400_000, 1.0, 400_000)
+    assert (block.step, block.samples, block.train_seconds, block.samples_per_second) == (
+        202,
+        400_000,
+        1.0,
+        400_000,
+    )
     assert (block.evaluation_seconds, block.data_wait_seconds, block.loss) == (0.25, 0.5, 0.25)
     assert record.hyperparameters == {key: value for key, value in KEYS.items() if key != "seed"}
 
@@ -118,33 +136,60 @@ def test_hostile_records_are_problems(tmp_path, record):
 
 
 def test_suite_run_with_wrong_types(tmp_path):
-    record = read_lines(tmp_path, demo_log(devices="two", labels="demo", targets={"hr_at_10": "high"}, system=None))
-    wrong = ("devices is not an integer", "targets is not an object of numbers", "labels is not a list of strings")
-    assert [text.split(": ", 1)[1] for text in texts(record)[:3]] == [f"suite_run: {text}" for text in wrong]
+    record = read_lines(
+        tmp_path, demo_log(devices="two", labels="demo", targets={"hr_at_10": "high"}, system=None)
+    )
+    wrong = (
+        "devices is not an integer",
+        "targets is not an object of numbers",
+        "labels is not a list of strings",
+    )
+    assert [text.split(": ", 1)[1] for text in texts(record)[:3]] == [
+        f"suite_run: {text}" for text in wrong
+    ]
     assert (record.settings.devices, record.settings.system) == (None, "")
 
 
 @examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.binary(max_size=80) | st.sampled_from([b":::MLLOG ", b":::MLL ", b":::MLPv0.5.0 ", b"\n", b"{"])))
+@given(
+    st.lists(
+        st.binary(max_size=80)
+        | st.sampled_from([b":::MLLOG ", b":::MLL ", b":::MLPv0.5.0 ", b"\n", b"{"])
+    )
+)
 def test_arbitrary_bytes_never_raise(tmp_path, parts):
     record = read_lines(tmp_path, b"".join(parts))
     assert record.status in ("unreadable", "truncated", "failed", "aborted", "success")
 
 
 METADATA = st.dictionaries(st.sampled_from(["epoch_num", "status"]), json_values(6))
-KEYS_OF_LOGS = ("run_start", "run_stop", "eval_accuracy", "tracked_stats", "suite_run", "epoch_start", "seed")
+KEYS_OF_LOGS = (
+    "run_start",
+    "run_stop",
+    "eval_accuracy",
+    "tracked_stats",
+    "suite_run",
+    "epoch_start",
+    "seed",
+)
 KEY = st.sampled_from([*KEYS_OF_LOGS, "submission_benchmark"])
 
 
 @examples(80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 10), KEY, json_values(6), METADATA)))
 def test_arbitrary_values_never_raise(tmp_path, events):
-    record = read_lines(tmp_path, [line(time, key, value, **metadata) for time, key, value, metadata in events])
+    record = read_lines(
+        tmp_path, [line(time, key, value, **metadata) for time, key, value, metadata in events]
+    )
     assert record.seconds is None or record.seconds >= 0
 
 
 ENCODED = {
-    **{"utf-16-le": codecs.BOM_UTF16_LE, "utf-16-be": codecs.BOM_UTF16_BE, "utf-8": codecs.BOM_UTF8},
+    **{
+        "utf-16-le": codecs.BOM_UTF16_LE,
+        "utf-16-be": codecs.BOM_UTF16_BE,
+        "utf-8": codecs.BOM_UTF8,
+    },
     **{f"utf-16-{order} without its mark": b"" for order in ("le", "be")},
 }
 
@@ -164,9 +209,14 @@ def test_unicode_marks_and_utf_16(tmp_path, name):
 
 def with_qualities(*values):
     """A log of another program's Mask R-CNN run whose evaluations hold `values`."""
-    lines = foreign("maskrcnn", qualities=[0.111 + index for index in range(len(values))], status="aborted")
+    lines = foreign(
+        "maskrcnn", qualities=[0.111 + index for index in range(len(values))], status="aborted"
+    )
     for index, value in enumerate(values):
-        lines = [text.replace(f'"value": {0.111 + index},', f'"value": {json.dumps(value)},') for text in lines]
+        lines = [
+            text.replace(f'"value": {0.111 + index},', f'"value": {json.dumps(value)},')
+            for text in lines
+        ]
     return lines
 
 
@@ -188,7 +238,9 @@ def test_two_qualities_in_any_form(tmp_path, value, said):
     assert said in found[0] if said else not found
 
 
-@pytest.mark.parametrize("value", [[0.4, 0.3, 0.2], [[1, 2]], "soon", "0.4 or so", None, True, {}, [], ["0.4", None]])
+@pytest.mark.parametrize(
+    "value", [[0.4, 0.3, 0.2], [[1, 2]], "soon", "0.4 or so", None, True, {}, [], ["0.4", None]]
+)
 def test_what_is_no_quality_is_not_guessed(tmp_path, value):
     record = read_lines(tmp_path, with_qualities(value, BOTH))
     assert [evaluation.quality for evaluation in record.evaluations] == [BOTH]
@@ -196,7 +248,10 @@ def test_what_is_no_quality_is_not_guessed(tmp_path, value):
 
 
 def test_python_notation_is_read_by_tokens_and_said(tmp_path):
-    lines = [text.replace('"', "'").replace("null", "None").replace("false", "False") for text in foreign()]
+    lines = [
+        text.replace('"', "'").replace("null", "None").replace("false", "False")
+        for text in foreign()
+    ]
     record = read_lines(tmp_path, lines)
     plain = read_lines(tmp_path, foreign())
     assert replace(record, digest="", problems=()) == replace(plain, digest="", problems=())
@@ -235,17 +290,27 @@ def test_a_large_file_without_a_record_takes_little_memory(tmp_path, content):
 @pytest.mark.parametrize(
     ("keys", "workload", "target"),
     [
-        ({"opt_name": "adam", "opt_learning_rate_warmup_epochs": 1, "train_samples": 4572}, "retinanet", 0.34),
+        (
+            {"opt_name": "adam", "opt_learning_rate_warmup_epochs": 1, "train_samples": 4572},
+            "retinanet",
+            0.34,
+        ),
         ({"opt_name": "adam"}, "retinanet", 0.34),
         ({"opt_name": "", "global_batch_size": 256, "train_samples": 4572}, "retinanet", 0.34),
         ({"opt_name": "", "train_samples": 1_170_301}, "retinanet", 0.34),
         ({"opt_name": "", "global_batch_size": 1664, "train_samples": 117_266}, "ssd", 0.23),
-        ({"model_bn_span": 12, "opt_learning_rate_warmup_steps": 650, "train_samples": 117_266}, "ssd", 0.23),
+        (
+            {"model_bn_span": 12, "opt_learning_rate_warmup_steps": 650, "train_samples": 117_266},
+            "ssd",
+            0.23,
+        ),
     ],
 )
 def test_retinanet_under_the_name_ssd(tmp_path, keys, workload, target):
     """As logs of v2.0 to v4.0 hold it (NVIDIA's code: batches as `train_samples`), and SSD of v0.7 and v1.1."""
-    record = read_lines(tmp_path, foreign("ssd", qualities=(0.2, 0.3, 0.35), keys=keys, status="success"))
+    record = read_lines(
+        tmp_path, foreign("ssd", qualities=(0.2, 0.3, 0.35), keys=keys, status="success")
+    )
     assert (record.settings.workload, record.targets) == (workload, {"map": target})
     assert (record.targets_source, record.benchmark) == ("rules", "ssd")
     assert record.epochs_to_target == (3 if target == 0.34 else 2)
@@ -261,7 +326,9 @@ def test_copies_have_one_digest(tmp_path):
     assert read_lines(tmp_path, ["no log"]).digest == ""
 
 
-@pytest.mark.parametrize("options", [{}, {"stop": "epochs:3"}, {"stop": "epochs:3", "status": "aborted"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"stop": "epochs:3"}, {"stop": "epochs:3", "status": "aborted"}]
+)
 def test_a_log_without_a_start_is_no_result(tmp_path, options):
     lines = [text for text in demo_log(**options) if '"run_start"' not in text]
     for kept in (lines, [text for text in lines if '"suite_run"' not in text]):
@@ -284,7 +351,11 @@ def test_a_log_without_a_start_is_no_result(tmp_path, options):
 def test_absurd_values_are_no_result(tmp_path, options, said):
     for stop in ("target", "epochs:3"):
         record = read_lines(tmp_path, demo_log(stop=stop, **options))
-        assert (record.status, record.reason, record.finished) == ("failed", f"not plausible: {said}", False)
+        assert (record.status, record.reason, record.finished) == (
+            "failed",
+            f"not plausible: {said}",
+            False,
+        )
         assert record.settings.devices == (None if "devices" in options else 1)
 
 
@@ -292,29 +363,50 @@ def test_absurd_values_are_no_result(tmp_path, options, said):
     ("old", "new", "said"),
     [
         ('"epoch_num": 2', '"epoch_num": 5e15', "epoch_num = 5e+15"),
-        ('"global_batch_size", "value": 4096', '"global_batch_size", "value": -1', "global_batch_size = -1"),
+        (
+            '"global_batch_size", "value": 4096',
+            '"global_batch_size", "value": -1',
+            "global_batch_size = -1",
+        ),
         ('"value": 0.65', '"value": 75.9', "top1 = 75.9"),
     ],
 )
 def test_absurd_values_of_other_programs_are_no_result(tmp_path, old, new, said):
     record = read_lines(tmp_path, [text.replace(old, new) for text in foreign("resnet")])
     assert (record.status, record.reason) == ("failed", f"not plausible: {said}")
-    assert [problem.line > 0 for problem in record.problems if "plausible" in problem.text] == [True]
+    assert [problem.line > 0 for problem in record.problems if "plausible" in problem.text] == [
+        True
+    ]
 
 
 @pytest.mark.parametrize(
     ("quality", "target", "reached"),
-    [(0.6349996, 0.635, False), (0.63499999, 0.635, False), (0.6349999904632568, 0.635, True), (0.635, 0.635, True)],
+    [
+        (0.6349996, 0.635, False),
+        (0.63499999, 0.635, False),
+        (0.6349999904632568, 0.635, True),
+        (0.635, 0.635, True),
+    ],
 )
 def test_only_the_float32_of_the_target_itself_meets_it(tmp_path, quality, target, reached):
-    record = read_lines(tmp_path, demo_log((quality,), status="success", targets={"hr_at_10": target}))
-    assert (record.status, record.epochs_to_target) == (("success", 1.0) if reached else ("failed", None))
+    record = read_lines(
+        tmp_path, demo_log((quality,), status="success", targets={"hr_at_10": target})
+    )
+    assert (record.status, record.epochs_to_target) == (
+        ("success", 1.0) if reached else ("failed", None)
+    )
 
 
 @pytest.mark.parametrize(
     ("written", "seed", "count"),
     [
-        *((2**63 + 1, 2**63 + 1, 0), ("4096", 4096, 0), (7.0, 7, 0), (1621233964.25, None, 1), (1e300, None, 1)),
+        *(
+            (2**63 + 1, 2**63 + 1, 0),
+            ("4096", 4096, 0),
+            (7.0, 7, 0),
+            (1621233964.25, None, 1),
+            (1e300, None, 1),
+        ),
         *((2**64, None, 1), ("tomorrow", None, 1), ("none", None, 0), (None, None, 0)),
     ],
 )
@@ -342,23 +434,56 @@ def test_time_grows_with_the_length_of_a_log_alone(tmp_path):
 
 
 DIALECTS = (
-    (lambda lines: [*lines, ':::MLL 1700000000.5 opt_other: {"value": 3}'], "a MLL record in a MLLOG log"),
-    (lambda lines: [text.replace(f": {START_MS},", f': "{START_MS}",') for text in lines], "time as text"),
-    (lambda lines: [text.replace('"value": 0.65,', '"value": "65%",') for text in lines], "holds text"),
-    (lambda lines: [text.replace('"value": 0.65,', '"value": [0.65],') for text in lines], "a list of one number"),
+    (
+        lambda lines: [*lines, ':::MLL 1700000000.5 opt_other: {"value": 3}'],
+        "a MLL record in a MLLOG log",
+    ),
+    (
+        lambda lines: [text.replace(f": {START_MS},", f': "{START_MS}",') for text in lines],
+        "time as text",
+    ),
+    (
+        lambda lines: [text.replace('"value": 0.65,', '"value": "65%",') for text in lines],
+        "holds text",
+    ),
+    (
+        lambda lines: [text.replace('"value": 0.65,', '"value": [0.65],') for text in lines],
+        "a list of one number",
+    ),
 )
 """Forms in which programs other than this suite write."""
 DAMAGE = (
     (lambda lines: [*lines, "x :::MLX {}"], "no record of a known form: :::MLX {}"),
-    (lambda lines: [*lines, line(60_000, "eval_accuracy", 0.9)], "eval_accuracy after run_stop is not used"),
+    (
+        lambda lines: [*lines, line(60_000, "eval_accuracy", 0.9)],
+        "eval_accuracy after run_stop is not used",
+    ),
     (lambda lines: ["".join(lines[:4]) + "warning" + lines[4], *lines[5:]], ""),
     (lambda lines: [*lines, line(60_000, "note", ':::MLLOG {"key": "run_stop"}')], ""),
-    (lambda lines: "\n".join(lines).replace("1xSome", "M\xfcller").encode("latin-1"), "read as latin-1"),
-    (lambda lines: ["\r\nsome output \xe4", *[f"0: {text}\r" for text in [*lines, *lines[::-1]]]], ""),
-    (lambda lines: [":::MLLOG []", *lines], "line 1: :::MLLOG record cannot be read (not a JSON object)"),
-    (lambda lines: [*lines[:9], lines[9] + " and more", *lines[10:]], "line 10: text after the record"),
+    (
+        lambda lines: "\n".join(lines).replace("1xSome", "M\xfcller").encode("latin-1"),
+        "read as latin-1",
+    ),
+    (
+        lambda lines: [
+            "\r\nsome output \xe4",
+            *[f"0: {text}\r" for text in [*lines, *lines[::-1]]],
+        ],
+        "",
+    ),
+    (
+        lambda lines: [":::MLLOG []", *lines],
+        "line 1: :::MLLOG record cannot be read (not a JSON object)",
+    ),
+    (
+        lambda lines: [*lines[:9], lines[9] + " and more", *lines[10:]],
+        "line 10: text after the record",
+    ),
     (lambda lines: [line(5, "opt_huge", 10**400), *lines, line(6, "opt_deep", [[[]]])], ""),
-    (lambda lines: [*lines[:8], ":::MLLOG " + "x" * (3 * MAX_LINE_BYTES), *lines[8:]], "line 9: a line of more than"),
+    (
+        lambda lines: [*lines[:8], ":::MLLOG " + "x" * (3 * MAX_LINE_BYTES), *lines[8:]],
+        "line 9: a line of more than",
+    ),
     (lambda lines: [*lines, *[":::MLLOG {"] * 5000], "4900 more lines could not be read"),
     (lambda lines: [*lines, ":::MLLOG " * 100_000], "the rest of the line was not read"),
 )
@@ -383,7 +508,12 @@ def test_what_is_tolerated_changes_no_figure_and_is_said(tmp_path, lines, edit, 
 @pytest.mark.parametrize(
     ("benchmark", "targets", "qualities", "epochs"),
     [
-        ("gnmt", {"bleu": 24.0}, (20.0, 24.3), 2),  # points, held against a target that the rules give as a fraction
+        (
+            "gnmt",
+            {"bleu": 24.0},
+            (20.0, 24.3),
+            2,
+        ),  # points, held against a target that the rules give as a fraction
         ("maskrcnn", {"BBOX": 0.377, "SEGM": 0.339}, ([0.38, 0.33], [0.37, 0.34], [0.38, 0.34]), 3),
     ],
 )
@@ -391,6 +521,8 @@ def test_targets_of_the_rules(tmp_path, benchmark, targets, qualities, epochs):
     marks = [0.111 + index / 1000 for index in range(len(qualities))]
     lines = foreign(benchmark, qualities=marks, status="success")
     for mark, quality in zip(marks, qualities, strict=True):
-        lines = [text.replace(f'"value": {mark},', f'"value": {json.dumps(quality)},') for text in lines]
+        lines = [
+            text.replace(f'"value": {mark},', f'"value": {json.dumps(quality)},') for text in lines
+        ]
     record = read_lines(tmp_path, lines)
     assert (record.targets, record.epochs_to_target) == (targets, epochs)

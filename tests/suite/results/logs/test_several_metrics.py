@@ -14,7 +14,10 @@ from testing.fake_logs import demo_log, write
 from tests.suite.worker.test_loop import make_run
 
 TARGETS = {"bbox": 0.3, "segm": 0.2}
-EPOCHS = [({"bbox": 0.25, "segm": 0.22}, 1.5, 30_000.0), ({"bbox": 0.31, "segm": 0.23}, 1.25, 60_000.0)]
+EPOCHS = [
+    ({"bbox": 0.25, "segm": 0.22}, 1.5, 30_000.0),
+    ({"bbox": 0.31, "segm": 0.23}, 1.25, 60_000.0),
+]
 
 
 def with_further(lines):
@@ -31,7 +34,11 @@ def with_further(lines):
 def folder(tmp_path):
     lines = demo_log([None, None], targets=TARGETS, sample_unit="sentences", status="success")
     for epoch, (quality, _, _) in enumerate(EPOCHS):
-        place = next(n for n, text in enumerate(lines) if '"epoch_stop"' in text and f'"epoch_num": {epoch}' in text)
+        place = next(
+            n
+            for n, text in enumerate(lines)
+            if '"epoch_stop"' in text and f'"epoch_num": {epoch}' in text
+        )
         start, accuracy, stop = demo_log([0.0] * (epoch + 1))[-6:-3]
         accuracy = accuracy.replace('"value": 0.0', f'"value": {json.dumps(quality)}')
         lines[place + 1 : place + 1] = [start, accuracy, stop]
@@ -42,9 +49,17 @@ def folder(tmp_path):
 def test_all_targets_must_be_met_and_scores_stand_beside_quality(folder):
     record = read(next(folder.rglob("result_0.txt")))
     assert (record.status, record.epochs_to_target) == ("success", 2.0)
-    assert [evaluation.quality for evaluation in record.evaluations] == [quality for quality, _, _ in EPOCHS]
-    assert [evaluation.scores["validation_loss"] for evaluation in record.evaluations] == [1.5, 1.25]
-    assert [block.rates for block in record.throughput] == [{"tokens": 30_000.0}, {"tokens": 60_000.0}]
+    assert [evaluation.quality for evaluation in record.evaluations] == [
+        quality for quality, _, _ in EPOCHS
+    ]
+    assert [evaluation.scores["validation_loss"] for evaluation in record.evaluations] == [
+        1.5,
+        1.25,
+    ]
+    assert [block.rates for block in record.throughput] == [
+        {"tokens": 30_000.0},
+        {"tokens": 60_000.0},
+    ]
 
 
 def test_tables_have_the_second_unit(folder):
@@ -57,7 +72,10 @@ def test_scores_belong_to_the_evaluation_before_their_line(tmp_path):
     lines = list(with_further(demo_log([0.3, 0.65])))
     first = next(index for index, text in enumerate(lines) if '"tracked_stats"' in text)
     record = read(write(tmp_path / "result_0.txt", [*lines[:first], *lines[first + 1 :]]))
-    assert [evaluation.scores for evaluation in record.evaluations] == [{}, {"validation_loss": 1.25}]
+    assert [evaluation.scores for evaluation in record.evaluations] == [
+        {},
+        {"validation_loss": 1.25},
+    ]
 
 
 def test_a_hostile_object_of_rates_is_left_out(tmp_path):
@@ -69,8 +87,18 @@ def test_a_hostile_object_of_rates_is_left_out(tmp_path):
 
 def test_progress_shows_every_unit_and_metric(tmp_path):
     run = make_run(tmp_path, targets=TARGETS)
-    block = {"first_epoch": 1, "epochs": 1, "step": 16, "samples_per_second": 1200.0, "rates": {"tokens": 34_000.0}}
-    block |= {"train_seconds": 2.0, "data_wait_seconds": 0.1, "quality": {**EPOCHS[0][0], "validation_loss": 1.5}}
+    block = {
+        "first_epoch": 1,
+        "epochs": 1,
+        "step": 16,
+        "samples_per_second": 1200.0,
+        "rates": {"tokens": 34_000.0},
+    }
+    block |= {
+        "train_seconds": 2.0,
+        "data_wait_seconds": 0.1,
+        "quality": {**EPOCHS[0][0], "validation_loss": 1.5},
+    }
     (tmp_path / "metrics.jsonl").write_text(json.dumps(block) + "\n")
     stream = io.StringIO()
     with Progress(run, "a run", Console(file=stream, width=200)):

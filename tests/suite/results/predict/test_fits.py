@@ -17,7 +17,9 @@ SIZES = [1024 * 4**power for power in range(11)]
 @given(t0=st.floats(1e-5, 1.0), c=st.floats(1e-7, 1e-2))
 def test_a_line_is_found(t0, c):
     fit = fit_steps([(batch, t0 + c * batch) for batch in BATCHES])
-    assert (fit.seconds(1000), fit.rate(64)) == pytest.approx((t0 + c * 1000, 64 / (t0 + c * 64)), rel=1e-6)
+    assert (fit.seconds(1000), fit.rate(64)) == pytest.approx(
+        (t0 + c * 1000, 64 / (t0 + c * 64)), rel=1e-6
+    )
     assert fit.largest_deviation < 1e-6
 
 
@@ -31,16 +33,22 @@ def test_the_error_is_that_of_weighted_least_squares():
     assert (fit.t0_error, fit.c_error) == pytest.approx(tuple(np.sqrt(np.diag(covariance))[::-1]))
 
 
-@pytest.mark.parametrize("points", [[], [(16, 0.1)], [(16, 0.1), (16, 0.2)], [(16, 0.0), (32, 0.1)]])
+@pytest.mark.parametrize(
+    "points", [[], [(16, 0.1)], [(16, 0.1), (16, 0.2)], [(16, 0.0), (32, 0.1)]]
+)
 def test_no_line_without_two_batches(points):
     assert fit_steps(points) is None
 
 
 def sums(devices, sizes=SIZES, alpha=5e-6, factor=lambda size: 1.0):
     def seconds(size):
-        return (2 * (devices - 1) * alpha + 2 * (devices - 1) / devices * size / 12e9) * factor(size)
+        return (2 * (devices - 1) * alpha + 2 * (devices - 1) / devices * size / 12e9) * factor(
+            size
+        )
 
-    return AllReduceTime(devices, tuple(SizeTimes(size, 20, seconds(size), seconds(size)) for size in sizes))
+    return AllReduceTime(
+        devices, tuple(SizeTimes(size, 20, seconds(size), seconds(size)) for size in sizes)
+    )
 
 
 @pytest.mark.parametrize("counts", [(2,), (8,), (2, 4, 8)])
@@ -53,5 +61,7 @@ def test_a_link_needs_two_sizes_and_times_that_grow():
     assert fit_link([sums(2, SIZES[:2])]).alpha_error is None
     flat = AllReduceTime(2, tuple(SizeTimes(size, 20, 1e-3, 1e-3 / (1 + size)) for size in SIZES))
     assert [fit_link(measured) for measured in ([], [sums(2, SIZES[:1])], [flat])] == [None] * 3
-    cached = fit_link([sums(2, alpha=0.0, factor=lambda size: 1 + size / SIZES[-1])])  # larger ones take longer a byte
+    cached = fit_link(
+        [sums(2, alpha=0.0, factor=lambda size: 1 + size / SIZES[-1])]
+    )  # larger ones take longer a byte
     assert (cached.alpha_seconds, 6e9 < cached.bytes_per_second <= 12e9) == (0.0, True)

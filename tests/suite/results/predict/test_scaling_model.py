@@ -22,11 +22,15 @@ ROWS = ((8, 400.0), (16, 200.0), (64, 50.0), (512, 40.0))
 
 def test_constants_are_recovered_and_predict_from_the_smallest_row_alone():
     b_half, exponent = float(scaling_model.MODEL_GRID.b_half[30 * 21]), 0.05
-    fit = ScalingModel([made(rate, b_half, exponent, ROWS) for rate in (100.0, 250.0, 900.0, 950.0, 7.0, 8.0)])
+    fit = ScalingModel(
+        [made(rate, b_half, exponent, ROWS) for rate in (100.0, 250.0, 900.0, 950.0, 7.0, 8.0)]
+    )
     assert fit.constants == pytest.approx((b_half, exponent))
     new = made(3.0, b_half, exponent, ROWS)
     for row in new[1:]:
-        assert math.exp(fit.predict(new[:1], row).center) == pytest.approx(row.device_seconds, rel=0.02)
+        assert math.exp(fit.predict(new[:1], row).center) == pytest.approx(
+            row.device_seconds, rel=0.02
+        )
 
 
 def test_logs_that_were_submitted_again_count_once_whatever_their_note_says(monkeypatch):
@@ -39,7 +43,11 @@ def test_logs_that_were_submitted_again_count_once_whatever_their_note_says(monk
     families, left_out = scaling_model.published_families()
     assert left_out["logs of an earlier round again"] == 41  # the last is not on NVIDIA's GPUs
     results = scaling_model.published_results((SHIPPED,))
-    monkeypatch.setattr(scaling_model, "published_results", lambda folders: [replace(row, note="") for row in results])
+    monkeypatch.setattr(
+        scaling_model,
+        "published_results",
+        lambda folders: [replace(row, note="") for row in results],
+    )
     assert scaling_model.published_families() == (families, left_out)
 
 
@@ -53,7 +61,9 @@ def test_the_own_time_of_a_predicted_row_is_not_looked_at():
 
 def test_a_family_that_is_forgotten_has_no_influence():
     families = [made(100.0, 30.0, 0.02, ROWS), made(50.0, 3.0, 0.2, ROWS)]
-    forgotten = ScalingModel(families).predict(families[0][:1], families[0][3], without=families[1:])
+    forgotten = ScalingModel(families).predict(
+        families[0][:1], families[0][3], without=families[1:]
+    )
     never_seen = ScalingModel(families[:1]).predict(families[0][:1], families[0][3])
     assert forgotten.center == pytest.approx(never_seen.center)
     assert ScalingModel(families).predict(families[0][:1], families[0][3]).center != pytest.approx(
@@ -75,18 +85,28 @@ def test_intervals_grow_with_the_distance():
 def test_linear_is_the_law_without_constants():
     fit = ScalingModel([], scaling_model.LINEAR_GRID)
     row = Observation("resnet50", 8, 64.0, 10.0)
-    assert math.exp(fit.predict([row], Observation("resnet50", 80, 8.0, 1.0)).center) == pytest.approx(80.0)
+    assert math.exp(
+        fit.predict([row], Observation("resnet50", 80, 8.0, 1.0)).center
+    ) == pytest.approx(80.0)
 
 
 @pytest.mark.parametrize(("name", "value"), [
     ("spread", 0.025), ("spread", 0.035), ("drift", 3), ("drift", 5), ("freedom", 2), ("freedom", 4)])  # fmt: skip
 def test_the_fixed_constants_are_the_likeliest_of_the_rounds_that_they_were_chosen_on(name, value):
     families = [
-        family for family in scaling_model.published_families()[0] if family[0].round in scaling_model.CONSTANTS_UP_TO
+        family
+        for family in scaling_model.published_families()[0]
+        if family[0].round in scaling_model.CONSTANTS_UP_TO
     ]
-    of_workloads = [scaling_model.families_of_workload(families, workload) for workload in scaling_model.WORKLOADS]
+    of_workloads = [
+        scaling_model.families_of_workload(families, workload)
+        for workload in scaling_model.WORKLOADS
+    ]
     chosen, neighbour = (
-        sum(math.log(np.exp(ScalingModel(own, scaling_model.MODEL_GRID, **one)._total).mean()) for own in of_workloads)
+        sum(
+            math.log(np.exp(ScalingModel(own, scaling_model.MODEL_GRID, **one)._total).mean())
+            for own in of_workloads
+        )
         for one in ({}, {name: value})
     )
     assert neighbour < chosen

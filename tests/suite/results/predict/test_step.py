@@ -30,12 +30,25 @@ def test_leaving_one_gpu_is_a_cost_of_tensors_not_of_bytes():
         alone = 32 / printed(KERAS, model=model, metric="training throughput")
         speedup = printed(KERAS, model=model, metric="training speedup over 1 GPU", chips="2")
         lost[name] = 2 * alone / speedup - alone
-    assert (lost["ResNet-50"], lost["VGG16"]) == (pytest.approx(92e-3, abs=1e-3), pytest.approx(31e-3, abs=1e-3))
+    assert (lost["ResNet-50"], lost["VGG16"]) == (
+        pytest.approx(92e-3, abs=1e-3),
+        pytest.approx(31e-3, abs=1e-3),
+    )
     assert lost["ResNet-50"] / lost["VGG16"] > 1 > sizes["ResNet-50"][0] / sizes["VGG16"][0]
     per_tensor = 0.555e-3
-    host = System("keras", "", 8, Interconnect(GB, 0.0), None, per_tensor, host=Interconnect(2 * 43.0 * GB, 0.0))
+    host = System(
+        "keras",
+        "",
+        8,
+        Interconnect(GB, 0.0),
+        None,
+        per_tensor,
+        host=Interconnect(2 * 43.0 * GB, 0.0),
+    )
     for name, (size, tensors) in sizes.items():
-        assert host.all_reduce(2, GradientAllReduceInfo(size, tensors)).seconds == pytest.approx(lost[name], rel=0.02)
+        assert host.all_reduce(2, GradientAllReduceInfo(size, tensors)).seconds == pytest.approx(
+            lost[name], rel=0.02
+        )
 
 
 INCEPTION_V3 = 23_834_568 * 4
@@ -59,19 +72,28 @@ def test_table_1_of_the_nvlink_article():
     table = csv_rows("throughput*.csv", ("system", "metric"))
     figures = {(row["system"], row["metric"]): float(row["value"]) for row in table if row["value"]}
     names = {"pcie": "124 systems, dual 10 Gb Ethernet", "dgx1": "124x DGX-1, quad EDR IB"}
-    rates = {name: systems()[name].between.ports * systems()[name].between.bytes_per_second for name in names}
+    rates = {
+        name: systems()[name].between.ports * systems()[name].between.bytes_per_second
+        for name in names
+    }
     for name, printed_name in names.items():
-        assert 124 * rates[name] / GB == pytest.approx(figures[printed_name, "bisection bandwidth"], abs=0.2)
+        assert 124 * rates[name] / GB == pytest.approx(
+            figures[printed_name, "bisection bandwidth"], abs=0.2
+        )
     bits = rates["dgx1"] * 8 * 66 / 64
     both_ways = figures["DGX-1", "network bandwidth (bidirectional)"]
     times = figures["DGX-1 cluster, InfiniBand vs Ethernet", "network performance ratio"]
-    assert (2 * bits / 1e9, bits / (rates["pcie"] * 8)) == pytest.approx((both_ways, times), rel=1e-4)
+    assert (2 * bits / 1e9, bits / (rates["pcie"] * 8)) == pytest.approx(
+        (both_ways, times), rel=1e-4
+    )
     slow, fast = (figures[name, "system-wide latency"] for name in names.values())
     assert slow / fast == pytest.approx(3.9, abs=0.01)
 
 
 def test_a_ring_against_its_closed_form():
-    system = System("two levels", "", 4, Interconnect(100 * GB, 2e-6), Interconnect(5 * GB, 9e-6, ports=2))
+    system = System(
+        "two levels", "", 4, Interconnect(100 * GB, 2e-6), Interconnect(5 * GB, 9e-6, ports=2)
+    )
     size, one = 1e9, system.all_reduce(4, GradientAllReduceInfo(1e9))
     assert one == Traffic(2 * 3 / 4 * size / 100e9, 0.0, 6 * 2e-6, 0.0)
     three = system.all_reduce(12, GradientAllReduceInfo(size))
@@ -91,7 +113,10 @@ def test_what_the_backward_pass_hides_is_not_paid():
     assert step_time(cost, 1, 8, gradients, ring(10), 0.5).binds == "bandwidth in the node"
     assert step_time(cost_of(1.0, 1e-3), 1, 8, gradients, ring(130), 0.5).binds == "fixed cost"
     assert step_time(cost, 1, 8, GradientAllReduceInfo(8.0), ring(10, 1e-3), 0.5).binds == "latency"
-    assert step_time(cost, 1, 4096, gradients, systems()["pcie"], 0.5).binds == "bandwidth between nodes"
+    assert (
+        step_time(cost, 1, 4096, gradients, systems()["pcie"], 0.5).binds
+        == "bandwidth between nodes"
+    )
 
 
 def test_step_cost_is_recovered_and_needs_two_batches():
@@ -123,8 +148,12 @@ def test_a_file_that_describes_no_system_is_one_line(tmp_path, text, message):
 
 def test_a_system_of_ones_own(tmp_path):
     path = tmp_path / "mine.yaml"
-    path.write_text("mine: {devices_per_node: 2, inside: {gb_per_second: 1, latency_us: 10}, us_per_tensor: 5}")
+    path.write_text(
+        "mine: {devices_per_node: 2, inside: {gb_per_second: 1, latency_us: 10}, us_per_tensor: 5}"
+    )
     system = find_system(str(path))
-    assert system.all_reduce(2, GradientAllReduceInfo(1e9, 100)) == pytest.approx((1.0, 0.0, 2e-5, 5e-4))
+    assert system.all_reduce(2, GradientAllReduceInfo(1e9, 100)) == pytest.approx(
+        (1.0, 0.0, 2e-5, 5e-4)
+    )
     with pytest.raises(ValueError, match="Did you mean dgxa100"):
         find_system("dgx-a100")

@@ -50,7 +50,9 @@ def test_a_gpu_is_known_without_its_makers_name(hardware, reason):
 
 def test_the_bars_are_met_and_linear_would_fail_them(validation):
     assert validation.bars["met"].all()
-    linear = validation.held[validation.held["rule"] == "perfect scaling"].assign(rule="scaling model")
+    linear = validation.held[validation.held["rule"] == "perfect scaling"].assign(
+        rule="scaling model"
+    )
     rest = validation.held[validation.held["rule"] != "scaling model"]
     failing = replace(validation, held=pd.concat([linear, rest])).bars
     assert not failing.loc[failing["bar"].str.contains("error|percentile"), "met"][:5].any()
@@ -83,4 +85,6 @@ def test_a_new_machine_shares_nothing_with_what_was_fitted():
     families = scaling_model.families_of_workload(scaling_model.published_families()[0], "resnet50")
     chosen = [family for family in families if family[0].submitter == "NVIDIA"]
     unknown, empty = (held_out(chosen[:1], fitted) for fitted in (chosen, []))
-    assert list(select(unknown, NEW)["error"]) == pytest.approx(list(select(empty, SMALLEST)["error"]))
+    assert list(select(unknown, NEW)["error"]) == pytest.approx(
+        list(select(empty, SMALLEST)["error"])
+    )

@@ -45,7 +45,9 @@ def opened(browser, path, address="", **options):
     """A page once its figures are drawn, and what went wrong on it or left it so far."""
     page, noticed = visited(browser, f"file://{path}{address}", **options)
     position = page.evaluate("scrollY")
-    page.locator("figure:visible").first.scroll_into_view_if_needed()  # figures are drawn when they are near
+    page.locator(
+        "figure:visible"
+    ).first.scroll_into_view_if_needed()  # figures are drawn when they are near
     page.wait_for_selector("figure[data-drawn]")
     page.evaluate(f"scrollTo(0, {position})")
     return page, noticed
@@ -60,7 +62,9 @@ def shown(page, selector):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_page_fits_its_window_and_asks_for_nothing(browser, report, width, theme):
-    page, noticed = opened(browser, report, viewport={"width": width, "height": 900}, color_scheme=theme)
+    page, noticed = opened(
+        browser, report, viewport={"width": width, "height": 900}, color_scheme=theme
+    )
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     expect(page.locator("figure:not([data-drawn])")).to_have_count(0)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -80,7 +84,10 @@ def test_filters_act_on_tables_and_figures_and_stand_in_the_address(browser, rep
     assert page.inner_text("#count") == "2 of 9 runs"
     assert len(shown(page, "figure")) == everything / 2
     assert all(text.startswith("SSD") for text in shown(page, "figcaption b"))
-    assert all(text.lower().startswith("mxnet") for text in shown(page, "#section-time-to-target ~ section tbody tr"))
+    assert all(
+        text.lower().startswith("mxnet")
+        for text in shown(page, "#section-time-to-target ~ section tbody tr")
+    )
     assert shown(page, "#section-time-to-target .legend button")[:2] == ["mxnet", "setup"]
     other, _ = opened(browser, report, "#workload=ssd&framework=mxnet")
     assert other.inner_text("#count") == "2 of 9 runs"
@@ -92,8 +99,12 @@ def test_filters_act_on_tables_and_figures_and_stand_in_the_address(browser, rep
 
 
 def test_a_pointer_shows_the_run_and_a_legend_hides_a_series(browser, report):
-    page, noticed = opened(browser, report, "#workload=ncf", viewport={"width": 1280, "height": 900})
-    points = page.locator("#section-time-to-target figure:visible").first.locator(".mark-symbol path")
+    page, noticed = opened(
+        browser, report, "#workload=ncf", viewport={"width": 1280, "height": 900}
+    )
+    points = page.locator("#section-time-to-target figure:visible").first.locator(
+        ".mark-symbol path"
+    )
     count = points.count()
     assert count == 4
     points.last.hover()
@@ -102,9 +113,13 @@ def test_a_pointer_shows_the_run_and_a_legend_hides_a_series(browser, report):
     assert {"time to target", "labels"} <= {*tip.split("\n")}
     assert "/run_0" in tip
     page.locator("#section-time-to-target .legend button:visible").first.click()
-    expect(page.locator("#section-time-to-target figure").first.locator(".mark-symbol path")).to_have_count(2)
+    expect(
+        page.locator("#section-time-to-target figure").first.locator(".mark-symbol path")
+    ).to_have_count(2)
     page.locator("#section-time-to-target summary:visible").first.click()
-    expect(page.locator("#section-time-to-target figure:not([hidden]) details tbody tr")).to_have_count(2)
+    expect(
+        page.locator("#section-time-to-target figure:not([hidden]) details tbody tr")
+    ).to_have_count(2)
     assert noticed == []
     page.context.close()
 
@@ -127,7 +142,12 @@ def test_tables_sort_by_numbers(browser, report):
 
 def test_axes_turn_linear(browser, tmp_path):
     for devices in (1, 4):
-        write_run(tmp_path / "logs", f"ncf-{devices}", devices=devices, seconds_per_epoch=16.0 / devices**2)
+        write_run(
+            tmp_path / "logs",
+            f"ncf-{devices}",
+            devices=devices,
+            seconds_per_epoch=16.0 / devices**2,
+        )
     assert main(["report", str(tmp_path / "logs"), "--html", str(tmp_path / "page.html")]) == 0
     page, noticed = opened(browser, tmp_path / "page.html")
     figure = page.locator("figure", has_text="NCF: time to target over devices")
@@ -151,7 +171,9 @@ MISFITS = """[...document.querySelectorAll('figure')].filter(one => one.checkVis
 @pytest.mark.parametrize("first", ["#workload=ssd&framework=mxnet&devices=2", ""])
 def test_figures_have_the_width_of_their_cards_whatever_was_chosen_before(browser, report, first):
     page, noticed = opened(browser, report, first, viewport={"width": 1280, "height": 900})
-    page.click("button[type=reset]") if first else page.select_option("select[name=workload]", "ssd")
+    page.click("button[type=reset]") if first else page.select_option(
+        "select[name=workload]", "ssd"
+    )
     for width in (1280, 700, 1900):
         page.set_viewport_size({"width": width, "height": 900})
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
@@ -163,13 +185,18 @@ def test_figures_have_the_width_of_their_cards_whatever_was_chosen_before(browse
 
 @pytest.mark.parametrize(
     ("address", "said"),
-    [("#workload=ssd", "Shown: workload SSD (4 of 9 runs)"), ("#workload=ncf&framework=mxnet&devices=2", "")],
+    [
+        ("#workload=ssd", "Shown: workload SSD (4 of 9 runs)"),
+        ("#workload=ncf&framework=mxnet&devices=2", ""),
+    ],
 )
 def test_paper_has_whole_figures_and_says_what_was_chosen(browser, report, address, said):
     page, _ = opened(browser, report, address, viewport={"width": 1900, "height": 900})
     assert not page.is_visible("#stated")
     if not said:
-        page.click("button[type=reset]")  # figures were drawn, and others were not, for what was chosen before
+        page.click(
+            "button[type=reset]"
+        )  # figures were drawn, and others were not, for what was chosen before
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     expect(page.locator("figure:not([data-drawn]):visible")).to_have_count(0)
     page.emulate_media(media="print")
@@ -180,7 +207,9 @@ def test_paper_has_whole_figures_and_says_what_was_chosen(browser, report, addre
     assert drawn.count() == (7 if said else 14)
     assert page.locator("figure:visible .plot svg").count() == drawn.count()
     letters = page.locator("figure:visible .role-axis-label text").first
-    assert letters.bounding_box()["height"] > 9  # pixels: two figures side by side, drawn for that width
+    assert (
+        letters.bounding_box()["height"] > 9
+    )  # pixels: two figures side by side, drawn for that width
     page.context.close()
 
 
@@ -189,8 +218,19 @@ def test_names_keep_the_values_that_tell_series_apart_and_are_one_in_all_figures
         ("fp16", 256, "pytorch", "v0.5"), ("fp32", 2048, "pytorch", "v0.5"), ("fp32", 16384, "mxnet", "v0.7"),
     ):  # fmt: skip
         for devices in (1, 2):
-            own = {"global_batch_size": batch, "precision": precision, "framework": framework, "clock": clock}
-            write_run(tmp_path / "logs", f"{batch}-{devices}", devices=devices, seconds_per_epoch=3.0 / devices, **own)
+            own = {
+                "global_batch_size": batch,
+                "precision": precision,
+                "framework": framework,
+                "clock": clock,
+            }
+            write_run(
+                tmp_path / "logs",
+                f"{batch}-{devices}",
+                devices=devices,
+                seconds_per_epoch=3.0 / devices,
+                **own,
+            )
     assert main(["report", str(tmp_path / "logs"), "--html", str(tmp_path / "page.html")]) == 0
     page, noticed = opened(browser, tmp_path / "page.html", viewport={"width": 1280, "height": 900})
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
@@ -204,12 +244,16 @@ def test_names_keep_the_values_that_tell_series_apart_and_are_one_in_all_figures
     looks = {}
     for figure in page.locator("figure", has=page.locator(".legend line")).all():
         names = [name.strip() for name in figure.locator(".legend button").all_inner_texts()]
-        assert sorted(names) == (sorted(curves) if "over devices" in figure.inner_text() else results)
+        assert sorted(names) == (
+            sorted(curves) if "over devices" in figure.inner_text() else results
+        )
         for name, sample in zip(names, figure.locator(".legend svg").all(), strict=True):
             looks.setdefault(name, set()).add(sample.inner_html())
     assert {len(of) for of in looks.values()} == {1}
     assert len({next(iter(looks[name])) for name in results}) == len(results)
-    bars = page.locator("figure", has_text="factors of the speedup").locator(".role-axis-label text")
+    bars = page.locator("figure", has_text="factors of the speedup").locator(
+        ".role-axis-label text"
+    )
     assert {f"{name}, 1 → 2 dev" for name in curves} <= {*bars.all_text_contents()}
     page.set_viewport_size({"width": 400, "height": 900})
     cut = "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).length"
@@ -218,7 +262,9 @@ def test_names_keep_the_values_that_tell_series_apart_and_are_one_in_all_figures
     page.context.close()
 
 
-def test_metrics_have_names_in_words_and_axes_are_logarithmic_only_where_times_span_a_factor_of_ten(browser, tmp_path):
+def test_metrics_have_names_in_words_and_axes_are_logarithmic_only_where_times_span_a_factor_of_ten(
+    browser, tmp_path
+):
     for workload, metric, factor in (("ncf", "hr_at_10", 4.0), ("ssd", "map", 12.0)):
         for devices in (1, 4):
             own = {
@@ -262,7 +308,9 @@ def test_all_of_a_page_obeys_the_filters_or_says_that_it_does_not(browser, repor
     page.select_option("select[name=framework]", "mxnet")
     assert any("include all results" in text for text in shown(page, ".unfiltered"))
     page.select_option("select[name=workload]", "ncf")
-    page.evaluate("location.hash = '#workload=ssd&label=demo&profile=demo&devices=2&framework=pytorch'")
+    page.evaluate(
+        "location.hash = '#workload=ssd&label=demo&profile=demo&devices=2&framework=pytorch'"
+    )
     expect(page.locator("#count")).to_have_text("1 of 9 runs")
     page.click("button[type=reset]")
     assert not shown(page, ".unfiltered")
@@ -274,14 +322,19 @@ def test_all_of_a_page_obeys_the_filters_or_says_that_it_does_not(browser, repor
 def test_three_sentences_stand_on_top_and_the_fold_keeps_its_state(browser, tmp_path):
     for workload in ("gnmt", "maskrcnn", "ncf", "resnet50", "ssd"):
         for framework in ("pytorch", "mxnet") if workload == "ssd" else ("mxnet",):
-            write_run(tmp_path / "logs", f"{workload}-{framework}", workload=workload, framework=framework)
+            write_run(
+                tmp_path / "logs", f"{workload}-{framework}", workload=workload, framework=framework
+            )
     assert main(["report", str(tmp_path / "logs"), "--html", str(tmp_path / "page.html")]) == 0
     page, noticed = opened(browser, tmp_path / "page.html", viewport={"width": 400, "height": 800})
 
     def titles():
         return [text.split(" (")[0] for text in shown(page, ".headlines li")]
 
-    assert (titles(), shown(page, "#further summary")) == (["GNMT", "Mask R-CNN", "NCF"], ["2 more"])
+    assert (titles(), shown(page, "#further summary")) == (
+        ["GNMT", "Mask R-CNN", "NCF"],
+        ["2 more"],
+    )
     page.click("#further summary")
     assert titles() == ["GNMT", "Mask R-CNN", "NCF", "ResNet-50", "SSD"]
     page.select_option("select[name=framework]", "pytorch")
@@ -313,17 +366,22 @@ def test_filters_hidden_series_and_section_stand_in_the_address_and_back_works(b
     page.click("nav a[href='#runs']")
     assert page.evaluate("new URLSearchParams(location.hash.slice(1)).get('at')") == "runs"
     assert page.inner_text("#count") == "4 of 9 runs"
-    other, _ = opened(browser, report, page.evaluate("location.hash"), viewport={"width": 1280, "height": 900})
+    other, _ = opened(
+        browser, report, page.evaluate("location.hash"), viewport={"width": 1280, "height": 900}
+    )
     assert other.inner_text("#count") == "4 of 9 runs"
-    assert other.locator("#section-time-to-target .legend button[aria-pressed=false]:visible").count() == 1
+    assert (
+        other.locator("#section-time-to-target .legend button[aria-pressed=false]:visible").count()
+        == 1
+    )
     assert other.evaluate("scrollY") > 500
     other.context.close()
     for pressed, chosen in (("false", "ssd"), ("true", "ssd"), ("true", "")):
         page.go_back()
         expect(page.locator("select[name=workload]")).to_have_value(chosen)
-        expect(page.locator("#section-time-to-target .legend button:visible").first).to_have_attribute(
-            "aria-pressed", pressed
-        )
+        expect(
+            page.locator("#section-time-to-target .legend button:visible").first
+        ).to_have_attribute("aria-pressed", pressed)
     assert noticed == []
     page.context.close()
 
@@ -333,7 +391,10 @@ def test_filters_hidden_series_and_section_stand_in_the_address_and_back_works(b
 
 def test_a_click_on_a_point_leads_to_its_run_and_that_to_its_files(browser, report):
     page, noticed = opened(
-        browser, report, "#workload=ncf&framework=mxnet&devices=2", viewport={"width": 1280, "height": 900}
+        browser,
+        report,
+        "#workload=ncf&framework=mxnet&devices=2",
+        viewport={"width": 1280, "height": 900},
     )
     figure = page.locator("figure:visible", has_text="hit rate at 10 over epochs")
     figure.scroll_into_view_if_needed()
@@ -349,7 +410,9 @@ def test_a_click_on_a_point_leads_to_its_run_and_that_to_its_files(browser, repo
 
 
 def test_a_click_on_a_point_of_a_result_leads_to_its_row_and_that_to_its_files(browser, report):
-    page, noticed = opened(browser, report, "#workload=ncf&framework=mxnet", viewport={"width": 1280, "height": 900})
+    page, noticed = opened(
+        browser, report, "#workload=ncf&framework=mxnet", viewport={"width": 1280, "height": 900}
+    )
     points = page.locator("#section-time-to-target figure:visible .mark-symbol path")
     expect(points).to_have_count(2)
     points.last.click()
@@ -370,14 +433,18 @@ def test_readers_of_the_screen_hear_what_a_figure_is(browser, report):
     page, _ = opened(browser, report)
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     expect(page.locator("figure:not([data-drawn])")).to_have_count(0)
-    told = page.eval_on_selector_all(".plot, .plot [aria-label]", "all => all.map(one => one.ariaLabel)")
+    told = page.eval_on_selector_all(
+        ".plot, .plot [aria-label]", "all => all.map(one => one.ariaLabel)"
+    )
     titles = page.eval_on_selector_all("figcaption b", "all => all.map(one => one.textContent)")
     assert told == [f"{title}. The table below has the values." for title in titles]
     page.context.close()
 
 
 def test_a_time_axis_zooms_by_dragging_and_a_double_click_goes_back(browser, report):
-    page, noticed = opened(browser, report, "#workload=ncf", viewport={"width": 1280, "height": 900})
+    page, noticed = opened(
+        browser, report, "#workload=ncf", viewport={"width": 1280, "height": 900}
+    )
     figure = page.locator("figure:visible", has_text="hit rate at 10 over time")
     figure.scroll_into_view_if_needed()
     expect(figure.locator(".plot svg")).to_have_count(1)
@@ -397,7 +464,9 @@ def test_a_time_axis_zooms_by_dragging_and_a_double_click_goes_back(browser, rep
         page.mouse.dblclick(box["x"] + box["width"] * 0.6, box["y"] + 100)
         wait_until("the whole axis", lambda: told() == before)
     assert zoomed[0] == zoomed[1]
-    over_epochs = page.locator("figure:visible", has_text="hit rate at 10 over epochs").locator(".plot")
+    over_epochs = page.locator("figure:visible", has_text="hit rate at 10 over epochs").locator(
+        ".plot"
+    )
     assert over_epochs.evaluate("plot => [plot.onpointerdown, plot.ondblclick]") == [None, None]
     assert noticed == []
     page.context.close()
@@ -426,7 +495,10 @@ def test_a_page_that_follows_keeps_what_was_opened_and_ends(browser, report, tmp
     expect(page.locator("#age")).to_have_text(re.compile(r"^Finished at .*\d"), timeout=60_000)
     assert page.evaluate("scrollY") == 700
     assert page.locator("#runs details[open]").count() == 1
-    assert page.locator("#section-time-to-target .legend button[aria-pressed=false]:visible").count() == 1
+    assert (
+        page.locator("#section-time-to-target .legend button[aria-pressed=false]:visible").count()
+        == 1
+    )
     page.context.close()
 
 
@@ -434,14 +506,24 @@ BANDS = """all => all.map(one => one.getAttribute('fill-opacity') ?? one.getAttr
   .filter(Number).length"""
 
 
-def test_a_thousand_runs_of_twelve_settings_are_medians_and_the_band_that_is_asked_for(browser, tmp_path):
+def test_a_thousand_runs_of_twelve_settings_are_medians_and_the_band_that_is_asked_for(
+    browser, tmp_path
+):
     for number in range(12):
         for index in range(84 if number < 4 else 83):
             qualities = [0.3 + (at + index % 7) / 100 for at in range(4 if number else 25)] + [0.65]
-            write_run(tmp_path / "logs", f"s{number}", index, qualities=qualities, global_batch_size=64 << number)
+            write_run(
+                tmp_path / "logs",
+                f"s{number}",
+                index,
+                qualities=qualities,
+                global_batch_size=64 << number,
+            )
     assert main(["report", str(tmp_path / "logs"), "--html", str(tmp_path / "page.html")]) == 0
     assert (tmp_path / "page.html").stat().st_size < 3_000_000
-    page, noticed = opened(browser, tmp_path / "page.html", viewport={"width": 1280, "height": 1000})
+    page, noticed = opened(
+        browser, tmp_path / "page.html", viewport={"width": 1280, "height": 1000}
+    )
     figure = page.locator("figure:visible", has_text="hit rate at 10 over epochs")
     figure.scroll_into_view_if_needed()
     bands, names = figure.locator(".plot .mark-area path"), figure.locator(".legend button")
@@ -470,17 +552,25 @@ def test_published_results_begin_with_one_workload_round_and_division(browser, t
     }
     for devices in (8, 16):
         own = {**ours, "devices": devices}
-        write_run(tmp_path / "logs", f"own-{devices}", targets={"map": 0.635}, workload="ssd", **own)
+        write_run(
+            tmp_path / "logs", f"own-{devices}", targets={"map": 0.635}, workload="ssd", **own
+        )
     options = ["--logs", str(tmp_path / "logs"), "--html", str(tmp_path / "page.html")]
     assert main(["published", "list", *options]) == 0
     assert (tmp_path / "page.html").stat().st_size < 3 << 20
     page, noticed = opened(browser, tmp_path / "page.html")
     assert shown(page, "figcaption b") == ["SSD"]
-    chosen = {name: page.input_value(f"select[name={name}]") for name in ("workload", "division", "submitter")}
+    chosen = {
+        name: page.input_value(f"select[name={name}]")
+        for name in ("workload", "division", "submitter")
+    }
     assert chosen == {"workload": "ssd", "division": "closed", "submitter": ""}
     assert page.input_value("select[name=round]").startswith("v")
     assert shown(page, "main h2")[1].startswith("Results of these logs: SSD")
-    assert page.locator("#section-results td a").first.get_attribute("href") == "./logs/own-8/run_0/result_0.txt"
+    assert (
+        page.locator("#section-results td a").first.get_attribute("href")
+        == "./logs/own-8/run_0/result_0.txt"
+    )
     assert "speedup" in shown(page, "#section-results th")
     assert {"speedup", "= throughput"} <= {*shown(page, "#section-speedup th")}
     pieces = shown(page, ".piece")  # of the round and workload alone, which has one target
@@ -509,16 +599,21 @@ def test_frameworks_named_like_javascript_properties_are_drawn(browser, tmp_path
     for name in names:
         for devices in (1, 2):
             named = {"framework": name, "devices": devices, "targets": {"hr_at_10": 0.635}}
-            write_run(tmp_path / "logs", f"{name}-{devices}", seconds_per_epoch=2 / devices, **named)
+            write_run(
+                tmp_path / "logs", f"{name}-{devices}", seconds_per_epoch=2 / devices, **named
+            )
     assert main(["report", str(tmp_path / "logs"), "--html", str(tmp_path / "page.html")]) == 0
     page, noticed = opened(browser, tmp_path / "page.html")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     expect(page.locator("figure:not([data-drawn])")).to_have_count(0)
     assert noticed == []
-    points = page.locator("#section-time-to-target figure:visible").first.locator(".mark-symbol path")
+    points = page.locator("#section-time-to-target figure:visible").first.locator(
+        ".mark-symbol path"
+    )
     assert points.count() == 2 * len(names)
     shown_names = {
-        text.strip("\u2060") for text in shown(page, "#section-time-to-target figure:first-of-type .legend button")
+        text.strip("\u2060")
+        for text in shown(page, "#section-time-to-target figure:first-of-type .legend button")
     }
     assert set(names) <= shown_names
     page.locator("#section-time-to-target .legend button:visible").first.click()

@@ -56,12 +56,20 @@ def series_of(shown):
     for style, marks in grouped(shown.marks, lambda mark: mark[0]).items():
         paths = grouped(marks, lambda mark: str(mark[1]))
         points = tuple(tuple(point for *_, point in path) for path in paths.values())
-        made.append(Series(style.label, style.slot, points, style.published, style.style, tuple(paths)))
+        made.append(
+            Series(style.label, style.slot, points, style.published, style.style, tuple(paths))
+        )
     return made
 
 
 def chart(*series, **options):
-    named = {"title": "title", "labels": ("demo",), "x_label": "epochs", "y_label": "top1", **options}
+    named = {
+        "title": "title",
+        "labels": ("demo",),
+        "x_label": "epochs",
+        "y_label": "top1",
+        **options,
+    }
     return Chart(marks=tuple(chain.from_iterable(one.marks() for one in series)), **named)
 
 
@@ -100,7 +108,10 @@ def test_throughput_and_data_wait_of_each_block(tmp_path):
     write_run(tmp_path, "a", samples=300, train_seconds=1.5)
     *_, throughput, data_wait = charts_of(tmp_path)
     (rates,), (waits,) = series_of(throughput), series_of(data_wait)
-    assert [one.title for one in (throughput, data_wait)] == ["NCF: throughput over time", "NCF: data wait over time"]
+    assert [one.title for one in (throughput, data_wait)] == [
+        "NCF: throughput over time",
+        "NCF: data wait over time",
+    ]
     assert [point.y for point in rates.paths[0]] == [200.0] * 3
     assert [point.y for point in waits.paths[0]] == pytest.approx([100 / 3] * 3)  # 0.5 of 1.5 s
     assert [point.x for point in rates.paths[0]] == pytest.approx([2, 4, 6], abs=0.01)
@@ -152,13 +163,23 @@ def test_names_have_the_value_that_tells_results_apart(settings, names):
     )
 )
 def test_names_of_different_results_differ_whatever_their_values(settings):
-    results = [make_result(devices, hyperparameters={"opt_x": value}) for value, devices in settings]
+    results = [
+        make_result(devices, hyperparameters={"opt_x": value}) for value, devices in settings
+    ]
     assert len({look.of_result.label for look in charts.looks(results).values()}) == len(settings)
 
 
 def test_a_name_has_one_look_in_every_figure_of_a_page():
-    rates = [(workload, rate, devices) for workload in ("ncf", "ssd") for rate in (0.01, 0.02) for devices in (1, 2)]
-    results = [make_result(d, workload=w, hyperparameters={"opt_base_learning_rate": r}) for w, r, d in rates[1:]]
+    rates = [
+        (workload, rate, devices)
+        for workload in ("ncf", "ssd")
+        for rate in (0.01, 0.02)
+        for devices in (1, 2)
+    ]
+    results = [
+        make_result(d, workload=w, hyperparameters={"opt_base_learning_rate": r})
+        for w, r, d in rates[1:]
+    ]
     found = charts.looks(results).values()
     for styles in ({one.of_result for one in found}, {one.of_curve for one in found}):
         assert len({one.label for one in styles}) == len(styles)
@@ -167,7 +188,9 @@ def test_a_name_has_one_look_in_every_figure_of_a_page():
 
 def test_a_curve_whose_batch_grows_says_from_where_to_where_and_its_results_each_their_own():
     sizes = [(few * devices, devices) for few in (256, 1024) for devices in (1, 2)]
-    results = [make_result(devices, ((8.0, 10.0),), global_batch_size=size) for size, devices in sizes]
+    results = [
+        make_result(devices, ((8.0, 10.0),), global_batch_size=size) for size, devices in sizes
+    ]
     found = charts.looks(results)
     assert [found[row.key].of_result.label for row in results] == [
         "bs 256, 1 dev", "bs 512, 2 dev", "bs 1,024, 1 dev", "bs 2,048, 2 dev"
@@ -189,12 +212,22 @@ def test_curves_over_devices_are_named_by_their_targets():
 
 
 def test_labels_that_must_not_be_missed_come_first_and_others_are_counted():
-    assert charts.shown_labels(["straggler 5 ms", "cpu", "async", "synthetic"])[:2] == ("synthetic", "cpu")
+    assert charts.shown_labels(["straggler 5 ms", "cpu", "async", "synthetic"])[:2] == (
+        "synthetic",
+        "cpu",
+    )
     several = [f"a label {number}" for number in range(8)]
-    assert charts.shown_labels([*several, "cpu", "demo"]) == ("demo", "cpu", *several[:4], "and 4 more")
+    assert charts.shown_labels([*several, "cpu", "demo"]) == (
+        "demo",
+        "cpu",
+        *several[:4],
+        "and 4 more",
+    )
 
 
-@pytest.mark.parametrize("name", ["../../etc/passwd", "a/b\\c\0", "", "é ü", "x" * 500, "CON", HOSTILE])
+@pytest.mark.parametrize(
+    "name", ["../../etc/passwd", "a/b\\c\0", "", "é ü", "x" * 500, "CON", HOSTILE]
+)
 def test_file_names_hold_letters_digits_and_dashes_alone(name):
     assert re.fullmatch(r"[a-z0-9-]{1,130}", charts.file_name(1, name))
 
@@ -215,15 +248,27 @@ def test_time_over_devices():
 
 def test_published_results_stand_beside_reference_runs_on_gpus_alone():
     article = find_published("dgx1-article")
-    for profile, labels in (("demo", ("demo",)), ("reference", ("cpu",)), ("synthetic", ("synthetic",))):
+    for profile, labels in (
+        ("demo", ("demo",)),
+        ("reference", ("cpu",)),
+        ("synthetic", ("synthetic",)),
+    ):
         assert charts_of_scaling([make_result(2, profile=profile, labels=labels)], article) == []
     (found,) = charts_of_scaling([make_result(2, **REFERENCE)], article)
-    assert [(one.published, len(one.paths[0])) for one in series_of(found)] == [(False, 1), (True, 3)]
+    assert [(one.published, len(one.paths[0])) for one in series_of(found)] == [
+        (False, 1),
+        (True, 3),
+    ]
     assert [one.label for one in series_of(found)] == ["pytorch", "DGX-1 article"]
 
 
 def test_profiles_cpus_and_workloads_have_axes_of_their_own_reference_first():
-    kinds = [("demo", ("cpu", "demo")), ("demo", ("demo",)), ("reference", ("cpu",)), ("reference", ())]
+    kinds = [
+        ("demo", ("cpu", "demo")),
+        ("demo", ("demo",)),
+        ("reference", ("cpu",)),
+        ("reference", ()),
+    ]
     results = [
         make_result(devices, profile=profile, labels=labels, workload=workload)
         for profile, labels in kinds for workload in ("ssd", "ncf") for devices in (1, 2)
@@ -237,7 +282,10 @@ def test_profiles_cpus_and_workloads_have_axes_of_their_own_reference_first():
 def test_speedups_are_the_product_of_their_parts():
     """Table 7 of the article: Transformer 15.8, NCF 2.8 times on 8 devices."""
     article = find_published("dgx1-article")
-    found = {one.title.partition(":")[0]: one for one in scaling_charts.speedup_charts(article, charts.looks(article))}
+    found = {
+        one.title.partition(":")[0]: one
+        for one in scaling_charts.speedup_charts(article, charts.looks(article))
+    }
     assert len(found) == 6
     for name, speedup in (("Transformer", 15.78), ("NCF", 2.8)):
         values = [[path[0].x for path in one.paths] for one in series_of(found[name])]
@@ -261,7 +309,9 @@ def test_parts_of_the_time_add_up_to_a_run(tmp_path):
 
 
 def test_costs_are_those_of_the_price():
-    results = [make_result(devices, ((seconds, 1.0),)) for devices, seconds in ((1, 3600.0), (2, 3000.0))]
+    results = [
+        make_result(devices, ((seconds, 1.0),)) for devices, seconds in ((1, 3600.0), (2, 3000.0))
+    ]
     (found,) = scaling_charts.cost_charts(results, Prices(2.0), charts.looks(results))
     assert places(series_of(found)[0].paths[0]) == ((1.0, 2.0), (2.0, pytest.approx(10 / 3)))
 
@@ -271,18 +321,31 @@ def test_own_reference_results_lie_over_published_ones_and_no_others():
     found = scaling_charts.workload_charts(find_published("v0.5"), ours)
     (ncf,) = [one for one in found if one.title == "NCF"]
     assert [
-        [point.x for path in one.paths for point in path] for one in series_of(ncf) if one.label == "this suite"
+        [point.x for path in one.paths for point in path]
+        for one in series_of(ncf)
+        if one.label == "this suite"
     ] == [[8.0]]
     points = sum(len(one.paths) for one in series_of(ncf))
-    assert points == 1 + len([row for row in find_published("v0.5") if row.workload == "ncf" and row.devices])
-    assert all("this suite" not in [one.label for one in series_of(other)] for other in found if other is not ncf)
+    assert points == 1 + len(
+        [row for row in find_published("v0.5") if row.workload == "ncf" and row.devices]
+    )
+    assert all(
+        "this suite" not in [one.label for one in series_of(other)]
+        for other in found
+        if other is not ncf
+    )
 
 
 def test_predictions_have_bounds_and_measured_points_none():
-    (made,) = predictions(find_published("v0.7/NVIDIA/dgxa100_ngc20.06_mxnet"), PredictionRequest((64,)))
+    (made,) = predictions(
+        find_published("v0.7/NVIDIA/dgxa100_ngc20.06_mxnet"), PredictionRequest((64,))
+    )
     time, work = prediction_charts(made)
     assert (time.y_label, work.y_label) == ("seconds per epoch", "scaling efficiency")
-    assert [(one.label, one.published) for one in series_of(time)] == [("measured", True), ("prediction", False)]
+    assert [(one.label, one.published) for one in series_of(time)] == [
+        ("measured", True),
+        ("prediction", False),
+    ]
     assert {point.low for point in series_of(time)[0].paths[0]} == {None}
     ((predicted,),) = series_of(time)[1].paths
     assert predicted.x == 64
@@ -293,12 +356,20 @@ def test_predictions_have_bounds_and_measured_points_none():
 
 
 def line(rate=None, shown="", **values):
-    settings = {"stop": "steps:10", "to_target": False, "samples": rate, "train_seconds": 1.0, "global_batch_size": 64}
+    settings = {
+        "stop": "steps:10",
+        "to_target": False,
+        "samples": rate,
+        "train_seconds": 1.0,
+        "global_batch_size": 64,
+    }
     return StudyLine(values, make_result(**settings) if rate else None, shown)
 
 
 def study(*lines, kind="bars", y="samples/s"):
-    result = StudyResult("own", "", "full", tuple(lines[0].values), lines, figure={"y": y, "kind": kind})
+    result = StudyResult(
+        "own", "", "full", tuple(lines[0].values), lines, figure={"y": y, "kind": kind}
+    )
     return study_charts(result, {})
 
 
@@ -307,10 +378,19 @@ def test_studies_are_curves_over_numbers_or_bars_with_a_place_for_what_could_not
     (curve,), (bars,) = study(*lines, kind="lines"), study(*lines)
     assert [curve.x_label, curve.y_label] == ["samples per device", "samples/s"]
     assert curve.note == "Not drawn: batch 4096: OOM"
-    assert places(series_of(curve)[0].paths[0]) == ((64.0, 1600.0), (64.0, 3200.0))  # as the results have it
+    assert places(series_of(curve)[0].paths[0]) == (
+        (64.0, 1600.0),
+        (64.0, 3200.0),
+    )  # as the results have it
     shown = [(bar.label, *bar.names, bar.paths[0][0].x) for bar in series_of(bars)]
-    assert shown == [("batch 16", "1,600", 1600.0), ("batch 64", "3,200", 3200.0), ("batch 4096", "OOM", 0.0)]
-    assert study(*lines, kind="lines", y="GPU %")[0].y_label == "samples/s"  # what was not measured gives way
+    assert shown == [
+        ("batch 16", "1,600", 1600.0),
+        ("batch 64", "3,200", 3200.0),
+        ("batch 4096", "OOM", 0.0),
+    ]
+    assert (
+        study(*lines, kind="lines", y="GPU %")[0].y_label == "samples/s"
+    )  # what was not measured gives way
     assert study(lines[2]) == []
 
 
@@ -330,10 +410,18 @@ def test_a_result_of_a_study_has_the_name_and_look_that_it_has_in_all_figures_of
     settings = [(rate, devices) for rate in (0.01, 0.02) for devices in (1, 2)]
     rows = [make_result(d, hyperparameters={"opt_base_learning_rate": r}) for r, d in settings]
     looks = charts.looks([*rows, make_result(1, framework="mxnet")])
-    lines = [StudyLine({"gpus": str(d), "rate": str(r)}, row) for (r, d), row in zip(settings, rows, strict=True)]
+    lines = [
+        StudyLine({"gpus": str(d), "rate": str(r)}, row)
+        for (r, d), row in zip(settings, rows, strict=True)
+    ]
     own = {one.of_result[:2] for one in (looks.get(row.key) for row in rows)}
-    for kind, names in (("bars", own), ("lines", {one.of_curve[:2] for one in looks.values()} - {("mxnet", 0)})):
-        result = StudyResult("own", "", "full", ("gpus", "rate"), tuple(lines), figure={"y": "time", "kind": kind})
+    for kind, names in (
+        ("bars", own),
+        ("lines", {one.of_curve[:2] for one in looks.values()} - {("mxnet", 0)}),
+    ):
+        result = StudyResult(
+            "own", "", "full", ("gpus", "rate"), tuple(lines), figure={"y": "time", "kind": kind}
+        )
         (found,) = study_charts(result, looks)
         assert {(one.label, one.slot) for one in series_of(found)} == names
     assert len(series_of(found)) == len({one.style for one in series_of(found)}) == 2
@@ -341,19 +429,26 @@ def test_a_result_of_a_study_has_the_name_and_look_that_it_has_in_all_figures_of
 
 def test_each_mode_has_a_chart():
     found = study(*(line(1.0, mode=mode) for mode in ("forward", "forward_backward")))
-    assert [one.title for one in found] == ["own: samples/s, forward", "own: samples/s, forward backward"]
+    assert [one.title for one in found] == [
+        "own: samples/s, forward",
+        "own: samples/s, forward backward",
+    ]
 
 
 def test_losses_of_a_study_over_epochs_and_seconds(tmp_path):
     lines = demo_log(qualities=(0.3, 0.65), study="own", study_cell=["gpus=1"])
     stats = [place for place, text in enumerate(lines) if "tracked_stats" in text]
     for place, loss in zip(stats, (2.0, 1.5), strict=True):
-        lines[place] = lines[place].replace('"loss": 0.25', f'"loss": 0.25, "scores": {{"eval_loss": {loss}}}')
+        lines[place] = lines[place].replace(
+            '"loss": 0.25', f'"loss": 0.25, "scores": {{"eval_loss": {loss}}}'
+        )
     write(tmp_path / "one" / "run_0" / "result_0.txt", lines)
     (row,) = results(tmp_path)
     over_epochs, over_seconds = study(StudyLine({"gpus": "1"}, row), kind="curves")
     assert places(series_of(over_epochs)[0].paths[0]) == ((1.0, 2.0), (2.0, 1.5))
-    assert [point.x for point in series_of(over_seconds)[0].paths[0]] == pytest.approx([2.0, 4.0], abs=0.01)
+    assert [point.x for point in series_of(over_seconds)[0].paths[0]] == pytest.approx(
+        [2.0, 4.0], abs=0.01
+    )
 
 
 # --- bounds -------------------------------------------------------------------------------------------------------------
@@ -366,12 +461,16 @@ def test_thinned_curves_keep_ends_and_means(points):
     assert (kept[0], kept[-1]) == (points[0], points[-1])
     means = charts.downsample_mean(points)
     assert len(means) <= charts.MAX_POINTS
-    assert places(charts.finite_points([(1, 2), (None, 2), (1, None), (math.inf, 1), (1, math.nan), (1e300, 1)])) == (
-        (1, 2),
-    )
+    assert places(
+        charts.finite_points(
+            [(1, 2), (None, 2), (1, None), (math.inf, 1), (1, math.nan), (1e300, 1)]
+        )
+    ) == ((1, 2),)
     if len(points) % (math.ceil(len(points) / charts.MAX_POINTS)) == 0:
         mean = math.fsum(point.y for point in points) / len(points)
-        assert math.fsum(point.y for point in means) / len(means) == pytest.approx(mean, rel=1e-6, abs=1e-3)
+        assert math.fsum(point.y for point in means) / len(means) == pytest.approx(
+            mean, rel=1e-6, abs=1e-3
+        )
 
 
 # --- drawing ------------------------------------------------------------------------------------------------------------
@@ -387,7 +486,9 @@ def parsed(shown):
 
 def test_hostile_text_is_drawn_as_it_is(tmp_path):
     texts = {"title": HOSTILE, "labels": (HOSTILE,), "y_label": "$x"}
-    shown = chart(Series(HOSTILE, 0, LINE), Series("b", 1, LINE), targets=(Point(0.0, 1.5),), **texts)
+    shown = chart(
+        Series(HOSTILE, 0, LINE), Series("b", 1, LINE), targets=(Point(0.0, 1.5),), **texts
+    )
     _, texts = parsed(shown)
     assert sum(HOSTILE[:20] in text for text in texts) == 3  # the title, the labels, the legend
     assert "$x" in texts
@@ -397,11 +498,20 @@ def test_hostile_text_is_drawn_as_it_is(tmp_path):
         vega.write_figures([shown], tmp_path / "new")
 
 
-INHERITED = ("__proto__", "constructor", "toString", "hasOwnProperty", "valueOf", "__defineGetter__")
+INHERITED = (
+    "__proto__",
+    "constructor",
+    "toString",
+    "hasOwnProperty",
+    "valueOf",
+    "__defineGetter__",
+)
 """Names of properties that every JavaScript object has."""
 
 
-@pytest.mark.parametrize("kind", ["lines", "powers", "scaling", "points", "bars", "parts", "ratios"])
+@pytest.mark.parametrize(
+    "kind", ["lines", "powers", "scaling", "points", "bars", "parts", "ratios"]
+)
 @pytest.mark.parametrize("name", INHERITED)
 def test_names_of_javascript_properties_are_drawn_as_any_other(name, kind):
     in_bars = kind in ("parts", "ratios")
@@ -412,7 +522,9 @@ def test_names_of_javascript_properties_are_drawn_as_any_other(name, kind):
     _, texts = parsed(shown)
     assert name in {text.strip("\u2060") for text in texts}
     markers = [
-        layer["transform"][-1] for layer in vega.spec(shown)["layer"] if layer["encoding"].get("shape") == vega.SHAPE
+        layer["transform"][-1]
+        for layer in vega.spec(shown)["layer"]
+        if layer["encoding"].get("shape") == vega.SHAPE
     ]
     assert all("{" not in marker["calculate"] for marker in markers)
 
@@ -420,7 +532,10 @@ def test_names_of_javascript_properties_are_drawn_as_any_other(name, kind):
 @pytest.mark.parametrize("values", [(1.0, 2.0), (0.0, None), (None,), (1e14, 1e-9, 3.0)])
 def test_bar_charts_show_their_texts_whatever_they_are(values):
     paths = [((Point(value or 0.0, 0.0),),) for value in values]
-    bars = [Series(f"{HOSTILE} {at}", at, path, names=(f"{HOSTILE}{at}",)) for at, path in enumerate(paths)]
+    bars = [
+        Series(f"{HOSTILE} {at}", at, path, names=(f"{HOSTILE}{at}",))
+        for at, path in enumerate(paths)
+    ]
     _, texts = parsed(chart(*bars, title="a", kind="bars"))
     assert {f"{HOSTILE}{at}" for at in range(len(values))} <= {*texts}
 
@@ -443,13 +558,17 @@ def test_a_series_has_its_color_in_files_and_the_pages_on_the_page():
     assert "var(" not in text.replace(">var(--c0)<", "")
     on_page = vega.spec(shown, on_page=True)
     (scale,) = {str(layer["encoding"]["color"]["scale"]) for layer in on_page["layer"]}
-    assert scale == str({"domain": ["#0a62a4", "var(--c0)"], "range": ["var(--c1)", "var(--muted)"]})
+    assert scale == str(
+        {"domain": ["#0a62a4", "var(--c0)"], "range": ["var(--c1)", "var(--muted)"]}
+    )
     assert "#" not in str(on_page["config"])
 
 
 def rows_of(shown, number_of=None):
     columns = vega.marks(shown, number_of)
-    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    return [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
 
 
 def test_marks_are_the_points_and_ideal_lines_begin_at_the_fewest():
@@ -467,11 +586,21 @@ def test_marks_are_the_points_and_ideal_lines_begin_at_the_fewest():
 
 def test_long_curves_have_no_markers_and_targets_have_their_names():
     paths = [tuple(Point(float(x), 1.0) for x in range(count)) for count in (20, 21)]
-    rows = rows_of(chart(*(Series(str(at), 0, (path,)) for at, path in enumerate(paths)), targets=(Point(0.0, 0.635),)))
+    rows = rows_of(
+        chart(
+            *(Series(str(at), 0, (path,)) for at, path in enumerate(paths)),
+            targets=(Point(0.0, 0.635),),
+        )
+    )
     assert {one["s"]: one["k"] for one in rows} == {"0": None, "1": vega.UNMARKED, "": vega.TARGET}
     assert [one["text"] for one in rows if one["k"] == vega.TARGET] == ["target 0.635"]
-    _, texts = parsed(chart(Series("a", 0, LINE), targets=(Point(0.0, 0.635), Point(0.0, 0.635), Point(0.0, 0.5))))
-    assert sorted(text for text in texts if text.startswith("target")) == ["target 0.5", "target 0.635"]
+    _, texts = parsed(
+        chart(Series("a", 0, LINE), targets=(Point(0.0, 0.635), Point(0.0, 0.635), Point(0.0, 0.5)))
+    )
+    assert sorted(text for text in texts if text.startswith("target")) == [
+        "target 0.5",
+        "target 0.635",
+    ]
 
 
 @pytest.mark.parametrize(("count", "paths", "points"), [(6, 6, 0), (7, 1, 3)])
@@ -491,11 +620,22 @@ def test_more_than_six_runs_are_their_median_and_a_band(tmp_path, count, paths, 
 def test_files_have_the_bands_of_at_most_three_series(tmp_path, settings, opacity):
     for index in range(7):
         for batch in range(settings):
-            write_run(tmp_path, f"a{batch}", index, qualities=(0.3 + index / 100, 0.65), global_batch_size=256 << batch)
+            write_run(
+                tmp_path,
+                f"a{batch}",
+                index,
+                qualities=(0.3 + index / 100, 0.65),
+                global_batch_size=256 << batch,
+            )
     over_epochs, *_ = charts_of(tmp_path)
-    assert ("the minimum, and the maximum" in over_epochs.note, "median" in over_epochs.note) == (opacity > 0, True)
+    assert ("the minimum, and the maximum" in over_epochs.note, "median" in over_epochs.note) == (
+        opacity > 0,
+        True,
+    )
     tree, _ = parsed(over_epochs)
-    shown = [one.get("fill-opacity") for one in tree.iter() if one.get("fill-opacity") in ("0", "0.18")]
+    shown = [
+        one.get("fill-opacity") for one in tree.iter() if one.get("fill-opacity") in ("0", "0.18")
+    ]
     assert [*map(float, shown)] == [opacity] * settings
 
 
@@ -511,20 +651,27 @@ def test_ticks_are_the_numbers_of_devices_and_never_rounded():
 
 @pytest.mark.parametrize(
     ("last", "kinds"),
-    [((2.9, 9.9), ("linear", "linear")), ((3.0, 9.9), ("log", "linear")), ((3.0, 10.0), ("log", "log"))],
+    [
+        ((2.9, 9.9), ("linear", "linear")),
+        ((3.0, 9.9), ("log", "linear")),
+        ((3.0, 10.0), ("log", "log")),
+    ],
 )
 def test_axes_are_logarithmic_where_values_span_enough(last, kinds):
     """Devices from a factor of three on; times and rates from ten on, since a logarithmic axis has no zero."""
     path = (Point(1.0, 1.0), Point(*last))
     for layer in vega.spec(chart(Series("a", 0, (path,)), kind="powers"))["layer"]:
-        assert tuple(layer["encoding"][axis]["scale"].get("type", "linear") for axis in "xy") == kinds
+        assert (
+            tuple(layer["encoding"][axis]["scale"].get("type", "linear") for axis in "xy") == kinds
+        )
 
 
 def ticks_of(tree):
     """The numbers at the ticks of the x axis and of the y axis of a figure."""
     axes = [one for one in tree.iter() if "role-axis-label" in one.get("class", "")]
     found = [
-        [float(text.replace(",", "").replace("−", "-")) for text in one.itertext() if text.strip()] for one in axes
+        [float(text.replace(",", "").replace("−", "-")) for text in one.itertext() if text.strip()]
+        for one in axes
     ]
     return [ticks for ticks in found if ticks]
 
@@ -559,7 +706,9 @@ def text_boxes(tree):
     found = []
 
     def visit(element, x, y, is_turned):
-        for kind, numbers in re.findall(r"(translate|rotate)\(([^)]*)\)", element.get("transform", "")):
+        for kind, numbers in re.findall(
+            r"(translate|rotate)\(([^)]*)\)", element.get("transform", "")
+        ):
             values = [float(number) for number in re.split(r"[ ,]+", numbers.strip())]
             if kind == "rotate":
                 is_turned = is_turned or values[0] != 0
@@ -572,9 +721,13 @@ def text_boxes(tree):
             width = 0.6 * size * len(text)
             before = width * {"middle": 0.5, "end": 1.0}.get(element.get("text-anchor"), 0.0)
             if is_turned:
-                found.append((text, (x - 0.75 * size, y - width + before, x + 0.2 * size, y + before)))
+                found.append(
+                    (text, (x - 0.75 * size, y - width + before, x + 0.2 * size, y + before))
+                )
             else:
-                found.append((text, (x - before, y - 0.75 * size, x - before + width, y + 0.2 * size)))
+                found.append(
+                    (text, (x - before, y - 0.75 * size, x - before + width, y + 0.2 * size))
+                )
         for child in element:
             visit(child, x, y, is_turned)
 
@@ -587,34 +740,56 @@ def overlaps(shown):
     boxes = text_boxes(tree)
     return [
         (text, other)
-        for (text, (left, top, right, bottom)), (other, (left_2, top_2, right_2, bottom_2)) in combinations(boxes, 2)
+        for (text, (left, top, right, bottom)), (
+            other,
+            (left_2, top_2, right_2, bottom_2),
+        ) in combinations(boxes, 2)
         if left < right_2 and left_2 < right and top < bottom_2 and top_2 < bottom
     ]
 
 
 def test_texts_of_a_figure_do_not_overlap():
     two = Series("1 dev", 0, (THROUGHPUT[:2],)), Series("2 dev", 0, (THROUGHPUT[1:],), style=1)
-    for options in ({"from_zero": True}, {"kind": "scaling"}, {"kind": "powers"}, {"kind": "points"}):
+    for options in (
+        {"from_zero": True},
+        {"kind": "scaling"},
+        {"kind": "powers"},
+        {"kind": "points"},
+    ):
         assert overlaps(chart(*two, **options)) == []
     for targets in ((0.635, 0.63), (0.759, 0.749, 0.3), (0.635, 0.635)):
-        points = tuple(Point(float(epoch), quality) for epoch, quality in enumerate((0.2, 0.5, 0.77)))
-        assert overlaps(chart(Series("a", 0, (points,)), targets=tuple(Point(0.0, one) for one in targets))) == []
+        points = tuple(
+            Point(float(epoch), quality) for epoch, quality in enumerate((0.2, 0.5, 0.77))
+        )
+        assert (
+            overlaps(
+                chart(Series("a", 0, (points,)), targets=tuple(Point(0.0, one) for one in targets))
+            )
+            == []
+        )
     article = find_published("dgx1-article")
-    for one in (*charts_of_scaling(article), *scaling_charts.speedup_charts(article, charts.looks(article))):
+    for one in (
+        *charts_of_scaling(article),
+        *scaling_charts.speedup_charts(article, charts.looks(article)),
+    ):
         assert overlaps(one) == []
 
 
 def test_the_neutral_speedup_is_marked_for_each_name_by_itself():
     """A line over the whole height crossed the names."""
     names = ("1 → 2 dev", "1 → 4 dev")
-    factors = Series("speedup", charts.WHOLE, ((Point(0.62, 0.0),), (Point(2.1, 0.0),)), names=names)
+    factors = Series(
+        "speedup", charts.WHOLE, ((Point(0.62, 0.0),), (Point(2.1, 0.0),)), names=names
+    )
     tree, _ = parsed(chart(factors, kind="ratios"))
     boxes = [box for text, box in text_boxes(tree) if text in names]
     spec = vega.spec(chart(factors, kind="ratios"))
     neutral, points = spec["layer"]
     assert (neutral["encoding"]["x"]["datum"], neutral["encoding"]["y"]["field"]) == (1, "name")
     assert len(boxes) == 2
-    assert neutral["mark"]["size"] / 2 - neutral["mark"]["yOffset"] < vega.STEP / 2 - 2, "below the names"
+    assert neutral["mark"]["size"] / 2 - neutral["mark"]["yOffset"] < vega.STEP / 2 - 2, (
+        "below the names"
+    )
     assert points["encoding"]["shape"]["scale"]["range"] == ["circle"]
 
 
@@ -628,13 +803,23 @@ def test_curves_of_a_figure_differ_in_color_and_those_of_one_framework_in_line_a
         for at, name in enumerate(("pytorch", "jax", "pytorch", "mxnet", "pytorch"))
     ]
     found = charts.looks(results)
-    assert {found[row.key].of_result.slot for row in results} == {*map(slots.get, ("pytorch", "jax", "mxnet"))}
+    assert {found[row.key].of_result.slot for row in results} == {
+        *map(slots.get, ("pytorch", "jax", "mxnet"))
+    }
     marks = [(found[row.key].of_result, 0, Point(1.0, 1.0)) for row in results]
     looks = vega.look(*charts.charts("a", results, ("x", "y"), marks))
     assert len({one["color"] for one in looks}) == 5
-    assert [one["color"] for one in looks[:2]] == [f"var(--c{slots[name]})" for name in ("pytorch", "jax")]
-    assert looks[3]["color"] == f"var(--c{slots['mxnet']})", "further curves of another framework leave it its color"
-    assert len({str(one["dash"]) for one in looks[::2]}) == len({one["shape"] for one in looks[::2]}) == 3
+    assert [one["color"] for one in looks[:2]] == [
+        f"var(--c{slots[name]})" for name in ("pytorch", "jax")
+    ]
+    assert looks[3]["color"] == f"var(--c{slots['mxnet']})", (
+        "further curves of another framework leave it its color"
+    )
+    assert (
+        len({str(one["dash"]) for one in looks[::2]})
+        == len({one["shape"] for one in looks[::2]})
+        == 3
+    )
     many = charts.framework_slots(f"other {index}" for index in range(9))
     assert sorted(many.values()) == list(range(charts.COLORS))
     own = [*range(charts.COLORS), charts.WHOLE, *charts.PARTS, *charts.OF_SPEEDUPS[1:]]
@@ -647,7 +832,9 @@ def test_up_to_twelve_curves_have_distinct_colors(published):
     for kind in ("lines", "powers", "scaling"):
         shown = chart(*series, kind=kind)
         assert len({one["color"] for one in vega.look(shown)}) == 12
-        (colors,) = {tuple(layer["encoding"]["color"]["scale"]["range"]) for layer in lines_of(shown)}
+        (colors,) = {
+            tuple(layer["encoding"]["color"]["scale"]["range"]) for layer in lines_of(shown)
+        }
         assert len(set(colors)) == 12
         assert colors[0] == vega.SERIES_COLORS[1]
 
@@ -658,7 +845,9 @@ def lines_of(shown):
 
 @pytest.mark.parametrize(("published", "distinct"), [(False, 24), (True, 18)])
 def test_series_of_one_color_are_distinct_in_line_and_marker(published, distinct):
-    looks = vega.look(chart(*(Series(str(at), 0, LINE, published, style=at) for at in range(distinct))))
+    looks = vega.look(
+        chart(*(Series(str(at), 0, LINE, published, style=at) for at in range(distinct)))
+    )
     assert len({(str(one["dash"]), one["shape"]) for one in looks}) == distinct
 
 
@@ -668,7 +857,9 @@ def test_of_more_than_24_runs_in_a_figure_each_result_is_its_median(tmp_path, ru
         write_run(tmp_path, f"a{number // 3}", number % 3, global_batch_size=64 << number // 3)
     over_epochs, *_ = charts_of(tmp_path)
     assert {len(one.paths) for one in series_of(over_epochs)} == {paths}
-    note = "For results with several runs: the median, up to the point that half of the runs reached"
+    note = (
+        "For results with several runs: the median, up to the point that half of the runs reached"
+    )
     assert over_epochs.note == (note if paths == 1 else "")
 
 
@@ -677,7 +868,10 @@ def test_legends_of_files_have_the_dashes_of_their_lines():
     tree, _ = parsed(shown)
     for slot, dash in enumerate(("", "6,2", "2,2", "6,2,2,2")):
         of = [one for one in tree.iter() if one.get("stroke") == vega.SERIES_COLORS[slot]]
-        assert [one.get("stroke-dasharray") for one in of] == [dash, dash]  # the line, and its sample
+        assert [one.get("stroke-dasharray") for one in of] == [
+            dash,
+            dash,
+        ]  # the line, and its sample
 
 
 def test_an_accelerator_has_one_color_and_shape_in_all_figures():
@@ -690,7 +884,9 @@ def test_an_accelerator_has_one_color_and_shape_in_all_figures():
 
 def luminance(color):
     parts = [int(color[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
@@ -700,7 +896,13 @@ def test_every_color_of_the_figures_is_in_the_style_sheet_twice_with_enough_cont
     for index in range(2):  # light and dark
         for ground in ("paper", "ground"):
             paper = luminance(re.findall(rf"--{ground}: (#[0-9a-f]{{6}})", SHEET)[index])
-            series = [f"c{slot}" for slot in range(len(vega.SERIES_COLORS) if ground == "paper" else 0)]
+            series = [
+                f"c{slot}" for slot in range(len(vega.SERIES_COLORS) if ground == "paper" else 0)
+            ]
             for name in ("ink", "muted", "bad", "link", *series):
                 text = luminance(re.findall(rf"--{name}: (#[0-9a-f]{{6}})", SHEET)[index])
-                assert (max(paper, text) + 0.05) / (min(paper, text) + 0.05) >= 4.5, (name, ground, index)
+                assert (max(paper, text) + 0.05) / (min(paper, text) + 0.05) >= 4.5, (
+                    name,
+                    ground,
+                    index,
+                )

@@ -22,7 +22,10 @@ def cells_of(text):
     """Of each table of the text the cells of each line; all lines must fit."""
     assert all(len(line) <= WIDTH for line in text.splitlines())
     tables = [part for part in text.split("\n\n") if part.startswith("|")]
-    return [[[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()] for table in tables]
+    return [
+        [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
+        for table in tables
+    ]
 
 
 def test_a_narrow_table_is_one():
@@ -33,7 +36,9 @@ def test_a_narrow_table_is_one():
 def test_columns_without_room_go_on_below_with_the_keys():
     values = [f"value {index}" for index in range(20)]
     body = [["one", *values], ["two", *["7"] * 10, *["–"] * 10]]
-    tables = cells_of(markdown_table(["name", *(f"column {index}" for index in range(20))], body, [False] * 21))
+    tables = cells_of(
+        markdown_table(["name", *(f"column {index}" for index in range(20))], body, [False] * 21)
+    )
     assert len(tables) > 1
     assert {table[0][0] for table in tables} == {"name"}
     assert [value for table in tables for value in table[2][1:]] == values
@@ -43,14 +48,18 @@ def test_columns_without_room_go_on_below_with_the_keys():
 
 def test_long_texts_are_cut_with_the_whole_text_below():
     texts = ["x" * 100 + "1", "x" * 100 + "2"]
-    wide = markdown_table(["name", "text"], [["a" * 30, texts[0]], ["b" * 30, texts[1]]], [False, False])
+    wide = markdown_table(
+        ["name", "text"], [["a" * 30, texts[0]], ["b" * 30, texts[1]]], [False, False]
+    )
     assert [row[1][-5:] for row in cells_of(wide)[0][2:]] == ["… (1)", "… (2)"]
     assert wide.splitlines()[-2:] == [f"(1) {texts[0]}", f"(2) {texts[1]}"]
 
 
 def test_keys_are_cut_shorter_where_they_leave_no_room():
     body = [[letter * 40 for letter in "abcd"] + ["9" * 19], ["e", "f", "g", "h", "1"]]
-    text = markdown_table(["one", "two", "three", "four", "number"], body, [False] * 4 + [True], keys=4)
+    text = markdown_table(
+        ["one", "two", "three", "four", "number"], body, [False] * 4 + [True], keys=4
+    )
     assert cells_of(text)
     assert all(f") {letter * 40}" in text for letter in "abcd")
 
@@ -74,12 +83,25 @@ def test_a_broken_line_begins_no_block(block):
 
 
 def test_times_below_two_minutes_are_seconds():
-    texts = {4.56: "4.6 s", 0.0123: "0.0123 s", 119.4: "119.4 s", 120.0: "2.00 min", 1224.6: "20.41 min"}
+    texts = {
+        4.56: "4.6 s",
+        0.0123: "0.0123 s",
+        119.4: "119.4 s",
+        120.0: "2.00 min",
+        1224.6: "20.41 min",
+    }
     assert {seconds: time_text(seconds) for seconds in texts} == texts
 
 
 def test_shares_are_percent_and_nearly_nothing_is_said_so():
-    shares = {0.0: "0 %", 9e-5: "below 0.1 %", 0.0131: "1.3 %", 0.38: "38 %", 0.996: "100 %", 1.2: "120 %"}
+    shares = {
+        0.0: "0 %",
+        9e-5: "below 0.1 %",
+        0.0131: "1.3 %",
+        0.38: "38 %",
+        0.996: "100 %",
+        1.2: "120 %",
+    }
     assert {share: percent_text(share) for share in shares} == shares
 
 
@@ -103,11 +125,25 @@ def test_bleu_is_shown_in_points():
 
 
 ROWS = (
-    {"framework": "a|b", "devices": 2, "seconds": 200.0, "data_wait_share": 0.0131, "notes": ("busy", "late")},
+    {
+        "framework": "a|b",
+        "devices": 2,
+        "seconds": 200.0,
+        "data_wait_share": 0.0131,
+        "notes": ("busy", "late"),
+    },
     {"framework": "=x\x1b", "devices": None, "seconds": None, "data_wait_share": 0.5, "notes": ()},
-    {"framework": "c", "devices": 1, "seconds": 8.0, "data_wait_share": None, "notes": ("busy", "late")},
+    {
+        "framework": "c",
+        "devices": 1,
+        "seconds": 8.0,
+        "data_wait_share": None,
+        "notes": ("busy", "late"),
+    },
 )
-SECTION = Section("Part <b>", ("Above.",), DataTable.from_rows(ROWS), ("suite x",), ("Below.",), keys=2)
+SECTION = Section(
+    "Part <b>", ("Above.",), DataTable.from_rows(ROWS), ("suite x",), ("Below.",), keys=2
+)
 VIEW = View("Title", (SECTION,), DataTable.from_rows(ROWS))
 
 
@@ -115,21 +151,38 @@ def test_a_table_takes_its_look_from_the_names_of_its_columns():
     found = text_table(DataTable.from_rows(ROWS), keys=2)
     assert found.header == ("framework", "devices", "time to target", "data wait")
     assert found.right_aligned == (False, True, True, True)
-    assert found.body == (("a|b", "2 (a)", "3.33 min", "1.3 %"), ("=x", "–", "–", "50 %"), ("c", "1 (a)", "8.0 s", "–"))
+    assert found.body == (
+        ("a|b", "2 (a)", "3.33 min", "1.3 %"),
+        ("=x", "–", "–", "50 %"),
+        ("c", "1 (a)", "8.0 s", "–"),
+    )
     assert found.footnotes == ("(a) busy; late",)  # once, and never a cell of marks alone
 
 
 def test_a_document_has_one_reservation_and_escapes_everything():
     text = document(VIEW)
     assert text.count(NOT_VERIFIED) == 1
-    order = ("# Title", NOT_VERIFIED, "## Part &lt;b>", "Above.", "a\\|b", "(a) busy", "suite x", "- Below.")
+    order = (
+        "# Title",
+        NOT_VERIFIED,
+        "## Part &lt;b>",
+        "Above.",
+        "a\\|b",
+        "(a) busy",
+        "suite x",
+        "- Below.",
+    )
     assert sorted(order, key=text.index) == list(order)
     assert "\x1b" not in text
 
 
 def test_files_hold_raw_numbers():
     found = list(csv.DictReader(io.StringIO(document(VIEW, "csv"))))
-    assert [(row["framework"], row["seconds"]) for row in found] == [("a|b", "200.0"), ("'=x", ""), ("c", "8.0")]
+    assert [(row["framework"], row["seconds"]) for row in found] == [
+        ("a|b", "200.0"),
+        ("'=x", ""),
+        ("c", "8.0"),
+    ]
     stored = json.loads(document(VIEW, "json"))
     assert stored["verification"] == NOT_VERIFIED
     assert [row["devices"] for row in stored["rows"]] == [2, None, 1]

@@ -48,7 +48,9 @@ class Page(HTMLParser):
         self.headings = re.findall(r"<h2>([^<]*)</h2>", text.partition("<script")[0])
         self.drawn = re.findall(r"<figcaption><b>([^<]*)</b>", text)
         self.legends = re.findall(r'<div class="legend">(.*?)</div>', text)
-        (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+        (found,) = re.findall(
+            r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL
+        )
         self.data = json.loads(found)
         self.figures = self.data["figures"]
 
@@ -98,8 +100,15 @@ def test_a_sweep_gives_every_part_of_the_page(tmp_path):
     root = tmp_path / "logs"
     sweep(root, runs=3)
     write_run(root, "ncf-1", 3, log=False, status=FAILED)
-    telemetry(root / "ncf-1" / "run_0", run_cpu_percent=50.0, gpu_percent=[90, 80], gpu_power_watts=[200, 300])
-    (root / "ncf-1" / "run_0" / "run.json").write_text(json.dumps({"versions": {"numpy": "2.4.6"}, "secret": "hidden"}))
+    telemetry(
+        root / "ncf-1" / "run_0",
+        run_cpu_percent=50.0,
+        gpu_percent=[90, 80],
+        gpu_power_watts=[200, 300],
+    )
+    (root / "ncf-1" / "run_0" / "run.json").write_text(
+        json.dumps({"versions": {"numpy": "2.4.6"}, "secret": "hidden"})
+    )
     found = page(root, tmp_path)
     assert found.headings == [
         *("Results", "Time to target", "Factors of the speedup", "Quality during training", "Throughput and machine load"),
@@ -109,7 +118,10 @@ def test_a_sweep_gives_every_part_of_the_page(tmp_path):
     where = "on 4 devices (Some CPU) with PyTorch"
     said = f"NCF (demo, cpu): 2.0 s to hit rate at 10 ≥ 0.635 {where}. That is 3.00× faster than on 1 device."
     assert said in found.text  # 2 x 1.02 s: olympic mean of 2.00, 2.04 and 2.08 s
-    assert re.search(r'<a href="#section-failed-runs">Failed runs: <span class="fitting">1</span></a>', found.source)
+    assert re.search(
+        r'<a href="#section-failed-runs">Failed runs: <span class="fitting">1</span></a>',
+        found.source,
+    )
     titles = [
         *("time to target over devices", "parts of the time", "factors of the speedup"),
         "hit rate at 10 over epochs", "hit rate at 10 over time", "throughput over time", "data wait over time",
@@ -129,9 +141,14 @@ def test_a_run_on_a_busy_machine_says_so_among_all_runs(tmp_path):
     for index, busy in enumerate(([], ["others took 48 % of its cores"])):
         write_run(tmp_path / "logs", "ncf-1", index, start=10**6 * index, condition={"busy": busy})
     found = page(tmp_path / "logs", tmp_path)
-    quiet, busy = re.findall(r"<summary>(.*?)</summary>", found.source.partition(">All runs</h2>")[2], re.DOTALL)
+    quiet, busy = re.findall(
+        r"<summary>(.*?)</summary>", found.source.partition(">All runs</h2>")[2], re.DOTALL
+    )
     assert ("busy" in quiet, "busy machine: others took 48 % of its cores" in busy) == (False, True)
-    counted = [("busy machine" in found.data["kinds"][kind][-1], count) for kind, count in found.data["counts"]]
+    counted = [
+        ("busy machine" in found.data["kinds"][kind][-1], count)
+        for kind, count in found.data["counts"]
+    ]
     assert sorted(counted) == [(False, 1), (True, 1)]  # what the filter of labels finds
 
 
@@ -152,7 +169,10 @@ def test_tooltips_have_the_parts_of_the_time(tmp_path):
     found = page(tmp_path / "logs", tmp_path)
     for _, *places in found.data["rows"]:
         lines = dict(found.data["lines"][place] for place in places)
-        shown = {name: lines[name] for name in ("setup", "training", "waiting for data", "evaluation", "other")}
+        shown = {
+            name: lines[name]
+            for name in ("setup", "training", "waiting for data", "evaluation", "other")
+        }
         assert shown == {
             "setup": "1.5 s (20 %)", "training": "3.3 s (44 %)", "waiting for data": "1.5 s (20 %)",
             "evaluation": "0.75 s (10 %)", "other": "0.45 s (6 %)",
@@ -186,21 +206,31 @@ def test_the_address_of_a_section_does_not_depend_on_the_sections_before_it(tmp_
     plain = page(tmp_path / "logs", tmp_path, "plain.html")
     write_run(tmp_path / "logs", "ncf-1", 3, log=False, status=FAILED)
     more = page(
-        tmp_path / "logs", tmp_path, "more.html", prices=parse_prices("2.5"), published=find_published("dgx1-article")
+        tmp_path / "logs",
+        tmp_path,
+        "more.html",
+        prices=parse_prices("2.5"),
+        published=find_published("dgx1-article"),
     )
 
     def anchors(found):
         return dict(re.findall(r'<section id="([^"]*)"[^>]*>\s*<h2>([^<]*)</h2>', found.source))
 
     assert anchors(plain).items() <= anchors(more).items()
-    assert {"section-cost", "section-failed-runs", "section-published"} <= {*anchors(more)} - {*anchors(plain)}
+    assert {"section-cost", "section-failed-runs", "section-published"} <= {*anchors(more)} - {
+        *anchors(plain)
+    }
 
 
 def test_next_steps_are_commands_for_these_logs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = write_run(tmp_path / "my logs", "ncf-1")
-    (folder / "run.json").write_text(json.dumps({"typed": ["workload=ncf", "profile=demo", "gpus=1", "runs=1"]}))
-    commands = re.findall(r"<pre><code>([^<]*)</code></pre>", page(tmp_path / "my logs", tmp_path).source)
+    (folder / "run.json").write_text(
+        json.dumps({"typed": ["workload=ncf", "profile=demo", "gpus=1", "runs=1"]})
+    )
+    commands = re.findall(
+        r"<pre><code>([^<]*)</code></pre>", page(tmp_path / "my logs", tmp_path).source
+    )
     assert [html.unescape(command) for command in commands] == [
         "suite advise 'my logs/ncf-1'",
         "python run_suite.py workload=ncf profile=demo gpus=2",
@@ -214,7 +244,9 @@ def test_speedups_are_decomposed_for_every_pair(tmp_path, monkeypatch):
     monkeypatch.setattr(page_blocks, "MAX_PAIRS", 2)
     sweep(tmp_path / "logs", runs=3)
     body = page(tmp_path / "logs", tmp_path).source.split("<h2>Factors of the speedup</h2>")[1]
-    rows = [re.findall(r"<td[^>]*>([^<]*)</td>", line) for line in re.findall(r"<tr.*?</tr>", body)[1:3]]
+    rows = [
+        re.findall(r"<td[^>]*>([^<]*)</td>", line) for line in re.findall(r"<tr.*?</tr>", body)[1:3]
+    ]
     assert [row[0].split(" (")[0].strip() for row in rows] == ["1 → 2", "1 → 4"]
     assert "3.00" in rows[1]  # three epochs of 2 s, then two of 1 s
     assert "to target with" not in body  # the factors are columns
@@ -230,7 +262,8 @@ def test_the_sentence_on_top_is_of_the_hardest_target_and_of_what_may_be_compare
     write_run(logs, "none", workload="ssd", qualities=(0.1,), status={**FAILED, "workload": "ssd"})
     found = page(tmp_path / "logs", tmp_path)
     sentences = re.findall(
-        r"<li data-of=[^>]*>([^<]*)</li>", found.source.split('class="headlines"')[1].split("</ul>")[0]
+        r"<li data-of=[^>]*>([^<]*)</li>",
+        found.source.split('class="headlines"')[1].split("</ul>")[0],
     )
     assert sentences == [
         "NCF (demo, cpu): 12.0 s to hit rate at 10 ≥ 0.635 on 1 device (Some CPU) with PyTorch. "
@@ -241,7 +274,12 @@ def test_the_sentence_on_top_is_of_the_hardest_target_and_of_what_may_be_compare
 
 def test_the_reservation_stands_once_on_the_page_and_once_in_each_file(tmp_path):
     sweep(tmp_path / "logs", runs=3, labels=["demo", "cpu", "oversubscribed"])
-    found = page(tmp_path / "logs", tmp_path, published=find_published("dgx1-article"), figures=tmp_path / "figures")
+    found = page(
+        tmp_path / "logs",
+        tmp_path,
+        published=find_published("dgx1-article"),
+        figures=tmp_path / "figures",
+    )
     assert found.text.count(NOT_VERIFIED) == 1
     assert found.source.count('<span class="badge">oversubscribed</span>') == len(found.figures)
     files = list((tmp_path / "figures").glob("*.svg"))
@@ -253,7 +291,12 @@ def test_the_reservation_stands_once_on_the_page_and_once_in_each_file(tmp_path)
 
 
 def test_results_stand_before_throughput_and_reference_runs_before_demos(tmp_path):
-    fixed = {"profile": "synthetic", "labels": ["synthetic"], "stop": "epochs:2", "qualities": (None, None)}
+    fixed = {
+        "profile": "synthetic",
+        "labels": ["synthetic"],
+        "stop": "epochs:2",
+        "qualities": (None, None),
+    }
     write_run(tmp_path / "logs", "rate", **fixed)
     sweep(tmp_path / "logs" / "a", runs=1)
     sweep(tmp_path / "logs" / "b", runs=1, profile="reference", labels=[])
@@ -261,7 +304,10 @@ def test_results_stand_before_throughput_and_reference_runs_before_demos(tmp_pat
     tables = [title for title in found.headings if title.startswith("NCF ")]
     assert [title.split()[1].rstrip(",") for title in tables] == ["reference", "demo", "synthetic"]
     sentences = found.source.split('class="headlines"')[1].split("</ul>")[0]
-    units = [re.search(r" s to | user-item pairs/s ", text)[0].strip() for text in sentences.split("<li ")[1:]]
+    units = [
+        re.search(r" s to | user-item pairs/s ", text)[0].strip()
+        for text in sentences.split("<li ")[1:]
+    ]
     assert units == ["s to", "s to", "user-item pairs/s"]
 
 
@@ -296,12 +342,14 @@ def test_what_filters_and_pointers_go_by_is_what_the_csv_has(tmp_path):
             *(row[name] for name in ("workload", "framework", "devices", "system", "profile")), "ours"
         ]  # fmt: skip
         lines = dict(found.data["lines"][place] for place in places)
-        assert float(lines["time to target"].removesuffix(" s")) == pytest.approx(float(row["seconds"]), rel=0.01)
+        assert float(lines["time to target"].removesuffix(" s")) == pytest.approx(
+            float(row["seconds"]), rel=0.01
+        )
         assert lines["log"] == f"ncf-{row['devices']}/run_0"
     times = found.figures[0]["marks"]
-    assert [y for y, kind in zip(times["y"], times["k"], strict=True) if kind is None] == pytest.approx(
-        [float(row["seconds"]) for row in listed], rel=1e-4
-    )
+    assert [
+        y for y, kind in zip(times["y"], times["k"], strict=True) if kind is None
+    ] == pytest.approx([float(row["seconds"]) for row in listed], rel=1e-4)
 
 
 def test_the_page_carries_its_results_as_csv(tmp_path, capsys, monkeypatch):
@@ -311,10 +359,14 @@ def test_the_page_carries_its_results_as_csv(tmp_path, capsys, monkeypatch):
     assert main(["report", str(tmp_path / "logs"), "--format", "csv"]) == 0
     assert content.decode() == capsys.readouterr().out
     assert len(content.splitlines()) == 1 + 3
-    points = base64.b64decode(re.search(r'href="data:application/gzip;base64,([^"]*)"', page_source)[1])
+    points = base64.b64decode(
+        re.search(r'href="data:application/gzip;base64,([^"]*)"', page_source)[1]
+    )
     lines = list(csv.DictReader(gzip.decompress(points).decode().splitlines()))
     evaluated = [float(line["value"]) for line in lines if line["metric"]]
-    assert sorted(evaluated) == sorted([0.3, 0.5, 0.65, 0.5, 0.65, 0.5, 0.65] * 3)  # as sweep writes them
+    assert sorted(evaluated) == sorted(
+        [0.3, 0.5, 0.65, 0.5, 0.65, 0.5, 0.65] * 3
+    )  # as sweep writes them
     monkeypatch.setattr(page_file, "MAX_DATA_BYTES", 100)
     found = page(tmp_path / "logs", tmp_path, "large.html")
     assert "data:text/csv" not in found.source
@@ -325,18 +377,47 @@ def test_the_page_carries_its_results_as_csv(tmp_path, capsys, monkeypatch):
 
 
 def hostile(root):
-    settings = {"framework": EVIL, "system": EVIL, "dataset": EVIL, "device_name": EVIL, "labels": ["demo", EVIL]}
+    settings = {
+        "framework": EVIL,
+        "system": EVIL,
+        "dataset": EVIL,
+        "device_name": EVIL,
+        "labels": ["demo", EVIL],
+    }
     for devices in (1, 2):
         for index in range(2):
             job = f"{EVIL.replace('/', '_').encode('ascii', 'ignore').decode()}-{devices}"
             keys = {f"opt_{EVIL}{number}": EVIL for number in range(120)}
-            write_run(root, job, index, devices=devices, keys=keys, workload=EVIL, targets={EVIL: 0.5}, **settings)
-    write_run(root, "b", 0, qualities=(0.1,), reason=EVIL, workload=EVIL, status={"status": "failed", "reason": EVIL})
-    numbers = {"qualities": (1e308, -1e308, 1e-308, float("nan")), "samples": 1e300, "train_seconds": 1e-300}
+            write_run(
+                root,
+                job,
+                index,
+                devices=devices,
+                keys=keys,
+                workload=EVIL,
+                targets={EVIL: 0.5},
+                **settings,
+            )
+    write_run(
+        root,
+        "b",
+        0,
+        qualities=(0.1,),
+        reason=EVIL,
+        workload=EVIL,
+        status={"status": "failed", "reason": EVIL},
+    )
+    numbers = {
+        "qualities": (1e308, -1e308, 1e-308, float("nan")),
+        "samples": 1e300,
+        "train_seconds": 1e-300,
+    }
     folder = write_run(root, "c", 0, **numbers)
     nested = {"a": {"b": {"c": {"d": [EVIL]}}}}
     (folder / "run.json").write_text(
-        json.dumps({"versions": {EVIL: EVIL}, "environment": nested, "cores": 10**400})  # no float is as large
+        json.dumps(
+            {"versions": {EVIL: EVIL}, "environment": nested, "cores": 10**400}
+        )  # no float is as large
     )
     telemetry(folder, run_cpu_percent=1e308, gpu_percent=[EVIL], **{EVIL: 1})
     write(root / "d" / "run_0" / "result_0.txt", ("[" * 50_000 + "\n") * 3 + ":::MLLOG {\n")
@@ -377,9 +458,13 @@ def test_no_reference_leads_outside(hostile_page):
         if name == "style":
             assert not re.search(r"url\((?!#)", value)
     scripts = re.findall(r"<script>(.*?)</script>", found.source, re.DOTALL)
-    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
+    digests = (
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts
+    )
     (policy,) = [
-        value for tag, name, value in found.attributes if (tag, name) == ("meta", "content") and "src" in value
+        value
+        for tag, name, value in found.attributes
+        if (tag, name) == ("meta", "content") and "src" in value
     ]
     assert policy.split("; ") == [
         *("default-src 'none'", "script-src " + " ".join(f"'sha256-{one}'" for one in digests)),
@@ -406,15 +491,21 @@ def test_the_same_logs_give_the_same_bytes(tmp_path):
     sweep(tmp_path / "logs", runs=1)
     words = ("report", str(tmp_path / "logs"), "--to", "v0.5/NVIDIA/dgx1")
     one, other = (
-        [*words, "--html", str(tmp_path / f"{name}.html"), "--figures", str(tmp_path / name)] for name in "ab"
+        [*words, "--html", str(tmp_path / f"{name}.html"), "--figures", str(tmp_path / name)]
+        for name in "ab"
     )
     assert main(one) == 0
-    seeded = {**os.environ, "PYTHONHASHSEED": "7"}  # another process: hashes of text differ between them
+    seeded = {
+        **os.environ,
+        "PYTHONHASHSEED": "7",
+    }  # another process: hashes of text differ between them
     command = [sys.executable, "-m", "suite.cli", *other]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=seeded)
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
     assert "NVIDIA dgx1_ngc18.11_pytorch" in Page((tmp_path / "a.html").read_text()).text
-    one, other = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in "ab")
+    one, other = (
+        {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in "ab"
+    )
     assert one
     assert one == other
 
@@ -479,7 +570,10 @@ def test_a_page_of_many_runs_is_bounded(tmp_path, monkeypatch):
     for index in range(4):
         write_run(tmp_path / "logs", f"other-{index}", system=f"machine {index}")
     found = page(tmp_path / "logs", tmp_path)
-    assert "the median, the minimum, and the maximum, up to the point that half of the runs reached" in found.text
+    assert (
+        "the median, the minimum, and the maximum, up to the point that half of the runs reached"
+        in found.text
+    )
     quality = next(
         figure
         for title, figure in zip(found.drawn, found.figures, strict=True)
@@ -502,7 +596,9 @@ def test_a_page_of_published_results(tmp_path, capsys):
     assert len(found.figures) == 5  # MiniGo has one result
     assert found.data["start"] == {"workload": "resnet50", "round": "v0.7", "division": "closed"}
     assert "Fujitsu gx_V100x8_ngc20.06_pytorch" in found.text
-    assert found.source.split("<h2>All results with all columns</h2>")[1].count("<tr data-of=") == 158
+    assert (
+        found.source.split("<h2>All results with all columns</h2>")[1].count("<tr data-of=") == 158
+    )
     assert len(csv_of(found).splitlines()) == 1 + 158
     listed = found.source.split("<h2>All results with all columns</h2>")[1]
     heads = re.findall(r"<th[^>]*>([^<]*)<", listed)
@@ -511,15 +607,24 @@ def test_a_page_of_published_results(tmp_path, capsys):
     facts = found.data
     assert sum(count for _, count in facts["counts"]) == 158
     assert len({json.dumps(kind) for kind in facts["kinds"]}) == len(facts["kinds"])
-    assert not [value for _, name, value in found.attributes if name in ("src", "onload") or value.startswith("http")]
+    assert not [
+        value
+        for _, name, value in found.attributes
+        if name in ("src", "onload") or value.startswith("http")
+    ]
 
 
 def test_names_in_own_files_of_published_results_are_escaped(tmp_path, monkeypatch):
     columns = "round,submitter,system,chips,framework,benchmark,minutes"
-    lines = [f'"{EVIL[:60].replace(chr(34), "")}",x,"<b>{count}</b>_y",8,"<i>z</i>",ssd,{count}' for count in (1, 2)]
+    lines = [
+        f'"{EVIL[:60].replace(chr(34), "")}",x,"<b>{count}</b>_y",8,"<i>z</i>",ssd,{count}'
+        for count in (1, 2)
+    ]
     (tmp_path / "results_own.csv").write_text("\n".join([columns, *lines]), encoding="utf-8")
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
-    assert main(["published", "list", "--submitter", "x", "--html", str(tmp_path / "out.html")]) == 0
+    assert (
+        main(["published", "list", "--submitter", "x", "--html", str(tmp_path / "out.html")]) == 0
+    )
     found = Page((tmp_path / "out.html").read_text(encoding="utf-8"))
     assert not {"i", "img"} & set(found.tags)
     assert found.tags.count("b") == len(found.drawn)
@@ -527,12 +632,46 @@ def test_names_in_own_files_of_published_results_are_escaped(tmp_path, monkeypat
 
 
 def test_own_results_stand_among_the_rounds_of_their_own_target(tmp_path):
-    ours = {"profile": "reference", "labels": [], "device": "cuda", "device_name": "Tesla V100-SXM2-16GB", "devices": 8}
+    ours = {
+        "profile": "reference",
+        "labels": [],
+        "device": "cuda",
+        "device_name": "Tesla V100-SXM2-16GB",
+        "devices": 8,
+    }
     write_run(
-        tmp_path / "logs", "own", workload="gnmt", targets={"bleu": 21.8}, qualities=(21.9,), status="success", **ours
+        tmp_path / "logs",
+        "own",
+        workload="gnmt",
+        targets={"bleu": 21.8},
+        qualities=(21.9,),
+        status="success",
+        **ours,
     )
-    assert main(["published", "list", "--logs", str(tmp_path / "logs"), "--html", str(tmp_path / "out.html")]) == 0
+    assert (
+        main(
+            [
+                "published",
+                "list",
+                "--logs",
+                str(tmp_path / "logs"),
+                "--html",
+                str(tmp_path / "out.html"),
+            ]
+        )
+        == 0
+    )
     data = Page((tmp_path / "out.html").read_text(encoding="utf-8")).data
-    assert data["start"] == {"workload": "gnmt", "round": "v0.5", "division": "closed"}  # those after ask for 24
-    own = [dict(zip(data["facets"], kind, strict=True)) for kind in data["kinds"] if "reference" in kind]
-    assert [sorted({*kind["round"]} & {"ours", "v0.5", "v0.6", "v0.7"}) for kind in own] == [["ours", "v0.5"]]
+    assert data["start"] == {
+        "workload": "gnmt",
+        "round": "v0.5",
+        "division": "closed",
+    }  # those after ask for 24
+    own = [
+        dict(zip(data["facets"], kind, strict=True))
+        for kind in data["kinds"]
+        if "reference" in kind
+    ]
+    assert [sorted({*kind["round"]} & {"ours", "v0.5", "v0.6", "v0.7"}) for kind in own] == [
+        ["ours", "v0.5"]
+    ]

@@ -10,7 +10,11 @@ from suite.results.render.text_table import text_table
     ("name", "values", "shown"),
     [
         ("samples_per_second", (34.8, 127.4, None, 437.0), ("35", "127", "–", "437")),
-        ("samples_per_second", (0.0443, 7703.0), ("0.0443", "7,703")),  # of no one size: each with its digits
+        (
+            "samples_per_second",
+            (0.0443, 7703.0),
+            ("0.0443", "7,703"),
+        ),  # of no one size: each with its digits
         ("seconds", (104.3, 513.6), ("1.74 min", "8.56 min")),
         ("seconds", (4.6, 5.75), ("4.6 s", "5.8 s")),
         ("speedup", (1.5, 2.25), ("1.50", "2.25")),

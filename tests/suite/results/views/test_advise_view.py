@@ -26,7 +26,10 @@ SPREAD = ["gnmt", "resnet50", "transformer"]
 
 def times(**seconds):
     """Results without single runs: times(n1=100) is 100 s on one device."""
-    return [make_result(int(name[1:]), [(value, 10.0)], single_figure=True) for name, value in seconds.items()]
+    return [
+        make_result(int(name[1:]), [(value, 10.0)], single_figure=True)
+        for name, value in seconds.items()
+    ]
 
 
 def article(**options):
@@ -47,26 +50,60 @@ def said(view):
 
 def test_the_article_by_hand():
     data = article()
-    belongs = {**dict.fromkeys(SPREAD, "spread"), "ncf": "fewest", "maskrcnn": "sooner", "ssd": "sooner"}
+    belongs = {
+        **dict.fromkeys(SPREAD, "spread"),
+        "ncf": "fewest",
+        "maskrcnn": "sooner",
+        "ssd": "sooner",
+    }
     assert dict(data[["workload", "belongs"]].values.tolist()) == belongs
     assert set(chosen(data, "fastest_single_job").values()) == {8}
-    assert chosen(data, "most_jobs_per_hour") == {**dict.fromkeys(SPREAD, 8), "ncf": 1, "maskrcnn": 1, "ssd": 1}
+    assert chosen(data, "most_jobs_per_hour") == {
+        **dict.fromkeys(SPREAD, 8),
+        "ncf": 1,
+        "maskrcnn": 1,
+        "ssd": 1,
+    }
     assert set(data["labels"]) == {"article"}
     ncf = data[data["workload"] == "ncf"].set_index("devices")
     assert ncf["jobs_at_once"].to_dict() == {1: 8, 4: 2, 8: 1}
-    assert ncf["jobs_per_hour"].to_dict() == pytest.approx({1: 8 * 60 / 1.76, 4: 120.0, 8: 60 / 0.63})
-    assert ncf["device_hours_per_job"].to_dict() == pytest.approx({1: 1.76 / 60, 4: 4 / 60, 8: 8 * 0.63 / 60})
+    assert ncf["jobs_per_hour"].to_dict() == pytest.approx(
+        {1: 8 * 60 / 1.76, 4: 120.0, 8: 60 / 0.63}
+    )
+    assert ncf["device_hours_per_job"].to_dict() == pytest.approx(
+        {1: 1.76 / 60, 4: 4 / 60, 8: 8 * 0.63 / 60}
+    )
     assert chosen(data, "fewest_device_hours")["ncf"] == 1
 
 
 @pytest.mark.parametrize(
     ("seconds", "belongs", "most_jobs", "words"),
     [
-        ({"n1": 100.0, "n4": 20.0, "n8": 18.0}, "between", 4, "one job is 5.56× faster than on 1, and"),
-        ({"n1": 80.0, "n8": 10.0}, "spread", 8, "on 8 devices one job is 8.00× faster than on 1, and"),
+        (
+            {"n1": 100.0, "n4": 20.0, "n8": 18.0},
+            "between",
+            4,
+            "one job is 5.56× faster than on 1, and",
+        ),
+        (
+            {"n1": 80.0, "n8": 10.0},
+            "spread",
+            8,
+            "on 8 devices one job is 8.00× faster than on 1, and",
+        ),
         ({"n1": 10.0, "n2": 12.8}, "fewest", 1, "on 2 devices one job is 1.28× slower than on 1"),
-        ({"n1": 10.0, "n2": 10.0}, "fewest", 1, "on 2 devices one job is as fast as on 1, and 2-device jobs in"),
-        ({"n1": 10.0, "n2": 6.0}, "sooner", 1, "do 83 % of the jobs of two 1-device jobs side by side."),
+        (
+            {"n1": 10.0, "n2": 10.0},
+            "fewest",
+            1,
+            "on 2 devices one job is as fast as on 1, and 2-device jobs in",
+        ),
+        (
+            {"n1": 10.0, "n2": 6.0},
+            "sooner",
+            1,
+            "do 83 % of the jobs of two 1-device jobs side by side.",
+        ),
     ],
 )
 def test_where_a_queue_belongs(seconds, belongs, most_jobs, words):
@@ -80,7 +117,9 @@ def repeated(spread=0.01, **seconds):
     """Results of five runs each: repeated(n1=100) is about 100 s on one device."""
     return [
         make_result(
-            int(name[1:]), [(value * (1 + spread * index), 10.0) for index in (-2, -1, 0, 1, 2)], evaluations=10
+            int(name[1:]),
+            [(value * (1 + spread * index), 10.0) for index in (-2, -1, 0, 1, 2)],
+            evaluations=10,
         )
         for name, value in seconds.items()
     ]
@@ -93,8 +132,14 @@ def repeated(spread=0.01, **seconds):
             {"n1": 100.0, "n4": 20.0, "n8": 18.0},
             "In a queue, run each job on 4 devices: on 8 devices one job is 5.56×",
         ),
-        ({"n1": 90.0, "n8": 10.0}, "Run each job on 8 devices, also in a queue: on 8 devices one job is 9.00× faster"),
-        ({"n1": 10.0, "n2": 12.8}, "Keep each job on 1 device: on 2 devices one job is 1.28× slower"),
+        (
+            {"n1": 90.0, "n8": 10.0},
+            "Run each job on 8 devices, also in a queue: on 8 devices one job is 9.00× faster",
+        ),
+        (
+            {"n1": 10.0, "n2": 12.8},
+            "Keep each job on 1 device: on 2 devices one job is 1.28× slower",
+        ),
         (
             {"n1": 10.0, "n2": 6.0},
             "Run a job on 2 devices only if its result is needed sooner: on 2 devices one job is 1.67",
@@ -132,11 +177,17 @@ def test_no_imperative_where_the_evidence_does_not_carry_one(results, missing):
     assert verdict.startswith("No advice from these runs. They show: on 2 devices one job is ")
     assert missing in verdict.partition(" Missing: ")[2]
     assert set(view.data.to_frame()["decided"]) == {False}
-    assert not any(word in verdict for word in ("Keep", "Run a job", "Run each job", "run each job"))
+    assert not any(
+        word in verdict for word in ("Keep", "Run a job", "Run each job", "run each job")
+    )
 
 
 def published(name, workload, hardware=""):
-    return [row for row in find_published(name) if row.workload == workload and hardware in row.device_name]
+    return [
+        row
+        for row in find_published(name)
+        if row.workload == workload and hardware in row.device_name
+    ]
 
 
 def by_kind(view, kind):
@@ -171,13 +222,17 @@ def test_a_deadline_is_met_by_measured_and_predicted_counts_each_labeled():
 def test_a_prediction_that_may_miss_the_deadline_says_so():
     view = advise(published("v1.1/NVIDIA", "resnet50"), devices=16, deadline=1100.0)
     (answer,) = [line for line in said(view)[1] if line.startswith("The predicted device count")]
-    assert "not over the whole 90 % interval: 16 devices, 17.20 min (15.47 min to 19.12 min)" in answer
+    assert (
+        "not over the whole 90 % interval: 16 devices, 17.20 min (15.47 min to 19.12 min)" in answer
+    )
     assert (
         "No measured device count meets the deadline of 18.33 min. The fastest is 8 devices, 29.15 min."
         in said(view)[1]
     )
     none = advise(published("v1.1/NVIDIA", "resnet50"), devices=16, deadline=10.0)
-    assert any("No predicted device count meets the deadline (4 and 16)" in line for line in said(none)[1])
+    assert any(
+        "No predicted device count meets the deadline (4 and 16)" in line for line in said(none)[1]
+    )
 
 
 def test_all_measured_counts_are_looked_at_for_a_machine_that_was_not_measured():
@@ -198,14 +253,21 @@ def test_all_measured_counts_are_looked_at_for_a_machine_that_was_not_measured()
 def test_where_nothing_can_be_predicted_the_reason_is_printed():
     view = advise(times(n1=100.0, n4=30.0), deadline=60.0)
     assert set(view.data.to_frame()["kind"]) == {"measured"}
-    (note,) = [line for line in said(view)[1] if line.startswith("There is no prediction for 2 devices: ")]
+    (note,) = [
+        line for line in said(view)[1] if line.startswith("There is no prediction for 2 devices: ")
+    ]
     assert "no published results" in note
 
 
 @examples(30)
-@given(st.dictionaries(st.integers(1, 64), st.floats(1, 1e5), min_size=1, max_size=6), st.integers(65, 200))
+@given(
+    st.dictionaries(st.integers(1, 64), st.floats(1, 1e5), min_size=1, max_size=6),
+    st.integers(65, 200),
+)
 def test_no_choice_beats_the_advice(seconds, machine):
-    data = advise(times(**{f"n{count}": value for count, value in seconds.items()}), devices=machine).data.to_frame()
+    data = advise(
+        times(**{f"n{count}": value for count, value in seconds.items()}), devices=machine
+    ).data.to_frame()
 
     def best(flag, column):
         return float(data[data[flag]][column].iloc[0])
@@ -221,65 +283,112 @@ def test_no_choice_beats_the_advice(seconds, machine):
 def test_deadline_takes_the_fewest_device_hours_that_meet_it():
     found = chosen(measured_only(article(deadline=3600.0)), "deadline_choice")
     assert (found["ssd"], found["ncf"], "resnet50" in found) == (4, 1, False)
-    assert chosen(measured_only(article(deadline=60.0)), "deadline_choice")["ncf"] == 4  # printed as 1.0 minutes
+    assert (
+        chosen(measured_only(article(deadline=60.0)), "deadline_choice")["ncf"] == 4
+    )  # printed as 1.0 minutes
     for seconds, deadline, words in (
         (
             (80.0, 90.0, 100.0, 180.0),
             100.0,
             "0.0264 device-hours per job.It meets the deadline on average only: its slowest run took",
         ),
-        ((95.0,), 9.0, "No measured device count meets the deadline of 9.0 s. The fastest is 1 device, 95.0 s."),
+        (
+            (95.0,),
+            9.0,
+            "No measured device count meets the deadline of 9.0 s. The fastest is 1 device, 95.0 s.",
+        ),
     ):
-        assert words in "".join(said(advise([make_result(1, [(one, 10.0) for one in seconds])], deadline=deadline))[1])
+        assert words in "".join(
+            said(advise([make_result(1, [(one, 10.0) for one in seconds])], deadline=deadline))[1]
+        )
 
 
 def test_a_machine_of_another_size_uses_measured_counts_only():
     data = article(devices=6)
     ncf = data[data["workload"] == "ncf"]
-    assert ncf[["devices", "jobs_at_once", "idle_devices"]].values.tolist() == [[1, 6, 0], [4, 1, 2]]
+    assert ncf[["devices", "jobs_at_once", "idle_devices"]].values.tolist() == [
+        [1, 6, 0],
+        [4, 1, 2],
+    ]
     assert "extrapolated" not in "".join(data["labels"])
     wide = advise(times(n1=100.0, n4=30.0), devices=16)
     assert wide.sections[0].title.endswith("; machine of 16 devices, extrapolated")
     assert set(wide.data.to_frame()["labels"]) == {"demo; extrapolated"}
-    assert "No job was measured on 16 devices, so only measured counts are used (1 and 4)." in said(wide)[1]
+    assert (
+        "No job was measured on 16 devices, so only measured counts are used (1 and 4)."
+        in said(wide)[1]
+    )
 
 
 def test_energy_only_where_every_run_has_it(tmp_path):
     for devices in (1, 2):
         folder = write_run(tmp_path, f"{devices}", devices=devices)
-        samples = [{"seconds": float(second), "gpu_power_watts": [300.0] * devices} for second in range(7)]
-        (folder / "telemetry.jsonl").write_text("".join(json.dumps(sample) + "\n" for sample in samples))
+        samples = [
+            {"seconds": float(second), "gpu_power_watts": [300.0] * devices} for second in range(7)
+        ]
+        (folder / "telemetry.jsonl").write_text(
+            "".join(json.dumps(sample) + "\n" for sample in samples)
+        )
     write_run(tmp_path, "2", 1, devices=2)
     view = advise(measured([tmp_path]))
-    assert [None if math.isnan(one) else one for one in view.data.to_frame()["energy_joules_per_job"]] == [1800.0, None]
-    assert "The least energy of the GPUs is 1,800 J per job, on 1 device (not measured on 2)." in said(view)[1]
+    assert [
+        None if math.isnan(one) else one for one in view.data.to_frame()["energy_joules_per_job"]
+    ] == [1800.0, None]
+    assert (
+        "The least energy of the GPUs is 1,800 J per job, on 1 device (not measured on 2)."
+        in said(view)[1]
+    )
 
 
 def test_how_sure_the_speedup_is():
     runs = [(100.0 + 5 * index, 10.0) for index in range(5)]
     for faster, more in ((1.3, False), (2.0, True)):
-        view = advise([make_result(1, runs), make_result(2, [(seconds / faster, epochs) for seconds, epochs in runs])])
-        assert ("more runs are needed to decide which queue is faster" in "".join(said(view)[1])) == more
-    assert "run-to-run variation (no single runs are known on 1 device)" in said(advise(times(n1=2.0, n2=1.0)))[0]
+        view = advise(
+            [
+                make_result(1, runs),
+                make_result(2, [(seconds / faster, epochs) for seconds, epochs in runs]),
+            ]
+        )
+        assert (
+            "more runs are needed to decide which queue is faster" in "".join(said(view)[1])
+        ) == more
+    assert (
+        "run-to-run variation (no single runs are known on 1 device)"
+        in said(advise(times(n1=2.0, n2=1.0)))[0]
+    )
 
 
 def test_notes():
     _, below = said(advise([make_result(1, failed=1), make_result(8, [(20.0, 10.0)], nodes=2)]))
     assert "Results over several nodes (nodes × devices per node): 2 × 4 devices." in below
     assert "1 of 2 runs on 1 device failed. The time of failed runs is not counted." in below
-    apart = [make_result(4, [(seconds, 10.0)], nodes=nodes) for nodes, seconds in ((1, 9.0), (2, 8.0))]
-    assert "On 4 devices the fastest of 2 settings is used: nodes 2." in said(advise([make_result(1), *apart]))[1]
+    apart = [
+        make_result(4, [(seconds, 10.0)], nodes=nodes) for nodes, seconds in ((1, 9.0), (2, 8.0))
+    ]
+    assert (
+        "On 4 devices the fastest of 2 settings is used: nodes 2."
+        in said(advise([make_result(1), *apart]))[1]
+    )
 
 
 def test_only_results_of_one_experiment_give_advice(tmp_path):
     """One device needs 21.0 s at a learning rate of 0.003 and 22.4 s at 0.006, two need 22.0 s at 0.006: 1.02× faster."""
     for devices, rate, seconds in ((1, 0.003, 7.0), (1, 0.006, 7.46), (2, 0.006, 22 / 3)):
-        own = {"devices": devices, "seconds_per_epoch": seconds, "keys": {"opt_base_learning_rate": rate}}
+        own = {
+            "devices": devices,
+            "seconds_per_epoch": seconds,
+            "keys": {"opt_base_learning_rate": rate},
+        }
         write_run(tmp_path, f"{devices}-{rate}", **own)
     view = advise(measured([tmp_path]))
-    verdicts = {section.title.partition(", learning ")[2]: section.above[0] for section in view.sections}
+    verdicts = {
+        section.title.partition(", learning ")[2]: section.above[0] for section in view.sections
+    }
     assert verdicts["rate 0.003"].startswith("21.0 s on 1 device, the only measured device count.")
-    assert "on 2 devices one job is 1.02× faster than on 1" in verdicts["rate 0.006; machine of 2 devices"]
+    assert (
+        "on 2 devices one job is 1.02× faster than on 1"
+        in verdicts["rate 0.006; machine of 2 devices"]
+    )
     assert {section.facts for section in view.sections} == {
         (("Target", "hit rate at 10 ≥ 0.635"), ("Data set", "ml-demo"))
     }
@@ -300,14 +409,30 @@ def test_nobody_takes_a_heading_for_a_recommendation_and_the_page_is_not_verifie
 
 def test_what_to_run_next_is_what_was_typed_on_twice_as_many_devices(tmp_path):
     """Of a job of a sweep its own words, quoted: they come from a file that anybody may have written."""
-    sweep = compose(["-m", "workload=ncf", "device=cpu", "profile=demo", "gpus=1,2", "workload.beta1=0.8", "runs=3"])
+    sweep = compose(
+        [
+            "-m",
+            "workload=ncf",
+            "device=cpu",
+            "profile=demo",
+            "gpus=1,2",
+            "workload.beta1=0.8",
+            "runs=3",
+        ]
+    )
     words = {job.config.gpus: list(job.overrides) for job in sweep.jobs}
     words[2] += ["framework=pytorch; touch /tmp/x"]
     spec = write_run(tmp_path, "a", devices=2) / "run.json"
     spec.write_text(json.dumps({"typed": words[2]}))
     said = suite_here(PROJECT, "advise", tmp_path, exits=0).stdout.splitlines()
     (command,) = [line for line in said if line.startswith("    python run_suite.py")]
-    kept = ["workload=ncf", "device=cpu", "profile=demo", "workload.beta1=0.8", "framework=pytorch; touch /tmp/x"]
+    kept = [
+        "workload=ncf",
+        "device=cpu",
+        "profile=demo",
+        "workload.beta1=0.8",
+        "framework=pytorch; touch /tmp/x",
+    ]
     assert shlex.split(command)[2:] == [*kept, "gpus=4"]
     assert "'framework=pytorch; touch /tmp/x'" in command
     for unknown in ("{}", "[]", json.dumps({"typed": "gpus=2"})):
@@ -316,9 +441,14 @@ def test_what_to_run_next_is_what_was_typed_on_twice_as_many_devices(tmp_path):
 
 
 def test_nothing_to_advise_is_one_line():
-    with pytest.raises(ValueError, match=r"--devices 2: the fewest devices that were measured are 8\. Give 8 or more"):
+    with pytest.raises(
+        ValueError,
+        match=r"--devices 2: the fewest devices that were measured are 8\. Give 8 or more",
+    ):
         advise(times(n8=10.0), devices=2)
-    with pytest.raises(ValueError, match=r"Intel .*the number of devices is not known; it is a CPU system, or"):
+    with pytest.raises(
+        ValueError, match=r"Intel .*the number of devices is not known; it is a CPU system, or"
+    ):
         advise([row for row in find_published("v0.7/Intel") if row.workload == "resnet50"])
     with pytest.raises(ValueError, match="advice needs runs that reached a target"):
         advise([make_result(1, stop="epochs:3", to_target=False)])
@@ -326,16 +456,29 @@ def test_nothing_to_advise_is_one_line():
 
 def test_a_series_without_time_per_epoch_has_no_prediction():
     """As logs of other programs whose evaluations have samples as labels."""
-    without_epochs = make_result(8, [(600.0, None)], workload="llama31_8b", profile="", targets={"quality": 3.3})
+    without_epochs = make_result(
+        8, [(600.0, None)], workload="llama31_8b", profile="", targets={"quality": 3.3}
+    )
     alone = advise([without_epochs], deadline=300.0)
-    assert "neither a time per epoch nor a throughput is known" in "\n".join(map(str, alone.sections))
+    assert "neither a time per epoch nor a throughput is known" in "\n".join(
+        map(str, alone.sections)
+    )
     assert [row.devices for row in lines(alone.data)] == [8]
     other = make_result(4, [(900.0, 3.0)], workload="resnet50", profile="")
-    assert {row.devices for row in lines(advise([without_epochs, other], deadline=300.0).data)} >= {4, 8}
+    assert {row.devices for row in lines(advise([without_epochs, other], deadline=300.0).data)} >= {
+        4,
+        8,
+    }
 
 
 def test_deadlines():
-    assert [parse_deadline(text) for text in ("2h", "90m", "3600s", "1h30m", "1.5h")] == [7200, 5400, 3600, 5400, 5400]
+    assert [parse_deadline(text) for text in ("2h", "90m", "3600s", "1h30m", "1.5h")] == [
+        7200,
+        5400,
+        3600,
+        5400,
+        5400,
+    ]
 
 
 @given(st.text(max_size=12).filter(lambda text: text[-1:] not in ("h", "m", "s")))

@@ -14,15 +14,28 @@ ALPHA, BANDWIDTH = 40e-6, 2e9
 SIZES = [1024 * 4**power for power in range(6)]
 
 
-def write_sums(root, job="sums", devices=2, alpha=ALPHA, bandwidth=BANDWIDTH, sizes=SIZES, **options):
+def write_sums(
+    root, job="sums", devices=2, alpha=ALPHA, bandwidth=BANDWIDTH, sizes=SIZES, **options
+):
     timed = [
         {"bytes": size, "count": 20, "median_us": seconds * 1e6, "mean_us": seconds * 1.1e6}
         for size in sizes
         for seconds in [2 * (devices - 1) * (alpha + size / devices / bandwidth)]
     ]
     event = {"devices": devices, "warmups": 5, "how": "a clock", "sizes": timed}
-    run = {"workload": "allreduce", "devices": devices, "profile": "synthetic", "labels": ["synthetic", "cpu"]}
-    run |= {"stop": "epochs:1", "targets": {}, "qualities": (None,), "global_batch_size": SIZES[-1], **options}
+    run = {
+        "workload": "allreduce",
+        "devices": devices,
+        "profile": "synthetic",
+        "labels": ["synthetic", "cpu"],
+    }
+    run |= {
+        "stop": "epochs:1",
+        "targets": {},
+        "qualities": (None,),
+        "global_batch_size": SIZES[-1],
+        **options,
+    }
     folder = write_run(root, job, keys={"suite_all_reduce": event}, **run)
     (folder / "topology.json").write_text(json.dumps({"cpu": {"sockets": 1}}))
     return folder
@@ -51,12 +64,18 @@ def test_results_of_one_name_are_told_apart_and_labelled(tmp_path):
     name = "pytorch, 2 devices, fp32, laptop, global batch"
     assert sorted(row_names(found)) == [f"{name} 1,048,576", f"{name} 4,194,304"]
     notes = all_reduce_sections(found)[0].table.to_frame()["notes"]
-    assert "busy machine (1 of 2 runs): others took 48 % of its cores" in notes.explode().dropna().tolist()[0]
+    assert (
+        "busy machine (1 of 2 runs): others took 48 % of its cores"
+        in notes.explode().dropna().tolist()[0]
+    )
 
 
 def test_no_other_table_has_it(tmp_path):
     write_sums(tmp_path)
     write_run(tmp_path, "trains")
     view = report(read_runs(tmp_path), next_steps=False)
-    assert [section.title for section in view.sections] == ["All-reduce", "NCF demo, PyTorch 2.11.0, Some CPU, laptop"]
+    assert [section.title for section in view.sections] == [
+        "All-reduce",
+        "NCF demo, PyTorch 2.11.0, Some CPU, laptop",
+    ]
     assert view.data.to_frame()["workload"].tolist() == ["ncf"]

@@ -18,7 +18,12 @@ def write_job(folder, **options):
     """Two batches on one device and one of them on two: something for every view."""
     keys = {"suite_gradients": {"bytes": 8_000_000, "tensors": 12, "buckets": 1}}
     for devices, batch, seconds in ((1, 64, 1.0), (1, 256, 2.0), (2, 256, 1.25)):
-        own = {"devices": devices, "global_batch_size": batch, "batch_rule": f"global:{batch}", "samples": 101 * batch}
+        own = {
+            "devices": devices,
+            "global_batch_size": batch,
+            "batch_rule": f"global:{batch}",
+            "samples": 101 * batch,
+        }
         own |= {"train_seconds": seconds, "seconds_per_epoch": seconds, "keys": keys}
         write_run(folder, f"{batch}-{devices}", **own, **options)
     return folder
@@ -33,7 +38,9 @@ def said(command, folder, *more):
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
-    texts = dict.fromkeys(("framework", "system", "workload", "precision", "dataset", "framework_version"), EVIL)
+    texts = dict.fromkeys(
+        ("framework", "system", "workload", "precision", "dataset", "framework_version"), EVIL
+    )
     root = tmp_path_factory.mktemp("logs")
     folders = root / "mine", root / "other"
     for folder, form in zip(folders, ("fp32", "bf16"), strict=True):
@@ -46,11 +53,17 @@ def hostile(tmp_path_factory):
 def test_hostile_text_stays_in_its_cell_and_pages_fit_a_terminal(hostile, command):
     page = said(command, hostile)
     page.encode()
-    prose = "\n".join(line for line in page.splitlines() if not line.startswith("    "))  # commands are quoted
+    prose = "\n".join(
+        line for line in page.splitlines() if not line.startswith("    ")
+    )  # commands are quoted
     assert not any(text in prose for text in ("<script>", "\x1b", "\u202e", "\n## <"))
-    tables = [part.replace("\\|", "").splitlines() for part in page.split("\n\n") if part.startswith("|")]
+    tables = [
+        part.replace("\\|", "").splitlines() for part in page.split("\n\n") if part.startswith("|")
+    ]
     assert tables
-    assert all(len({line.count("|") for line in table if line.startswith("|")}) == 1 for table in tables)
+    assert all(
+        len({line.count("|") for line in table if line.startswith("|")}) == 1 for table in tables
+    )
     assert max(len(line) for table in tables for line in table) <= 120
     assert page.count(NOT_VERIFIED) == 1
     assert "\x1b" not in said(command, hostile, "--format", "csv")
@@ -61,13 +74,22 @@ def test_hostile_text_stays_in_its_cell_and_pages_fit_a_terminal(hostile, comman
 def test_a_log_without_one_of_its_events_ends_nothing(tmp_path, missing):
     for folder in (tmp_path / "mine", tmp_path / "other"):
         write_job(folder)
-    commands = [name for name in OPTIONS if (name, missing) != ("compare", "suite_run")]  # of no profile: not compared
-    whole = {one: json.loads(said(one, tmp_path / "mine", "--format", "json"))["rows"] for one in commands}
+    commands = [
+        name for name in OPTIONS if (name, missing) != ("compare", "suite_run")
+    ]  # of no profile: not compared
+    whole = {
+        one: json.loads(said(one, tmp_path / "mine", "--format", "json"))["rows"]
+        for one in commands
+    }
     lines = [line for line in demo_log(global_batch_size=64) if f'"key": "{missing}"' not in line]
     write(tmp_path / "mine" / "cut" / "run_0" / "result_0.txt", lines)
     for command, rows in whole.items():
         found = json.loads(said(command, tmp_path / "mine", "--format", "json"))["rows"]
-        names = [name for name in ("seconds", "train_seconds", "ratio", "speedup", "devices") if name in rows[0]]
+        names = [
+            name
+            for name in ("seconds", "train_seconds", "ratio", "speedup", "devices")
+            if name in rows[0]
+        ]
         kept = [[row.get(name) for name in names] for row in found]
         assert all([row.get(name) for name in names] in kept for row in rows), command
 
@@ -104,7 +126,10 @@ def mistaken(tmp_path_factory):
         ("compare demo --to v0.5/NVIDA/dgx1", "Nearest: v0.5/NVIDIA/dgx1"),
         ("compare demo --workload ssd", "--workload=ssd: allowed: ncf"),
         ("compare demo --profile refrence", "--profile=refrence: allowed: demo"),
-        ("compare failed", "1 of 1 runs did not succeed (suite report lists them): no run succeeded"),
+        (
+            "compare failed",
+            "1 of 1 runs did not succeed (suite report lists them): no run succeeded",
+        ),
         ("compare demo --to-logs empty", "holds no log"),
         ("compare demo reference --output there.md", "exists and is not overwritten"),
     ],

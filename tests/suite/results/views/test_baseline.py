@@ -32,7 +32,13 @@ def test_a_gpu_over_the_cpu(tmp_path):
 def test_times_over_one_device(tmp_path):
     for devices, seconds in ((1, 3.0), (2, 2.0)):
         write_run(tmp_path, str(devices), devices=devices, seconds_per_epoch=seconds)
-        write_run(tmp_path, f"{devices} of mxnet", devices=devices, seconds_per_epoch=2 * seconds, framework="mxnet")
+        write_run(
+            tmp_path,
+            f"{devices} of mxnet",
+            devices=devices,
+            seconds_per_epoch=2 * seconds,
+            framework="mxnet",
+        )
     found = ratios(tmp_path, "gpus=1")
     assert found["pytorch", "cpu", 2].ratio == found["mxnet", "cpu", 2].ratio == pytest.approx(1.5)
     assert ratios(tmp_path, "framework=mxnet")["pytorch", "cpu", 2].ratio == pytest.approx(2.0)
@@ -42,7 +48,10 @@ def test_times_over_one_device(tmp_path):
     ("other", "why"),
     [
         *(
-            ({"stop": "epochs:2", **one}, "no result with gpus=1 has the same workload, profile, and stop condition")
+            (
+                {"stop": "epochs:2", **one},
+                "no result with gpus=1 has the same workload, profile, and stop condition",
+            )
             for one in ({"profile": "reference"}, {"workload": "ssd"})
         ),
         ({"stop": "epochs:2", "mode": "forward"}, "mode forward and mode train do different work"),
@@ -71,7 +80,12 @@ def test_each_is_divided_by_its_like_and_a_column_names_it(tmp_path):
     assert {vars(row)["divided by"].rpartition(" ")[2] for row in found} == {"0.003", "0.006"}
 
 
-WRONG = {"cpu=1": "--baseline", "gpus=": "expected KEY=VALUE", "gpus=7": "gpus", "framework=jax": "pytorch"}
+WRONG = {
+    "cpu=1": "--baseline",
+    "gpus=": "expected KEY=VALUE",
+    "gpus=7": "gpus",
+    "framework=jax": "pytorch",
+}
 
 
 @pytest.mark.parametrize(("typed", "expected"), WRONG.items())

@@ -23,7 +23,13 @@ from tests.helpers import PROJECT, examples, refusal, suite_here
 
 LOGS = Path(__file__).resolve().parents[5] / "shared" / "published" / "logs"
 needs_logs = pytest.mark.skipif(not LOGS.is_dir(), reason=f"no published logs at {LOGS}")
-REFERENCE = {"profile": "reference", "labels": [], "dataset": "ml-20m", "device": "cuda", "device_name": "NVIDIA V100"}
+REFERENCE = {
+    "profile": "reference",
+    "labels": [],
+    "dataset": "ml-20m",
+    "device": "cuda",
+    "device_name": "NVIDIA V100",
+}
 REFERENCE |= {"global_batch_size": 1_048_576, "devices": 8}
 """Settings of a run of ours that may stand beside v0.5/NVIDIA/dgx1."""
 
@@ -33,7 +39,12 @@ def runs(root, lengths, job="job", epochs=3, rate=0.003, **options):
     qualities = options.pop("qualities", [0.1] * (epochs - 1) + [0.65])
     for index, seconds in enumerate(lengths):
         keys = {"opt_base_learning_rate": rate}
-        own = {"seconds_per_epoch": seconds / epochs, "start": 1000 * index, "keys": keys, "qualities": qualities}
+        own = {
+            "seconds_per_epoch": seconds / epochs,
+            "start": 1000 * index,
+            "keys": keys,
+            "qualities": qualities,
+        }
         write_run(root, job, index, **{**own, **options})
     return root
 
@@ -43,7 +54,9 @@ def two(one, other):
 
 
 def against(root, name, workloads=()):
-    return compare(logs_side([root], "ours", workloads=workloads), published_side(name), published_results())
+    return compare(
+        logs_side([root], "ours", workloads=workloads), published_side(name), published_results()
+    )
 
 
 def ratios(view):
@@ -57,7 +70,11 @@ def verdicts(view):
 
 
 def differing(view):
-    tables = (section.table for section in view.sections if section.table is not None and "setting" in section.table)
+    tables = (
+        section.table
+        for section in view.sections
+        if section.table is not None and "setting" in section.table
+    )
     return {name: (one, other) for table in tables for name, one, other in table.rows}
 
 
@@ -87,15 +104,22 @@ def test_other_target_is_refused_for_time_but_not_for_time_per_epoch():
     targets = "top-1 accuracy ≥ 0.749 and top-1 accuracy ≥ 0.759"
     remedy = "so only time per epoch and throughput can be compared"
     assert verdicts(view) == [f"trained to different targets ({targets}), {remedy}"] * 2
-    (theirs,) = (row for row in published_side("v0.6/NVIDIA/dgx1").results if row.workload == "resnet50")
-    assert ratios(view)[EPOCH_TIME].ratio == pytest.approx(theirs.seconds / theirs.epochs / (8073.52413 / 63), rel=1e-6)
+    (theirs,) = (
+        row for row in published_side("v0.6/NVIDIA/dgx1").results if row.workload == "resnet50"
+    )
+    assert ratios(view)[EPOCH_TIME].ratio == pytest.approx(
+        theirs.seconds / theirs.epochs / (8073.52413 / 63), rel=1e-6
+    )
 
 
 def test_a_target_is_equal_as_float32_and_no_further():
     for other, same in ((0.6349999904632568, True), (0.6349996, False), (0.6350001, False)):
         assert same_targets({"quality": 0.635}, {"hr_at_10": other}, "ncf") is same
     assert same_targets({"bleu": 0.24}, {"bleu": 24.0}, "gnmt")
-    assert same_targets({"BBOX": 0.377, "SEGM": 0.339}, {"BBOX": 0.377, "SEGM": 0.34}, "maskrcnn") is False
+    assert (
+        same_targets({"BBOX": 0.377, "SEGM": 0.339}, {"BBOX": 0.377, "SEGM": 0.34}, "maskrcnn")
+        is False
+    )
     assert same_targets({}, {"map": 0.2}, "ssd") is None
 
 
@@ -114,13 +138,17 @@ def test_the_article_against_the_round_s_entry_of_the_same_machine(workload, per
 
 
 def test_total_is_exactly_the_product(tmp_path):
-    runs(tmp_path, [30.0, 31.0, 29.5, 36.0, 30.5], epochs=7, **REFERENCE, clock="v0.7", rules="v0.7")
+    runs(
+        tmp_path, [30.0, 31.0, 29.5, 36.0, 30.5], epochs=7, **REFERENCE, clock="v0.7", rules="v0.7"
+    )
     view = against(tmp_path, "v0.5/NVIDIA/dgx1")
     found = ratios(view)
     assert found[TIME].ratio == found[EPOCH_TIME].ratio * found[EPOCHS].ratio
     assert found[TIME].ours_value == pytest.approx((30.0 + 31.0 + 30.5) / 3)
     assert found[TIME].theirs_value == pytest.approx(0.471907 * 60, rel=1e-5)
-    assert found[EPOCHS].ratio == pytest.approx(16.4375 / 7)  # of the 48 runs that the 28.3 s are the mean of
+    assert found[EPOCHS].ratio == pytest.approx(
+        16.4375 / 7
+    )  # of the 48 runs that the 28.3 s are the mean of
     assert differing(view)["hardware"] == ("NVIDIA V100", "Tesla V100-SXM2-16GB")
     assert (differing(view)["clock rule"], differing(view)["round"]) == (("v0.7", "v0.5"),) * 2
     assert "target" not in differing(view)
@@ -133,16 +161,26 @@ OTHER_DATA = {"code": "setting", "setting": "dataset", "value": "ml-1m", "allowe
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"profile": "demo", "labels": ["demo"]}, "it cannot be compared with MLPerf results. Compare it with a demo"),
+        (
+            {"profile": "demo", "labels": ["demo"]},
+            "it cannot be compared with MLPerf results. Compare it with a demo",
+        ),
         ({"devices": 2}, "published has no result on 2 devices. Compare on 8 instead"),
-        ({"workload": "dlrm"}, "published has no result of dlrm; it has gnmt, ncf, resnet50, ssd, transformer"),
+        (
+            {"workload": "dlrm"},
+            "published has no result of dlrm; it has gnmt, ncf, resnet50, ssd, transformer",
+        ),
         ({"stop": "epochs:3"}, "ours has a fixed length and no target"),
         (
             {"dataset": "ml-1m", "deviations": ["data set ml-1m"]},
             "trained on different data sets (ml-1m and the data set of the rules)",
         ),
         (
-            {"dataset": "ml-1m", "deviations": ["trained on ml-1m"], "deviation_facts": [OTHER_DATA]},
+            {
+                "dataset": "ml-1m",
+                "deviations": ["trained on ml-1m"],
+                "deviation_facts": [OTHER_DATA],
+            },
             "trained on different data sets (ml-1m and the data set of the rules)",
         ),
         ({"mode": "forward"}, "mode forward and mode train do different work"),
@@ -171,7 +209,8 @@ def test_difference_larger_than_run_to_run_variation(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("base", "verdict"), [(999.1, "No difference (16.67 min each)"), (1002.5, "Less than 0.5 % apart: A took ")]
+    ("base", "verdict"),
+    [(999.1, "No difference (16.67 min each)"), (1002.5, "Less than 0.5 % apart: A took ")],
 )
 def test_a_ratio_that_rounds_to_1_is_no_difference_however_small_p_is(tmp_path, base, verdict):
     runs(tmp_path / "a", [1000.0 + index / 100 for index in range(8)])
@@ -206,7 +245,9 @@ def test_what_runs_do_not_show_is_not_claimed(tmp_path, ours, theirs, words):
     view = two(runs(tmp_path / "a", ours), runs(tmp_path / "b", theirs))
     assert words in ratios(view)[TIME].verdict
     assert "×" not in "".join(line.verdict for line in ratios(view).values())
-    assert page(view).count("too few to judge") == words.count("too few to judge")  # for the main quantity only
+    assert page(view).count("too few to judge") == words.count(
+        "too few to judge"
+    )  # for the main quantity only
 
 
 NO_SCORE = "B has no official score and neither side is called better"
@@ -222,11 +263,15 @@ NO_SCORE = "B has no official score and neither side is called better"
         (2, {**REFERENCE, "runs_required": 6}, f"{NO_SCORE}."),
     ],
 )  # fmt: skip
-def test_failed_runs_stand_in_the_sentence_and_without_a_score_nothing_is_better(tmp_path, failed, own, verdict):
+def test_failed_runs_stand_in_the_sentence_and_without_a_score_nothing_is_better(
+    tmp_path, failed, own, verdict
+):
     runs(tmp_path / "a", [12.0, 12.1, 12.2, 12.3, 12.4], **own)
     runs(tmp_path / "b", [10.5, 10.6, 10.7, 10.8, 10.9], **own)
     for index in range(failed):
-        write_run(tmp_path / "b", "job", 5 + index, qualities=(0.1, 0.2), start=9000 * (1 + index), **own)
+        write_run(
+            tmp_path / "b", "job", 5 + index, qualities=(0.1, 0.2), start=9000 * (1 + index), **own
+        )
     view = two(tmp_path / "a", tmp_path / "b")
     time = ratios(view)[TIME]
     assert time.verdict.endswith(verdict)
@@ -240,7 +285,10 @@ def test_of_several_candidates_the_usual_one_has_words_too(tmp_path):
     text = page(two(runs(tmp_path / "a", [10.0], rate=0.003), tmp_path / "b"))
     batch, rate = "global batch {}", "learning rate {}"
     for name in (batch.format("4,096"), batch.format(512), rate.format(0.002), rate.format(0.004)):
-        assert name in text.partition("B has 3 results on 1 device: ")[2].partition(". No result has")[0]
+        assert (
+            name
+            in text.partition("B has 3 results on 1 device: ")[2].partition(". No result has")[0]
+        )
 
 
 def test_each_result_meets_its_own_experiment_and_the_rest_is_named(tmp_path):
@@ -274,11 +322,15 @@ def test_settings_and_hyperparameters_that_differ_are_listed(tmp_path):
     }
 
 
-@pytest.mark.parametrize(("names", "said"), [(("x", "y"), "A and of B"), (("v4.1", "y"), "B"), (("v4.1", "v5.0"), "")])
+@pytest.mark.parametrize(
+    ("names", "said"), [(("x", "y"), "A and of B"), (("v4.1", "y"), "B"), (("v4.1", "v5.0"), "")]
+)
 def test_rounds_that_are_not_known_are_not_called_one(tmp_path, names, said):
     for name in names:
         foreign(tmp_path / name / "box" / "resnet" / "result_0.txt", seconds=60 + len(name))
-        (tmp_path / name / "box" / "system.json").write_text('{"number_of_nodes": 1, "accelerators_per_node": 8}')
+        (tmp_path / name / "box" / "system.json").write_text(
+            '{"number_of_nodes": 1, "accelerators_per_node": 8}'
+        )
     view = two(*(tmp_path / name for name in names))
     assert (f"The round of {said} is unknown" in page(view)) == bool(said)
     assert ("round" in differing(view)) == (not said)
@@ -288,7 +340,10 @@ def test_rounds_that_are_not_known_are_not_called_one(tmp_path, names, said):
 def test_what_a_ratio_rests_on_is_said(tmp_path):
     one = runs(tmp_path / "a", [10.0])
     assert "The same runs are on both sides." in page(two(one, one))
-    sides = (published_side(name, side, ["gnmt"]) for name, side in (("v0.5/Google", "A"), ("v0.7/Google", "B")))
+    sides = (
+        published_side(name, side, ["gnmt"])
+        for name, side in (("v0.5/Google", "A"), ("v0.7/Google", "B"))
+    )
     assert "TPUs are counted in cores in v0.5, and in chips" in page(compare(*sides, ()))
     foreign(tmp_path / "x" / "resnet" / "result_0.txt")
     side = logs_side([tmp_path / "x"], "A")
@@ -300,11 +355,16 @@ def test_time_per_epoch_and_its_p_value_leave_out_setup(tmp_path):
     for name, seconds, setup in (("a", 2.3, 1.0), ("b", 2.0, 1.9)):
         for index in range(5):
             extra = {"start": 100_000 * index, "setup_seconds": setup - 0.03 * index}
-            write_run(tmp_path / name, "job", index, seconds_per_epoch=seconds + 0.01 * index, **extra)
+            write_run(
+                tmp_path / name, "job", index, seconds_per_epoch=seconds + 0.01 * index, **extra
+            )
     found = ratios(two(tmp_path / "a", tmp_path / "b"))
     assert (found[TIME].ratio, found[TIME].p) == (pytest.approx(1.0), pytest.approx(1.0))
     per_epoch = found[EPOCH_TIME]
-    assert (per_epoch.ours_value, per_epoch.theirs_value) == (pytest.approx(2.32), pytest.approx(2.02))
+    assert (per_epoch.ours_value, per_epoch.theirs_value) == (
+        pytest.approx(2.32),
+        pytest.approx(2.02),
+    )
     assert per_epoch.p == pytest.approx(2 / 252)
     assert per_epoch.ratio == pytest.approx(2.02 / 2.32)
     assert per_epoch.ratio_low < per_epoch.ratio < per_epoch.ratio_high < 1
@@ -320,8 +380,14 @@ def test_time_per_epoch_includes_setup_if_a_side_does_not_separate_it(tmp_path):
 @pytest.mark.parametrize(
     ("setups", "shown"),
     [
-        ((5.0, 1.0), "Setup took 5.0 s in A and 1.0 s in B, which explains 67 % of the difference."),
-        ((1.0, 4.0), "Setup took 1.0 s in A and 4.0 s in B. Without setup A took 9.0 s and B 7.0 s."),
+        (
+            (5.0, 1.0),
+            "Setup took 5.0 s in A and 1.0 s in B, which explains 67 % of the difference.",
+        ),
+        (
+            (1.0, 4.0),
+            "Setup took 1.0 s in A and 4.0 s in B. Without setup A took 9.0 s and B 7.0 s.",
+        ),
         ((1.0, 1.2), ""),
     ],
 )
@@ -349,7 +415,10 @@ def test_names_of_results_do_not_repeat_the_framework(tmp_path):
     for framework in ("pytorch", "mxnet"):
         runs(tmp_path, [10.0], job=framework, framework=framework)
     side = logs_side([tmp_path], "A")
-    assert {side.name_of(result) for result in side.results} == {"PyTorch on laptop", "MXNet on laptop"}
+    assert {side.name_of(result) for result in side.results} == {
+        "PyTorch on laptop",
+        "MXNet on laptop",
+    }
 
 
 def test_demos_are_compared_without_a_section_on_published_runs(tmp_path):
@@ -363,7 +432,9 @@ def test_throughput_of_two_fixed_length_sets(tmp_path):
     one = runs(tmp_path / "a", [12.0] * 3, samples=200, **fixed)
     view = two(one, runs(tmp_path / "b", [12.0] * 3, samples=100, **fixed))
     assert {name: found.ratio for name, found in ratios(view).items()} == {"throughput": 2.0}
-    assert set(verdicts(view)) == {"A and B have a fixed length and no target, so only throughput can be compared"}
+    assert set(verdicts(view)) == {
+        "A and B have a fixed length and no target, so only throughput can be compared"
+    }
 
 
 values = st.lists(st.integers(-1000, 1000).map(lambda value: value / 10), min_size=2, max_size=5)
@@ -382,7 +453,10 @@ def test_permutation_test_counts_all_deals(ours, theirs):
 
 
 def test_permutation_test_draws_the_same_each_time_and_refuses_what_is_no_number():
-    one, other = [10.0 + 0.1 * index for index in range(11)], [10.5 + 0.1 * index for index in range(12)]
+    one, other = (
+        [10.0 + 0.1 * index for index in range(11)],
+        [10.5 + 0.1 * index for index in range(12)],
+    )
     assert permutation_test(one, other) == permutation_test(one, other)
     assert permutation_test(one, other)[0] == pytest.approx(0.0016, abs=6e-4)
     assert permutation_test([1.0, float("inf")], [1.0, 2.0]) is None
@@ -395,7 +469,10 @@ def test_the_whole_page(tmp_path, monkeypatch):
     one, other = runs(Path("a"), [12.0, 12.1, 12.2, 12.3, 12.4]), Path("b")
     for rate in (0.002, 0.004):
         runs(other, [10.5, 10.6, 10.7, 10.8, 10.9], job=f"{rate}", rate=rate)
-    assert markdown(two(one, other)) == (PROJECT / "tests" / "data" / "pages" / "compare.md").read_text()
+    assert (
+        markdown(two(one, other))
+        == (PROJECT / "tests" / "data" / "pages" / "compare.md").read_text()
+    )
 
 
 def test_two_folders_are_compared(tmp_path):
@@ -405,7 +482,9 @@ def test_two_folders_are_compared(tmp_path):
     assert "1 of 2 runs are copies of other logs" in done.stdout
     assert "One run per side is too few to judge" in done.stdout
     assert (done.returncode, done.stderr) == (0, "")
-    assert "## NCF on 1 device (demo): A (PyTorch on laptop) and B (PyTorch on laptop)" in done.stdout
+    assert (
+        "## NCF on 1 device (demo): A (PyTorch on laptop) and B (PyTorch on laptop)" in done.stdout
+    )
     assert done.stdout == suite(one, "--to-logs", other).stdout
     assert suite(one, "v0.5/NVIDIA/dgx1").returncode == 1  # a demo
     assert suite(one).returncode == 1  # convergence alone: nothing could be judged
@@ -415,8 +494,14 @@ def submission(root, round_name, benchmark, factor=None):
     """Five runs of an entry on eight devices, with a factor of its score."""
     folder = root / round_name / "Lab" / "results" / "box" / benchmark
     for index in range(5):
-        foreign(folder / f"result_{index}.txt", "x", 60 + index, benchmark, seed=f"{round_name}{index}")
-    description = {"number_of_nodes": 1, "accelerators_per_node": 8, "accelerator_model_name": "GPU"}
+        foreign(
+            folder / f"result_{index}.txt", "x", 60 + index, benchmark, seed=f"{round_name}{index}"
+        )
+    description = {
+        "number_of_nodes": 1,
+        "accelerators_per_node": 8,
+        "accelerator_model_name": "GPU",
+    }
     write(root / round_name / "Lab" / "systems" / "box.json", [json.dumps(description)])
     if factor is not None:
         write(folder / "scaling.json", [json.dumps({"scaling_factor": factor})])
@@ -432,7 +517,10 @@ def test_a_benchmark_that_changed_its_name_is_compared(tmp_path):
 
 @pytest.mark.parametrize("factors", [(1.1, None), (None, 1.1), (1.1, 1.2), (1.1, 1.1)])
 def test_the_factors_of_both_sides_multiply_their_times(tmp_path, factors):
-    folders = [submission(tmp_path, name, "resnet", one) for name, one in zip(("v4.0", "v4.1"), factors, strict=True)]
+    folders = [
+        submission(tmp_path, name, "resnet", one)
+        for name, one in zip(("v4.0", "v4.1"), factors, strict=True)
+    ]
     view = two(*folders)
     first, second = (factor or 1.0 for factor in factors)
     found = ratios(view)
@@ -448,8 +536,14 @@ def test_the_factors_of_both_sides_multiply_their_times(tmp_path, factors):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("x", "y"), "x and y do not exist, and no published results have these names. Give folders that contain logs"),
-        (("a", "y"), "y does not exist, and no published results have that name. Give folders that contain logs"),
+        (
+            ("x", "y"),
+            "x and y do not exist, and no published results have these names. Give folders that contain logs",
+        ),
+        (
+            ("a", "y"),
+            "y does not exist, and no published results have that name. Give folders that contain logs",
+        ),
         (("x", "b"), "x does not exist, and no published results have that name"),
         (("x",), "x does not exist, and no published results have that name"),
         (("a", "--to-logs", "x"), "x does not exist, and no published results have that name"),
@@ -457,8 +551,14 @@ def test_the_factors_of_both_sides_multiply_their_times(tmp_path, factors):
         (("a", "--published"), "--published: give the name of published results, such as v0.7"),
         (("a", "--to"), "--to: give the name of published results, such as v0.7"),
         (("a", "--to", "nothing"), "--to nothing: no such published result. Nearest: "),
-        (("a", "--published", "nothing"), "--published nothing: no such published result. Nearest: "),
-        (("a", "--to", "b"), "--to b: expected the name of published results, but b is a path. Run: "),
+        (
+            ("a", "--published", "nothing"),
+            "--published nothing: no such published result. Nearest: ",
+        ),
+        (
+            ("a", "--to", "b"),
+            "--to b: expected the name of published results, but b is a path. Run: ",
+        ),
         (("a", "empty"), "empty holds no log"),
         (("a", "notes.txt"), "notes.txt is not a log: not a log: no line holds"),
         (("notes.txt", "a"), "notes.txt is not a log: not a log: no line holds"),
@@ -472,7 +572,9 @@ def test_the_factors_of_both_sides_multiply_their_times(tmp_path, factors):
         (("v0.5/NVIDIA",), "v0.5/NVIDIA is the name of published results, not a folder. Run: "),
     ],
 )
-def test_sides_that_are_missing_wrong_or_equal_are_one_line(tmp_path, monkeypatch, arguments, message):
+def test_sides_that_are_missing_wrong_or_equal_are_one_line(
+    tmp_path, monkeypatch, arguments, message
+):
     monkeypatch.chdir(tmp_path)
     for name in ("a", "b", "c"):
         runs(tmp_path / name, [12.0])
@@ -481,17 +583,26 @@ def test_sides_that_are_missing_wrong_or_equal_are_one_line(tmp_path, monkeypatc
     (tmp_path / "link").symlink_to("a")
     line = refusal(suite_here(tmp_path, "compare", *arguments))
     assert message in line
-    assert "--to" not in line or "--to" in arguments or "Run: " in line, "no option that was not typed"
+    assert "--to" not in line or "--to" in arguments or "Run: " in line, (
+        "no option that was not typed"
+    )
 
 
 def test_published_is_the_option_of_the_other_commands_and_either_order_is_taken(tmp_path):
     runs(tmp_path / "a", [12.0], **REFERENCE)
-    by_option = [suite(tmp_path / "a", option, "v0.5/NVIDIA/dgx1") for option in ("--to", "--published")]
-    by_place = [suite(tmp_path / "a", "v0.5/NVIDIA/dgx1"), suite("v0.5/NVIDIA/dgx1", tmp_path / "a")]
+    by_option = [
+        suite(tmp_path / "a", option, "v0.5/NVIDIA/dgx1") for option in ("--to", "--published")
+    ]
+    by_place = [
+        suite(tmp_path / "a", "v0.5/NVIDIA/dgx1"),
+        suite("v0.5/NVIDIA/dgx1", tmp_path / "a"),
+    ]
     assert {done.stdout for done in by_option} == {done.stdout for done in by_place}
 
 
-@pytest.mark.parametrize("command", [("advise",), ("scaling", "--devices", "8"), ("tables",), ("report",)])
+@pytest.mark.parametrize(
+    "command", [("advise",), ("scaling", "--devices", "8"), ("tables",), ("report",)]
+)
 def test_a_file_that_is_no_log_is_named_by_every_command(tmp_path, command):
     (tmp_path / "notes.txt").write_text("Nothing of a log.\n")
     line = refusal(suite_here(tmp_path, command[0], "notes.txt", *command[1:]))

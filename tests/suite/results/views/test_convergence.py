@@ -20,7 +20,9 @@ TOLERANCE = 1e-4
 
 
 def checker(ruleset, benchmark):
-    from mlperf_logging.rcp_checker import rcp_checker  # imports scipy.stats: not in every worker that collects tests
+    from mlperf_logging.rcp_checker import (
+        rcp_checker,
+    )  # imports scipy.stats: not in every worker that collects tests
 
     return rcp_checker.RCP_Checker("training", ruleset, benchmark, verbose=False)
 
@@ -38,7 +40,8 @@ def result(name, workload):
 def ours(workload, epochs, batch, name="v0.7/NVIDIA/dgx1_ngc20.06_mxnet", **changes):
     """A result of ours with these epochs to target, made from a published one; no failed run."""
     runs = tuple(
-        Run(seconds=100.0 + n, epochs=float(of_run), start_ms=1e12 + 1e6 * n) for n, of_run in enumerate(epochs)
+        Run(seconds=100.0 + n, epochs=float(of_run), start_ms=1e12 + 1e6 * n)
+        for n, of_run in enumerate(epochs)
     )
     own = {"profile": "reference", "global_batch_size": batch, "runs": runs, "runs_failed": 0}
     return replace(result(name, workload), **{**own, **changes})
@@ -64,7 +67,9 @@ def test_limits_are_those_of_rcp_checker(ruleset, benchmark):
         point = rcp.reference_point(batch, epochs)
         assert point.mean == pytest.approx(theirs[batch]["RCP Mean"], rel=1e-12)
         assert point.standard_deviation == pytest.approx(theirs[batch]["RCP Stdev"], rel=1e-12)
-        low = rcp.fewest_acceptable(point.mean, point.standard_deviation, point.retained, 3)  # three of five are kept
+        low = rcp.fewest_acceptable(
+            point.mean, point.standard_deviation, point.retained, 3
+        )  # three of five are kept
         assert low == pytest.approx(theirs[batch]["Min Epochs"], abs=TOLERANCE)
         assert point.mean / low == pytest.approx(theirs[batch]["Max Speedup"], abs=TOLERANCE)
 
@@ -77,7 +82,10 @@ def test_interpolation_is_that_of_rcp_checker(batch):
     _, made = theirs._create_interp_rcp(batch, low, high)
     points = [rcp.reference_point(size, epochs) for size, epochs in records("1.0.0", "resnet")]
     point = rcp.reference_point_at(batch, points, 10)
-    assert (point.neighbors, point.mean) == ((low["BS"], high["BS"]), pytest.approx(made["RCP Mean"], rel=1e-12))
+    assert (point.neighbors, point.mean) == (
+        (low["BS"], high["BS"]),
+        pytest.approx(made["RCP Mean"], rel=1e-12),
+    )
     assert point.standard_deviation == pytest.approx(made["RCP Stdev"], rel=1e-12)
     limit = rcp.fewest_acceptable(point.mean, point.standard_deviation, point.retained, 3)
     assert limit == pytest.approx(made["Min Epochs"], abs=TOLERANCE)
@@ -104,7 +112,10 @@ def test_inside_slower_and_suspiciously_fast():
     for shift in (-8, 0, 8):
         found = judged(ours("resnet50", [round(point.mean) + shift] * 5, 1664))
         words[shift] = found.verdict
-        assert (found.reference.mean, found.reference.sources) == (pytest.approx(point.mean), point.sources)
+        assert (found.reference.mean, found.reference.sources) == (
+            pytest.approx(point.mean),
+            point.sources,
+        )
     assert words == {
         -8: ConvergenceVerdict.SUSPICIOUSLY_FAST,
         0: ConvergenceVerdict.INSIDE,
@@ -115,7 +126,9 @@ def test_inside_slower_and_suspiciously_fast():
 def test_own_round_comes_first_and_then_the_family():
     name = "v0.7/NVIDIA/dgx1_ngc20.06_pytorch"
     assert parts(judged(ours("maskrcnn", [14] * 5, 48, name)), 0) == {"v0.7"}
-    assert {"v0.6", "v0.7", "v1.1"} <= parts(judged(ours("maskrcnn", [14] * 5, 48, name, rules="not known")), 0)
+    assert {"v0.6", "v0.7", "v1.1"} <= parts(
+        judged(ours("maskrcnn", [14] * 5, 48, name, rules="not known")), 0
+    )
     # Transformer kept its target from v0.5 to v0.6, but not the way that epochs are counted
     found = judged(ours("transformer", [3] * 10, 40_960, "v0.5/NVIDIA/dgx1_ngc18.11_pytorch"))
     assert parts(found, 0) == {"v0.5"}
@@ -133,7 +146,9 @@ def test_without_a_reference_the_nearest_are_named():
     found = judged(ours("resnet50", [40] * 5, 16))
     assert found.verdict == ConvergenceVerdict.NOT_JUDGED
     assert "Nearest: 408 (35.19 epochs, 23 runs), 472 (35 epochs, 5 runs)" in found.why_not_judged
-    found = judged(ours("ssd", [40] * 5, 1024, "v0.7/NVIDIA/dgx1_ngc20.06_pytorch", targets={"map": 0.5}))
+    found = judged(
+        ours("ssd", [40] * 5, 1024, "v0.7/NVIDIA/dgx1_ngc20.06_pytorch", targets={"map": 0.5})
+    )
     assert found.why_not_judged == "no published run of ssd has this target and the same rules"
 
 
@@ -143,24 +158,51 @@ def test_tokens_and_sentence_pairs_never_meet():
     submitters = parts(judged(ours("transformer", [3] * 10, 81_920, name)), 1)
     assert submitters
     assert "Google" not in submitters
-    assert parts(judged(ours("transformer", [3] * 10, 2048, "v0.7/Google/tpu-v3-8192-TF")), 1) == {"Google"}
+    assert parts(judged(ours("transformer", [3] * 10, 2048, "v0.7/Google/tpu-v3-8192-TF")), 1) == {
+        "Google"
+    }
 
 
 def test_a_log_submitted_twice_counts_once():
-    pool = [one for one in published_results() if one.workload == "resnet50" and one.round in ("v2.1", "v3.0")]
-    runs = {(run.start_ms, run.seconds) for one in pool for run in one.runs if run.epochs is not None}
-    assert sum(len(one.runs) for one in pool) > len(runs) >= sum(point.runs for point in rcp.reference_points(pool)) > 0
+    pool = [
+        one
+        for one in published_results()
+        if one.workload == "resnet50" and one.round in ("v2.1", "v3.0")
+    ]
+    runs = {
+        (run.start_ms, run.seconds) for one in pool for run in one.runs if run.epochs is not None
+    }
+    assert (
+        sum(len(one.runs) for one in pool)
+        > len(runs)
+        >= sum(point.runs for point in rcp.reference_points(pool))
+        > 0
+    )
 
 
 def test_demo_unknown_and_fixed_length_are_not_judged():
     demo = judged(ours("resnet50", [1] * 5, 1664, profile="demo", labels=("demo",)))
     assert (demo.verdict, demo.reference) == (ConvergenceVerdict.NOT_JUDGED, None)
-    own = judged(result("v0.6/NVIDIA/dgx1_ngc19.05_mxnet", "resnet50"))  # a run is not its reference
-    assert own.reference is None or not [one for one in own.reference.sources if "dgx1_ngc19.05" in one]
-    assert judged(ours("resnet50", [1] * 5, None)).why_not_judged == "the global batch size is unknown"
-    assert rcp.judge_convergence([ours("resnet50", [1] * 5, 1664, to_target=False)], published_results()) == []
+    own = judged(
+        result("v0.6/NVIDIA/dgx1_ngc19.05_mxnet", "resnet50")
+    )  # a run is not its reference
+    assert own.reference is None or not [
+        one for one in own.reference.sources if "dgx1_ngc19.05" in one
+    ]
+    assert (
+        judged(ours("resnet50", [1] * 5, None)).why_not_judged == "the global batch size is unknown"
+    )
+    assert (
+        rcp.judge_convergence(
+            [ours("resnet50", [1] * 5, 1664, to_target=False)], published_results()
+        )
+        == []
+    )
     run = Run(seconds=1.0)
-    assert judged(ours("resnet50", [1], 1664, runs=(run,))).why_not_judged == "the epochs of single runs are unknown"
+    assert (
+        judged(ours("resnet50", [1], 1664, runs=(run,))).why_not_judged
+        == "the epochs of single runs are unknown"
+    )
 
 
 def test_failed_and_few_runs_are_said():
@@ -169,7 +211,14 @@ def test_failed_and_few_runs_are_said():
     assert "the failed run counts as the slowest" in found.notes
     two_failed = judged(ours("resnet50", [30, 35, 36, 37], 1664, runs_failed=2))
     assert two_failed.epochs == pytest.approx((35 + 36) / 2)
-    assert "2 runs failed, which the rules do not allow, so they are not counted" in two_failed.notes
-    assert "2 of the 5 runs that the rules require" in judged(ours("resnet50", [40, 41], 1664)).notes
+    assert (
+        "2 runs failed, which the rules do not allow, so they are not counted" in two_failed.notes
+    )
+    assert (
+        "2 of the 5 runs that the rules require" in judged(ours("resnet50", [40, 41], 1664)).notes
+    )
     assert rcp.fewest_acceptable(10.0, 1.0, 1, 1) is None
-    assert [rcp.reference_point(1, epochs).mean for epochs in ([3.0, 1.0], [3.0, 1.0, 50.0])] == [2.0, 3.0]
+    assert [rcp.reference_point(1, epochs).mean for epochs in ([3.0, 1.0], [3.0, 1.0, 50.0])] == [
+        2.0,
+        3.0,
+    ]

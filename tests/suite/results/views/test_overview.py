@@ -30,7 +30,9 @@ def cells(section):
         ({"keys": {"opt_base_learning_rate": 0.01}}, "learning rate 0.01"),
     ],
 )
-def test_runs_with_another_setting_are_rows_of_their_own_and_ratios_are_of_cells_there(tmp_path, other, told):
+def test_runs_with_another_setting_are_rows_of_their_own_and_ratios_are_of_cells_there(
+    tmp_path, other, told
+):
     for name, settings, speed in (("default", {}, 3.0), ("other", other, 2.0)):
         for index in range(2):
             write_run(tmp_path, f"{name}-1", index, devices=1, seconds_per_epoch=speed, **settings)
@@ -48,7 +50,9 @@ def test_logs_of_rounds_that_are_not_known_have_no_ratio(tmp_path, above, ratios
     for system, seconds in (("one", 60), ("two", 90)):
         foreign(tmp_path / above / system / "resnet" / "result_0.txt", system, seconds)
         foreign(tmp_path / above / system / "ssd" / "result_0.txt", system, seconds, "ssd")
-        (tmp_path / above / system / "system.json").write_text('{"number_of_nodes": 1, "accelerators_per_node": 8}')
+        (tmp_path / above / system / "system.json").write_text(
+            '{"number_of_nodes": 1, "accelerators_per_node": 8}'
+        )
     assert len(matrices(tmp_path)) == 1 + ratios
 
 
@@ -57,7 +61,10 @@ def test_logs_of_rounds_that_are_not_known_have_no_ratio(tmp_path, above, ratios
     [
         ({"dataset": "ml-demo"}, "target hit rate at 10 ≥ 0.635, data set ml-demo"),
         ({"dataset": ""}, "target hit rate at 10 ≥ 0.635, data set unknown"),
-        ({"profile": "", "division": "closed"}, "target hit rate at 10 ≥ 0.635, data set of the rules"),
+        (
+            {"profile": "", "division": "closed"},
+            "target hit rate at 10 ≥ 0.635, data set of the rules",
+        ),
         ({"profile": "", "division": "open"}, "target hit rate at 10 ≥ 0.635, data set unknown"),
         ({"targets": {}, "dataset": "a"}, "target unknown, data set a"),
         ({"stop": "steps:1", "to_target": False, "dataset": "a"}, "data set a"),
@@ -84,7 +91,12 @@ def test_of_several_workloads_each_place_shows_the_hardest_target(tmp_path):
     write_run(tmp_path, "ncf-1", seconds_per_epoch=3.0)
     write_run(tmp_path, "ncf-2", seconds_per_epoch=2.0, devices=2)
     times, speedups = matrices(tmp_path)
-    assert list(times.table.to_frame().columns) == ["devices", "NCF, seconds", "SSD, seconds", "notes"]
+    assert list(times.table.to_frame().columns) == [
+        "devices",
+        "NCF, seconds",
+        "SSD, seconds",
+        "notes",
+    ]
     assert times.table.to_frame()["NCF, seconds"].tolist() == [9.0, 6.0]
     assert "1 further result" in times.below[0]
     assert speedups.table.to_frame()["NCF, speedup"].tolist() == [1.5]
@@ -102,9 +114,16 @@ def test_profiles_modes_and_kinds_of_updates_do_not_mix(tmp_path):
             "c": {"update": "async"},
             "d": {"stop": "epochs:2"},
         }.items():
-            write_run(tmp_path, f"{name}{devices} mxnet", devices=devices, framework="mxnet", **settings)
-    titles = [section.title.removeprefix("Overview: ") for section in matrices(tmp_path) if section.title]
-    reached = [f"time to target, {kind}, NCF" for kind in ("reference", "asynchronous updates, demo", "demo")]
+            write_run(
+                tmp_path, f"{name}{devices} mxnet", devices=devices, framework="mxnet", **settings
+            )
+    titles = [
+        section.title.removeprefix("Overview: ") for section in matrices(tmp_path) if section.title
+    ]
+    reached = [
+        f"time to target, {kind}, NCF"
+        for kind in ("reference", "asynchronous updates, demo", "demo")
+    ]
     assert titles == [*reached, "throughput (train), demo, NCF"]
 
 
@@ -114,8 +133,13 @@ def test_labels_of_all_stand_above_and_those_of_one_in_a_note(tmp_path):
     write_run(tmp_path, "c", framework="mxnet")
     times, _ = matrices(tmp_path)
     assert dict(times.facts)["All results"] == "cpu, demo"
-    notes = dict(zip(times.table.to_frame()["framework"], times.table.to_frame()["notes"], strict=True))
-    assert notes == {"MXNet": (), "PyTorch": ("1 device: busy machine: others took 48 % of its cores",)}
+    notes = dict(
+        zip(times.table.to_frame()["framework"], times.table.to_frame()["notes"], strict=True)
+    )
+    assert notes == {
+        "MXNet": (),
+        "PyTorch": ("1 device: busy machine: others took 48 % of its cores",),
+    }
 
 
 def test_costs_are_a_table_of_their_own(tmp_path):
@@ -130,23 +154,41 @@ def test_costs_are_a_table_of_their_own(tmp_path):
 
 def test_kinds_of_accelerators_stand_beside_each_other():
     published = published_results()
-    times, ratios = published_overview([row for row in published if row.round == "v0.7" and row.devices == 8])
-    found = dict(zip(times.table.to_frame()["accelerator"], times.table.to_frame()["ResNet-50, seconds"], strict=True))
+    times, ratios = published_overview(
+        [row for row in published if row.round == "v0.7" and row.devices == 8]
+    )
+    found = dict(
+        zip(
+            times.table.to_frame()["accelerator"],
+            times.table.to_frame()["ResNet-50, seconds"],
+            strict=True,
+        )
+    )
     assert found["A100"] == pytest.approx(33.37 * 60, rel=1e-3)
     assert found["V100"] == pytest.approx(68.82 * 60, rel=1e-3)
     ratio = dict(
-        zip(ratios.table.to_frame()["accelerator"], ratios.table.to_frame()["ResNet-50, speedup"], strict=True)
+        zip(
+            ratios.table.to_frame()["accelerator"],
+            ratios.table.to_frame()["ResNet-50, speedup"],
+            strict=True,
+        )
     )
-    assert ratio["A100"] == pytest.approx(found["V100 SXM"] / found["A100"])  # the slowest of this round
+    assert ratio["A100"] == pytest.approx(
+        found["V100 SXM"] / found["A100"]
+    )  # the slowest of this round
     closed = [row for row in published if row.devices == 8 and row.division == "closed"]
     rounds = [row for row in published if row.round in {row.round for row in closed}]
     fastest = {}
     for row in closed:
         name = (row.round, accelerator_name(row.device_name), row.workload)
         fastest[name] = min(fastest.get(name, row.seconds), row.seconds)
-    table_of_all = published_overview(rounds)[0].table.to_frame().set_index(["round", "accelerator"])
+    table_of_all = (
+        published_overview(rounds)[0].table.to_frame().set_index(["round", "accelerator"])
+    )
     for (name, accelerator, workload), seconds in fastest.items():
-        assert table_of_all.loc[(name, accelerator), f"{short_title(workload)}, seconds"] == pytest.approx(seconds)
+        assert table_of_all.loc[
+            (name, accelerator), f"{short_title(workload)}, seconds"
+        ] == pytest.approx(seconds)
 
 
 def test_machines_without_accelerators_may_be_of_any_size_and_are_not_compared():

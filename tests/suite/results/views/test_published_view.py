@@ -29,7 +29,9 @@ def test_the_files_figures_are_listed_all_and_unchanged():
         keys = ("round", "submitter", "system", "benchmark")
         printed = {tuple(row[key] for key in keys): row for row in csv.DictReader(stream)}
     listed = [row for row in found() if row.round != "dgx1-article"]
-    scored = {(row.round, row.submitter, row.system, row.workload): row for row in published_results()}
+    scored = {
+        (row.round, row.submitter, row.system, row.workload): row for row in published_results()
+    }
     assert len(listed) == len(printed) == len(published_results()) - 18 >= 445
     assert len(results(published=True)) == len(published_results())
     for row in listed:
@@ -41,14 +43,27 @@ def test_the_files_figures_are_listed_all_and_unchanged():
         names = ("chips", "runs", "batch", "target", "throughput")
         assert own == tuple(float(text[name]) if text[name] else None for name in names)
         assert score.seconds == pytest.approx(factor * float(text["seconds"]), abs=1e-3)
-        facts = (row.accelerator, str(row.nodes or ""), row.availability or "", row.scaling_factor or 1.0)
+        facts = (
+            row.accelerator,
+            str(row.nodes or ""),
+            row.availability or "",
+            row.scaling_factor or 1.0,
+        )
         assert facts == (text["accelerator"], text["nodes"], text["availability"], factor)
         assert row.epochs == score.epochs  # those of the retained runs
-        assert row.epochs == (pytest.approx(float(text["epochs"]), abs=1e-4) if text["epochs"] else None)
+        assert row.epochs == (
+            pytest.approx(float(text["epochs"]), abs=1e-4) if text["epochs"] else None
+        )
 
 
 def test_filters_go_together_without_regard_to_case():
-    wanted = {"round": "0.7", "submitter": "nvidia", "workload": "mask_rcnn", "framework": "PyTorch", "chips": "1-16"}
+    wanted = {
+        "round": "0.7",
+        "submitter": "nvidia",
+        "workload": "mask_rcnn",
+        "framework": "PyTorch",
+        "chips": "1-16",
+    }
     listed = found(**wanted, division="Closed")
     names = {(row.round, row.submitter, row.benchmark, row.framework) for row in listed}
     assert names == {("v0.7", "NVIDIA", "maskrcnn", "pytorch")}
@@ -59,7 +74,9 @@ def test_filters_go_together_without_regard_to_case():
     assert found(system="Xeon")  # stands in the description alone
 
 
-@pytest.mark.parametrize(("chips", "allowed"), [("0", {0}), ("1,4,8", {1, 4, 8}), ("1-16,2048", {*range(1, 17), 2048})])
+@pytest.mark.parametrize(
+    ("chips", "allowed"), [("0", {0}), ("1,4,8", {1, 4, 8}), ("1-16,2048", {*range(1, 17), 2048})]
+)
 def test_chips(chips, allowed):
     assert set() < values("chips", chips=chips) <= allowed
 
@@ -68,7 +85,10 @@ def test_chips(chips, allowed):
     ("filters", "says"),
     [
         *(({"round": "v0.8"}, "--round v0.8"), ({"submitter": "NVDIA"}, "Nearest: NVIDIA")),
-        *(({"workload": "resnet51"}, "Nearest: resnet50"), ({"framework": "pytroch"}, "Nearest: pytorch")),
+        *(
+            ({"workload": "resnet51"}, "Nearest: resnet50"),
+            ({"framework": "pytroch"}, "Nearest: pytorch"),
+        ),
         *(({"system": "dgx9_ngc"}, "Nearest: dgx"), ({"chips": "7"}, "Allowed: 0, 1, 2, 4, 6, 8")),
         *(({"chips": text}, "a range such as 1-16") for text in ("8-1", "many")),
         ({"round": "v0.5", "workload": "maskrcnn"}, "--workload maskrcnn"),
@@ -99,9 +119,13 @@ def own(tmp_path, monkeypatch):
 
 
 def test_own_files_are_labelled_and_text_for_a_terminal_and_a_spreadsheet(own):
-    (own / "results_x.csv").write_text(HEADER + 'v9,=1+1,"a|b <i>\x1b[2J",4,JAX,ncf,12.5,3,<script>\n')
+    (own / "results_x.csv").write_text(
+        HEADER + 'v9,=1+1,"a|b <i>\x1b[2J",4,JAX,ncf,12.5,3,<script>\n'
+    )
     view = published_list({"round": "v9"})
-    assert [(row.minutes, row.runs, row.note) for row in lines(view.data)] == [(12.5, 3, "own file; <script>")]
+    assert [(row.minutes, row.runs, row.note) for row in lines(view.data)] == [
+        (12.5, 3, "own file; <script>")
+    ]
     text = document(view)
     assert not any(raw in text for raw in ("\x1b", "<script>"))
     assert "a\\|b &lt;i>" in text
@@ -113,7 +137,10 @@ def test_own_files_are_labelled_and_text_for_a_terminal_and_a_spreadsheet(own):
     ("text", "says"),
     [
         *(
-            (HEADER + f"v9,Us,box,4,JAX,ncf,{minutes},1,\n", r"results_x\.csv line 2: minutes is '.{1,200}$")
+            (
+                HEADER + f"v9,Us,box,4,JAX,ncf,{minutes},1,\n",
+                r"results_x\.csv line 2: minutes is '.{1,200}$",
+            )
             for minutes in ("soon", "nan", "-1", "1e400", "9" * 400)
         ),
         ("round,system\n", "no column submitter, chips"),
@@ -130,7 +157,13 @@ def test_values_that_all_rows_have_are_above_a_single_table():
     listed = view.sections[-1]
     assert listed.facts == (("Benchmark", "ncf"), ("Target", "hit rate at 10 ≥ 0.635"))
     assert not {"benchmark", "target"} & set(listed.table.columns)
-    assert sum(line.startswith("| round ") and "submitter" in line for line in document(view).splitlines()) == 1
+    assert (
+        sum(
+            line.startswith("| round ") and "submitter" in line
+            for line in document(view).splitlines()
+        )
+        == 1
+    )
     assert {row["target"] for row in view.data} == {0.635}
 
 
@@ -146,7 +179,18 @@ def test_failed_runs_are_shown_if_there_are_any():
 
 
 def test_command(tmp_path):
-    words = ("published", "list", "--round", "v0.5", "--submitter", "NVIDIA", "--workload", "ncf", "--chips", "8")
+    words = (
+        "published",
+        "list",
+        "--round",
+        "v0.5",
+        "--submitter",
+        "NVIDIA",
+        "--workload",
+        "ncf",
+        "--chips",
+        "8",
+    )
     done = suite_here(tmp_path, *words, exits=0)
     assert max(map(len, done.stdout.splitlines())) <= 120
     assert done.stdout.count("Not verified by MLCommons Association") == 1

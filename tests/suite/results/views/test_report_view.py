@@ -40,7 +40,9 @@ def test_the_whole_page(tmp_path):
     sweep(tmp_path)
     shutil.rmtree(tmp_path / "ncf-4")
     write_run(tmp_path, "ncf-1", 1, seconds_per_epoch=2.2, devices=1, samples=100)
-    page, _, then = document(views.with_single_title(report(read_runs(tmp_path)))).partition("## Next\n")
+    page, _, then = document(views.with_single_title(report(read_runs(tmp_path)))).partition(
+        "## Next\n"
+    )
     assert page == (DATA / "pages" / "report.md").read_text()
     assert f"suite report {tmp_path} --html report.html" in then
     one, two = only_table(tmp_path)
@@ -77,7 +79,9 @@ def test_what_is_not_alike_is_neither_averaged_nor_compared_nor_looks_alike(tmp_
     assert sorted(view.data.to_frame()["runs_successful"]) == [1, 1, 1]
     (two,) = (row for row in view.data if row["devices"] == 2)
     (base,) = (row for row in view.data if row["devices"] == 1 and "run_1" in row["path"])
-    assert two["speedup"] == pytest.approx(base["samples_per_second"] / 4e5 if "stop" in other else 1.0)
+    assert two["speedup"] == pytest.approx(
+        base["samples_per_second"] / 4e5 if "stop" in other else 1.0
+    )
     titles = [section.title for section in view.sections if section.title]
     assert len(set(titles)) == len(titles)
     for section in (section for section in view.sections if section.table is not None):
@@ -88,12 +92,17 @@ def test_what_is_not_alike_is_neither_averaged_nor_compared_nor_looks_alike(tmp_
 def test_a_changed_learning_rate_shows_between_rows_and_above_tables(tmp_path):
     write_run(tmp_path, "a", keys={RATE: 0.003})
     write_run(tmp_path, "b", keys={RATE: 0.01})
-    assert {vars(row)[f"hyperparameters.{RATE}"] for row in only_table(tmp_path)} == {"0.003", "0.01"}
+    assert {vars(row)[f"hyperparameters.{RATE}"] for row in only_table(tmp_path)} == {
+        "0.003",
+        "0.01",
+    }
     write_run(tmp_path / "two", "c", keys={RATE: 0.003})
     write_run(tmp_path / "two", "d", keys={RATE: 0.01}, system="server")
     found = sections(tmp_path / "two")
     first, second = (
-        found[title] for title in found if title.startswith("NCF demo") and title.endswith(("laptop", "server"))
+        found[title]
+        for title in found
+        if title.startswith("NCF demo") and title.endswith(("laptop", "server"))
     )
     rates = {dict(section.facts)["Settings"].rpartition("; ")[2] for section in (first, second)}
     assert rates == {"learning rate 0.003", "learning rate 0.01"}
@@ -102,9 +111,21 @@ def test_a_changed_learning_rate_shows_between_rows_and_above_tables(tmp_path):
 def test_failures_are_counted_and_listed_once(tmp_path):
     for index in range(3):
         write_run(tmp_path, "ncf-1", index)
-    write_run(tmp_path, "ncf-1", 3, qualities=(0.3,), status={"status": "target_missed", "reason": "after 101 steps"})
+    write_run(
+        tmp_path,
+        "ncf-1",
+        3,
+        qualities=(0.3,),
+        status={"status": "target_missed", "reason": "after 101 steps"},
+    )
     write_run(tmp_path, "ncf-1", 4, log=False, status=FAILED)
-    write_run(tmp_path, "ncf-2", 0, log=False, status={**FAILED, "status": "hung", "reason": "no progress"})
+    write_run(
+        tmp_path,
+        "ncf-2",
+        0,
+        log=False,
+        status={**FAILED, "status": "hung", "reason": "no progress"},
+    )
     write_run(tmp_path, "ncf-3", 0, log=False, status={"status": "running", "reason": ""})
     early = write_run(tmp_path, "ncf-1", 5) / "result_5.txt"
     early.write_text("\n".join(early.read_text().splitlines()[:8]))  # cut off after run_start
@@ -114,12 +135,21 @@ def test_failures_are_counted_and_listed_once(tmp_path):
     missed, oom, *others = failed.values.tolist()
     assert missed == ["ncf-1/run_3", "target_missed", "after 101 steps"]
     assert (oom, len(others)) == (["ncf-1/run_4", "oom", "process 0: out of memory"], 2)
-    assert sections(tmp_path)["Runs that have not ended"].table.to_frame()["run"].tolist() == ["ncf-3/run_0"]
+    assert sections(tmp_path)["Runs that have not ended"].table.to_frame()["run"].tolist() == [
+        "ncf-3/run_0"
+    ]
 
 
 def test_versions_of_the_suite_that_are_averaged_are_named(tmp_path):
     for index in range(3):
-        write_run(tmp_path, "a", index, start=1000 * index, git_commit=f"{min(index, 1)}", suite_version="0.1.0")
+        write_run(
+            tmp_path,
+            "a",
+            index,
+            start=1000 * index,
+            git_commit=f"{min(index, 1)}",
+            suite_version="0.1.0",
+        )
     (row,) = lines(report(read_runs(tmp_path)).data)
     assert (row.runs_successful, row.suite_version, row.git_commit) == (3, "0.1.0", "mixed")
     assert "runs of 2 versions of the suite: 0.1.0 (0), 0.1.0 (1)" in text_of(tmp_path)
@@ -137,10 +167,15 @@ def test_copies_count_once_and_are_named(tmp_path):
 
 
 @pytest.mark.parametrize("lines", [-1, -2, 22])
-@pytest.mark.parametrize("logs", [lambda folder: folder, lambda folder: sorted(folder.iterdir(), reverse=True)])
+@pytest.mark.parametrize(
+    "logs", [lambda folder: folder, lambda folder: sorted(folder.iterdir(), reverse=True)]
+)
 def test_a_copy_taken_while_a_run_was_written_is_no_further_run(tmp_path, lines, logs):
     """Nor a failed one: the longer log stands, wherever it lies; another seed or setting is another run."""
-    whole, options = write_run(tmp_path, "m") / "result_0.txt", {"start": 1000, "qualities": (0.2, 0.5, 0.65)}
+    whole, options = (
+        write_run(tmp_path, "m") / "result_0.txt",
+        {"start": 1000, "qualities": (0.2, 0.5, 0.65)},
+    )
     for name in ("a", "z"):
         write(tmp_path / name / "run_0" / "result_0.txt", whole.read_text().splitlines()[:lines])
     write_run(tmp_path, "b", keys={"seed": 7}, **options)
@@ -154,16 +189,31 @@ def test_a_copy_taken_while_a_run_was_written_is_no_further_run(tmp_path, lines,
     assert all("an earlier state of" in line for line in listed.below)
 
 
-MEASURED = ("throughput", "train_loss", "train_samples", "trained_samples", "loss", "data_file", "checkpoint")
+MEASURED = (
+    "throughput",
+    "train_loss",
+    "train_samples",
+    "trained_samples",
+    "loss",
+    "data_file",
+    "checkpoint",
+)
 
 
-def test_a_folder_of_a_submission_is_one_row_that_says_in_which_hyperparameter_its_runs_differ(tmp_path):
+def test_a_folder_of_a_submission_is_one_row_that_says_in_which_hyperparameter_its_runs_differ(
+    tmp_path,
+):
     """As v3.1/GigaComputing/G593-ZD2_pytorch/maskrcnn, and v2.1/Dell/32xXE8545x4A100-SXM-40GB/maskrcnn."""
     for index in range(5):
         own = {name: f"{index}" if name in MEASURED[-2:] else 100.5 + index for name in MEASURED}
-        rate = {"opt_base_learning_rate": 0.16 if index else 0.24, "global_batch_size": 256 if index else 128}
+        rate = {
+            "opt_base_learning_rate": 0.16 if index else 0.24,
+            "global_batch_size": 256 if index else 128,
+        }
         foreign(tmp_path / "one" / "resnet" / f"result_{index}.txt", seconds=60 + index, **own)
-        foreign(tmp_path / "two" / "resnet" / f"result_{index}.txt", seconds=60 + index, **own, **rate)
+        foreign(
+            tmp_path / "two" / "resnet" / f"result_{index}.txt", seconds=60 + index, **own, **rate
+        )
     one, two = only_table(tmp_path)
     assert [(row.runs, row.seconds) for row in (one, two)] == [(5, pytest.approx(62.0))] * 2
     said = "its runs differ in global batch 128 and 256, learning rate 0.24 and 0.16"
@@ -178,7 +228,9 @@ def test_systems_that_log_one_name_stay_two_rows(tmp_path):
             foreign(tmp_path / system / "resnet" / f"result_{index}.txt", seconds=seconds + index)
     found = only_table(tmp_path)
     assert [row.runs for row in found] == [5, 5]
-    assert all(name in vars(row)["folder"] for row, name in zip(found, ("first", "second"), strict=True))
+    assert all(
+        name in vars(row)["folder"] for row, name in zip(found, ("first", "second"), strict=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -191,7 +243,10 @@ def test_systems_that_log_one_name_stay_two_rows(tmp_path):
         b"\0\1\2" * 100,
         b":::MLLOG {\n",
         [*demo_log()[:4], *[line.replace('"time_ms"', '"time"') for line in demo_log()[4:]]],
-        [line.replace('"ncf"', '["ncf"]').replace('"devices": 1', '"devices": "many"') for line in demo_log()],
+        [
+            line.replace('"ncf"', '["ncf"]').replace('"devices": 1', '"devices": "many"')
+            for line in demo_log()
+        ],
     ],
 )
 def test_an_odd_log_takes_no_other_result_away(tmp_path, odd):
@@ -207,7 +262,9 @@ def test_an_odd_log_takes_no_other_result_away(tmp_path, odd):
 def test_profiles_kinds_and_systems_have_tables_of_their_own(tmp_path):
     write_run(tmp_path, "a")
     write_run(tmp_path, "b", profile="reference", labels=[])
-    write_run(tmp_path, "c", profile="synthetic", labels=["synthetic"], stop="steps:10", qualities=(None,))
+    write_run(
+        tmp_path, "c", profile="synthetic", labels=["synthetic"], stop="steps:10", qualities=(None,)
+    )
     write_run(tmp_path, "d", update="async")
     kinds = ("reference", "demo", "synthetic, throughput (train)", "demo, asynchronous updates")
     found = {title for title in sections(tmp_path) if title != "Next"}
@@ -223,7 +280,13 @@ def test_fixed_length_runs_have_a_throughput_only(tmp_path):
 
 
 def test_labels_deviations_and_missing_runs_stand_with_a_result_in_one_mark(tmp_path):
-    write_run(tmp_path, "a", profile="reference", labels=["oversubscribed"], deviations=["learning rate 1"])
+    write_run(
+        tmp_path,
+        "a",
+        profile="reference",
+        labels=["oversubscribed"],
+        deviations=["learning rate 1"],
+    )
     write_run(tmp_path, "b", profile="reference", labels=[], devices=2)
     first, second = only_table(tmp_path)
     assert first.notes == ("oversubscribed", "open division because: learning rate 1")
@@ -238,7 +301,9 @@ def test_labels_deviations_and_missing_runs_stand_with_a_result_in_one_mark(tmp_
 def test_shares_that_are_nearly_nothing_and_ratios_below_one_are_words(tmp_path):
     for devices, seconds in ((1, 1.0), (2, 1.28)):
         lines = demo_log(devices=devices, seconds_per_epoch=seconds)
-        lines = [line.replace('"data_wait_seconds": 0.5', '"data_wait_seconds": 9e-05') for line in lines]
+        lines = [
+            line.replace('"data_wait_seconds": 0.5', '"data_wait_seconds": 9e-05') for line in lines
+        ]
         write(tmp_path / str(devices) / "run_0" / "result_0.txt", lines)
     text = " ".join(text_of(tmp_path).split())
     assert "1 → 2 devices: 1.28× slower to target with the same number of epochs." in text
@@ -255,7 +320,9 @@ def test_what_follows_from_the_number_of_devices_parts_no_series(tmp_path):
 
 
 def test_nodes_are_rows_of_their_own_and_said(tmp_path):
-    write_run(tmp_path, "together", qualities=(0.5, 0.65), seconds_per_epoch=1.5, devices=2, nodes=1)
+    write_run(
+        tmp_path, "together", qualities=(0.5, 0.65), seconds_per_epoch=1.5, devices=2, nodes=1
+    )
     write_run(tmp_path, "apart", qualities=(0.5, 0.65), seconds_per_epoch=2.0, devices=2, nodes=2)
     one, two = only_table(tmp_path)
     assert (one.nodes, two.nodes, two.speedup) == (None, 2, pytest.approx(3 / 4))
@@ -287,13 +354,21 @@ def test_problems_are_listed_with_lines(tmp_path):
     write_run(tmp_path, "a")
     write(tmp_path / "d" / "run_0" / "result_0.txt", b":::MLLOG {\n")
     (text,) = sections(tmp_path)["Problems in logs"].below
-    assert "d/run_0/result_0.txt: no record of the log can be read; line 1: :::MLLOG record cannot be read" in text
+    assert (
+        "d/run_0/result_0.txt: no record of the log can be read; line 1: :::MLLOG record cannot be read"
+        in text
+    )
 
 
 def test_rows_of_other_frameworks_say_in_what_precision_batch_and_clock_they_differ(tmp_path):
     write_run(tmp_path, "a")
-    write_run(tmp_path, "b", framework="mxnet", precision="fp16", global_batch_size=2048, clock="v0.7")
-    found = {(row.framework, row.precision, row.global_batch_size, row.clock) for row in only_table(tmp_path)}
+    write_run(
+        tmp_path, "b", framework="mxnet", precision="fp16", global_batch_size=2048, clock="v0.7"
+    )
+    found = {
+        (row.framework, row.precision, row.global_batch_size, row.clock)
+        for row in only_table(tmp_path)
+    }
     assert found == {("MXNet", "fp16", 2048, "v0.7"), ("PyTorch", "fp32", 4096, "v0.5")}
 
 
@@ -301,11 +376,27 @@ def test_a_headline_names_the_fastest_result_and_in_what_it_differs(tmp_path):
     for devices, seconds in ((1, 7.0), (2, 6.0)):
         for index in range(2):
             name = f"usual-{devices}"
-            write_run(tmp_path, name, index, start=1000 * index, devices=devices, seconds_per_epoch=seconds)
-    write_run(tmp_path, "other-4", devices=4, seconds_per_epoch=3.0, keys={"opt_base_learning_rate": 0.006})
+            write_run(
+                tmp_path,
+                name,
+                index,
+                start=1000 * index,
+                devices=devices,
+                seconds_per_epoch=seconds,
+            )
+    write_run(
+        tmp_path,
+        "other-4",
+        devices=4,
+        seconds_per_epoch=3.0,
+        keys={"opt_base_learning_rate": 0.006},
+    )
     ((found, of),) = headlines(results(tmp_path))
     machine = "on 4 devices (Some CPU) with PyTorch"
-    assert found == f"NCF (demo, cpu): 9.0 s to hit rate at 10 ≥ 0.635 {machine}, learning rate 0.006. One run."
+    assert (
+        found
+        == f"NCF (demo, cpu): 9.0 s to hit rate at 10 ≥ 0.635 {machine}, learning rate 0.006. One run."
+    )
     assert len(of) == 3
 
 
@@ -336,7 +427,9 @@ def test_a_headline_compares_what_is_alike_but_for_the_framework(tmp_path, runs,
 
 def test_labels_that_not_all_of_a_headline_have_stand_beside_their_numbers(tmp_path):
     once = {"qualities": (0.65,)}
-    write_run(tmp_path, "a", **once, seconds_per_epoch=3.0, labels=["demo", "cpu", "oversubscribed"])
+    write_run(
+        tmp_path, "a", **once, seconds_per_epoch=3.0, labels=["demo", "cpu", "oversubscribed"]
+    )
     write_run(tmp_path, "b", **once, seconds_per_epoch=4.0, framework="mxnet")
     ((found, _),) = headlines(results(tmp_path))
     start = "NCF (demo, cpu): 3.0 s to hit rate at 10 ≥ 0.635 on 1 device (Some CPU) with PyTorch (oversubscribed)."
@@ -354,14 +447,19 @@ THREE = ["data set ml-demo, not ml-20m", "target 0.5, not 0.635", "batch 4096"]
     [
         [{"deviations": [*THREE, "learning rate 1"]}],
         [{"labels": ["demo", "cpu", "oversubscribed"]}],
-        [{"deviations": [*THREE, "learning rate 1"]}, {"labels": ["demo", "cpu", "oversubscribed"]}],
+        [
+            {"deviations": [*THREE, "learning rate 1"]},
+            {"labels": ["demo", "cpu", "oversubscribed"]},
+        ],
     ],
 )
 def test_a_demo_that_leaves_the_closed_rules_is_not_said_to_have_no_deviations(tmp_path, others):
     """What all rows have in common was left out of the row, and the rest, nothing, was printed as `none`."""
     write_run(tmp_path, "a", seconds_per_epoch=2.0, deviations=THREE)
     for index, changed in enumerate(others):
-        write_run(tmp_path, f"b-{index}", **{"seconds_per_epoch": 3.0, "deviations": THREE, **changed})
+        write_run(
+            tmp_path, f"b-{index}", **{"seconds_per_epoch": 3.0, "deviations": THREE, **changed}
+        )
     runs = read_runs(tmp_path)
     ((found, _),) = headlines(results_of(runs))
     page = markdown(report(runs))
@@ -383,7 +481,9 @@ def test_a_row_without_any_deviation_differs_from_one_with_some(tmp_path):
 
 
 def test_a_headline_names_accelerators(tmp_path):
-    write_run(tmp_path, "a", devices=8, device="cuda", device_name="Tesla V100-SXM2-16GB", labels=["demo"])
+    write_run(
+        tmp_path, "a", devices=8, device="cuda", device_name="Tesla V100-SXM2-16GB", labels=["demo"]
+    )
     ((found, _),) = headlines(results(tmp_path))
     assert "on 8 × V100 SXM with PyTorch" in found
 
@@ -412,7 +512,9 @@ def test_a_table_of_one_framework_and_of_logs_without_any_names_the_framework_al
         for index in range(5):
             foreign(folder / f"result_{index}.txt", system, 60 + index, "resnet", seed=index)
         (folder / "scaling.json").write_text('{"scaling_factor": 1.00337}')
-        description = f'{{"framework": "{framework}", "number_of_nodes": 1, "accelerators_per_node": 8}}'
+        description = (
+            f'{{"framework": "{framework}", "number_of_nodes": 1, "accelerators_per_node": 8}}'
+        )
         write(tmp_path / "v5.1" / "Acme" / "systems" / f"{system}.json", [description])
     text = text_of(tmp_path)
     assert "framework" in text
@@ -423,10 +525,17 @@ def test_reasons_for_the_open_division_are_short_unless_all_are_asked_for():
     parts = tuple(f"part_{number}" for number in range(20))
     model = Deviation(DeviationCode.SETTING, "model", allowed="the reference's", parts=parts)
     demo = Deviation(DeviationCode.SETTING, "profile", value="demo", allowed="reference")
-    rest = [Deviation(DeviationCode.SETTING, f"setting_{n}", value=n, allowed="1") for n in range(2, 7)]
+    rest = [
+        Deviation(DeviationCode.SETTING, f"setting_{n}", value=n, allowed="1") for n in range(2, 7)
+    ]
     short = result_sentences.open_division_sentence([model, *rest, demo])
-    assert short.startswith("Open division because: profile is demo instead of reference; model differs")
+    assert short.startswith(
+        "Open division because: profile is demo instead of reference; model differs"
+    )
     assert "part_3 and 16 more settings" in short
     assert "3 more reasons (--verbose)" in short
     whole = result_sentences.open_division_sentence([model, *rest, demo], verbose=True)
-    assert all(name in whole for name in (*parts, *(f"setting_{n} is {n} instead of 1" for n in range(2, 7))))
+    assert all(
+        name in whole
+        for name in (*parts, *(f"setting_{n} is {n} instead of 1" for n in range(2, 7)))
+    )

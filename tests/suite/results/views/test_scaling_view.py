@@ -41,21 +41,28 @@ LINK = GradientAllReduceInfo(8e6)
 
 def published(name, workload, **wanted):
     found = [row for row in find_published(name) if row.workload == workload]
-    return [row for row in found if all(value in getattr(row, key) for key, value in wanted.items())]
+    return [
+        row for row in found if all(value in getattr(row, key) for key, value in wanted.items())
+    ]
 
 
 @pytest.fixture(scope="module")
 def h100():
     """ResNet-50 on 8, 64 and 2,528 H100 of round v4.0."""
     found = published("v4.0/NVIDIA", "resnet50", device_name="H100")
-    return sorted((row for row in found if row.system.startswith("eos")), key=lambda row: row.devices)
+    return sorted(
+        (row for row in found if row.system.startswith("eos")), key=lambda row: row.devices
+    )
 
 
 def write_batches(folder, batches=(64, 256, 1024), name="ncf", per_sample=1, **options):
     """A run of each batch on one device whose steps take t0 + c·b exactly; the rest takes a second of each epoch."""
     for batch in batches:
         seconds, samples = 101 * (STEP[0] + STEP[1] * batch), 101 * batch // per_sample
-        keys = {"global_batch_size": batch, "suite_gradients": {"bytes": 8_000_000, "tensors": 12, "buckets": 1}}
+        keys = {
+            "global_batch_size": batch,
+            "suite_gradients": {"bytes": 8_000_000, "tensors": 12, "buckets": 1},
+        }
         write_run(
             folder / "logs", f"{name}-{batch}", global_batch_size=batch, batch_rule=f"per_device:{batch}", samples=samples,
             train_seconds=seconds, seconds_per_epoch=seconds + 1, keys=keys, **options,
@@ -84,19 +91,31 @@ def assert_rates_and_times_agree(made):
     samples = samples_of_epoch(made.results)
     for row in lines(made.table):
         for low, high in (("", ""), ("_low", "_high"), ("_high", "_low")):
-            rate, seconds = getattr(row, f"samples_per_second{low}"), getattr(row, f"seconds_per_epoch{high}")
+            rate, seconds = (
+                getattr(row, f"samples_per_second{low}"),
+                getattr(row, f"seconds_per_epoch{high}"),
+            )
             assert (rate is None) == (samples is None or seconds is None), row
             assert rate is None or rate * seconds == pytest.approx(samples, rel=1e-9)
         timed = row.seconds_per_epoch is not None and row.epochs is not None
-        assert row.seconds == (pytest.approx(row.epochs * row.seconds_per_epoch, rel=1e-9) if timed else None)
-        assert row.device_hours == (pytest.approx(row.devices * row.seconds / 3600) if timed else None)
+        assert row.seconds == (
+            pytest.approx(row.epochs * row.seconds_per_epoch, rel=1e-9) if timed else None
+        )
+        assert row.device_hours == (
+            pytest.approx(row.devices * row.seconds / 3600) if timed else None
+        )
         for name in ("seconds", "device_hours"):
             low, high = getattr(row, f"{name}_low"), getattr(row, f"{name}_high")
             bounded = timed and row.kind == "prediction"
             assert (low is None) == (high is None) == (not bounded)
             assert not bounded or low < getattr(row, name) < high
-            assert not bounded or high / low >= row.seconds_per_epoch_high / row.seconds_per_epoch_low * 0.999
-        assert (row.seconds_per_epoch_low is None) == (row.kind == "measured" or row.seconds_per_epoch is None)
+            assert (
+                not bounded
+                or high / low >= row.seconds_per_epoch_high / row.seconds_per_epoch_low * 0.999
+            )
+        assert (row.seconds_per_epoch_low is None) == (
+            row.kind == "measured" or row.seconds_per_epoch is None
+        )
 
 
 def test_rates_do_not_contradict_times(tmp_path):
@@ -111,7 +130,12 @@ def test_rates_do_not_contradict_times(tmp_path):
         )  # fmt: skip
     (made,) = predictions(read(tmp_path), PredictionRequest((32, 64)))
     assert_rates_and_times_agree(made)
-    assert list(made.table.to_frame()["kind"]) == ["measured", "measured", "prediction", "prediction"]
+    assert list(made.table.to_frame()["kind"]) == [
+        "measured",
+        "measured",
+        "prediction",
+        "prediction",
+    ]
     eight, sixteen, *_ = lines(made.table)
     assert eight.samples_per_second == pytest.approx(1_281_167 / 50, rel=1e-3)
     assert eight.training_samples_per_second == pytest.approx(1_281_167 / 35, rel=1e-3)
@@ -121,7 +145,11 @@ def test_rates_do_not_contradict_times(tmp_path):
 
 @pytest.mark.parametrize("name", ["v0.6/NVIDIA", "v0.7/DellEMC", "v4.0/NVIDIA", "dgx1-article"])
 def test_published_rows_have_no_rate_beside_their_times_where_nobody_tells_an_epochs_samples(name):
-    found = [row for row in find_published(name) if row.workload in ("resnet50", "ssd", "maskrcnn", "transformer")]
+    found = [
+        row
+        for row in find_published(name)
+        if row.workload in ("resnet50", "ssd", "maskrcnn", "transformer")
+    ]
     for made in predictions(found, PredictionRequest((24, 96), batch_global=9600.0)):
         assert_rates_and_times_agree(made)
         assert made.table.to_frame()["samples_per_second"].isna().all()
@@ -150,12 +178,18 @@ def test_the_law_predicts_what_it_was_not_given(h100):
     assert [row.devices for row in h100] == [8, 64, 2528]
     held = validate().held
     for row in h100[1:]:
-        point = last(predict(h100[:1], PredictionRequest((row.devices,), batch_global=row.global_batch_size)))
+        point = last(
+            predict(h100[:1], PredictionRequest((row.devices,), batch_global=row.global_batch_size))
+        )
         assert point.seconds_per_epoch_low < row.seconds_per_epoch < point.seconds_per_epoch_high
         expected = held[
-            (held["run"] == row.run) & (held["rule"] == "scaling model") & (held["predicted_from"] == "smallest")
+            (held["run"] == row.run)
+            & (held["rule"] == "scaling model")
+            & (held["predicted_from"] == "smallest")
         ]
-        assert point.seconds_per_epoch / row.seconds_per_epoch - 1 == pytest.approx(expected["error"].iloc[0], rel=1e-6)
+        assert point.seconds_per_epoch / row.seconds_per_epoch - 1 == pytest.approx(
+            expected["error"].iloc[0], rel=1e-6
+        )
 
 
 def test_rows_are_in_order_with_the_batch_of_the_nearest(h100):
@@ -167,7 +201,9 @@ def test_rows_are_in_order_with_the_batch_of_the_nearest(h100):
     efficiencies = made.table.to_frame()["scaling_efficiency"].tolist()
     assert efficiencies[0] == pytest.approx(1.0)
     assert 0 < efficiencies[-1] < 1
-    assert len(predict(h100, PredictionRequest((8,), batch_global=1024.0)).table) == 4, "another batch is another row"
+    assert len(predict(h100, PredictionRequest((8,), batch_global=1024.0)).table) == 4, (
+        "another batch is another row"
+    )
     with pytest.raises(ValueError, match="less than a sample for each of 512 devices"):
         predict(h100, PredictionRequest((512,), batch_global=100.0))
 
@@ -180,18 +216,27 @@ def test_time_to_target_cost_and_the_counts_that_are_best():
         assert row.cost == (None if row.seconds is None else pytest.approx(3 * row.device_hours))
     assert last(made).seconds is None
     below = scaling_view([made]).sections[0].below
-    assert below[0].startswith("Shortest time to target, among the device counts with a known time: 256 devices")
-    assert below[1].startswith("Fewest device-hours, among the device counts with a known time: 8 devices")
+    assert below[0].startswith(
+        "Shortest time to target, among the device counts with a known time: 256 devices"
+    )
+    assert below[1].startswith(
+        "Fewest device-hours, among the device counts with a known time: 8 devices"
+    )
     assert any("2048 devices are not known" in note for note in made.notes)
 
 
 def test_epochs_are_never_extrapolated():
     assert dict(reference_points("resnet50"))[4096] == pytest.approx(40.0)
-    assert dict(reference_points("ssd"))[1024] == pytest.approx(50.0), "SSD-300, not the RetinaNet of later rounds"
+    assert dict(reference_points("ssd"))[1024] == pytest.approx(50.0), (
+        "SSD-300, not the RetinaNet of later rounds"
+    )
     assert reference_points("gnmt") == {}
     found = published("v0.7/NVIDIA", "ssd", device_name="A100")
     bare = [replace(row, epochs=None) for row in found]
-    assert (epochs_at(1024, bare).epochs, epochs_at(1024, bare).source) == (pytest.approx(50.0), "RCP")
+    assert (epochs_at(1024, bare).epochs, epochs_at(1024, bare).source) == (
+        pytest.approx(50.0),
+        "RCP",
+    )
     assert 50 < epochs_at(1280, bare).epochs < 55
     assert epochs_at(8192, bare) == EpochsEstimate()
     other = [replace(row, targets={"map": 0.212}) for row in bare]
@@ -223,16 +268,26 @@ def test_intervals_of_the_time_to_target_hold_what_they_say():
     families = [
         family
         for workload in ("resnet50", "ssd", "maskrcnn")
-        for family in comparable_groups([row for row in published_results() if row.workload == workload])
+        for family in comparable_groups(
+            [row for row in published_results() if row.workload == workload]
+        )
     ]
     inside = []
     for family in families:
         for row in family:
             others = [other for other in family if other.devices != row.devices]
-            if not others or not row.seconds or row.global_batch_size < row.devices or why_not_by_model(others):
+            if (
+                not others
+                or not row.seconds
+                or row.global_batch_size < row.devices
+                or why_not_by_model(others)
+            ):
                 continue
             point = last(
-                predict(others, PredictionRequest((row.devices,), batch_global=row.global_batch_size)), row.devices
+                predict(
+                    others, PredictionRequest((row.devices,), batch_global=row.global_batch_size)
+                ),
+                row.devices,
             )
             if point is not None and point.seconds is not None:
                 inside.append(point.seconds_low <= row.seconds <= point.seconds_high)
@@ -258,7 +313,11 @@ def test_the_law_says_nothing_of_rows_that_it_did_not_learn_from(name, hardware,
 def test_times_for_advice_are_those_of_the_forecast(h100):
     rows, why = predict_times(h100, [16, 512], parse_prices("h100=2"))
     assert why == ""
-    expected = [row for row in lines(predict(h100, PredictionRequest((16, 512))).table) if row.kind == "prediction"]
+    expected = [
+        row
+        for row in lines(predict(h100, PredictionRequest((16, 512))).table)
+        if row.kind == "prediction"
+    ]
     assert [row.seconds for row in rows] == [row.seconds for row in expected if row.seconds]
     assert all(row.cost_low < row.cost < row.cost_high for row in rows)
     assert predict_times(h100, []) == ([], "")
@@ -272,24 +331,33 @@ def test_times_for_advice_are_those_of_the_forecast(h100):
 def test_rows_with_less_than_a_sample_a_device_are_shown_and_not_carried_on_from():
     found = published("v1.1/NVIDIA", "maskrcnn", device_name="A100")
     made = max(predictions(found, PredictionRequest((128,))), key=lambda one: len(one.table))
-    below = made.table.to_frame()[made.table.to_frame()["global_batch_size"] < made.table.to_frame()["devices"]]
+    below = made.table.to_frame()[
+        made.table.to_frame()["global_batch_size"] < made.table.to_frame()["devices"]
+    ]
     assert below[["devices", "kind"]].values.tolist() == [[408, "measured"]]
     without = predict([row for row in made.results if row.devices < 408], PredictionRequest((128,)))
     one, other = (
-        [row["seconds_per_epoch"] for row in each.table if row["kind"] == "prediction"] for each in (made, without)
+        [row["seconds_per_epoch"] for row in each.table if row["kind"] == "prediction"]
+        for each in (made, without)
     )
     assert one == other
 
 
 def test_parts_of_a_step_from_our_logs(batch_study):
-    (made,) = predictions(read(batch_study / "logs"), PredictionRequest((4, 16), 256.0, system=PCIE, gradients=LINK))
+    (made,) = predictions(
+        read(batch_study / "logs"), PredictionRequest((4, 16), 256.0, system=PCIE, gradients=LINK)
+    )
     assert_rates_and_times_agree(made)
     step = STEP[0] + STEP[1] * 256
     exposed = 2 * 3 / 4 * 8e6 / 10e9 + 6 * 5.7e-6
     *_, four, sixteen = lines(made.table)
-    assert four.training_samples_per_second_low == pytest.approx(4 * 256 / (step + exposed), rel=1e-4)
+    assert four.training_samples_per_second_low == pytest.approx(
+        4 * 256 / (step + exposed), rel=1e-4
+    )
     inside, between = 2 * 7 / 8 * 8e6 / 10e9 + 14 * 5.7e-6, 2 * 1 / 2 * 8e6 / 2.5e9 + 2 * 14e-6
-    assert sixteen.training_samples_per_second_low == pytest.approx(16 * 256 / (step + inside + between), rel=1e-4)
+    assert sixteen.training_samples_per_second_low == pytest.approx(
+        16 * 256 / (step + inside + between), rel=1e-4
+    )
     assert (sixteen.binds, sixteen.epochs) == ("samples", None)
     small = PredictionRequest((16,), 64.0, system=PCIE, gradients=LINK)
     assert last(predict(made.results, small)).binds == "bandwidth between nodes"
@@ -297,10 +365,14 @@ def test_parts_of_a_step_from_our_logs(batch_study):
     assert made.title == "ncf in pytorch on laptop (demo, cpu)"
 
 
-@pytest.mark.parametrize("other", [{"mode": "forward", "stop": "steps:100"}, {"update": "async"}, {"variant": "own"}])
+@pytest.mark.parametrize(
+    "other", [{"mode": "forward", "stop": "steps:100"}, {"update": "async"}, {"variant": "own"}]
+)
 def test_runs_that_do_other_work_are_apart_and_titles_say_how(batch_study, other):
     write_batches(batch_study, (64, 256), "other", **other)
-    made = predictions(read(batch_study / "logs"), PredictionRequest((4,), 256.0, system=PCIE, gradients=LINK))
+    made = predictions(
+        read(batch_study / "logs"), PredictionRequest((4,), 256.0, system=PCIE, gradients=LINK)
+    )
     assert sorted(len(one.results) for one in made) == [2, 3]
     one, two = (item.title for item in made)
     assert one != two
@@ -317,10 +389,14 @@ def test_efficiency_is_that_over_the_batch_nearest_to_the_row_s_own(batch_study)
         assert row.scaling_efficiency in (pytest.approx(rates), pytest.approx(seconds))
 
 
-def test_of_equal_devices_and_batch_the_fastest_stands_and_far_smaller_batches_are_noted(tmp_path, h100):
+def test_of_equal_devices_and_batch_the_fastest_stands_and_far_smaller_batches_are_noted(
+    tmp_path, h100
+):
     fixed = {"stop": "steps:100", "status": {"status": "success"}, "qualities": (None,)}
     write_batches(tmp_path, (64, 256), **fixed)
-    found = [replace(row, train_samples=None) for row in read(tmp_path)]  # without times of epochs rates decide
+    found = [
+        replace(row, train_samples=None) for row in read(tmp_path)
+    ]  # without times of epochs rates decide
     slower = replace(found[0], samples_per_second=found[0].samples_per_second / 2, precision="fp32")
     made = predict([slower, *found], PredictionRequest((4,), system=PCIE, gradients=LINK))
     equal = made.table.to_frame()["global_batch_size"] == found[0].global_batch_size
@@ -336,17 +412,23 @@ def test_a_batch_of_tokens_is_no_number_of_sentences(tmp_path):
     """Rates count sentence pairs, 16 tokens each here; t0 and c are those of the step, whatever unit the batch has."""
     units = {"sample_unit": "sentence pairs", "batch_unit": "tokens", "workload": "transformer"}
     write_batches(tmp_path, (1_024, 4_096), per_sample=16, **units)
-    (made,) = predictions(read(tmp_path / "logs"), PredictionRequest((4,), 2_048.0, system=PCIE, gradients=LINK))
+    (made,) = predictions(
+        read(tmp_path / "logs"), PredictionRequest((4,), 2_048.0, system=PCIE, gradients=LINK)
+    )
     assert_rates_and_times_agree(made)
     assert "t0 2 ms, c 0.01 ms per token" in made.how
     step = STEP[0] + STEP[1] * 2_048 + 2 * 3 / 4 * 8e6 / 10e9 + 6 * 5.7e-6
-    assert last(made).training_samples_per_second_low == pytest.approx(4 * 2_048 / 16 / step, rel=1e-4)
+    assert last(made).training_samples_per_second_low == pytest.approx(
+        4 * 2_048 / 16 / step, rel=1e-4
+    )
 
 
 def test_overlap_comes_from_measured_steps_on_several_devices(batch_study):
     found = read(batch_study / "logs")
     wanted = PredictionRequest((4,), 256.0, system=PCIE, gradients=GradientAllReduceInfo(64e6))
-    step = step_time(StepFit(*STEP, None, None, 0.0), 256, 2, GradientAllReduceInfo(64e6), PCIE, 0.25).seconds
+    step = step_time(
+        StepFit(*STEP, None, None, 0.0), 256, 2, GradientAllReduceInfo(64e6), PCIE, 0.25
+    ).seconds
     two = replace(found[0], devices=2, global_batch_size=512, samples_per_second=512 / step)
     made = predict([*found, two], wanted)
     assert "middle: 0.25, fitted to measured steps" in made.how
@@ -363,14 +445,27 @@ ALPHA, BANDWIDTH = 4e-5, 2e9
 def test_a_measured_link_takes_the_place_of_a_systems_own(batch_study):
     """On CPU cores nothing overlaps with the backward pass: predicted = t0 + c·b + all-reduce, with the logged gradients."""
     found = read(batch_study / "logs")
-    sizes = tuple(SizeTimes(size, 20, *[2 * ALPHA + size / BANDWIDTH] * 2) for size in (4e3, 4e6, 4e7))
-    (link,) = measured_links([*found, replace(found[0], devices=2, all_reduces=(AllReduceTime(2, sizes),))])
+    sizes = tuple(
+        SizeTimes(size, 20, *[2 * ALPHA + size / BANDWIDTH] * 2) for size in (4e3, 4e6, 4e7)
+    )
+    (link,) = measured_links(
+        [*found, replace(found[0], devices=2, all_reduces=(AllReduceTime(2, sizes),))]
+    )
     assert (link.on_cpu, link.devices, link.several_machines) == (True, (2,), False)
-    made = predict(found, PredictionRequest((2, 4), 256.0, gradients=GradientAllReduceInfo(8e6, 10, 3), links=(link,)))
+    made = predict(
+        found,
+        PredictionRequest(
+            (2, 4), 256.0, gradients=GradientAllReduceInfo(8e6, 10, 3), links=(link,)
+        ),
+    )
     *_, two, four = lines(made.table)
     step, bandwidth = STEP[0] + STEP[1] * 256, 8e6 / BANDWIDTH
-    assert two.training_samples_per_second == pytest.approx(512 / (step + 6 * ALPHA + bandwidth), rel=1e-3)
-    assert four.training_samples_per_second == pytest.approx(1024 / (step + 18 * ALPHA + 1.5 * bandwidth), rel=1e-3)
+    assert two.training_samples_per_second == pytest.approx(
+        512 / (step + 6 * ALPHA + bandwidth), rel=1e-3
+    )
+    assert four.training_samples_per_second == pytest.approx(
+        1024 / (step + 18 * ALPHA + 1.5 * bandwidth), rel=1e-3
+    )
     assert "all-reduces measured on 2 devices: α 40 µs, B 2 GB/s" in made.how
     assert "8.0 MB of gradients in 10 tensors, 3 buckets" in made.how
     assert any("measured on up to 2 devices" in note for note in made.notes)
@@ -379,12 +474,19 @@ def test_a_measured_link_takes_the_place_of_a_systems_own(batch_study):
     over = with_link(dgx1, replace(link, several_machines=True))
     assert (over.between.latency_seconds, over.inside) == (pytest.approx(ALPHA), dgx1.inside)
     with pytest.raises(ValueError, match="Set --system"):
-        predict(found, PredictionRequest((2,), links=(replace(link, location=("pytorch", "laptop", "another CPU")),)))
+        predict(
+            found,
+            PredictionRequest(
+                (2,), links=(replace(link, location=("pytorch", "laptop", "another CPU")),)
+            ),
+        )
 
 
 @pytest.mark.parametrize("name", ["ncf", "resnet50", "ssd", "maskrcnn", "gnmt", "transformer"])
 def test_gradients_of_reference_models_are_those_that_the_suite_trains(name):
-    half = ["precision=bf16"] if name == "gnmt" else []  # published runs: its vocabulary is filled up in half precision
+    half = (
+        ["precision=bf16"] if name == "gnmt" else []
+    )  # published runs: its vocabulary is filled up in half precision
     config = composed(f"workload={name}", "profile=synthetic", "device=cpu", *half)
     settings = resolve_settings(config, *load_workload_and_framework(config))
     workload = load_workload_and_framework(config)[0](
@@ -394,14 +496,25 @@ def test_gradients_of_reference_models_are_those_that_the_suite_trains(name):
         shapes = weights.shapes(workload.users, workload.items, settings.model)
     else:
         shapes = importlib.import_module(f"workloads.{name}.network").shapes(workload.network)
-    trained = [math.prod(shape) for one, shape in shapes.items() if not workload.parameter_rule(one).frozen]
+    trained = [
+        math.prod(shape) for one, shape in shapes.items() if not workload.parameter_rule(one).frozen
+    ]
     row = published("dgx1-article", "ssd")[0]
     found = gradients_of([replace(row, workload=name)])
     assert found == GradientAllReduceInfo(4.0 * sum(trained), len(trained))
 
 
 def test_the_command_prints_what_the_files_hold(batch_study):
-    arguments = ("scaling", "logs", "--devices", "2,64", "--system", "dgx1", "--batch-per-device", "256")
+    arguments = (
+        "scaling",
+        "logs",
+        "--devices",
+        "2,64",
+        "--system",
+        "dgx1",
+        "--batch-per-device",
+        "256",
+    )
     done = suite_here(batch_study, *arguments, exits=0)
     assert "## ncf in pytorch on laptop (demo, cpu)" in done.stdout
     assert done.stdout.count("Not verified by MLCommons Association.") == 1
@@ -410,7 +523,12 @@ def test_the_command_prints_what_the_files_hold(batch_study):
     assert [row["kind"] for row in found["rows"]] == ["measured"] * 3 + ["prediction"] * 2
     assert all(row["labels"] == '["cpu", "demo"]' for row in found["rows"])
     suite_here(batch_study, *arguments, "--figures", "figures", exits=0)
-    assert sorted(path.suffix for path in (batch_study / "figures").iterdir()) == [".png", ".png", ".svg", ".svg"]
+    assert sorted(path.suffix for path in (batch_study / "figures").iterdir()) == [
+        ".png",
+        ".png",
+        ".svg",
+        ".svg",
+    ]
 
 
 def test_the_validation_is_printed(tmp_path):
@@ -419,7 +537,9 @@ def test_the_validation_is_printed(tmp_path):
     assert {"rule", "predicted_from", "error"} <= set(done.stdout.partition("\n")[0].split(","))
 
 
-@pytest.mark.parametrize(("factor", "note"), [(3.0, ""), (4.5, "t0 is taken as 0"), (0.9, "c is taken as 0")])
+@pytest.mark.parametrize(
+    ("factor", "note"), [(3.0, ""), (4.5, "t0 is taken as 0"), (0.9, "c is taken as 0")]
+)
 def test_steps_that_no_line_with_costs_fits_say_so(batch_study, factor, note):
     """Four times the batch takes `factor` times as long."""
     one, other, _ = sorted(read(batch_study / "logs"), key=lambda row: row.global_batch_size)

@@ -41,28 +41,57 @@ def shown(root, *names, prices=None):
 
 
 def test_cells_stand_in_the_order_of_the_plan_and_say_why_they_have_no_figures(tmp_path):
-    run(tmp_path, "two", samples=2000, start=9)  # of equal start, seed and settings it would be one run
+    run(
+        tmp_path, "two", samples=2000, start=9
+    )  # of equal start, seed and settings it would be one run
     run(tmp_path, "one", samples=1000)
-    run(tmp_path, "dead", log=False, status={"status": "oom", "reason": "process 0 was killed by the kernel"})
+    run(
+        tmp_path,
+        "dead",
+        log=False,
+        status={"status": "oom", "reason": "process 0 was killed by the kernel"},
+    )
     run(tmp_path, "ill", log=False, status={"status": "failed", "reason": "no such data"})
     cells = [
-        *(cell("one", gpus="1"), cell("two", gpus="2"), cell("big", "OOM", "too large by far", gpus="3")),
+        *(
+            cell("one", gpus="1"),
+            cell("two", gpus="2"),
+            cell("big", "OOM", "too large by far", gpus="3"),
+        ),
         *(cell("more", "–", "this machine shows 2", gpus="9"), cell("later", gpus="4")),
         *(cell("dead", gpus="5"), cell("ill", gpus="6")),
     ]
-    plan(tmp_path, cells, table={"columns": ["samples/s", "ms/step", "no such column", {"hostile": 1}]})
+    plan(
+        tmp_path,
+        cells,
+        table={"columns": ["samples/s", "ms/step", "no such column", {"hostile": 1}]},
+    )
     assert list(only(tmp_path).table.columns) == ["gpus", "status", "samples/s", "ms/step", "notes"]
     assert [row[:3] for row in shown(tmp_path, "gpus", "status", "samples/s")] == [
-        *(("1", "measured", 1000), ("2", "measured", 2000), ("3", "OOM", None), ("9", "not possible", None)),
+        *(
+            ("1", "measured", 1000),
+            ("2", "measured", 2000),
+            ("3", "OOM", None),
+            ("9", "not possible", None),
+        ),
         *(("4", "not run", None), ("5", "OOM", None), ("6", "failed", None)),
     ]
     text = section_markdown(only(tmp_path))
-    assert all(reason in text for reason in ("too large by far", "killed by the kernel", "no such data", "shows 2"))
+    assert all(
+        reason in text
+        for reason in ("too large by far", "killed by the kernel", "no such data", "shows 2")
+    )
 
 
 def test_logs_alone_are_enough_and_keep_the_order_of_their_keys(tmp_path):
     for count in (1, 2):
-        run(tmp_path, f"d{count}", [f"workload=ncf{count}", f"gpus={count}"], devices=count, samples=1000 * count)
+        run(
+            tmp_path,
+            f"d{count}",
+            [f"workload=ncf{count}", f"gpus={count}"],
+            devices=count,
+            samples=1000 * count,
+        )
     assert only(tmp_path).title == "Study own: ncf on laptop (demo)"
     assert list(only(tmp_path).table.columns)[:2] == ["workload", "gpus"]
     assert shown(tmp_path, "gpus", "samples/s") == [("1", 1000), ("2", 2000)]
@@ -71,17 +100,30 @@ def test_logs_alone_are_enough_and_keep_the_order_of_their_keys(tmp_path):
 def test_studies_of_one_title_are_told_apart_by_their_folder(tmp_path):
     for name in ("monday", "tuesday"):
         run(tmp_path / name, "one", ["gpus=1"], start=len(name))
-    assert [section.title.rpartition(", in ")[2] for section in sections(read_runs(tmp_path))] == ["monday", "tuesday"]
+    assert [section.title.rpartition(", in ")[2] for section in sections(read_runs(tmp_path))] == [
+        "monday",
+        "tuesday",
+    ]
 
 
 def test_hostile_cells_stay_text_and_hide_no_column(tmp_path):
-    run(tmp_path, "one", ["gpus=1\x1b[2J", "<script>|`x\nINJECTED=v\n# Heading", "samples/s=7", "notes=abc"])
+    run(
+        tmp_path,
+        "one",
+        ["gpus=1\x1b[2J", "<script>|`x\nINJECTED=v\n# Heading", "samples/s=7", "notes=abc"],
+    )
     text = section_markdown(only(tmp_path))
     assert shown(tmp_path, "samples/s") == [(1010,)]
     assert not any(raw in text for raw in ("\x1b", "<script>", "\nINJECTED", "\n# Heading"))
 
 
-ODD = ("[1, 2", "[]", "{}", '{"study": 3, "cells": [{"job": 1}]}', '{"study": "own", "cells": "x", "sentence": [1]}')
+ODD = (
+    "[1, 2",
+    "[]",
+    "{}",
+    '{"study": 3, "cells": [{"job": 1}]}',
+    '{"study": "own", "cells": "x", "sentence": [1]}',
+)
 
 
 @pytest.mark.parametrize("content", ODD)
@@ -99,18 +141,31 @@ def test_a_line_says_in_what_it_differs_beside_the_axis(tmp_path):
         version = "2.10.0" if count == 2 else "2.11.0"
         run(tmp_path, f"d{count}", [f"gpus={count}"], devices=count, framework_version=version,
             global_batch_size=64 * count, keys={"opt_base_learning_rate": 0.1 * count})  # fmt: skip
-    run(tmp_path, "d2", ["gpus=2"], index=1, devices=2, device_name="Another CPU", global_batch_size=128)
+    run(
+        tmp_path,
+        "d2",
+        ["gpus=2"],
+        index=1,
+        devices=2,
+        device_name="Another CPU",
+        global_batch_size=128,
+    )
     notes = [own for (own,) in shown(tmp_path, "notes")]
     assert notes == [("",), ("version 2.10.0",), ("hardware Another CPU",)]
 
 
 def test_labels_of_all_lines_stand_above_and_those_of_single_lines_mark_these(tmp_path):
-    run(tmp_path, "one", ["update.kind=sync"], condition={"busy": ["others took 48 % of its cores"]})
+    run(
+        tmp_path, "one", ["update.kind=sync"], condition={"busy": ["others took 48 % of its cores"]}
+    )
     run(tmp_path, "two", ["update.kind=async"], labels=["async", "cpu", "demo"], update="async")
     plan(tmp_path, [], size="ci")
     assert only(tmp_path).above == ("What it is.", SMALL)
     assert only(tmp_path).facts == (("Labels", "cpu, demo"), ("Devices", "Some CPU"))
-    assert [own[0] for (own,) in shown(tmp_path, "notes")] == ["busy machine: others took 48 % of its cores", "async"]
+    assert [own[0] for (own,) in shown(tmp_path, "notes")] == [
+        "busy machine: others took 48 % of its cores",
+        "async",
+    ]
 
 
 def test_steps_are_fitted_and_a_doubled_batch_may_take_more_than_twice_as_long(tmp_path):
@@ -138,10 +193,21 @@ def test_speedups_refer_to_the_fewest_devices_of_the_same_other_keys(tmp_path):
 
 
 def test_times_of_single_steps_and_a_share_of_waiting_that_reads_as_percent(tmp_path):
-    figures = {"count": 7, "mean_ms": 5.0, "sd_ms": 0.5, "median_ms": 4.9, "p90_ms": 6.0, "p99_ms": 7.0}
-    lines = demo_log(**FIXED, study="own", study_cell=["mode=forward"], mode="forward", timing_each="steps")
+    figures = {
+        "count": 7,
+        "mean_ms": 5.0,
+        "sd_ms": 0.5,
+        "median_ms": 4.9,
+        "p90_ms": 6.0,
+        "p99_ms": 7.0,
+    }
+    lines = demo_log(
+        **FIXED, study="own", study_cell=["mode=forward"], mode="forward", timing_each="steps"
+    )
     lines.insert(-1, line(1900, "suite_step_times", {**figures, "how": "a wait after each step"}))
-    lines = [text.replace('"data_wait_seconds": 0.5', '"data_wait_seconds": 9e-05') for text in lines]
+    lines = [
+        text.replace('"data_wait_seconds": 0.5', '"data_wait_seconds": 9e-05') for text in lines
+    ]
     write(tmp_path / "one" / "run_0" / "result_0.txt", lines)
     names = ("ms mean", "sd", "median", "p90", "p99", "steps", "ms/step", "data wait")
     assert shown(tmp_path, *names) == [(5, 0.5, 4.9, 6, 7, 7, 5, pytest.approx(9e-5))]
@@ -154,15 +220,31 @@ def test_what_telemetry_and_metrics_recorded(tmp_path):
     told = ({"seconds": at, "gpu_percent": [80, 90], "gpu_power_watts": [100, 100], "run_memory_bytes": at * 10**9}
             for at in (0, 1, 2))  # fmt: skip
     (folder / "telemetry.jsonl").write_text("".join(json.dumps(row) + "\n" for row in told))
-    (folder / "metrics.jsonl").write_text('{"memory_peak_bytes": 3000000000}\n{"memory_peak_bytes": 2000000000}\n')
-    assert shown(tmp_path, "GPU %", "memory GB", "host GB", "W", "J/sample") == [pytest.approx((85, 3, 2, 200, 4))]
+    (folder / "metrics.jsonl").write_text(
+        '{"memory_peak_bytes": 3000000000}\n{"memory_peak_bytes": 2000000000}\n'
+    )
+    assert shown(tmp_path, "GPU %", "memory GB", "host GB", "W", "J/sample") == [
+        pytest.approx((85, 3, 2, 200, 4))
+    ]
 
 
 def test_cost_only_where_there_is_a_price(tmp_path):
     run(tmp_path, "one", ["gpus=1"], samples=1000, devices=2, seconds_per_epoch=3600)
-    assert "cost" not in only(tmp_path).table  # 2 devices for an hour; a million samples take 1,000 s
-    assert shown(tmp_path, "cost", "cost/million", prices=parse_prices("3")) == [pytest.approx((6, 5 / 3))]
-    run(tmp_path, "two", ["gpus=2"], samples=1000, devices=2, seconds_per_epoch=3600, price_per_device_hour="3")
+    assert (
+        "cost" not in only(tmp_path).table
+    )  # 2 devices for an hour; a million samples take 1,000 s
+    assert shown(tmp_path, "cost", "cost/million", prices=parse_prices("3")) == [
+        pytest.approx((6, 5 / 3))
+    ]
+    run(
+        tmp_path,
+        "two",
+        ["gpus=2"],
+        samples=1000,
+        devices=2,
+        seconds_per_epoch=3600,
+        price_per_device_hour="3",
+    )
     assert [cost for (cost,) in shown(tmp_path, "cost")] == [None, 6]
 
 
@@ -170,4 +252,6 @@ def test_the_article_s_minutes_stand_beside_reference_runs(tmp_path):
     for count in (1, 8):
         run(tmp_path, f"d{count}", [f"gpus={count}"], devices=count, profile="reference", labels=[], stop="target",
             qualities=(0.3, 0.65), keys={})  # fmt: skip
-    assert [minutes for (minutes,) in shown(tmp_path, "article minutes")] == pytest.approx([1.76, 0.63], abs=0.005)
+    assert [minutes for (minutes,) in shown(tmp_path, "article minutes")] == pytest.approx(
+        [1.76, 0.63], abs=0.005
+    )

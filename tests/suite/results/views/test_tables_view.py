@@ -27,10 +27,24 @@ def test_results_and_speedups_by_hand(tmp_path):
     view = tables(measured([sweep(tmp_path, counts=(1, 2))]))
     found, pairs = halves(view)
     name = "ncf in pytorch on laptop (demo, cpu)"
-    titles = [f"Table 6. {name}", "Table 7. Speedup over the fewest devices", f"Every pair of device counts: {name}"]
+    titles = [
+        f"Table 6. {name}",
+        "Table 7. Speedup over the fewest devices",
+        f"Every pair of device counts: {name}",
+    ]
     assert [one.title for one in view.sections] == titles
-    names = ["devices", "global_batch_size", "batch_size_per_device", "seconds_per_epoch", "epochs", "seconds"]
-    assert found[names].values.tolist() == [[1, 4096, 4096, 2.0, 3.0, 6.0], [2, 4096, 2048, 1.5, 2.0, 3.0]]
+    names = [
+        "devices",
+        "global_batch_size",
+        "batch_size_per_device",
+        "seconds_per_epoch",
+        "epochs",
+        "seconds",
+    ]
+    assert found[names].values.tolist() == [
+        [1, 4096, 4096, 2.0, 3.0, 6.0],
+        [2, 4096, 2048, 1.5, 2.0, 3.0],
+    ]
     factors = pairs[["speedup", "throughput", "efficiency", "scaling_efficiency"]].values.tolist()
     assert factors == [pytest.approx([2.0, 2 / 1.5, 3 / 2, 2 / 3])]
     assert pairs["scaling"].tolist() == ["strong"]
@@ -38,24 +52,42 @@ def test_results_and_speedups_by_hand(tmp_path):
 
 def test_the_articles_own_tables():
     view = tables([], with_article=True)
-    assert [one.title.split(". ")[0] for one in view.sections[:7]] == [f"Table {number}" for number in range(1, 8)]
+    assert [one.title.split(". ")[0] for one in view.sections[:7]] == [
+        f"Table {number}" for number in range(1, 8)
+    ]
     assert all("(article)" in one.title for one in view.sections[:6])
     found, pairs = halves(view)
     resnet50 = found[(found["workload"] == "resnet50") & (found["devices"] == 4)].iloc[0]
-    assert (resnet50["global_batch_size"], resnet50["batch_size_per_device"], resnet50["epochs"]) == (1664, 416, 63)
-    assert (resnet50["seconds_per_epoch"] / 60, resnet50["seconds"] / 60) == pytest.approx((4.56, 287.28), abs=0.005)
+    assert (
+        resnet50["global_batch_size"],
+        resnet50["batch_size_per_device"],
+        resnet50["epochs"],
+    ) == (1664, 416, 63)
+    assert (resnet50["seconds_per_epoch"] / 60, resnet50["seconds"] / 60) == pytest.approx(
+        (4.56, 287.28), abs=0.005
+    )
     flagged = pairs[["the article prints" in "".join(flags) for flags in pairs["flags"]]]
-    assert flagged[["workload", "devices_from", "devices_to"]].values.tolist() == [["resnet50", 1, 4]]
+    assert flagged[["workload", "devices_from", "devices_to"]].values.tolist() == [
+        ["resnet50", 1, 4]
+    ]
     assert "the article prints 4.76, and its tables give 4.68" in document(view)
 
 
 def test_a_series_keeps_its_batch_whichever_is_faster_on_each_number_of_devices(tmp_path):
     for devices, seconds in ((1, (4.0, 2.0)), (2, (1.0, 1.5)), (4, (0.6, 0.5))):
         for batch, once in zip((256, 2048), seconds, strict=True):
-            write_run(tmp_path, f"{batch}-{devices}", devices=devices, global_batch_size=batch, seconds_per_epoch=once)
+            write_run(
+                tmp_path,
+                f"{batch}-{devices}",
+                devices=devices,
+                global_batch_size=batch,
+                seconds_per_epoch=once,
+            )
     write_run(tmp_path, "8192-8", devices=8, global_batch_size=8192)  # joins one of them
     _, pairs = halves(tables(measured([tmp_path])))
-    both = pairs[["batch_size_global_from", "batch_size_global_to"]].drop_duplicates().values.tolist()
+    both = (
+        pairs[["batch_size_global_from", "batch_size_global_to"]].drop_duplicates().values.tolist()
+    )
     assert sorted(both) == [[256, 256], [2048, 2048], [2048, 8192]]
 
 
@@ -92,7 +124,13 @@ def test_families_that_differ_in_a_setting_share_a_table(tmp_path):
 def test_weak_and_strong_scaling_are_series_of_their_own(tmp_path):
     sweep(tmp_path / "a")
     for devices in (1, 2):
-        write_run(tmp_path, f"w{devices}", devices=devices, batch_rule="per_device:64", global_batch_size=64 * devices)
+        write_run(
+            tmp_path,
+            f"w{devices}",
+            devices=devices,
+            batch_rule="per_device:64",
+            global_batch_size=64 * devices,
+        )
     _, found = halves(tables(measured([tmp_path])))
     kinds = {(row.scaling, "per_device:64" in row.differs_in) for row in found.itertuples()}
     assert kinds == {("strong", False), ("weak", True)}
@@ -104,10 +142,19 @@ def test_profiles_never_mix_and_runs_of_fixed_length_are_left_out(tmp_path):
     write_run(tmp_path, "b", devices=2, profile="reference", labels=["cpu"])
     write_run(tmp_path, "c", stop="epochs:3")
     view = tables(measured([tmp_path]))
-    assert "The results have several profiles. Each profile has its own tables and speedups." in view.above
-    assert "Left out: 1 result without a time to target (suite report shows all results)." in view.above
+    assert (
+        "The results have several profiles. Each profile has its own tables and speedups."
+        in view.above
+    )
+    assert (
+        "Left out: 1 result without a time to target (suite report shows all results)."
+        in view.above
+    )
     assert view.data.to_frame()["table"].to_list() == [6, 6]
-    assert view.data.to_frame()["notes"].to_list() == [(), ("fewer runs than the rules require (1 of 100)",)]
+    assert view.data.to_frame()["notes"].to_list() == [
+        (),
+        ("fewer runs than the rules require (1 of 100)",),
+    ]
 
 
 def test_files_hold_both_kinds_of_rows(tmp_path):

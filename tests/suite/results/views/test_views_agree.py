@@ -29,14 +29,28 @@ MS = 125  # times are multiples of it, so that stamps in whole milliseconds hold
 
 
 def run_of(**fixed):
-    names = {"devices": DEVICES, "target": TARGETS, "rate": RATES, "batch": BATCHES, "commit": ("aaaaaaa", "bbbbbbb")}
+    names = {
+        "devices": DEVICES,
+        "target": TARGETS,
+        "rate": RATES,
+        "batch": BATCHES,
+        "commit": ("aaaaaaa", "bbbbbbb"),
+    }
     drawn = {name: st.sampled_from(values) for name, values in names.items()}
     drawn |= {"epochs": st.integers(1, 3), "epoch_ms": st.integers(4, 40).map(lambda n: n * MS)}
-    return st.fixed_dictionaries({**drawn, "succeeds": st.sampled_from([True, True, True, False]), **fixed})
+    return st.fixed_dictionaries(
+        {**drawn, "succeeds": st.sampled_from([True, True, True, False]), **fixed}
+    )
 
 
-OURS = st.lists(st.tuples(run_of(), st.sampled_from(["", "", "copy", "early copy"])), min_size=1, max_size=9)
-THEIR_RUN = {"seconds": st.integers(60, 90), "succeeds": st.booleans(), "rate": st.sampled_from(RATES)}
+OURS = st.lists(
+    st.tuples(run_of(), st.sampled_from(["", "", "copy", "early copy"])), min_size=1, max_size=9
+)
+THEIR_RUN = {
+    "seconds": st.integers(60, 90),
+    "succeeds": st.booleans(),
+    "rate": st.sampled_from(RATES),
+}
 THEIRS = st.lists(st.fixed_dictionaries(THEIR_RUN), min_size=3, max_size=6)
 
 
@@ -60,10 +74,20 @@ def write_theirs(folder, drawn):
     """A folder of a submission in which every run logs another throughput."""
     for index, run in enumerate(drawn):
         log = folder / "box" / "resnet" / f"result_{index}.txt"
-        foreign(log, "box", run["seconds"], throughput=100.0 + index, opt_base_learning_rate=run["rate"], seed=index)
+        foreign(
+            log,
+            "box",
+            run["seconds"],
+            throughput=100.0 + index,
+            opt_base_learning_rate=run["rate"],
+            seed=index,
+        )
         if not run["succeeds"]:
             write(log, log.read_text().splitlines()[:-2])  # cut off
-    write(folder / "box" / "system.json", [json.dumps({"number_of_nodes": 1, "accelerators_per_node": 8})])
+    write(
+        folder / "box" / "system.json",
+        [json.dumps({"number_of_nodes": 1, "accelerators_per_node": 8})],
+    )
 
 
 def mean(seconds, slowest_failed=False):
@@ -84,13 +108,19 @@ def expected_of(drawn):
     times = defaultdict(list)
     for run in (run for run, _ in drawn if run["succeeds"]):
         times[place_of(run)].append(run["epochs"] * run["epoch_ms"] / 1e3)
-    return {place: (len(own := times[place]), len(runs) - len(own), mean(own)) for place, runs in members.items()}
+    return {
+        place: (len(own := times[place]), len(runs) - len(own), mean(own))
+        for place, runs in members.items()
+    }
 
 
 def figures(results, seconds="seconds"):
     """How often each (devices, successes, failures, ms) stands there, of results with a time."""
     listed = [(row, getattr(row, seconds)) for row in results if getattr(row, seconds)]
-    return Counter((row.devices, row.runs_successful, row.runs_failed or 0, round(1000 * time)) for row, time in listed)
+    return Counter(
+        (row.devices, row.runs_successful, row.runs_failed or 0, round(1000 * time))
+        for row, time in listed
+    )
 
 
 @examples(15, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -110,19 +140,33 @@ def test_of_one_folder_all_say_the_same(tmp_path_factory, drawn):
     commits = defaultdict(set)
     for run in (run for run, _ in drawn if run["succeeds"]):
         commits[place_of(run)].add(run["commit"])
-    assert sum(row.git_commit == "mixed" for row in results) == sum(len(own) > 1 for own in commits.values())
+    assert sum(row.git_commit == "mixed" for row in results) == sum(
+        len(own) > 1 for own in commits.values()
+    )
     whole = figures(results)
     assert figures(lines(report(runs).data)) == whole
-    base = baseline_section(results, ("gpus", str(results[0].devices))) if results[0].seconds else None
-    assert base is None or Counter(round(1000 * one) for one in base.table.to_frame()["seconds"]) == times(whole)
+    base = (
+        baseline_section(results, ("gpus", str(results[0].devices))) if results[0].seconds else None
+    )
+    assert base is None or Counter(
+        round(1000 * one) for one in base.table.to_frame()["seconds"]
+    ) == times(whole)
     if not whole:
         return
     assert figures(lines(tables(results).data.to_frame().query("table == 6"))) == whole
-    assert figures(lines(advise([row for row in results if row.seconds]).data), "train_seconds") == whole
+    assert (
+        figures(lines(advise([row for row in results if row.seconds]).data), "train_seconds")
+        == whole
+    )
     side = logs_side([folder], "A", "demo")
     compared = compare(side, logs_side([folder], "B", "demo"), ()).data.to_frame()
-    same = [row for row in lines(compared) if row.quantity == "time to target" and row.kind == "ratio"]
-    times_of = [(row.devices, row.runs_ours, row.failed_ours or 0, round(1000 * row.ours_value)) for row in same]
+    same = [
+        row for row in lines(compared) if row.quantity == "time to target" and row.kind == "ratio"
+    ]
+    times_of = [
+        (row.devices, row.runs_ours, row.failed_ours or 0, round(1000 * row.ours_value))
+        for row in same
+    ]
     assert Counter(times_of) == whole
     assert {row.ratio for row in same} == {1.0}
     assert not any("faster" in row.verdict for row in same)
@@ -138,7 +182,9 @@ def place_of(run):
 
 
 def times(whole):
-    return Counter({ms: sum(count for (*_, own), count in whole.items() if own == ms) for *_, ms in whole})
+    return Counter(
+        {ms: sum(count for (*_, own), count in whole.items() if own == ms) for *_, ms in whole}
+    )
 
 
 @examples(15, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -154,7 +200,9 @@ def test_of_a_folder_of_a_submission_all_say_what_is_published_of_it(tmp_path_fa
     assert (row.runs_successful, row.runs_failed) == (len(seconds), failed)
     assert row.seconds == (expected and pytest.approx(expected))
     rates = {run["rate"] for run in drawn if run["succeeds"]}
-    assert any("its runs differ in learning rate" in note for note in row.score_notes) == (len(rates) > 1)
+    assert any("its runs differ in learning rate" in note for note in row.score_notes) == (
+        len(rates) > 1
+    )
     if not seconds:
         return
     whole = figures(results)
@@ -162,7 +210,9 @@ def test_of_a_folder_of_a_submission_all_say_what_is_published_of_it(tmp_path_fa
     assert figures(lines(tables(results).data.to_frame().query("table == 1"))) == whole
     assert figures(lines(advise(results).data), "train_seconds") == whole
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "SHIPPED", published(folder, drawn))  # alone: 4,000 lines are not read for each example
+        patch.setattr(
+            files, "SHIPPED", published(folder, drawn)
+        )  # alone: 4,000 lines are not read for each example
         (listed,) = lines(published_list({"round": "v9.9"}).data)
         side = logs_side([folder], "ours")
         compared = lines(compare(side, published_side("v9.9/Somebody/box"), ()).data)
@@ -170,7 +220,10 @@ def test_of_a_folder_of_a_submission_all_say_what_is_published_of_it(tmp_path_fa
     official = mean(seconds, slowest_failed=failed == 1)
     assert listed.minutes == pytest.approx(official / 60, abs=1e-6)
     (time,) = [row for row in compared if row.quantity == "time to target"]
-    assert (time.kind, time.ours_value, time.theirs_value) == ("ratio", *map(pytest.approx, (expected, official)))
+    assert (time.kind, time.ours_value, time.theirs_value) == (
+        "ratio",
+        *map(pytest.approx, (expected, official)),
+    )
     assert (time.runs_ours, time.runs_theirs) == (len(seconds), len(seconds))
     assert (time.failed_ours or 0, time.failed_theirs or 0) == (failed, failed)
     assert official != expected or "faster" not in time.verdict
@@ -178,8 +231,13 @@ def test_of_a_folder_of_a_submission_all_say_what_is_published_of_it(tmp_path_fa
 
 def published(folder, drawn):
     start = "v9.9,Somebody,box,"
-    lines = [f"{start}resnet50,{run['seconds']},{'success' if run['succeeds'] else 'truncated'}" for run in drawn]
-    write(folder / "files" / "runs_x.csv", ["round,submitter,system,benchmark,seconds,status", *lines])
+    lines = [
+        f"{start}resnet50,{run['seconds']},{'success' if run['succeeds'] else 'truncated'}"
+        for run in drawn
+    ]
+    write(
+        folder / "files" / "runs_x.csv", ["round,submitter,system,benchmark,seconds,status", *lines]
+    )
     names = "round,submitter,system,chips,framework,benchmark,minutes"
     write(folder / "files" / "results_x.csv", [names, f"{start}8,,resnet50,"])
     return folder / "files"

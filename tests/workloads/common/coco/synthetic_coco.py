@@ -15,7 +15,11 @@ from tests.workloads.resnet50.synthetic_images import picture, size
 from workloads.api import DataPipeline, Dataset, WorkerContext
 from workloads.common.coco.dataset import CocoFolders
 
-CATEGORIES = [{"id": 90, "name": "toothbrush"}, {"id": 1, "name": "person"}, {"id": 13, "name": "stop sign"}]
+CATEGORIES = [
+    {"id": 90, "name": "toothbrush"},
+    {"id": 1, "name": "person"},
+    {"id": 13, "name": "stop sign"},
+]
 EMPTY = (3, 7)
 """Images of each split without objects."""
 
@@ -26,7 +30,9 @@ class Folders(CocoFolders):
     name = "dummy"
 
 
-def prepare(source: Path, destination: Path, recipe: type[Dataset] = Folders, **options: object) -> list[str]:
+def prepare(
+    source: Path, destination: Path, recipe: type[Dataset] = Folders, **options: object
+) -> list[str]:
     """The lines that preparing prints."""
     return preparing.prepare(recipe(), source, destination, **options)
 
@@ -51,7 +57,8 @@ def validation(
             assert not arrays["image"][~arrays["valid"]].any()
             for slot in np.flatnonzero(arrays["valid"]).tolist():
                 pixels = cv2.cvtColor(
-                    cv2.imread(data.evaluation_images.path(int(arrays["number"][slot]))), cv2.COLOR_BGR2RGB
+                    cv2.imread(data.evaluation_images.path(int(arrays["number"][slot]))),
+                    cv2.COLOR_BGR2RGB,
                 )
                 assert pixels.shape[:2] == (arrays["height"][slot], arrays["width"][slot])
                 yield arrays, slot, pixels
@@ -73,8 +80,12 @@ def write(root: Path, train: int = 12, val: int = 9) -> Path:
             number = first + 10 * (i + 1)
             height, width = size(number)
             name = f"{number:012d}.jpg"
-            (root / folder / name).write_bytes(simplejpeg.encode_jpeg(picture(3, number, height, width), 80))
-            images.append({"id": number, "file_name": name, "width": width, "height": height, "license": 1})
+            (root / folder / name).write_bytes(
+                simplejpeg.encode_jpeg(picture(3, number, height, width), 80)
+            )
+            images.append(
+                {"id": number, "file_name": name, "width": width, "height": height, "license": 1}
+            )
             for k in range(0 if i in EMPTY else i % 4 + 1):
                 annotations.append(
                     {
@@ -83,7 +94,12 @@ def write(root: Path, train: int = 12, val: int = 9) -> Path:
                         "segmentation": [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]],
                     }
                 )  # fmt: skip
-        content = {"info": {}, "images": images[::-1], "annotations": annotations[::-1], "categories": CATEGORIES}
+        content = {
+            "info": {},
+            "images": images[::-1],
+            "annotations": annotations[::-1],
+            "categories": CATEGORIES,
+        }
         path(root, folder).write_text(json.dumps(content), encoding="utf-8")
     return root
 

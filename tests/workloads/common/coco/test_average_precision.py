@@ -35,7 +35,9 @@ def perfect(truth):
 @pytest.mark.parametrize("evaluator", average_precision.EVALUATORS)
 def test_perfect_and_none(truth, evaluator, capsys):
     pytest.importorskip(evaluator.replace("-", "_"))
-    assert average_precision.average_precision(truth, perfect(truth), evaluator) == pytest.approx(1.0)
+    assert average_precision.average_precision(truth, perfect(truth), evaluator) == pytest.approx(
+        1.0
+    )
     assert average_precision.average_precision(truth, perfect(truth)[:0], evaluator) == 0.0
     assert capsys.readouterr().out == ""
 
@@ -55,7 +57,13 @@ def test_the_faster_one_is_identical(seed):
     rng = np.random.default_rng(0)
     boxes = np.concatenate([rng.uniform(0, 300, (150, 2)), rng.uniform(10, 150, (150, 2))], axis=1)
     annotations = [
-        {"id": number, "image_id": number % 20, "category_id": 1 + number * 7 % 80, "iscrowd": 0, "bbox": box}
+        {
+            "id": number,
+            "image_id": number % 20,
+            "category_id": 1 + number * 7 % 80,
+            "iscrowd": 0,
+            "bbox": box,
+        }
         | {"area": box[2] * box[3]}
         for number, box in enumerate(boxes.tolist(), 1)
     ]
@@ -66,7 +74,10 @@ def test_the_faster_one_is_identical(seed):
     found = np.repeat(perfect(truth), 4, axis=0)
     found[:, 1:5] *= rng.uniform(0.8, 1.25, found[:, 1:5].shape)
     found[:, 5] = rng.uniform(0.05, 1, len(found))
-    slow, fast = (average_precision.average_precision(truth, found, name) for name in average_precision.EVALUATORS)
+    slow, fast = (
+        average_precision.average_precision(truth, found, name)
+        for name in average_precision.EVALUATORS
+    )
     assert 0.05 < slow < 0.95
     assert slow == fast
 
@@ -77,13 +88,17 @@ def test_score_of_a_workloads_results(prepared, truth):
         "demo", dataset_info, profile="demo", model={**DEMO_MODEL, "classes": 3}, devices=1, global_batch_size=6,
         data_dir=str(prepared),
     )  # fmt: skip
-    ids = [number for number in range(1010, 1410, 10) if (number - 1010) // 10 not in synthetic.EMPTY]
+    ids = [
+        number for number in range(1010, 1410, 10) if (number - 1010) // 10 not in synthetic.EMPTY
+    ]
     found = perfect(truth)
     results = {
         "seen": np.arange(38)[::-1],
         "number": np.array([ids.index(int(image)) for image in found[:, 0]]),
         "box": found[:, 1:5].astype(np.float32),
-        "label": np.array([{1: 1, 13: 2, 90: 3}[int(category)] for category in found[:, 6]], np.int32),
+        "label": np.array(
+            [{1: 1, 13: 2, 90: 3}[int(category)] for category in found[:, 6]], np.int32
+        ),
         "score": found[:, 5].astype(np.float32),
     }
     assert workload.compute_metrics(results) == {"map": pytest.approx(1.0)}

@@ -48,11 +48,27 @@ def opened(destination, split="train"):
 
 def test_arrays_hold_what_the_files_say(source, tmp_path):
     lines = prepare(source, tmp_path / "p")
-    assert "10 training images with 22 objects and 7 validation images with 13 objects of 3 classes" in lines[0]
-    assert lines[1].startswith("images without objects: 2 training images are not used, 2 validation images affect")
+    assert (
+        "10 training images with 22 objects and 7 validation images with 13 objects of 3 classes"
+        in lines[0]
+    )
+    assert lines[1].startswith(
+        "images without objects: 2 training images are not used, 2 validation images affect"
+    )
     content = json.loads(synthetic.path(source).read_text())
     images, found = opened(tmp_path / "p")
-    assert images.label.tolist() == [10, 20, 30, 50, 60, 70, 90, 100, 110, 120]  # ids; 40 and 80 have no objects
+    assert images.label.tolist() == [
+        10,
+        20,
+        30,
+        50,
+        60,
+        70,
+        90,
+        100,
+        110,
+        120,
+    ]  # ids; 40 and 80 have no objects
     classes = {1: 1, 13: 2, 90: 3}
     boxes, labels, ends = found.take(np.arange(10), images.width, images.height)
     first = 0
@@ -63,14 +79,25 @@ def test_arrays_hold_what_the_files_say(source, tmp_path):
         assert images.bytes[row] == (source / images.name(row)).stat().st_size
         mine = [each for each in content["annotations"] if each["image_id"] == entry["id"]]
         expected = sorted((each["id"], each["bbox"], each["category_id"]) for each in mine)
-        assert labels[first : ends[row]].tolist() == [classes[category] for _, _, category in expected]
-        for (_, (left, top, width, height), _), box in zip(expected, boxes[first : ends[row]], strict=True):
+        assert labels[first : ends[row]].tolist() == [
+            classes[category] for _, _, category in expected
+        ]
+        for (_, (left, top, width, height), _), box in zip(
+            expected, boxes[first : ends[row]], strict=True
+        ):
             corners = np.array([left, top, left + width, top + height])
-            assert box * np.tile([entry["width"], entry["height"]], 2) == pytest.approx(corners, rel=1e-6)
+            assert box * np.tile([entry["width"], entry["height"]], 2) == pytest.approx(
+                corners, rel=1e-6
+            )
         first = ends[row]
     assert (tmp_path / "p" / "classes.txt").read_text() == "1 person\n13 stop sign\n90 toothbrush\n"
     dataset_info = COCO2017.read(tmp_path / "p")
-    assert (dataset_info.train_samples, dataset_info.evaluation_samples, dataset_info.sizes, dataset_info.notes) == (
+    assert (
+        dataset_info.train_samples,
+        dataset_info.evaluation_samples,
+        dataset_info.sizes,
+        dataset_info.notes,
+    ) == (
         10,
         7,
         {"classes": 3},
@@ -96,11 +123,15 @@ def test_ground_truth_has_all_images_and_the_files_own_ids(source, tmp_path):
     prepare(source, tmp_path / "p")
     truth = json.loads((tmp_path / "p" / "val_ground_truth.json").read_text())
     content = json.loads(synthetic.path(source, "val2017").read_text())
-    assert [entry["id"] for entry in truth["images"]] == sorted(entry["id"] for entry in content["images"])
+    assert [entry["id"] for entry in truth["images"]] == sorted(
+        entry["id"] for entry in content["images"]
+    )
     assert len(truth["images"]) == 9  # those without objects too
     for entry in content["annotations"]:
         entry.pop("segmentation")
-    assert sorted(truth["annotations"], key=lambda a: a["id"]) == sorted(content["annotations"], key=lambda a: a["id"])
+    assert sorted(truth["annotations"], key=lambda a: a["id"]) == sorted(
+        content["annotations"], key=lambda a: a["id"]
+    )
     assert truth["categories"] == sorted(synthetic.CATEGORIES, key=lambda entry: entry["id"])
 
 
@@ -141,7 +172,9 @@ def test_a_subset_is_spread_and_has_objects(source, tmp_path):
 
 def test_other_counts_than_cocos_become_a_note(source, tmp_path):
     lines = prepare(source, tmp_path / "p", Coco2017)
-    assert lines[-1].startswith("a reference run of SSD also needs backbone.weights=resnet34-333f7ec4.pth, from https:")
+    assert lines[-1].startswith(
+        "a reference run of SSD also needs backbone.weights=resnet34-333f7ec4.pth, from https:"
+    )
     assert lines[-2] == (
         "notice: counts differ from the published coco2017: 10 train instead of 117,266, 7 val instead of 4,952, "
         "3 classes instead of 80, 12 train images instead of 118,287, 9 val images instead of 5,000"
@@ -156,11 +189,17 @@ def test_other_counts_than_cocos_become_a_note(source, tmp_path):
 
 
 @pytest.mark.parametrize("other", ["nothing", "an annotation", "an image"])
-def test_coco_is_told_by_its_annotations_and_the_bytes_of_its_images(source, tmp_path, monkeypatch, other):
+def test_coco_is_told_by_its_annotations_and_the_bytes_of_its_images(
+    source, tmp_path, monkeypatch, other
+):
     files = [source / "annotations" / f"instances_{split}2017.json" for split in ("train", "val")]
     folders = {split: list((source / f"{split}2017").iterdir()) for split in ("train", "val")}
-    archives = {split: sum(path.stat().st_size for path in paths) for split, paths in folders.items()}
-    monkeypatch.setattr(Coco2017, "annotations_sha256", tuple(manifests.sha256(path) for path in files))
+    archives = {
+        split: sum(path.stat().st_size for path in paths) for split, paths in folders.items()
+    }
+    monkeypatch.setattr(
+        Coco2017, "annotations_sha256", tuple(manifests.sha256(path) for path in files)
+    )
     monkeypatch.setattr(Coco2017, "archives", archives)
     counts = {"train": 10, "val": 7, "classes": 3, "train_images": 12, "val_images": 9}
     monkeypatch.setitem(COUNTS, "coco2017", counts)
@@ -187,7 +226,9 @@ def test_verify_finds_what_has_changed(source, tmp_path):
     (tmp_path / "p" / "train_box.npy").write_bytes(b"")
     with pytest.raises(ValueError, match=r"train_box\.npy: 0 bytes instead of"):
         Folders().verify(tmp_path / "p")
-    with pytest.raises(ValueError, match=r"no prepared data in .*. Run: suite data prepare dummy --from FOLDER"):
+    with pytest.raises(
+        ValueError, match=r"no prepared data in .*. Run: suite data prepare dummy --from FOLDER"
+    ):
         Folders().verify(tmp_path / "q")
 
 
@@ -212,7 +253,10 @@ BAD = [
     (changed(2000, category_id=7), "annotation 2000 (image 20): unknown category 7"),
     (changed(2000, image_id=77), "annotation 2000: its image 77 "),
     (added("annotations"), "annotation 2000 is listed twice"),
-    (lambda content: synthetic.annotation(content, 2000).pop("id"), "annotation without a usable id: {'image_id': 20"),
+    (
+        lambda content: synthetic.annotation(content, 2000).pop("id"),
+        "annotation without a usable id: {'image_id': 20",
+    ),
     (lambda content: content["annotations"].append([1]), "annotation without a usable id: [1]"),
     (added("images", file_name="x.jpg"), "image 40 is listed twice ("),
     (added("images", id=41), "image 41: its file 000000000040.jpg "),
@@ -225,7 +269,10 @@ BAD = [
         "image 41: not a file name without folders: 'a\\x1b[31m\\n.jpg'",
     ),
     (added("images", id=2**40), "image without a usable id: {'id': 1099511627776"),
-    (lambda content: content["images"].append({"id": 5, "file_name": "5.jpg"}), "image 5: invalid size None x None"),
+    (
+        lambda content: content["images"].append({"id": 5, "file_name": "5.jpg"}),
+        "image 5: invalid size None x None",
+    ),
 ]
 
 
@@ -265,14 +312,29 @@ def test_folders_that_are_not_cocos(source, tmp_path, spoil, said):
     assert said in refused(source, tmp_path)
 
 
-FLAGS = [(0, 0), (1, 1), (False, 0), (True, 1), (0.0, 0), (1.0, 1), ("0", 0), ("1", 1), (None, 0), (-0.0, 0)]
+FLAGS = [
+    (0, 0),
+    (1, 1),
+    (False, 0),
+    (True, 1),
+    (0.0, 0),
+    (1.0, 1),
+    ("0", 0),
+    ("1", 1),
+    (None, 0),
+    (-0.0, 0),
+]
 
 
 @pytest.mark.parametrize(("value", "crowd"), FLAGS, ids=repr)
 def test_iscrowd_is_0_or_1_in_any_type(source, tmp_path, value, crowd):
-    synthetic.change(source, lambda content: [e.update(iscrowd=crowd) for e in content["annotations"]], "val2017")
+    synthetic.change(
+        source, lambda content: [e.update(iscrowd=crowd) for e in content["annotations"]], "val2017"
+    )
     prepare(source, tmp_path / "p")
-    synthetic.change(source, lambda content: [e.update(iscrowd=value) for e in content["annotations"]], "val2017")
+    synthetic.change(
+        source, lambda content: [e.update(iscrowd=value) for e in content["annotations"]], "val2017"
+    )
     prepare(source, tmp_path / "q")
     truth = json.loads((tmp_path / "q" / "val_ground_truth.json").read_text())
     assert {entry["iscrowd"] for entry in truth["annotations"]} == {crowd}
@@ -280,13 +342,17 @@ def test_iscrowd_is_0_or_1_in_any_type(source, tmp_path, value, crowd):
 
 
 def test_iscrowd_may_be_missing(source, tmp_path):
-    synthetic.change(source, lambda content: [e.pop("iscrowd") for e in content["annotations"]], "val2017")
+    synthetic.change(
+        source, lambda content: [e.pop("iscrowd") for e in content["annotations"]], "val2017"
+    )
     prepare(source, tmp_path / "p")
     truth = json.loads((tmp_path / "p" / "val_ground_truth.json").read_text())
     assert {entry["iscrowd"] for entry in truth["annotations"]} == {0}
 
 
-@pytest.mark.parametrize("value", [2, -1, 0.5, NAN, "yes", "true", "", "01", " 1", [], [1], {}, 10**400], ids=repr)
+@pytest.mark.parametrize(
+    "value", [2, -1, 0.5, NAN, "yes", "true", "", "01", " 1", [], [1], {}, 10**400], ids=repr
+)
 def test_iscrowd_of_another_value_is_one_line_or_left_out(source, tmp_path, value):
     synthetic.change(source, changed(1000, iscrowd=value))
     problem = f"{synthetic.path(source)}: {OF_IMAGE}iscrowd "
@@ -324,11 +390,18 @@ def test_the_two_flat_boxes_of_the_published_file_are_left_out_without_a_note(so
     def add(content):
         entry = {**synthetic.image(content, 40), "id": 200_365, "file_name": "000000200365.jpg"}
         content["images"].append(entry)
-        flat = {**content["annotations"][0], "id": 918, "image_id": 200_365, "bbox": [29.65, 38.33, 1.03, 0.0]}
+        flat = {
+            **content["annotations"][0],
+            "id": 918,
+            "image_id": 200_365,
+            "bbox": [29.65, 38.33, 1.03, 0.0],
+        }
         content["annotations"] += [flat, {**flat, "id": 919, "bbox": [1, 2, 3, 4]}]
 
     synthetic.change(source, add)
-    shutil.copy(source / "train2017" / "000000000040.jpg", source / "train2017" / "000000200365.jpg")
+    shutil.copy(
+        source / "train2017" / "000000000040.jpg", source / "train2017" / "000000200365.jpg"
+    )
     lines = prepare(source, tmp_path / "p")
     assert lines[0].startswith("left out: ")
     assert "annotation 918 (image 200365): box [29.65, 38.33, 1.03, 0.0] has no area" in lines[0]
@@ -351,7 +424,10 @@ def test_several_are_listed_and_counted(source, tmp_path):
     shutil.copy(synthetic.path(source), synthetic.path(source, "val2017"))
     shutil.copytree(source / "train2017", source / "val2017", dirs_exist_ok=True)
     lines = refused(source, tmp_path).splitlines()
-    assert lines[0] == "42 images or annotations cannot be used. Repair them, or set --skip-bad to leave them out"
+    assert (
+        lines[0]
+        == "42 images or annotations cannot be used. Repair them, or set --skip-bad to leave them out"
+    )
     assert len(lines) == 22
     assert lines[-1] == "… and 22 more"
 
@@ -359,7 +435,9 @@ def test_several_are_listed_and_counted(source, tmp_path):
 def test_image_files(source, tmp_path):
     folder = source / "train2017"
     (folder / "000000000010.jpg").unlink()
-    assert refused(source, tmp_path).startswith(f"{folder}/000000000010.jpg: image 10: cannot be read (No such file")
+    assert refused(source, tmp_path).startswith(
+        f"{folder}/000000000010.jpg: image 10: cannot be read (No such file"
+    )
     (folder / "000000000020.jpg").write_bytes(b"")
     (folder / "000000000030.jpg").write_bytes((folder / "000000000060.jpg").read_bytes()[:-200])
     (folder / "000000000040.jpg").write_bytes(simplejpeg.encode_jpeg(np.zeros((9, 8, 3), np.uint8)))
@@ -404,7 +482,18 @@ entries = st.fixed_dictionaries(
     {},
     optional={
         name: ANY_JSON | st.integers(0, 3)
-        for name in ("id", "image_id", "category_id", "bbox", "file_name", "width", "height", "name", "area", "iscrowd")
+        for name in (
+            "id",
+            "image_id",
+            "category_id",
+            "bbox",
+            "file_name",
+            "width",
+            "height",
+            "name",
+            "area",
+            "iscrowd",
+        )
     },
 )
 
@@ -412,7 +501,10 @@ entries = st.fixed_dictionaries(
 @examples(60)
 @given(
     st.fixed_dictionaries(
-        {name: ANY_JSON | st.lists(entries, max_size=4) for name in ("images", "annotations", "categories")}
+        {
+            name: ANY_JSON | st.lists(entries, max_size=4)
+            for name in ("images", "annotations", "categories")
+        }
     )
 )
 def test_whatever_json_holds_it_is_one_line(content):

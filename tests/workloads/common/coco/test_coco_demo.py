@@ -17,7 +17,12 @@ from suite.catalog.rounds import get_round
 from tests.helpers import examples
 from workloads.common import manifest as manifests
 from workloads.common.coco import demo, objects
-from workloads.common.coco.average_precision import GROUND_TRUTH, average_precision, read_ground_truth, rows
+from workloads.common.coco.average_precision import (
+    GROUND_TRUTH,
+    average_precision,
+    read_ground_truth,
+    rows,
+)
 from workloads.common.coco.dataset import CocoFolders
 from workloads.common.images import index
 from workloads.common.images.counts import COCO2017
@@ -73,11 +78,15 @@ def test_layout_and_counts(root):
         assert sorted(names) == sorted(path.name for path in (root / f"{split}2017").iterdir())
         assert len(names) == count
         assert [category["name"] for category in found["categories"]] == list(CLASSES)
-        per_image = np.unique([entry["image_id"] for entry in found["annotations"]], return_counts=True)[1]
+        per_image = np.unique(
+            [entry["image_id"] for entry in found["annotations"]], return_counts=True
+        )[1]
         assert len(per_image) == count
         assert (per_image.min(), per_image.max()) == (1, 8)
         assert 4 < per_image.mean() < 5
-        per_class = np.unique([entry["category_id"] for entry in found["annotations"]], return_counts=True)[1]
+        per_class = np.unique(
+            [entry["category_id"] for entry in found["annotations"]], return_counts=True
+        )[1]
         assert np.abs(per_class / per_class.mean() - 1).max() < 0.3
 
 
@@ -86,7 +95,18 @@ def test_ids_images_and_sizes_vary(root):
     for part in ("images", "annotations"):
         ids = [entry["id"] for found in both for entry in found[part]]
         assert len(set(ids)) == len(ids)
-    assert [category["id"] for category in both[0]["categories"]] == [1, 3, 5, 7, 9, 11, 13, 15, 17, 19]
+    assert [category["id"] for category in both[0]["categories"]] == [
+        1,
+        3,
+        5,
+        7,
+        9,
+        11,
+        13,
+        15,
+        17,
+        19,
+    ]
     digests = {hashlib.sha256(path.read_bytes()).digest() for path in root.glob("*2017/*.jpg")}
     assert len(digests) == sum(demo.SIZES.values())
     lie = [image["width"] > image["height"] for image in both[0]["images"]]
@@ -118,7 +138,9 @@ def test_pycocotools_reads_boxes_right_around_masks_that_do_not_overlap(read):
 @examples(150)
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 2**81 - 1))
 def test_polygons_are_exact_in_pycocotools_but_for_holes(height, width, pattern):
-    mask = np.array([pattern >> i & 1 for i in range(height * width)], np.uint8).reshape(height, width)
+    mask = np.array([pattern >> i & 1 for i in range(height * width)], np.uint8).reshape(
+        height, width
+    )
     if not mask.any():
         return
     found = coco_masks.frPyObjects(demo.polygons(mask), height, width)
@@ -130,7 +152,11 @@ def test_drawn_pixels_and_annotations_are_golden():
     for split, number in GOLDEN_SCENES:
         scene = demo.draw(split, number)
         pixels.update(f"{scene.image.shape}".encode() + scene.image.tobytes())
-        entries.update(json.dumps(demo.entries_of(scene, demo.image_id(split, number)), sort_keys=True).encode())
+        entries.update(
+            json.dumps(
+                demo.entries_of(scene, demo.image_id(split, number)), sort_keys=True
+            ).encode()
+        )
     assert pixels.hexdigest() == DRAWN_SHA256
     assert entries.hexdigest() == ANNOTATIONS_SHA256
 
@@ -152,7 +178,9 @@ def shares(prepared: Path, root: Path, split: str) -> tuple[np.ndarray, np.ndarr
     """Boxes (M, 4) left, top, right, bottom in shares of their images, and classes (M,) from 1."""
     images = index.read(prepared, split, root, demo.SIZES[split])
     every = np.arange(len(images))
-    box, label, _ = objects.read(prepared, split, len(images)).take(every, images.width, images.height)
+    box, label, _ = objects.read(prepared, split, len(images)).take(
+        every, images.width, images.height
+    )
     return box.astype(np.float64), label
 
 
@@ -190,7 +218,9 @@ def covering(box: np.ndarray, label: np.ndarray) -> list[tuple[np.ndarray, np.nd
 @pytest.mark.full  # golden digests hold the data
 def test_no_constant_set_of_boxes_finds_anything(prepared, root):
     truth = read_ground_truth(prepared / GROUND_TRUTH)
-    sizes = np.array([(image["width"], image["height"]) * 2 for image in truth["images"]], np.float64)
+    sizes = np.array(
+        [(image["width"], image["height"]) * 2 for image in truth["images"]], np.float64
+    )
     ids = np.array([image["id"] for image in truth["images"]])
     per_class = covering(*shares(prepared, root, "train"))
     box, score = (np.concatenate(parts) for parts in zip(*per_class, strict=True))
@@ -200,7 +230,9 @@ def test_no_constant_set_of_boxes_finds_anything(prepared, root):
     everywhere = [np.tile(values, len(ids)) for values in (score, 2 * kinds + 1)]
     detections = rows(np.repeat(ids, len(box)), pixels, *everywhere)
     # They are no nonsense: some objects are hit. Mask R-CNN has to meet both of its targets.
-    assert 0 < average_precision(truth, detections, evaluator="faster-coco-eval") < CONSTANT_LIMIT_AP
+    assert (
+        0 < average_precision(truth, detections, evaluator="faster-coco-eval") < CONSTANT_LIMIT_AP
+    )
     assert (
         min(DEMO_TARGETS["BBOX"], SSD.defaults("demo", get_round("v0.7", SSD), {}).targets["map"])
         > 10 * CONSTANT_LIMIT_AP
@@ -224,4 +256,6 @@ def test_it_is_prepared_as_the_real_data_set_is(prepared, root, tmp_path):
         if path.name != manifests.NAME:
             assert path.read_bytes() == (prepared / path.name).read_bytes()
     names = (prepared / "classes.txt").read_text().split()
-    assert names == [text for kind, name in enumerate(CLASSES) for text in (str(2 * kind + 1), name)]
+    assert names == [
+        text for kind, name in enumerate(CLASSES) for text in (str(2 * kind + 1), name)
+    ]

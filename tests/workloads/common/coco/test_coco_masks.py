@@ -57,22 +57,35 @@ def test_polygons_are_the_files(source, tmp_path):
         assert flat == entry["segmentation"]
         assert trainable[number] == (not entry["iscrowd"] and entry["id"] != 2001)
     counts = manifests.read(tmp_path / "p").counts
-    assert counts["train_segmented_objects"] == trainable.sum() == len(entries) - 1 - sum(e["iscrowd"] for e in entries)
+    assert (
+        counts["train_segmented_objects"]
+        == trainable.sum()
+        == len(entries) - 1 - sum(e["iscrowd"] for e in entries)
+    )
     assert (counts["train_segmented"], counts["objects_per_image_most"]) == (10, 3)
 
 
 def test_nothing_of_what_ssd_reads_depends_on_masks(source, tmp_path):
     prepare(source, tmp_path / "with")
     for folder in ("train2017", "val2017"):
-        synthetic.change(source, lambda content: [e.pop("segmentation") for e in content["annotations"]], folder)
+        synthetic.change(
+            source, lambda content: [e.pop("segmentation") for e in content["annotations"]], folder
+        )
     lines = prepare(source, tmp_path / "without")
     assert not any("left out" in line or "notice" in line for line in lines)
-    without = {path.name: path.read_bytes() for path in (tmp_path / "without").iterdir() if path.name != manifests.NAME}
+    without = {
+        path.name: path.read_bytes()
+        for path in (tmp_path / "without").iterdir()
+        if path.name != manifests.NAME
+    }
     assert "train_polygon_points.npy" not in without
     for name, data in without.items():
         assert (tmp_path / "with" / name).read_bytes() == data
     masked = {path.name for path in (tmp_path / "with").iterdir()} - set(without) - {manifests.NAME}
-    assert masked == {f"train_{name}.npy" for name in masks.TYPES} | {"val_mask_counts.npy", "val_mask_ends.npy"}
+    assert masked == {f"train_{name}.npy" for name in masks.TYPES} | {
+        "val_mask_counts.npy",
+        "val_mask_ends.npy",
+    }
     Folders().verify(tmp_path / "without")
 
 
@@ -85,7 +98,12 @@ def test_images_without_objects_are_indexed_apart(source, tmp_path):
     both = index.join(full, empty)
     assert empty.label.tolist() == [1040, 1080]
     assert both.label.tolist() == [*full.label.tolist(), 1040, 1080]
-    assert [both.name(number) for number in (0, 6, 7, 8)] == [full.name(0), full.name(6), empty.name(0), empty.name(1)]
+    assert [both.name(number) for number in (0, 6, 7, 8)] == [
+        full.name(0),
+        full.name(6),
+        empty.name(0),
+        empty.name(1),
+    ]
     assert index.join(empty, empty).name(3) == empty.name(1)
     Folders().verify(tmp_path / "p")
 
@@ -124,7 +142,9 @@ def test_run_lengths_are_for_crowds(source, tmp_path):
     image = synthetic.image(content, 10)
     whole = rle([3, image["height"] * image["width"] - 3], [image["height"], image["width"]])
     synthetic.change(source, set_mask(1000, whole))
-    assert "its mask has run lengths, which are allowed only for crowds" in refused(Folders(), source, tmp_path)
+    assert "its mask has run lengths, which are allowed only for crowds" in refused(
+        Folders(), source, tmp_path
+    )
     synthetic.change(source, lambda c: synthetic.annotation(c, 1000).update(iscrowd=1))
     prepare(source, tmp_path / "p")
     _, (polygons, trainable) = opened(tmp_path / "p")
@@ -141,7 +161,9 @@ def test_points_beyond_their_image_stay_as_they_are(source, tmp_path):
 @examples(60)
 @given(st.integers(1, 12), st.integers(1, 12), st.data())
 def test_compressed_run_lengths_are_read_as_cocos_tool_writes_them(height, width, data):
-    pixels = np.array(data.draw(st.lists(st.booleans(), min_size=height * width, max_size=height * width)))
+    pixels = np.array(
+        data.draw(st.lists(st.booleans(), min_size=height * width, max_size=height * width))
+    )
     encoded = tool.encode(np.asfortranarray(pixels.reshape(height, width).astype(np.uint8)))
     flat = pixels.reshape(height, width).T.reshape(-1)
     found = masks.compact({"counts": encoded["counts"].decode(), "size": [height, width]})
@@ -169,7 +191,10 @@ def test_whatever_a_mask_is_it_is_used_or_one_line(value, crowd):
     found = coco.parse(Path("some.json"), json.dumps(content).encode())
     assert len(found.problems) == 2 - len(found.objects)
     assert found.objects["mask"][-1].lengths == (8,)
-    assert all(line.startswith("some.json: annotation 1 (image 1): ") and line.isprintable() for line in found.problems)
+    assert all(
+        line.startswith("some.json: annotation 1 (image 1): ") and line.isprintable()
+        for line in found.problems
+    )
     for mask in found.objects["mask"]:
         if mask is not None:
             masks.run_lengths(mask, 40, 50)
@@ -206,17 +231,24 @@ def test_objects_without_a_mask_keep_their_boxes(source, tmp_path, kind, mixed, 
     lines = prepare(source, tmp_path / "without", skip_bad=skip_bad)
     assert not any("left out" in line or "notice" in line for line in lines)
     for path in (tmp_path / "without").iterdir():
-        assert path.name == manifests.NAME or (tmp_path / "with" / path.name).read_bytes() == path.read_bytes()
+        assert (
+            path.name == manifests.NAME
+            or (tmp_path / "with" / path.name).read_bytes() == path.read_bytes()
+        )
     assert {f"{split}_{name}.npy" for split in ("train", "val") for name in objects.TYPES} <= {
         path.name for path in (tmp_path / "without").iterdir()
     }
     counts = manifests.read(tmp_path / "without").counts
     entries = [
-        e for f in ("train2017", "val2017") for e in json.loads(synthetic.path(source, f).read_text())["annotations"]
+        e
+        for f in ("train2017", "val2017")
+        for e in json.loads(synthetic.path(source, f).read_text())["annotations"]
     ]
     missing = sum(not mixed or entry["id"] % 3 == 0 for entry in entries)
     assert counts["train_without_mask"] + counts["val_without_mask"] == missing
-    assert f"{masks.describe_missing(counts)}: Mask R-CNN cannot use this data set, SSD can" in lines
+    assert (
+        f"{masks.describe_missing(counts)}: Mask R-CNN cannot use this data set, SSD can" in lines
+    )
     assert "train_segmented" not in counts
     Folders().verify(tmp_path / "without")
 
@@ -228,7 +260,10 @@ def test_one_split_without_masks_is_not_for_mask_rcnn(source, tmp_path, folder):
     split = folder.removesuffix("2017")
     counts = manifests.read(tmp_path / "p").counts
     assert counts[f"{split}_without_mask"] == counts[f"{split}_objects"] > 0
-    assert sum(counts[f"{name}_without_mask"] for name in ("train", "val")) == counts[f"{split}_objects"]
+    assert (
+        sum(counts[f"{name}_without_mask"] for name in ("train", "val"))
+        == counts[f"{split}_objects"]
+    )
     assert "0 of " in masks.describe_missing(counts)
 
 
@@ -243,7 +278,10 @@ def test_an_empty_polygon_beside_another_has_no_pixel(source, tmp_path):
 
 def write_2014(source, root):
     """The same images as train2014, and as val2014 those of val2017 and of two training images."""
-    content = {name: json.loads(synthetic.path(source, name).read_text()) for name in ("train2017", "val2017")}
+    content = {
+        name: json.loads(synthetic.path(source, name).read_text())
+        for name in ("train2017", "val2017")
+    }
     moved = (20, 110)
     parts = {
         "train2014": ("train2017", "train2014", lambda image: image not in moved),
@@ -256,7 +294,9 @@ def write_2014(source, root):
         some = {
             **content[split],
             "images": [image for image in content[split]["images"] if wanted(image["id"])],
-            "annotations": [entry for entry in content[split]["annotations"] if wanted(entry["image_id"])],
+            "annotations": [
+                entry for entry in content[split]["annotations"] if wanted(entry["image_id"])
+            ],
         }
         synthetic.path(root, name).write_text(json.dumps(some))
         for image in some["images"]:
@@ -284,11 +324,17 @@ def test_coco_2014s_own_mistakes(source, tmp_path):
     root = write_2014(source, tmp_path / "coco2014")
     synthetic.change(
         root,
-        lambda content: content["images"].append(dict(synthetic.image(content, 20), id=10, file_name="10.jpg")),
+        lambda content: content["images"].append(
+            dict(synthetic.image(content, 20), id=10, file_name="10.jpg")
+        ),
         "valminusminival2014",
     )
-    with pytest.raises(ValueError, match=r"valminusminival2014.json: image 10 is also in .*train2014.json$"):
+    with pytest.raises(
+        ValueError, match=r"valminusminival2014.json: image 10 is also in .*train2014.json$"
+    ):
         prepare(root, tmp_path / "p", Coco2014)
     synthetic.path(root, "valminusminival2014").unlink()
-    with pytest.raises(ValueError, match=r"2014.json: No such file .*\. Expected: train2014, val2014 and ann"):
+    with pytest.raises(
+        ValueError, match=r"2014.json: No such file .*\. Expected: train2014, val2014 and ann"
+    ):
         prepare(root, tmp_path / "p", Coco2014)

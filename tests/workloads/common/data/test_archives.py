@@ -60,7 +60,10 @@ def test_zips(tmp_path, method):
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
 def test_tars(tmp_path, mode):
-    packed, content = io.BytesIO(), np.random.default_rng(0).integers(0, 256, 20_000, np.uint8).tobytes()
+    packed, content = (
+        io.BytesIO(),
+        np.random.default_rng(0).integers(0, 256, 20_000, np.uint8).tobytes(),
+    )
     with tarfile.open(fileobj=packed, mode=mode) as archive:
         for name in (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch", MEMBER):
             member = tarfile.TarInfo(f"below/{name}")

@@ -13,7 +13,11 @@ from workloads.resnet50 import demo as imagenet_demo
 from workloads.zoo.datasets import cifar_demo
 
 LOADED = {name: registry.load_dataset(name) for name in registry.names(registry.DATASETS)}
-GENERATED = [name for name, one in LOADED.items() if one.generated and type(one).__module__.startswith("workloads.")]
+GENERATED = [
+    name
+    for name, one in LOADED.items()
+    if one.generated and type(one).__module__.startswith("workloads.")
+]
 """The suite's own: what tests of plugins have on the path stays aside."""
 SMALL = {
     "imagenet-demo": (imagenet_demo, "images/val/*/*.JPEG"),
@@ -36,13 +40,18 @@ def test_all_are_looked_at():
 
 
 def test_their_names_end_alike_and_no_others():
-    assert [name for name in registry.names(registry.DATASETS) if name.endswith(registry.GENERATED)] == GENERATED
+    assert [
+        name for name in registry.names(registry.DATASETS) if name.endswith(registry.GENERATED)
+    ] == GENERATED
 
 
 @pytest.mark.parametrize("name", GENERATED)
 def test_it_is_generated_and_not_read(name, tmp_path):
     dataset = registry.load_dataset(name)
-    for read in (lambda: dataset.prepare(tmp_path / "x", tmp_path / "y"), lambda: dataset.verify(tmp_path / "y")):
+    for read in (
+        lambda: dataset.prepare(tmp_path / "x", tmp_path / "y"),
+        lambda: dataset.verify(tmp_path / "y"),
+    ):
         with pytest.raises(ValueError, match=f"Run: suite data make-demo {name}"):
             read()
 
@@ -60,7 +69,9 @@ def test_it_is_made_once_and_can_be_moved_and_a_changed_file_is_found(small, tmp
     dataset, files = small
     dataset.make_demo(tmp_path / "a")
     before = written(tmp_path / "a")
-    assert dataset.make_demo(tmp_path / "a") == [f"{dataset.name}: already generated in {tmp_path / 'a'}"]
+    assert dataset.make_demo(tmp_path / "a") == [
+        f"{dataset.name}: already generated in {tmp_path / 'a'}"
+    ]
     assert written(tmp_path / "a") == before
     (tmp_path / "a").rename(tmp_path / "b")
     assert "sound" in dataset.verify(tmp_path / "b")[-1]
@@ -76,7 +87,9 @@ def test_processes_at_the_same_time_agree(tmp_path):
     destination = tmp_path / "data" / "cifar-demo"
     code = "import sys, pathlib; from workloads.zoo.datasets import cifar_demo; "
     code += "cifar_demo.SIZES = {'train': 60, 'val': 20}; cifar_demo.CifarDemo().make_demo(pathlib.Path(sys.argv[1]))"
-    workers = [subprocess.Popen([sys.executable, "-c", code, destination], cwd=PROJECT) for _ in range(3)]
+    workers = [
+        subprocess.Popen([sys.executable, "-c", code, destination], cwd=PROJECT) for _ in range(3)
+    ]
     assert [worker.wait() for worker in workers] == [0, 0, 0]
     cifar_demo.CifarDemo().verify(destination)
     assert [path.name for path in destination.parent.iterdir()] == ["cifar-demo"]

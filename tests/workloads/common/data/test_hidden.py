@@ -6,7 +6,19 @@ from workloads.common.data.hidden import is_hidden, is_hidden_path
 
 HIDDEN = (".ipynb_checkpoints", ".DS_Store", "._a.jpg", ".git", "__MACOSX", "Thumbs.db", "THUMBS.DB", "desktop.ini",
           "Desktop.ini", "lost+found", "$RECYCLE.BIN", "@eaDir")  # fmt: skip
-DATA = ("n01440764", "a.jpg", "a.b.c", "macosx", "lost and found", "_private", "~", "desktop", ".", "..", "Thumbs")
+DATA = (
+    "n01440764",
+    "a.jpg",
+    "a.b.c",
+    "macosx",
+    "lost and found",
+    "_private",
+    "~",
+    "desktop",
+    ".",
+    "..",
+    "Thumbs",
+)
 
 
 @pytest.mark.parametrize("name", HIDDEN)

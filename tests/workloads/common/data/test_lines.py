@@ -51,12 +51,18 @@ def test_a_file_without_text_has_no_line(path, content):
 
 @pytest.mark.parametrize(
     ("encoding", "content"),
-    [("UTF-16", b"\xff\xfea"), ("UTF-16", b"\xfe\xff\xd8\x00\x00a"), ("UTF-32", b"\xff\xfe\0\0\xff\xff\xff\xff")],
+    [
+        ("UTF-16", b"\xff\xfea"),
+        ("UTF-16", b"\xfe\xff\xd8\x00\x00a"),
+        ("UTF-32", b"\xff\xfe\0\0\xff\xff\xff\xff"),
+    ],
 )
 def test_content_in_another_encoding_than_the_mark(path, encoding, content):
     path.write_bytes(content)
     for read in (all_lines, text_lines.read_lines, text_lines.count_lines):
-        with pytest.raises(ValueError, match=rf"^{path}: not {encoding}, although .*. Save the file as UTF-8$"):
+        with pytest.raises(
+            ValueError, match=rf"^{path}: not {encoding}, although .*. Save the file as UTF-8$"
+        ):
             read(path)
 
 
@@ -75,7 +81,11 @@ def test_entries_of_a_list_end_with_any_line_end(path, end):
 
 
 @examples(100)
-@given(st.text(st.sampled_from("aä \ufeff\n€𝄞"), max_size=30), st.sampled_from([*MARKS]), st.integers(1, 9))
+@given(
+    st.text(st.sampled_from("aä \ufeff\n€𝄞"), max_size=30),
+    st.sampled_from([*MARKS]),
+    st.integers(1, 9),
+)
 def test_any_text_in_any_encoding_and_in_any_chunks(tmp_path_factory, text, encoding, chunk_bytes):
     path = tmp_path_factory.mktemp("lines") / "x"
     path.write_bytes(MARKS[encoding] + text.encode(encoding))

@@ -17,7 +17,9 @@ OTHERS: list[threading.Thread] = []
 
 
 def workers() -> int:
-    return sum(thread.name == "prefetch" and thread not in OTHERS for thread in threading.enumerate())
+    return sum(
+        thread.name == "prefetch" and thread not in OTHERS for thread in threading.enumerate()
+    )
 
 
 def gone(timeout: float = 120.0) -> bool:

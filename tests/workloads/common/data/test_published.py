@@ -19,7 +19,10 @@ from workloads.ncf.dataset_info import load_dataset_info
 
 PREPARED = {
     "ml-20m": (lambda to: ML1M().prepare(write_source(to.parent), to), load_dataset_info),
-    "coco2017": (lambda to: synthetic_coco.prepare(synthetic_coco.write(to.parent / "coco"), to), COCO2017.read),
+    "coco2017": (
+        lambda to: synthetic_coco.prepare(synthetic_coco.write(to.parent / "coco"), to),
+        COCO2017.read,
+    ),
     "imagenet": (lambda to: synthetic_images.prepare(to.parent), IMAGENET.read),
     "wmt16-en-de": (
         lambda to: write_processed(to.parent / "x") or WMT16EnDe().prepare(to.parent / "x", to),
@@ -45,7 +48,9 @@ def test_other_data_under_a_public_name_are_noted(tmp_path, name, matches, monke
     prepare(folder)
     content = renamed(folder, name, matches_published=matches, compared="everything")
     (note,) = read(folder).notes
-    assert note == f"counts differ from the published {name}: {differences(name, content['counts'])}"
+    assert (
+        note == f"counts differ from the published {name}: {differences(name, content['counts'])}"
+    )
     assert all(f"{count:,}" in note for count in COUNTS[name].values())
     monkeypatch.setitem(COUNTS, name, {key: content["counts"][key] for key in COUNTS[name]})
     (note,) = read(folder).notes

@@ -20,7 +20,9 @@ def refused(recipe: Dataset, source: Path, folder: Path, **options: object) -> s
     """Why a data set is refused, which leaves nothing in `folder`."""
     with pytest.raises(ValueError, match=r".") as raised:
         prepare(recipe, source, folder / "refused", **options)
-    assert [path for path in folder.iterdir() if path.name.startswith(("refused", ".refused"))] == []
+    assert [
+        path for path in folder.iterdir() if path.name.startswith(("refused", ".refused"))
+    ] == []
     return str(raised.value)
 
 
@@ -43,6 +45,8 @@ def is_done_once(recipe: Dataset, source: Path, folder: Path, change: Callable[[
     before = written(folder)
     assert prepare(recipe, source, folder) == [f"{recipe.name}: already prepared in {folder}"]
     change()
-    with pytest.raises(ValueError, match=rf"holds {recipe.name} prepared from .* with different content or options"):
+    with pytest.raises(
+        ValueError, match=rf"holds {recipe.name} prepared from .* with different content or options"
+    ):
         prepare(recipe, source, folder)
     assert written(folder) == before

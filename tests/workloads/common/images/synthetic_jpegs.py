@@ -12,7 +12,9 @@ def pixels(seed: int, height: int, width: int) -> np.ndarray:
     """(height, width, 3) uint8: smooth colours, edges and noise, so that chroma upsampling and rounding show."""
     random = np.random.default_rng(seed)
     coarse = random.integers(0, 255, (4, 5, 3)).astype(np.float32)
-    image = cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC) + random.normal(0, 9, (height, width, 3))
+    image = cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC) + random.normal(
+        0, 9, (height, width, 3)
+    )
     image[height // 3 : height // 2, width // 4 : width // 2] = random.integers(0, 255, 3)
     return np.clip(image, 0, 255).astype(np.uint8)
 
@@ -21,7 +23,9 @@ def jpeg(seed: int, height: int, width: int, subsampling: str = "420", quality: 
     """A baseline colour JPEG; `subsampling` may be Gray."""
     image = pixels(seed, height, width)
     if subsampling == "Gray":
-        return simplejpeg.encode_jpeg(np.ascontiguousarray(image[:, :, :1]), quality, "GRAY", "Gray")
+        return simplejpeg.encode_jpeg(
+            np.ascontiguousarray(image[:, :, :1]), quality, "GRAY", "Gray"
+        )
     return simplejpeg.encode_jpeg(image, quality, "RGB", subsampling)
 
 

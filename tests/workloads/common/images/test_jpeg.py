@@ -41,7 +41,13 @@ def test_a_part_has_exactly_the_pixels_of_the_whole(crop, form):
         options = {"progressive": True} if form == "progressive" else {"restart_marker_blocks": 3}
         image = Image.open(io.BytesIO(data))
         buffer = io.BytesIO()
-        image.save(buffer, "JPEG", quality=85, **({} if image.mode == "L" else {"subsampling": "keep"}), **options)
+        image.save(
+            buffer,
+            "JPEG",
+            quality=85,
+            **({} if image.mode == "L" else {"subsampling": "keep"}),
+            **options,
+        )
         data = buffer.getvalue()
     whole = simplejpeg.decode_jpeg(data, "RGB")
     box = (left, top, box_width, box_height)
@@ -50,7 +56,9 @@ def test_a_part_has_exactly_the_pixels_of_the_whole(crop, form):
     part = reader.decode_part(memoryview(data), box, width, height)
     np.testing.assert_array_equal(part, expected)
     reader._regions = None
-    np.testing.assert_array_equal(reader.decode_part(memoryview(data), box, width, height), expected)
+    np.testing.assert_array_equal(
+        reader.decode_part(memoryview(data), box, width, height), expected
+    )
 
 
 def test_the_library_crops_instead_of_decoding_all(monkeypatch):
@@ -81,7 +89,9 @@ def test_whole_images_have_the_pixels_of_libjpegs_defaults():
     for subsampling in KINDS:
         data = synthetic.jpeg(5, 77, 91, subsampling)
         with Image.open(io.BytesIO(data)) as image:
-            np.testing.assert_array_equal(Reader().decode(memoryview(data)), np.asarray(image.convert("RGB")))
+            np.testing.assert_array_equal(
+                Reader().decode(memoryview(data)), np.asarray(image.convert("RGB"))
+            )
 
 
 @pytest.mark.parametrize("adobe", [True, False])
@@ -112,7 +122,9 @@ def test_a_png_under_any_name(mode):
     assert read_header(data).kind == "png"
     assert (read_header(data).width, read_header(data).height) == (70, 50)
     np.testing.assert_array_equal(Reader().decode(data), expected)
-    np.testing.assert_array_equal(Reader().decode_part(data, (5, 6, 20, 30), 70, 50, 2), expected[6:36, 5:25])
+    np.testing.assert_array_equal(
+        Reader().decode_part(data, (5, 6, 20, 30), 70, 50, 2), expected[6:36, 5:25]
+    )
 
 
 def test_exif_orientation_is_not_applied():
@@ -121,7 +133,11 @@ def test_exif_orientation_is_not_applied():
     exif[0x0112] = 6
     image = synthetic.pixels(4, 50, 70)
     for kind in ("JPEG", "PNG"):
-        assert Reader().decode(memoryview(synthetic.pillow(image, kind=kind, exif=exif))).shape == (50, 70, 3)
+        assert Reader().decode(memoryview(synthetic.pillow(image, kind=kind, exif=exif))).shape == (
+            50,
+            70,
+            3,
+        )
 
 
 DATA = synthetic.jpeg(6, 120, 160)
@@ -148,7 +164,10 @@ def test_damage_is_named(data, what):
 
 
 @examples(60)
-@given(st.lists(st.tuples(st.integers(2, len(DATA) - 1), st.integers(0, 255)), max_size=6), st.integers(1, len(DATA)))
+@given(
+    st.lists(st.tuples(st.integers(2, len(DATA) - 1), st.integers(0, 255)), max_size=6),
+    st.integers(1, len(DATA)),
+)
 def test_no_damage_leads_to_anything_but_pixels_or_one_line(changes, length):
     data = bytearray(DATA)
     for at, value in changes:
@@ -187,15 +206,21 @@ def test_harmless_bytes_before_the_end_are_no_damage():
 def sized(width, height):
     """A JPEG whose header claims a size."""
     at = DATA.index(b"\xff\xc0") + 5
-    return memoryview(DATA[:at] + height.to_bytes(2, "big") + width.to_bytes(2, "big") + DATA[at + 4 :])
+    return memoryview(
+        DATA[:at] + height.to_bytes(2, "big") + width.to_bytes(2, "big") + DATA[at + 4 :]
+    )
 
 
 def test_sizes_that_are_refused():
     assert read_header(sized(20_000, 375)).width == 20_000
     assert read_header(sized(20_000, 5_000)).height == 5_000
-    with pytest.raises(BadImage, match="20,000 x 5,001 pixels, more than the maximum of 100,000,000"):
+    with pytest.raises(
+        BadImage, match="20,000 x 5,001 pixels, more than the maximum of 100,000,000"
+    ):
         read_header(sized(20_000, 5_001))
-    with pytest.raises(BadImage, match="20,000 x 199 pixels, more than the maximum aspect ratio of 100"):
+    with pytest.raises(
+        BadImage, match="20,000 x 199 pixels, more than the maximum aspect ratio of 100"
+    ):
         read_header(sized(20_000, 199))
 
 
@@ -215,7 +240,11 @@ def test_reading_a_file(tmp_path):
 @pytest.mark.slow
 def test_decoding_lets_other_threads_run():
     """While one thread decodes, another one that only counts makes progress within single calls."""
-    data, counted, stop = memoryview(synthetic.jpeg(1, 2400, 3200, quality=95)), [0], threading.Event()
+    data, counted, stop = (
+        memoryview(synthetic.jpeg(1, 2400, 3200, quality=95)),
+        [0],
+        threading.Event(),
+    )
 
     def count():
         while not stop.is_set():
@@ -233,7 +262,10 @@ def test_decoding_lets_other_threads_run():
             return counted[0] - before
 
         # the median of three: on a busy machine the other thread may not get a turn within a single call
-        part = [within(lambda: reader.decode_part(data, (0, 0, 3200, 2400), 3200, 2400)) for _ in range(3)]
+        part = [
+            within(lambda: reader.decode_part(data, (0, 0, 3200, 2400), 3200, 2400))
+            for _ in range(3)
+        ]
         whole = [within(lambda: reader.decode(data)) for _ in range(3)]
     finally:
         stop.set()

@@ -28,19 +28,36 @@ def prepared(tmp_path, kind, name):
     ("kind", "name", "workload", "published"),
     [("images", "my-photos", "resnet50", "imagenet"), ("coco", "my.scenes_2", "ssd", "coco2017")],
 )
-def test_they_are_prepared_listed_and_open_under_their_name(tmp_path, data, kind, name, workload, published):
+def test_they_are_prepared_listed_and_open_under_their_name(
+    tmp_path, data, kind, name, workload, published
+):
     done = prepared(tmp_path, kind, name)
     assert (done.returncode, done.stderr) == (0, "")
     manifest = json.loads((data / name / "manifest.json").read_text())
-    assert (manifest["dataset"], manifest["options"]["kind"], manifest["matches_published"]) == (name, kind, None)
+    assert (manifest["dataset"], manifest["options"]["kind"], manifest["matches_published"]) == (
+        name,
+        kind,
+        None,
+    )
     assert registry.load_dataset(name).is_prepared(data / name)
-    assert registry.load_dataset(name).how() == f"suite data prepare {kind} --name {name} --from FOLDER"
+    assert (
+        registry.load_dataset(name).how()
+        == f"suite data prepare {kind} --name {name} --from FOLDER"
+    )
     assert name in registry.dataset_names()
     assert "sound" in suite_here(tmp_path, "data", "verify", name, SUITE_DATA_DIR=str(data)).stdout
-    words = (f"workload={workload}", "profile=demo", f"workload.dataset={name}", f"output={tmp_path / 'out'}")
+    words = (
+        f"workload={workload}",
+        "profile=demo",
+        f"workload.dataset={name}",
+        f"output={tmp_path / 'out'}",
+    )
     draft = plan(composed(*words), "job", tmp_path / "out").draft
     assert (draft.settings.dataset, draft.settings.data_dir) == (name, str(data / name))
-    assert any(deviation.text.startswith(f"data set {name}, not {published}") for deviation in draft.deviations())
+    assert any(
+        deviation.text.startswith(f"data set {name}, not {published}")
+        for deviation in draft.deviations()
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,7 +81,15 @@ def test_a_name_that_is_taken_or_leads_elsewhere_is_refused(tmp_path, data, kind
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        *(("odd", text) for text in ("[]", "{", '{"options": {"kind": ["images"]}}', '{"options": {"kind": "none"}}')),
+        *(
+            ("odd", text)
+            for text in (
+                "[]",
+                "{",
+                '{"options": {"kind": ["images"]}}',
+                '{"options": {"kind": "none"}}',
+            )
+        ),
         ("odd", '{"options": {"kind": "ml-20m"}}'),
         ("no name", '{"options": {"kind": "images"}}'),
     ],

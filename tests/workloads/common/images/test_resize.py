@@ -47,7 +47,8 @@ def test_a_view_into_a_larger_image_is_enough(resize_into):
 
 
 @pytest.mark.parametrize(
-    ("size", "rows", "columns"), [((224, 224), (16, 240), (58, 282)), ((100, 220), (78, 178), (60, 280))]
+    ("size", "rows", "columns"),
+    [((224, 224), (16, 240), (58, 282)), ((100, 220), (78, 178), (60, 280))],
 )
 def test_the_centre_is_cut_out(size, rows, columns):
     """It need not be square."""

@@ -33,7 +33,11 @@ from workloads.common.randomness import Permutation, stream
     ],
 )
 def test_half_of_both_sides_is_left(width, height, shape, expected):
-    assert reduction((7, 5, width, height), shape) == reduction((7, 5, height, width), shape[::-1]) == expected
+    assert (
+        reduction((7, 5, width, height), shape)
+        == reduction((7, 5, height, width), shape[::-1])
+        == expected
+    )
 
 
 def test_steps_follow_the_permutation_of_the_epoch():
@@ -43,13 +47,17 @@ def test_steps_follow_the_permutation_of_the_epoch():
     for step in range(5):
         images, shape = order(step, 4, 12)
         assert shape == (8, 8)
-        np.testing.assert_array_equal(images, permutation(np.arange(step * 12 + 4, step * 12 + 12) % 50))
+        np.testing.assert_array_equal(
+            images, permutation(np.arange(step * 12 + 4, step * 12 + 12) % 50)
+        )
 
 
 @pytest.fixture
 def data(tmp_path):
     folder, dataset_info = synthetic.prepare(tmp_path)
-    opened = ImageNetData(synthetic.settings(folder, skip_bad=True), dataset_info, synthetic.place(0, range(1), 1), 0)
+    opened = ImageNetData(
+        synthetic.settings(folder, skip_bad=True), dataset_info, synthetic.place(0, range(1), 1), 0
+    )
     yield opened
     opened.close()
 
@@ -89,7 +97,10 @@ def test_after_many_in_a_row_the_run_ends(data):
     with pytest.raises(BadImage) as raised:
         data.make_or_replace(3, make)
     assert tried == [(3 + number) % 60 for number in range(SUBSTITUTES)]
-    assert str(raised.value) == f"{data.images.path(tried[-1])}: and 99 images before it cannot be decoded"
+    assert (
+        str(raised.value)
+        == f"{data.images.path(tried[-1])}: and 99 images before it cannot be decoded"
+    )
 
 
 def test_batches_are_finished_while_nobody_asks_for_them(data):

@@ -34,4 +34,8 @@ def pickled(arrays, blobs=True, **more):
     """A file; `blobs`: the arrays under this name, beside a configuration."""
     entries = b"".join(text(name) + array(value, **more) for name, value in arrays.items())
     inner = b"}(" + entries + b"u"
-    return b"\x80\x02" + (b"}(" + text("blobs") + inner + text("cfg") + text("yaml") + b"u" if blobs else inner) + b"."
+    return (
+        b"\x80\x02"
+        + (b"}(" + text("blobs") + inner + text("cfg") + text("yaml") + b"u" if blobs else inner)
+        + b"."
+    )

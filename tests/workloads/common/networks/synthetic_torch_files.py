@@ -13,13 +13,24 @@ from collections import OrderedDict
 import numpy as np
 
 NAMES = {
-    "torch": ("FloatStorage", "DoubleStorage", "LongStorage", "FloatTensor", "DoubleTensor", "LongTensor"),
+    "torch": (
+        "FloatStorage",
+        "DoubleStorage",
+        "LongStorage",
+        "FloatTensor",
+        "DoubleTensor",
+        "LongTensor",
+    ),
     "torch._utils": ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_parameter"),
     "torch.nn": (),
     "torch.nn.parameter": (),
 }
 KINDS = {"float32": "Float", "float64": "Double", "int64": "Long"}
-PLATFORM = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
+PLATFORM = {
+    "protocol_version": 1001,
+    "little_endian": True,
+    "type_sizes": {"short": 2, "int": 4, "long": 4},
+}
 
 
 class Parameter:
@@ -123,7 +134,8 @@ def tensor(key, array, offset=0, shape=None, stride=None, count=None, version=2,
 def state_dict(arrays, **options):
     """Name to tensor, with a storage each."""
     return OrderedDict(
-        (name, tensor(str(number), array, **options)) for number, (name, array) in enumerate(arrays.items())
+        (name, tensor(str(number), array, **options))
+        for number, (name, array) in enumerate(arrays.items())
     )
 
 
@@ -136,7 +148,9 @@ def pickles(value, arrays, keys=None, platform=PLATFORM, protocol=1001, payload=
     """The sequence of pickles; `payload` instead of the value's pickle."""
     keys = [str(number) for number in range(len(arrays))] if keys is None else keys
     head = [pickled(0x1950A86A20F9469CFC6C), pickled(protocol), pickled(platform)]
-    return b"".join([*head, payload or pickled(value), pickled(keys), *(raw(array) for array in arrays)])
+    return b"".join(
+        [*head, payload or pickled(value), pickled(keys), *(raw(array) for array in arrays)]
+    )
 
 
 def zipped(value, arrays, payload=None, byteorder=b"little", compression=zipfile.ZIP_STORED):
@@ -157,10 +171,16 @@ def tarred(arrays, views=(), payload=None, edit=None):
         storages, tensors = pickle.dumps(len(arrays), 2), pickle.dumps(len(arrays), 2)
         for number, array in enumerate(arrays.values()):
             kind = KINDS[array.dtype.name]
-            storages += pickle.dumps((1000 + number, "cpu", getattr(MODULES["torch"], f"{kind}Storage")), 2)
+            storages += pickle.dumps(
+                (1000 + number, "cpu", getattr(MODULES["torch"], f"{kind}Storage")), 2
+            )
             storages += raw(array)
-            tensors += pickle.dumps((5000 + number, 1000 + number, getattr(MODULES["torch"], f"{kind}Tensor")), 2)
-            tensors += struct.pack("<i", array.ndim) + b"\xff\x7f\x00\x00"  # the upper half was never written
+            tensors += pickle.dumps(
+                (5000 + number, 1000 + number, getattr(MODULES["torch"], f"{kind}Tensor")), 2
+            )
+            tensors += (
+                struct.pack("<i", array.ndim) + b"\xff\x7f\x00\x00"
+            )  # the upper half was never written
             strides = [step // array.itemsize for step in array.strides]
             tensors += struct.pack(f"<{2 * array.ndim + 1}q", *array.shape, *strides, 0)
         storages += pickle.dumps(list(views), 2)
@@ -170,7 +190,11 @@ def tarred(arrays, views=(), payload=None, edit=None):
         is_parameter = "running" not in name and arrays[name].dtype == np.float32
         state = (data, None, None, True, False)
         value[name] = Parameter(state) if is_parameter else data
-    members = {"sys_info": pickle.dumps(PLATFORM, 2), "pickle": payload or pickled(value), "tensors": tensors}
+    members = {
+        "sys_info": pickle.dumps(PLATFORM, 2),
+        "pickle": payload or pickled(value),
+        "tensors": tensors,
+    }
     members |= {"storages": storages}
     return tar_of(edit(members) if edit else members)
 

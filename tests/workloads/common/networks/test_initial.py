@@ -6,7 +6,9 @@ import pytest
 from workloads.common.networks.initial import TRUNCATED_DEVIATION, draw
 
 
-@pytest.mark.parametrize(("kind", "deviation"), [("normal", 1.0), ("truncated", 1.0), ("uniform", 1 / math.sqrt(3))])
+@pytest.mark.parametrize(
+    ("kind", "deviation"), [("normal", 1.0), ("truncated", 1.0), ("uniform", 1 / math.sqrt(3))]
+)
 def test_deviation(kind, deviation):
     values = draw(1, "a", (1000, 300), kind, 0.5) / 0.5
     assert values.dtype == np.float32
@@ -19,7 +21,10 @@ def test_truncated_ends_at_two_deviations_of_the_uncut_normal():
     assert 1.99 / TRUNCATED_DEVIATION < np.abs(values).max() <= 2 / TRUNCATED_DEVIATION + 1e-6
     # The constant, from the closed form of a truncated normal's variance: 1 - 2·2·φ(2) / (2Φ(2) - 1).
     density = math.exp(-2) / math.sqrt(2 * math.pi)
-    assert pytest.approx(math.sqrt(1 - 4 * density / math.erf(2 / math.sqrt(2)))) == TRUNCATED_DEVIATION
+    assert (
+        pytest.approx(math.sqrt(1 - 4 * density / math.erf(2 / math.sqrt(2))))
+        == TRUNCATED_DEVIATION
+    )
 
 
 def test_depends_on_seed_and_name_alone():

@@ -34,7 +34,10 @@ def test_the_stride_of_a_bottleneck_may_sit_on_its_first_convolution():
     for on_1x1, name in ((False, "conv2"), (True, "conv1")):
         made = trunk(101, stride_on_1x1=on_1x1)
         strided = [layer.name for layer in made.trunk_convolutions if layer.stride == 2]
-        assert strided == ["conv1", *(f"layer{s}.0.{part}" for s in (2, 3, 4) for part in (name, "downsample.0"))]
+        assert strided == [
+            "conv1",
+            *(f"layer{s}.0.{part}" for s in (2, 3, 4) for part in (name, "downsample.0")),
+        ]
         sizes = {layer.name: side for layer, side in residual.map_sizes(made, 224)}
         assert [sizes[f"layer{stage}.0.conv3"] for stage in (1, 2, 3, 4)] == [56, 28, 14, 7]
         assert sizes["layer2.0.conv1"] == (28 if on_1x1 else 56)
@@ -42,8 +45,16 @@ def test_the_stride_of_a_bottleneck_may_sit_on_its_first_convolution():
 
 
 def test_a_block_projects_where_stride_or_channels_change():
-    assert [block.shortcut is not None for block in trunk(18).blocks] == [False, False] + [True, False] * 3
-    assert [block.shortcut is not None for block in trunk(50).blocks[:4]] == [True, False, False, True]
+    assert [block.shortcut is not None for block in trunk(18).blocks] == [False, False] + [
+        True,
+        False,
+    ] * 3
+    assert [block.shortcut is not None for block in trunk(50).blocks[:4]] == [
+        True,
+        False,
+        False,
+        True,
+    ]
     narrow = build_trunk("basic", [2, 1], [8, 8], [1, 1])
     assert not any(block.shortcut for block in narrow.blocks)
 
@@ -52,9 +63,17 @@ def test_maps_of_images_that_are_not_square():
     made = trunk(50)
     rows, columns = dict(residual.map_sizes(made, 800)), dict(residual.map_sizes(made, 1344))
     last = [layer for layer in rows if layer.name.endswith("0.conv3")]
-    assert [(rows[layer], columns[layer]) for layer in last] == [(200, 336), (100, 168), (50, 84), (25, 42)]
+    assert [(rows[layer], columns[layer]) for layer in last] == [
+        (200, 336),
+        (100, 168),
+        (50, 84),
+        (25, 42),
+    ]
     assert residual.activation_values(made, 224, 224) == 11_113_984
-    one, other = residual.activation_values(made, 800, 1344), residual.activation_values(made, 1344, 800)
+    one, other = (
+        residual.activation_values(made, 800, 1344),
+        residual.activation_values(made, 1344, 800),
+    )
     assert one == other == 11_113_984 * 800 * 1344 // 224**2
     # One block of width 4 on 8 x 12 pixels: stem 4 x 4x6, pool to 2x3, then 4 + 4 + 16 and the shortcut's 16.
     small = build_trunk("bottleneck", [1], [4], [1])

@@ -30,7 +30,8 @@ WRITE = {"pickles": made.pickles, "zip": made.zipped}
 
 def equal(found, wanted):
     return list(found) == list(wanted) and all(
-        found[name].dtype == wanted[name].dtype and np.array_equal(found[name], wanted[name]) for name in wanted
+        found[name].dtype == wanted[name].dtype and np.array_equal(found[name], wanted[name])
+        for name in wanted
     )
 
 
@@ -61,7 +62,9 @@ def test_arrays_come_back(form):
 
 def test_first_version_of_tensors_and_parameters():
     value = OrderedDict(a=made.tensor("0", VALUES[0], version=1))
-    value["b"] = Call("torch._utils", "_rebuild_parameter", made.tensor("1", VALUES[1]), True, OrderedDict())
+    value["b"] = Call(
+        "torch._utils", "_rebuild_parameter", made.tensor("1", VALUES[1]), True, OrderedDict()
+    )
     state = (True, False, OrderedDict())
     value["c"] = Call("torch.nn.parameter", "Parameter", made.tensor("2", VALUES[2]), state=state)
     found = torch_files.decode(made.pickles(value, VALUES[:3]))
@@ -72,7 +75,14 @@ def test_tensors_that_are_parts_of_a_storage():
     base = np.arange(24, dtype=np.float32)
     value = OrderedDict(
         columns=made.tensor("0", base, 2, (2, 4), (1, 5)),
-        view=Call("torch._utils", "_rebuild_tensor", made.storage("0", base, view=("v", 10, 6)), 1, (5,), (1,)),
+        view=Call(
+            "torch._utils",
+            "_rebuild_tensor",
+            made.storage("0", base, view=("v", 10, 6)),
+            1,
+            (5,),
+            (1,),
+        ),
     )
     found = torch_files.decode(made.pickles(value, [base]))
     assert np.array_equal(found["columns"], [[2, 7, 12, 17], [3, 8, 13, 18]])
@@ -146,9 +156,15 @@ def hostile(mark):
         "in a list of a dictionary": pickle.dumps({"conv1.weight": [1, (2, [evaluate])]}, 2),
         "in a parameter": made.pickled({"a": Call("torch.nn.parameter", "Parameter", evaluate)}),
         "in a parameter's state": made.pickled(
-            {"a": Call("torch.nn.parameter", "Parameter", state=(evaluate, None, None, True, False))}
+            {
+                "a": Call(
+                    "torch.nn.parameter", "Parameter", state=(evaluate, None, None, True, False)
+                )
+            }
         ),
-        "in hooks": made.pickled({"a": Call("torch._utils", "_rebuild_parameter", 1, True, evaluate)}),
+        "in hooks": made.pickled(
+            {"a": Call("torch._utils", "_rebuild_parameter", 1, True, evaluate)}
+        ),
         "torch's own loader": globals_of("torch.storage", "_load_from_bytes"),
         "an attribute of an allowed name": b"\x80\x04\x8c\x0bcollections\x8c\x14OrderedDict.__init__\x93.",
         "copyreg": globals_of("copyreg", "_reconstructor"),
@@ -264,7 +280,10 @@ FLOATS = Named("torch", "FloatStorage")
         ({"a": Reference(("storage", "FloatStorage", "0", "cpu", 6, None))}, "lacks a type"),
         ({"a": Reference(("storage", FLOATS, ("0",), "cpu", 6, None))}, "lacks a type"),
         ({"a": Reference(("storage", FLOATS, "0", "cpu", 6, ("v", "0", 1)))}, "lacks an offset"),
-        ({"a": made.tensor("0", VALUE), "b": made.tensor("0", VALUE.astype(np.float64))}, "two types"),
+        (
+            {"a": made.tensor("0", VALUE), "b": made.tensor("0", VALUE.astype(np.float64))},
+            "two types",
+        ),
     ],
 )
 def test_references_and_dictionaries_that_are_none(value, words):
@@ -279,14 +298,26 @@ with zipfile.ZipFile(NOWHERE, "w") as archive:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        *((made.pickles(ONE, [VALUE], keys=keys), "the storages do not match") for keys in (["0", "1"], [])),
-        *((write(ONE, [VALUE[:5]]), "the size of a storage does not match") for write in WRITE.values()),
+        *(
+            (made.pickles(ONE, [VALUE], keys=keys), "the storages do not match")
+            for keys in (["0", "1"], [])
+        ),
+        *(
+            (write(ONE, [VALUE[:5]]), "the size of a storage does not match")
+            for write in WRITE.values()
+        ),
         (made.zipped(ONE, []), "is missing"),
-        (made.pickles(ONE, [VALUE], platform={**made.PLATFORM, "little_endian": False}), "little-endian"),
+        (
+            made.pickles(ONE, [VALUE], platform={**made.PLATFORM, "little_endian": False}),
+            "little-endian",
+        ),
         (made.pickles(ONE, [VALUE], protocol=1002), "protocol"),
         (made.zipped(ONE, [VALUE], byteorder=b"big"), "little-endian"),
         (made.zipped(ONE, [VALUE], compression=zipfile.ZIP_DEFLATED), "compressed"),
-        *((data, "not a file of PyTorch weights") for data in (b"", b"<html>", pickle.dumps({"a": 1}, 2), bytes(600))),
+        *(
+            (data, "not a file of PyTorch weights")
+            for data in (b"", b"<html>", pickle.dumps({"a": 1}, 2), bytes(600))
+        ),
         (NOWHERE.getvalue(), "no PyTorch weights"),
     ],
 )
@@ -297,9 +328,15 @@ def test_other_storages_platforms_and_forms(data, words):
 def test_tar_members_that_are_no_plain_files():
     link = tarfile.TarInfo("storages")
     link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-    assert "is not a regular file" in reason(made.tarred(ARRAYS, edit=lambda members: {**members, "storages": link}))
+    assert "is not a regular file" in reason(
+        made.tarred(ARRAYS, edit=lambda members: {**members, "storages": link})
+    )
     sparse = tarfile.TarInfo("storages")
-    sparse.pax_headers = {"GNU.sparse.major": "0", "GNU.sparse.map": "0,0", "GNU.sparse.size": str(2**45)}
+    sparse.pax_headers = {
+        "GNU.sparse.major": "0",
+        "GNU.sparse.map": "0,0",
+        "GNU.sparse.size": str(2**45),
+    }
     sparse.pax_headers |= {"GNU.sparse.minor": "1", "GNU.sparse.numblocks": "1"}
     reason(made.tarred(ARRAYS, edit=lambda members: {**members, "storages": sparse}))
     assert "KeyError" in reason(made.tar_of({"pickle": b"", "storages": pickle.dumps(0, 2)}))
@@ -317,7 +354,10 @@ STORAGE, TENSOR = made.raw(VALUES[0])[:8], struct.pack("<i", 4) + b"\xff\x7f"
             ("storages", STORAGE, struct.pack("<q", n), f"truncated: a storage of {n:,} ")
             for n in (2**40, 10**6, 0, -1)
         ),
-        *(("tensors", TENSOR, struct.pack("<i", n), f"a tensor has {n} dimensions") for n in (2**31 - 1, 9, -1)),
+        *(
+            ("tensors", TENSOR, struct.pack("<i", n), f"a tensor has {n} dimensions")
+            for n in (2**31 - 1, 9, -1)
+        ),
     ],
 )
 def test_a_tar_that_claims_other_sizes(member, at, claims, words):
@@ -345,7 +385,11 @@ def test_truncated_files(form, share):
 
 @pytest.mark.parametrize("form", FORMS)
 @examples(80)
-@given(changes=st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=6))
+@given(
+    changes=st.lists(
+        st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=6
+    )
+)
 def test_damaged_files(form, changes):
     data = bytearray(FORMS[form])
     for place, value in changes:
@@ -357,5 +401,9 @@ def test_damaged_files(form, changes):
 @given(st.binary(max_size=200), st.sampled_from(["pickles", "zip", "tar", "none"]))
 def test_any_bytes(content, form):
     payload = b"\x80\x02" + content
-    written = WRITE[form](None, VALUES, payload=payload) if form in WRITE else made.tarred(ARRAYS, payload=payload)
+    written = (
+        WRITE[form](None, VALUES, payload=payload)
+        if form in WRITE
+        else made.tarred(ARRAYS, payload=payload)
+    )
     attempt(content if form == "none" else written)

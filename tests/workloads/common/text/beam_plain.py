@@ -46,7 +46,10 @@ class Rows:
             (sentence, () if first else (*prefix, int(token)))
             for (sentence, prefix), token in zip(rows, tokens, strict=True)
         ]
-        scores, attention = np.empty((len(state), self.model.words)), np.zeros((len(state), self.places), np.float32)
+        scores, attention = (
+            np.empty((len(state), self.model.words)),
+            np.zeros((len(state), self.places), np.float32),
+        )
         for row, (sentence, prefix) in enumerate(state):
             scores[row], weights = self.model.next(sentence, prefix)
             attention[row, : len(weights)] = weights
@@ -84,7 +87,13 @@ def one_sentence(model, sentence, beam, longest):
         for number, (log_p, tokens, covered) in enumerate(alive):
             scores, attention = model.next(sentence, tokens)
             for token in range(model.words):
-                offer = (-(log_p + float(scores[token])), number, token, (*tokens, token), covered + attention)
+                offer = (
+                    -(log_p + float(scores[token])),
+                    number,
+                    token,
+                    (*tokens, token),
+                    covered + attention,
+                )
                 offers.append(offer)
         offers.sort(key=lambda offer: offer[:3])
         alive = []
@@ -94,7 +103,9 @@ def one_sentence(model, sentence, beam, longest):
             elif len(alive) < beam.width:
                 alive.append((-minus, tokens, covered))
     if best[0] == -math.inf:
-        return max((total(beam, log_p, len(tokens), covered), tokens) for log_p, tokens, covered in alive)
+        return max(
+            (total(beam, log_p, len(tokens), covered), tokens) for log_p, tokens, covered in alive
+        )
     return best
 
 
@@ -118,7 +129,9 @@ def reference_search(model, sentence, beam, longest):
                 offers.append((-log_p, place, END, tokens))
                 continue
             scores, attention = model.next(sentence, tokens)
-            for of in range(beam.width) if step == 0 else (place,):  # at first all places hold the same
+            for of in (
+                range(beam.width) if step == 0 else (place,)
+            ):  # at first all places hold the same
                 covered[of] += attention
             for token in range(model.words):
                 offers.append((-(log_p + float(scores[token])), place, token, (*tokens, token)))

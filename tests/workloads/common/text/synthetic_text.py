@@ -14,7 +14,10 @@ SUBWORDS = [f"w{number}" for number in range(40)] + ["ei@@", "ner"]
 def sentences(seed, count, longest=20):
     """Lines of subwords, of 1 … `longest`."""
     generator = np.random.default_rng(seed)
-    return [" ".join(generator.choice(SUBWORDS, generator.integers(1, longest + 1))) for _ in range(count)]
+    return [
+        " ".join(generator.choice(SUBWORDS, generator.integers(1, longest + 1)))
+        for _ in range(count)
+    ]
 
 
 def write_lines(path: Path, lines) -> None:
@@ -50,7 +53,17 @@ def write_plain(folder: Path) -> None:
         write_lines(folder / f"{split}.de", german * times)
 
 
-SUBTOKENS = [", _", "._", "the_", "the", "at_", "Der_", "wa", "_", *"\\u;0123456789abcdehlnorstwDTH.,ßä "]
+SUBTOKENS = [
+    ", _",
+    "._",
+    "the_",
+    "the",
+    "at_",
+    "Der_",
+    "wa",
+    "_",
+    *"\\u;0123456789abcdehlnorstwDTH.,ßä ",
+]
 """Of a small vocabulary, without padding and EOS."""
 
 

@@ -52,7 +52,9 @@ class Shifted(Translation):
     weigh_tokens = True
 
 
-def settings(folder, devices=1, batch=32, rules="v0.7", longest=50, buckets=5, mode="train", **options):
+def settings(
+    folder, devices=1, batch=32, rules="v0.7", longest=50, buckets=5, mode="train", **options
+):
     return Settings(
         workload="translation", devices=devices, global_batch_size=batch, rules=rules, mode=mode,
         round=find_round(rules).figures, profile="demo" if folder else "synthetic", data_dir=str(folder or ""),
@@ -68,4 +70,7 @@ def make(folder, kind=Translation, **values):
 def data_of(workload, seed=1):
     """What each process of one replica sees."""
     total = workload.settings.devices
-    return [workload.open_data(place(number, range(number, number + 1), total), seed) for number in range(total)]
+    return [
+        workload.open_data(place(number, range(number, number + 1), total), seed)
+        for number in range(total)
+    ]

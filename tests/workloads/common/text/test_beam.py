@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import examples
-from tests.workloads.common.text.beam_plain import END, RandomModel, Rows, exhaustive, one_sentence, reference_search
+from tests.workloads.common.text.beam_plain import (
+    END,
+    RandomModel,
+    Rows,
+    exhaustive,
+    one_sentence,
+    reference_search,
+)
 from workloads.api import Batch
 from workloads.common.text.beam import Beam, Candidates, search, top
 
@@ -20,8 +27,14 @@ def batch_of(count):
 def found(model, sentences, beam, longest, **rows):
     decoder = Rows(model, sentences, beam.width, **rows)
     result = search(decoder, batch_of(len(sentences)), beam, longest)
-    texts = [tuple(line[:count].tolist()) for line, count in zip(result.tokens, result.counts, strict=True)]
-    assert all(set(line[count:].tolist()) <= {0} for line, count in zip(result.tokens, result.counts, strict=True))
+    texts = [
+        tuple(line[:count].tolist())
+        for line, count in zip(result.tokens, result.counts, strict=True)
+    ]
+    assert all(
+        set(line[count:].tolist()) <= {0}
+        for line, count in zip(result.tokens, result.counts, strict=True)
+    )
     return list(zip(result.scores.tolist(), texts, strict=True)), decoder.steps
 
 
@@ -36,7 +49,9 @@ class Endless(RandomModel):
 
 def plainly(model, sentence, beam, longest):
     """(score, tokens) by the plain search of the beam's kind."""
-    return (reference_search if beam.keeps_finished else one_sentence)(model, sentence, beam, longest)
+    return (reference_search if beam.keeps_finished else one_sentence)(
+        model, sentence, beam, longest
+    )
 
 
 beams = st.builds(
@@ -62,7 +77,12 @@ def test_a_beam_as_wide_as_all_sentences_finds_the_best_of_all(seed, penalties):
         assert score == pytest.approx(expected[0], abs=1e-6)
 
 
-@given(seed=st.integers(0, 2**31), beam=beams, longest=st.integers(1, 12), sharpness=st.sampled_from([0.5, 2.0, 5.0]))
+@given(
+    seed=st.integers(0, 2**31),
+    beam=beams,
+    longest=st.integers(1, 12),
+    sharpness=st.sampled_from([0.5, 2.0, 5.0]),
+)
 @examples(100)
 def test_equal_to_a_plain_search_of_each_sentence(seed, beam, longest, sharpness):
     beam = replace(beam, reorders_coverage=beam.reorders_coverage or not beam.keeps_finished)
@@ -94,7 +114,9 @@ def test_it_stops_when_nothing_can_win():
         def next(self, sentence, prefix):
             probability = np.full(self.words, 0.001)
             probability[END if len(prefix) == 2 else 4] = 1 - 0.001 * (self.words - 1)
-            return np.log(probability).astype(np.float32), np.full(self.places[sentence], 0.25, np.float32)
+            return np.log(probability).astype(np.float32), np.full(
+                self.places[sentence], 0.25, np.float32
+            )
 
     results, steps = found(SureOfTheEnd(1), (0, 1), Beam(4), 100)
     assert [tokens for _, tokens in results] == [(4, 4, END)] * 2
@@ -124,7 +146,9 @@ def test_the_longest_translation_is_unfinished_where_nothing_ends():
 def test_equal_scores_are_told_apart_by_hypothesis_and_token():
     class Even(RandomModel):
         def next(self, sentence, prefix):
-            return np.full(self.words, -1.0, np.float32), np.full(self.places[sentence], 0.2, np.float32)
+            return np.full(self.words, -1.0, np.float32), np.full(
+                self.places[sentence], 0.2, np.float32
+            )
 
     class AnyOrder(Rows):
         def step(self, state, tokens, parents):
@@ -136,7 +160,12 @@ def test_equal_scores_are_told_apart_by_hypothesis_and_token():
             ), state
 
     said = []
-    search(AnyOrder(Even(1), (0, 1, 2), 3, offered=5), batch_of(3), Beam(3, 1.0, keeps_finished=True), 4)
+    search(
+        AnyOrder(Even(1), (0, 1, 2), 3, offered=5),
+        batch_of(3),
+        Beam(3, 1.0, keeps_finished=True),
+        4,
+    )
     assert said[1] == [[0, 1, 2]] * 3
 
 
@@ -151,7 +180,9 @@ def test_rows_of_a_sentence_that_is_done_stay_where_they_are():
         beam = Beam(3, keeps_finished=keeps_finished)
         search(Watched(Endless(4), (0, 1), 3), batch_of(2), beam, [2, 6])
         assert len(seen) == 6
-        assert seen[3:] == [([0, 0, 0], [0, 1, 2])] * 3  # done after step 2, whose choice is still handed on
+        assert (
+            seen[3:] == [([0, 0, 0], [0, 1, 2])] * 3
+        )  # done after step 2, whose choice is still handed on
 
 
 def test_top_offers_the_best_and_at_most_all():
@@ -163,7 +194,8 @@ def test_top_offers_the_best_and_at_most_all():
 
 
 @pytest.mark.parametrize(
-    "values", [{"width": 0}, {"width": 4, "length_penalty": -0.1}, {"width": 4, "coverage_penalty": -1}]
+    "values",
+    [{"width": 0}, {"width": 4, "length_penalty": -0.1}, {"width": 4, "coverage_penalty": -1}],
 )
 def test_parameters_out_of_range_are_refused_in_one_line(values):
     with pytest.raises(ValueError, match="at least") as caught:

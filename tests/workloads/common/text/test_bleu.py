@@ -16,7 +16,8 @@ def plain_bleu(translations, references):
         lengths = [lengths[0] + len(words), lengths[1] + len(wanted)]
         for order in range(4):
             grams, known = (
-                Counter(zip(*(side[k:] for k in range(order + 1)), strict=False)) for side in (words, wanted)
+                Counter(zip(*(side[k:] for k in range(order + 1)), strict=False))
+                for side in (words, wanted)
             )
             matched[order] += (grams & known).total()
             total[order] += grams.total()
@@ -25,13 +26,21 @@ def plain_bleu(translations, references):
 
 
 def test_equal_to_bleu_written_out():
-    references = ["Der Hund bellt sehr laut im Garten .", "Eine Katze schläft auf dem warmen Dach ."] * 3
+    references = [
+        "Der Hund bellt sehr laut im Garten .",
+        "Eine Katze schläft auf dem warmen Dach .",
+    ] * 3
     translations = ["der Hund bellt laut im Garten .", "Eine Katze schläft auf dem Dach ."] * 3
-    assert bleu.score(translations, references) == pytest.approx(plain_bleu(translations, references), abs=1e-9)
+    assert bleu.score(translations, references) == pytest.approx(
+        plain_bleu(translations, references), abs=1e-9
+    )
 
 
 def test_case_does_not_count_and_punctuation_is_parted():
-    assert bleu.score(["ein haus, ein garten und ein hund."], ["Ein Haus, ein Garten und ein Hund."]) == 100.0
+    assert (
+        bleu.score(["ein haus, ein garten und ein hund."], ["Ein Haus, ein Garten und ein Hund."])
+        == 100.0
+    )
     intl = bleu.score(["Er sagte: „Nein“, und ging dann."], ['Er sagte: "Nein", und ging dann.'])
     assert 10 < intl < 100
     assert "tok:intl" in bleu.signature()

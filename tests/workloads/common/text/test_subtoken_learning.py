@@ -20,10 +20,15 @@ __all__ = ["source"]
 
 STEMS = ("lern", "kauf", "bau", "such", "spiel", "hör", "zeig", "frag")
 ENDINGS = ("e", "st", "t", "en", "te", "ten", "test", "tet")
-COUNTS = Counter({f"{stem}{end}": 3 + 5 * n + m for n, stem in enumerate(STEMS) for m, end in enumerate(ENDINGS)})
+COUNTS = Counter(
+    {f"{stem}{end}": 3 + 5 * n + m for n, stem in enumerate(STEMS) for m, end in enumerate(ENDINGS)}
+)
 COUNTS.update({", ": 90, ".": 80, "'\"": 2})
 SUBTOKENISER = Subtokeniser(learn(COUNTS, 80))
-TEXT = st.text(st.one_of(st.characters(), st.sampled_from(" \\_u;0123456789\nlernsthö.,\t\u2028'\"")), max_size=40)
+TEXT = st.text(
+    st.one_of(st.characters(), st.sampled_from(" \\_u;0123456789\nlernsthö.,\t\u2028'\"")),
+    max_size=40,
+)
 """Arbitrary Unicode, lone surrogates too."""
 
 
@@ -45,7 +50,12 @@ def test_stretches_that_longer_ones_took_do_not_count():
     """
     counts, characters = {"ab": 10, "abc": 6}, sorted({*"abc", *subtoken_learning.ESCAPING})
     assert learn(counts, 21) == [*RESERVED, "ab_", "abc_", *characters]
-    assert learn(counts, 20) == [*RESERVED, "_", "ab", *(each for each in characters if each != "_")]
+    assert learn(counts, 20) == [
+        *RESERVED,
+        "_",
+        "ab",
+        *(each for each in characters if each != "_"),
+    ]
 
 
 def test_frequent_text_takes_few_subtokens():
@@ -62,7 +72,10 @@ def test_the_size_is_the_one_asked_for(size):
 
 @pytest.mark.parametrize(
     ("size", "words"),
-    [(10, "characters of the text alone need [0-9]+ subtokens"), (5_000, "this text gives at most [0-9,]+ subtokens")],
+    [
+        (10, "characters of the text alone need [0-9]+ subtokens"),
+        (5_000, "this text gives at most [0-9,]+ subtokens"),
+    ],
 )
 def test_sizes_that_the_text_does_not_give_are_refused(size, words):
     with pytest.raises(ValueError, match=f"--size {size}: .*{words}") as caught:
@@ -117,7 +130,12 @@ def test_equal_text_gives_equal_files_that_are_never_overwritten(tmp_path, texts
         ("wmt17-en-de", "no.en", "one", "no.en: No such file"),
         ("wmt17-en-de", "bad", "one", "bad:2: not UTF-8"),
         ("wmt17-en-de", "a.en", "no/one", "no: no such folder"),
-        ("wmt17-en-de", "", "one", "no news-commentary-v12.de-en.en, neither as a file nor in an archive"),
+        (
+            "wmt17-en-de",
+            "",
+            "one",
+            "no news-commentary-v12.de-en.en, neither as a file nor in an archive",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(tmp_path, texts, capsys, name, text, to, words):
@@ -136,7 +154,8 @@ def test_data_with_a_learned_vocabulary_are_open(source, tmp_path, capsys):
     assert "suite data make-vocabulary" in capsys.readouterr().err
     assert main([*prepare, "--vocabulary", str(own)]) == 2
     assert (
-        "own.subwords: no such file; to learn a vocabulary, run: suite data make-vocabulary" in capsys.readouterr().err
+        "own.subwords: no such file; to learn a vocabulary, run: suite data make-vocabulary"
+        in capsys.readouterr().err
     )
     assert make("wmt17-en-de", "--from", source, "--to", own, "--size", 45) == 0
     assert main([*prepare, "--vocabulary", str(own)]) == 0
@@ -144,7 +163,9 @@ def test_data_with_a_learned_vocabulary_are_open(source, tmp_path, capsys):
     assert manifest.counts["vocabulary"] == 45
     assert manifest.matches_published is False
     assert manifest.notes[0].startswith(f"md5 differs from the reference's: {WMT17_VOCABULARY}")
-    assert prepared.vocabulary_of(to, manifest.options).subtokens == Subtokeniser.read(own).subtokens
+    assert (
+        prepared.vocabulary_of(to, manifest.options).subtokens == Subtokeniser.read(own).subtokens
+    )
 
 
 def test_a_word_of_thousands_of_characters_is_no_burden():

@@ -13,7 +13,8 @@ from workloads.common.text.subtokens import END, UNDEFINED, Subtokeniser, tokens
 
 SUBTOKENISER = Subtokeniser(["<pad>", "<EOS>", *SUBTOKENS])
 TEXT = st.text(
-    st.one_of(st.characters(), st.sampled_from(" \\_u;0123456789\nabcdehltwäß.,\t\u2028\u3013")), max_size=40
+    st.one_of(st.characters(), st.sampled_from(" \\_u;0123456789\nabcdehltwäß.,\t\u2028\u3013")),
+    max_size=40,
 )
 """Arbitrary Unicode, lone surrogates too, with what escapes are made of, and words of the vocabulary."""
 
@@ -23,7 +24,9 @@ def test_nothing_is_lost(text):
     assert SUBTOKENISER.decode(SUBTOKENISER.encode(text)) == text
 
 
-WORDS = st.lists(st.sampled_from(["the", "theatre", "th", "watt", "The", "_", "\\", "u", "."])).map(" ".join)
+WORDS = st.lists(st.sampled_from(["the", "theatre", "th", "watt", "The", "_", "\\", "u", "."])).map(
+    " ".join
+)
 
 
 @given(st.one_of(TEXT, WORDS))
@@ -46,7 +49,25 @@ def test_words_are_letters_and_numbers():
 def test_known_encodings():
     """A space between words is implied; the end of a token is part of its last subtoken."""
     pieces = [SUBTOKENISER.subtokens[number] for number in SUBTOKENISER.encode("the theatre, č_")]
-    assert pieces == ["the_", "the", "a", "t", "r", "e", "_", ", _", "\\", "2", "6", "9", ";", "_", "\\", "u", "_"]
+    assert pieces == [
+        "the_",
+        "the",
+        "a",
+        "t",
+        "r",
+        "e",
+        "_",
+        ", _",
+        "\\",
+        "2",
+        "6",
+        "9",
+        ";",
+        "_",
+        "\\",
+        "u",
+        "_",
+    ]
 
 
 def test_what_models_may_say():
@@ -72,7 +93,10 @@ def test_files_keep_every_line(tmp_path):
     ("change", "words"),
     [
         (lambda lines: [*lines, lines[5]], "is already in line 6"),
-        (lambda lines: [line for line in lines if line != "'\\'"], r"no subtoken '\\'. Each character"),
+        (
+            lambda lines: [line for line in lines if line != "'\\'"],
+            r"no subtoken '\\'. Each character",
+        ),
         (lambda lines: [*lines, "'ö_'"], "no subtoken 'ö'"),
         (lambda lines: [*lines, "the"], "is not a subtoken in quotes"),
         (lambda lines: [*lines, ""], "'' is not a subtoken in quotes"),

@@ -40,7 +40,9 @@ def identify(split):
     seed=st.integers(0, 2**31),
 )
 @examples(40)
-def test_each_pair_once_in_equal_steps_everywhere(lengths, replicas, share, framing, by_tokens, every, seed):
+def test_each_pair_once_in_equal_steps_everywhere(
+    lengths, replicas, share, framing, by_tokens, every, seed
+):
     lengths = np.array(lengths, np.uint16).T
     edges = equal_edges(25, 4)
     made, size = (buckets_by_tokens, 25) if by_tokens else (buckets_by_samples, 1)
@@ -51,13 +53,22 @@ def test_each_pair_once_in_equal_steps_everywhere(lengths, replicas, share, fram
     counts = batches.count(prepared.length_counts(lengths), batching)
     everybody = []
     for replica in range(replicas):
-        here, splits = place(replica, range(replica, replica + 1), replicas), {"train": split, "test": split}
+        here, splits = (
+            place(replica, range(replica, replica + 1), replicas),
+            {"train": split, "test": split},
+        )
         data = TranslationData(batching, lengths, splits, here, seed, counts.steps)
         everybody.append([batch for (batch,) in data.train(0, counts.steps)])
     for step in zip(*everybody, strict=True):
         assert len({batch.arrays["source"].shape for batch in step}) == 1
         assert (
-            len({(batch.global_weight_sum, batch.global_samples, batch.global_counts["tokens"]) for batch in step}) == 1
+            len(
+                {
+                    (batch.global_weight_sum, batch.global_samples, batch.global_counts["tokens"])
+                    for batch in step
+                }
+            )
+            == 1
         )
         assert sum(batch.weight_sum for batch in step) == step[0].global_weight_sum
         tokens = 0
@@ -65,13 +76,16 @@ def test_each_pair_once_in_equal_steps_everywhere(lengths, replicas, share, fram
             begin = 0 if framing.begin is None else 1
             for row in range(len(batch.arrays["source"])):
                 seen.append(check_row(batch, row, begin, framing, lengths))
-            tokens += int(batch.arrays["source_length"].sum() + batch.arrays["target_length"].sum()) + begin * len(
-                batch.arrays["source"]
-            )
+            tokens += int(
+                batch.arrays["source_length"].sum() + batch.arrays["target_length"].sum()
+            ) + begin * len(batch.arrays["source"])
         assert tokens == step[0].global_counts["tokens"]
     short = lengths.max(0) + framing.extra <= 25
     assert counts.too_long == int((~short).sum())
-    assert (len(seen), len(set(seen))) == (len(set(seen)) + counts.repeated, int(short.sum()) - counts.left_out)
+    assert (len(seen), len(set(seen))) == (
+        len(set(seen)) + counts.repeated,
+        int(short.sum()) - counts.left_out,
+    )
     most = chosen[-1].batch_samples - 1
     if every:
         assert (set(seen), counts.left_out) == (set(np.flatnonzero(short)), 0)
@@ -84,7 +98,10 @@ def test_each_pair_once_in_equal_steps_everywhere(lengths, replicas, share, fram
 def check_row(batch, row, begin, framing, lengths):
     """Which pair stands in a row, once everything about it is as it should be."""
     arrays = {name: array[row] for name, array in batch.arrays.items()}
-    source, label = arrays["source"][: arrays["source_length"]], arrays["label"][: arrays["target_length"]]
+    source, label = (
+        arrays["source"][: arrays["source_length"]],
+        arrays["label"][: arrays["target_length"]],
+    )
     pair = int(source[begin]) - 4
     assert source.tolist() == [framing.begin] * begin + [pair + 4] * lengths[0, pair] + [EOS]
     assert label.tolist() == [pair + 4] * lengths[1, pair] + [EOS]
@@ -111,16 +128,21 @@ def test_edges():
 @pytest.mark.parametrize(("count", "lowest", "highest"), [(5, 0.74, 0.84), (10, 0.84, 0.90)])
 def test_fill_of_lengths_like_wmts(count, lowest, highest):
     lengths = dataset_info.synthetic_lengths(100_000)
-    batching = Batching(GNMT, buckets_by_samples(equal_edges(50, count), 128, 1), (256,), 64, False, 1)
+    batching = Batching(
+        GNMT, buckets_by_samples(equal_edges(50, count), 128, 1), (256,), 64, False, 1
+    )
     counts = batches.count(prepared.length_counts(lengths), batching)
     assert lowest < counts.fill < highest
     plan = batches.plan(lengths, batching, 1, 0)
     assert len(plan) == counts.steps
     assert plan.samples_left_out == counts.too_long + counts.left_out
     taken = sum(
-        lengths[:, samples].sum(dtype=np.int64) + 4 * len(samples) for _, samples in map(plan.batch, range(len(plan)))
+        lengths[:, samples].sum(dtype=np.int64) + 4 * len(samples)
+        for _, samples in map(plan.batch, range(len(plan)))
     )
-    places = sum(2 * bucket.edge * len(samples) for bucket, samples in map(plan.batch, range(len(plan))))
+    places = sum(
+        2 * bucket.edge * len(samples) for bucket, samples in map(plan.batch, range(len(plan)))
+    )
     assert taken / places == pytest.approx(counts.fill, abs=2e-3)
 
 
@@ -153,8 +175,12 @@ def test_an_epoch_may_begin_anywhere_and_differs_from_others(demo_data):
 
 @pytest.mark.parametrize(("devices", "size"), [(1, 64), (2, 64), (3, 7), (1, 1_000)])
 def test_each_evaluation_sentence_stands_in_one_batch(demo_data, devices, size):
-    workload = make(demo_data("translation-demo"), devices=devices, batch=36, evaluation_batch_size=size)
-    shapes = [{name: spec.shape for name, spec in specs.items()} for specs in workload.evaluation_shapes()]
+    workload = make(
+        demo_data("translation-demo"), devices=devices, batch=36, evaluation_batch_size=size
+    )
+    shapes = [
+        {name: spec.shape for name, spec in specs.items()} for specs in workload.evaluation_shapes()
+    ]
     seen = {"test": [], "dev": []}
     lengths = {"test": [], "dev": []}
     counts = set()
@@ -164,7 +190,11 @@ def test_each_evaluation_sentence_stands_in_one_batch(demo_data, devices, size):
         for batch in batches_seen:
             arrays = batch.arrays
             split = "dev" if "label" in arrays else "test"
-            wanted = {name: array.shape for name, array in arrays.items() if name not in ("number", "valid")}
+            wanted = {
+                name: array.shape
+                for name, array in arrays.items()
+                if name not in ("number", "valid")
+            }
             assert wanted in shapes
             seen[split] += arrays["number"][arrays["valid"]].tolist()
             lengths[split].append(arrays["source"].shape[1])
@@ -182,4 +212,8 @@ def test_long_evaluation_sentences_are_whole(demo_data):
     for (batch,) in data_of(workload)[0].evaluation():
         for row, number in enumerate(batch.arrays["number"] if "label" not in batch.arrays else ()):
             length = batch.arrays["source_length"][row]
-            assert batch.arrays["source"][row, :length].tolist() == [2, *test.source.sentence(int(number)).tolist(), 3]
+            assert batch.arrays["source"][row, :length].tolist() == [
+                2,
+                *test.source.sentence(int(number)).tolist(),
+                3,
+            ]

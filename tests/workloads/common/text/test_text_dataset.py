@@ -21,7 +21,13 @@ from tests.workloads.common.text.synthetic_text import (
 from workloads.common import manifest as manifests
 from workloads.common.data import lines as text_lines
 from workloads.common.text import dataset, dataset_info, prepared, sources
-from workloads.common.text.dataset import WMT16_FILES, WMT16_REFERENCES, WMT16_VOCABULARY, PlainText, WMT16EnDe
+from workloads.common.text.dataset import (
+    WMT16_FILES,
+    WMT16_REFERENCES,
+    WMT16_VOCABULARY,
+    PlainText,
+    WMT16EnDe,
+)
 from workloads.common.text.prepared import DropReason
 from workloads.common.text.vocabulary import GNMT, SHIFTED, Vocabulary
 
@@ -54,12 +60,20 @@ def test_processed_files_become_arrays_that_hold_every_sentence(source, tmp_path
             written = (source / WMT16_FILES[split, side]).read_text().splitlines()
             read = getattr(pairs, side)
             assert read.ids.dtype == np.uint16
-            assert [vocabulary.encode(line) for line in written] == [read.sentence(n).tolist() for n in range(count)]
+            assert [vocabulary.encode(line) for line in written] == [
+                read.sentence(n).tolist() for n in range(count)
+            ]
     lengths = prepared.read(tmp_path / "to", "train", 60).lengths()
-    assert lengths[1].tolist() == [len(line.split()) for line in (source / TRAIN_DE).read_text().splitlines()]
+    assert lengths[1].tolist() == [
+        len(line.split()) for line in (source / TRAIN_DE).read_text().splitlines()
+    ]
     assert prepared.read_references(tmp_path / "to", 9)[3] == "Referenz 3."
     found = dataset_info.load_dataset_info(tmp_path / "to")
-    assert (found.train_samples, found.evaluation_samples, found.sizes["vocabulary"]) == (60, 9, len(SUBWORDS) + 4)
+    assert (found.train_samples, found.evaluation_samples, found.sizes["vocabulary"]) == (
+        60,
+        9,
+        len(SUBWORDS) + 4,
+    )
     of_length, tokens = dataset_info.length_counts(found, 60)
     for longest in range(len(of_length)):
         members = lengths[:, lengths.max(0) == longest]
@@ -72,19 +86,28 @@ def test_chunks_and_processes_change_nothing(source, tmp_path, monkeypatch):
     monkeypatch.setattr(text_lines, "CHUNK_BYTES", 97)
     monkeypatch.setattr(prepared, "cores", lambda: 1)
     WMT16EnDe().prepare(source, tmp_path / "chunks")
-    monkeypatch.setattr(prepared, "cores", lambda: 2)  # now files are larger than a chunk: processes read them
+    monkeypatch.setattr(
+        prepared, "cores", lambda: 2
+    )  # now files are larger than a chunk: processes read them
     WMT16EnDe().prepare(source, tmp_path / "processes")
-    found = {manifests.read(tmp_path / name).fingerprint for name in ("plain", "chunks", "processes")}
+    found = {
+        manifests.read(tmp_path / name).fingerprint for name in ("plain", "chunks", "processes")
+    }
     assert len(found) == 1
 
 
 def test_files_that_are_not_the_references_make_runs_open(source, tmp_path, monkeypatch):
     lines = WMT16EnDe().prepare(source, tmp_path / "to")
-    assert lines[-1].startswith(f"notice: md5 differs from the reference's: {TRAIN_EN}, {TRAIN_DE}, ")
+    assert lines[-1].startswith(
+        f"notice: md5 differs from the reference's: {TRAIN_EN}, {TRAIN_DE}, "
+    )
     manifest = manifests.read(tmp_path / "to")
     assert manifest.matches_published is False
     assert dataset_info.load_dataset_info(tmp_path / "to").notes == tuple(manifest.notes) != ()
-    mine = {key: hashlib.md5((source / name).read_bytes()).hexdigest() for key, name in WMT16_FILES.items()}
+    mine = {
+        key: hashlib.md5((source / name).read_bytes()).hexdigest()
+        for key, name in WMT16_FILES.items()
+    }
     monkeypatch.setattr(dataset, "WMT16_MD5", mine)
     references = hashlib.md5((source / WMT16_REFERENCES).read_bytes()).hexdigest()
     monkeypatch.setitem(dataset.NEWSTEST2014_MD5, "de", references)
@@ -100,7 +123,11 @@ def test_files_that_are_not_the_references_make_runs_open(source, tmp_path, monk
 
 def test_long_pairs_are_dropped_and_counted(source, tmp_path):
     lines = (source / TRAIN_DE).read_text().splitlines()
-    lines[5], lines[50], lines[7] = " ".join(["w1"] * 255), " ".join(["w2"] * 900), " ".join(["w3"] * 254)
+    lines[5], lines[50], lines[7] = (
+        " ".join(["w1"] * 255),
+        " ".join(["w2"] * 900),
+        " ".join(["w3"] * 254),
+    )
     write_lines(source / TRAIN_DE, lines)
     told = WMT16EnDe().prepare(source, tmp_path / "to")
     assert "notice: dropped training pairs: 2 over 254 subwords" in told
@@ -126,7 +153,10 @@ def broken(source):
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda source: write_lines(source / TRAIN_DE, sentences(1, 59)), f"{TRAIN_EN} has 60 lines, "),
+        (
+            lambda source: write_lines(source / TRAIN_DE, sentences(1, 59)),
+            f"{TRAIN_EN} has 60 lines, ",
+        ),
         (lambda source: write_lines(source / WMT16_REFERENCES, ["a"] * 8), "8 lines, but"),
         (lambda source: (source / WMT16_VOCABULARY).unlink(), f"{WMT16_VOCABULARY}: no such file"),
         (shutil.rmtree, "no such folder"),
@@ -143,7 +173,10 @@ def test_files_that_do_not_belong_together_or_are_not_there(source, tmp_path, sp
     ("chunk_bytes", "cores", "line", "said"),
     [
         *((300, 1, blank, "an empty line") for blank in (b"", b"  ", b"\t")),
-        *((*size, b"w1 \xe4 w2", "not UTF-8 (byte 0xe4)") for size in ((1 << 22, 1), (64, 1), (64, 2))),
+        *(
+            (*size, b"w1 \xe4 w2", "not UTF-8 (byte 0xe4)")
+            for size in ((1 << 22, 1), (64, 1), (64, 2))
+        ),
     ],
 )
 def test_a_line_that_is_none(source, tmp_path, monkeypatch, chunk_bytes, cores, line, said):
@@ -162,7 +195,9 @@ def test_a_vocabulary_of_another_text(source, tmp_path, monkeypatch):
     line = refused(source, tmp_path)
     assert f"{source / WMT16_VOCABULARY} does not fit {source / TRAIN_EN}: it lacks " in line
     first = (source / TRAIN_EN).read_text().splitlines()
-    number, word = next((n, w) for n, text in enumerate(first, 1) for w in text.split() if w not in SUBWORDS[:20])
+    number, word = next(
+        (n, w) for n, text in enumerate(first, 1) for w in text.split() if w not in SUBWORDS[:20]
+    )
     assert f"({word!r} in line {number})" in line
 
 
@@ -172,7 +207,12 @@ def test_a_few_unknown_subwords_are_counted(source, tmp_path):
 
 
 def test_nothing_is_done_twice_and_nothing_overwritten(source, tmp_path):
-    is_done_once(WMT16EnDe(), source, tmp_path / "to", lambda: write_lines(source / TRAIN_EN, sentences(1, 60)))
+    is_done_once(
+        WMT16EnDe(),
+        source,
+        tmp_path / "to",
+        lambda: write_lines(source / TRAIN_EN, sentences(1, 60)),
+    )
 
 
 def test_damage_is_found_and_named(source, tmp_path):
@@ -183,7 +223,9 @@ def test_damage_is_found_and_named(source, tmp_path):
         WMT16EnDe().verify(tmp_path / "to")
     with pytest.raises(ValueError, match=r"train_target\.npy: cannot be read as a NumPy array"):
         prepared.read(tmp_path / "to", "train", 60)
-    with pytest.raises(ValueError, match=r"train_source_offsets\.npy: expected int64 \(60,\), got int64 \(61,\)"):
+    with pytest.raises(
+        ValueError, match=r"train_source_offsets\.npy: expected int64 \(60,\), got int64 \(61,\)"
+    ):
         prepared.read(tmp_path / "to", "train", 59)
 
 
@@ -193,10 +235,14 @@ def test_sentences_in_frames(source, tmp_path):
     numbers = np.array([3, 17, 3])
     ids = [side.sentence(number).tolist() for number in numbers]
     rows, lengths = prepared.framed(side, numbers, 24, GNMT, begin=True, end=True)
-    assert [row[:n].tolist() for row, n in zip(rows, lengths, strict=True)] == [[2, *line, 3] for line in ids]
+    assert [row[:n].tolist() for row, n in zip(rows, lengths, strict=True)] == [
+        [2, *line, 3] for line in ids
+    ]
     assert not any(row[n:].any() for row, n in zip(rows, lengths, strict=True))
     rows, lengths = prepared.framed(side, numbers, 24, SHIFTED, begin=True, end=True)
-    assert [row[:n].tolist() for row, n in zip(rows, lengths, strict=True)] == [[*line, 3] for line in ids]
+    assert [row[:n].tolist() for row, n in zip(rows, lengths, strict=True)] == [
+        [*line, 3] for line in ids
+    ]
     rows, lengths = prepared.framed(side, numbers, 3, GNMT, begin=True, end=True)
     assert rows.tolist() == [[2, line[0], 3] for line in ids]
     assert lengths.tolist() == [3, 3, 3]
@@ -206,7 +252,9 @@ def test_plain_text_is_processed(tmp_path):
     write_plain(tmp_path / "from")
     plain = PlainText()
     plain.merges = 30
-    assert plain.prepare(tmp_path / "from", tmp_path / "to")[0].startswith("parallel-text: 60 training pairs")
+    assert plain.prepare(tmp_path / "from", tmp_path / "to")[0].startswith(
+        "parallel-text: 60 training pairs"
+    )
     vocabulary = Vocabulary.read(tmp_path / "to" / prepared.VOCABULARY)
     pairs = prepared.read(tmp_path / "to", "test", 3)
     assert vocabulary.decode(pairs.target.sentence(1)) == "Eine Katze schläft &amp; träumt ."
@@ -219,7 +267,9 @@ def test_plain_text_with_unequal_numbers_of_lines_or_without_a_file(tmp_path):
     write_lines(tmp_path / "from" / "dev.de", ["Eins."])
     assert "has 3 lines, " in refused(tmp_path / "from", tmp_path, PlainText)
     (tmp_path / "from" / "dev.de").unlink()
-    assert "dev.de: no such file. Expected: train.en" in refused(tmp_path / "from", tmp_path, PlainText)
+    assert "dev.de: no such file. Expected: train.en" in refused(
+        tmp_path / "from", tmp_path, PlainText
+    )
 
 
 def encoded(folder, encoding, end="\n", languages=("en", "de")):
@@ -298,21 +348,33 @@ def test_training_pairs_that_are_all_too_long_in_subwords(source, tmp_path):
         f"many subwords)"
     )
     write_plain(tmp_path / "plain")
-    for name, lines in (("train.en", ["x" * 300, "", "a"]), ("train.de", ["y" * 300, "b", CYRILLIC])):
+    for name, lines in (
+        ("train.en", ["x" * 300, "", "a"]),
+        ("train.de", ["y" * 300, "b", CYRILLIC]),
+    ):
         write_lines(tmp_path / "plain" / name, lines)
     plain = PlainText()
     plain.merges = 1
-    with pytest.raises(ValueError, match=r"train\.en and .*train\.de: no training pair is left: all 3 ") as caught:
+    with pytest.raises(
+        ValueError, match=r"train\.en and .*train\.de: no training pair is left: all 3 "
+    ) as caught:
         plain.prepare(tmp_path / "plain", tmp_path / "to")
-    assert str(caught.value).endswith("(1 with an empty side, 1 not in latin-1, 1 with too many subwords)")
+    assert str(caught.value).endswith(
+        "(1 with an empty side, 1 not in latin-1, 1 with too many subwords)"
+    )
 
 
-@pytest.mark.parametrize("name", [f"{split}.{code}" for split in ("train", "dev", "test") for code in ("en", "de")])
+@pytest.mark.parametrize(
+    "name", [f"{split}.{code}" for split in ("train", "dev", "test") for code in ("en", "de")]
+)
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf"], ids=["nothing", "mark"])
 def test_an_empty_file_is_named(tmp_path, name, content):
     write_plain(tmp_path / "from")
     (tmp_path / "from" / name).write_bytes(content)
-    assert refused(tmp_path / "from", tmp_path, PlainText) == f"{tmp_path / 'from' / name}: no line of text"
+    assert (
+        refused(tmp_path / "from", tmp_path, PlainText)
+        == f"{tmp_path / 'from' / name}: no line of text"
+    )
 
 
 @pytest.mark.parametrize("code", ["en", "de"])
@@ -335,7 +397,9 @@ def test_text_that_is_not_utf8_is_named_in_the_users_file(tmp_path, name):
     lines = path.read_bytes().split(b"\n")
     lines[1] = b"\xe4"
     path.write_bytes(b"\n".join(lines))
-    assert refused(tmp_path / "from", tmp_path, PlainText).startswith(f"{path}:2: not UTF-8 (byte 0xe4)")
+    assert refused(tmp_path / "from", tmp_path, PlainText).startswith(
+        f"{path}:2: not UTF-8 (byte 0xe4)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -361,7 +425,9 @@ def test_line_ends_of_cr_alone_are_named(tmp_path, splits, said):
     assert message.endswith(r"tr '\r' '\n' <OLD >NEW")
     (source / "train.de").write_bytes((source / "train.de").read_bytes().replace(b"\r", b"\n"))
     (source / "train.en").write_bytes((source / "train.en").read_bytes().replace(b"\n", b"\r"))
-    assert refused(source, tmp_path, PlainText).startswith(f"{source / 'train.en'}: line ends are CR alone")
+    assert refused(source, tmp_path, PlainText).startswith(
+        f"{source / 'train.en'}: line ends are CR alone"
+    )
 
 
 def test_a_cr_inside_a_line_is_no_line_end(tmp_path):
@@ -376,8 +442,13 @@ def test_a_cr_inside_a_line_is_no_line_end(tmp_path):
 def test_text_of_which_no_merge_can_be_learned(tmp_path, lines):
     write_plain(tmp_path / "from")
     for code in ("en", "de"):
-        write_lines(tmp_path / "from" / f"train.{code}", lines if code == "en" else [line.upper() for line in lines])
-    assert "train.de: no two neighboring characters occur twice" in refused(tmp_path / "from", tmp_path, PlainText)
+        write_lines(
+            tmp_path / "from" / f"train.{code}",
+            lines if code == "en" else [line.upper() for line in lines],
+        )
+    assert "train.de: no two neighboring characters occur twice" in refused(
+        tmp_path / "from", tmp_path, PlainText
+    )
 
 
 def test_cleaning_as_the_reference_does(tmp_path):
@@ -405,17 +476,28 @@ def sgm(lines):
 def test_the_archives_of_wmt_are_unpacked_in_the_references_order(tmp_path):
     source = tmp_path / "from"
     source.mkdir()
-    for archive, corpus in (("de-en.tgz", "europarl-v7"), ("nc.tgz", "news-commentary-v11"), ("cc.tgz", "commoncrawl")):
+    for archive, corpus in (
+        ("de-en.tgz", "europarl-v7"),
+        ("nc.tgz", "news-commentary-v11"),
+        ("cc.tgz", "commoncrawl"),
+    ):
         texts = {"en": f"The word of {corpus}.\n", "de": f"The Wort of {corpus}.\n"}
         end = "last line without its end"
         write_tar(
-            source / archive, {f"training/{corpus}.de-en.{at}": (t * 30 + end).encode() for at, t in texts.items()}
+            source / archive,
+            {f"training/{corpus}.de-en.{at}": (t * 30 + end).encode() for at, t in texts.items()},
         )
-    tests = {year: sgm([f"A line of {year}.", "Another\none."]) for year in ("2014", "2015", "2016")}
+    tests = {
+        year: sgm([f"A line of {year}.", "Another\none."]) for year in ("2014", "2015", "2016")
+    }
     kinds = ("src.de", "ref.en")
     write_tar(
         source / "dev.tgz",
-        {f"dev/newstest{year}-deen-{kind}.sgm": text for year, text in tests.items() for kind in kinds},
+        {
+            f"dev/newstest{year}-deen-{kind}.sgm": text
+            for year, text in tests.items()
+            for kind in kinds
+        },
     )
     wmt = WMT16EnDe()
     wmt.merges = 40
@@ -433,7 +515,11 @@ def test_the_archives_of_wmt_are_unpacked_in_the_references_order(tmp_path):
 
 def write_wmt16(source, change=None):
     """A small archive with all corpora of WMT16; `change`: from a file's name to other content."""
-    corpora = {f"{corpus}.{code}": b"A line.\n" * 3 for corpus in sources.WMT_TRAIN for code in ("en", "de")}
+    corpora = {
+        f"{corpus}.{code}": b"A line.\n" * 3
+        for corpus in sources.WMT_TRAIN
+        for code in ("en", "de")
+    }
     tests = {
         f"{year}-deen-{kind}.sgm": sgm(["A line.", "Another."])
         for year in sources.WMT_TESTS
@@ -441,16 +527,25 @@ def write_wmt16(source, change=None):
     }
     source.mkdir()
     write_tar(
-        source / "all.tgz", {f"training/{name}": data for name, data in {**corpora, **tests, **(change or {})}.items()}
+        source / "all.tgz",
+        {f"training/{name}": data for name, data in {**corpora, **tests, **(change or {})}.items()},
     )
 
 
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("commoncrawl.de-en.en", b"a\n\xe4\n", "all.tgz:training/commoncrawl.de-en.en:2: not UTF-8 (byte 0xe4)"),
+        (
+            "commoncrawl.de-en.en",
+            b"a\n\xe4\n",
+            "all.tgz:training/commoncrawl.de-en.en:2: not UTF-8 (byte 0xe4)",
+        ),
         ("commoncrawl.de-en.en", b"a\n", "all.tgz:training/commoncrawl.de-en.en has 1 lines, "),
-        ("newstest2014-deen-ref.en.sgm", sgm(["a", " "]), "newstest2014-deen-ref.en.sgm: segment 2 is empty"),
+        (
+            "newstest2014-deen-ref.en.sgm",
+            sgm(["a", " "]),
+            "newstest2014-deen-ref.en.sgm: segment 2 is empty",
+        ),
         (
             "newstest2014-deen-ref.en.sgm",
             sgm(["a"]),
@@ -477,7 +572,10 @@ def test_hidden_corpora_are_skipped(tmp_path, hidden):
     WMT16EnDe().prepare(source, tmp_path / "plain")
     (source / hidden).mkdir()
     (source / hidden / "europarl-v7.de-en.en").write_bytes(b"Hidden.\n" * 3)
-    write_tar(source / "a.tgz", {f"{hidden}/europarl-v7.de-en.en": b"Hidden.\n" * 3, "._europarl-v7.de-en.en": b"\0"})
+    write_tar(
+        source / "a.tgz",
+        {f"{hidden}/europarl-v7.de-en.en": b"Hidden.\n" * 3, "._europarl-v7.de-en.en": b"\0"},
+    )
     write_tar(source / hidden / "a.tgz", {"europarl-v7.de-en.en": b"Hidden.\n" * 3})
     (source / "._all.tgz").write_bytes(b"\0\5\x16\7")
     WMT16EnDe().prepare(source, tmp_path / "hidden")
@@ -486,7 +584,15 @@ def test_hidden_corpora_are_skipped(tmp_path, hidden):
 
 def test_the_command_prepares_and_refuses(tmp_path, capsys):
     write_plain(tmp_path / "from")
-    arguments = ["data", "prepare", "parallel-text", "--from", str(tmp_path / "from"), "--to", str(tmp_path / "to")]
+    arguments = [
+        "data",
+        "prepare",
+        "parallel-text",
+        "--from",
+        str(tmp_path / "from"),
+        "--to",
+        str(tmp_path / "to"),
+    ]
     assert main([*arguments, "--merges", "20"]) == 0
     assert "60 training pairs" in capsys.readouterr().out
     assert main([*arguments[:-1], str(tmp_path / "other"), "--merges", "0"]) == 2
@@ -499,7 +605,9 @@ def test_an_archive_that_unpacks_to_more_than_wmt_has_is_refused_before_that(tmp
     info = tarfile.TarInfo("training/europarl-v7.de-en.en")
     info.size = sources.BYTES_MAXIMUM + 1
     (source / "a.tar").write_bytes(info.tobuf() + bytes(10_240))
-    assert "a.tar: cannot be read (europarl-v7.de-en.en has 4,294,967,297 bytes" in refused(source, tmp_path)
+    assert "a.tar: cannot be read (europarl-v7.de-en.en has 4,294,967,297 bytes" in refused(
+        source, tmp_path
+    )
     (source / "a.tar").unlink()
     os.mkfifo(source / "a.tar")
     assert "not a regular file" in refused(source, tmp_path)

@@ -37,14 +37,19 @@ def words_alone(pairs):
 
 def nearest(pairs):
     """The translation of the training sentence that shares most words, for its length."""
-    ids = {word: number for number, word in enumerate({word for pair in pairs["train"] for word in pair.source})}
+    ids = {
+        word: number
+        for number, word in enumerate({word for pair in pairs["train"] for word in pair.source})
+    }
     known = np.zeros((len(pairs["train"]), len(ids)), np.uint8)
     for row, pair in enumerate(pairs["train"]):
         np.add.at(known[row], [ids[word] for word in pair.source], 1)
     lengths, found = known.sum(1), []
     for pair in pairs["test"]:
         own = Counter(ids[word] for word in pair.source if word in ids)
-        shared = np.minimum(known[:, list(own)], np.array(list(own.values()))).sum(1) / (lengths + len(pair.source))
+        shared = np.minimum(known[:, list(own)], np.array(list(own.values()))).sum(1) / (
+            lengths + len(pair.source)
+        )
         found.append(corpus.plain(pairs["train"][int(np.argmax(shared))].target))
     return found
 
@@ -86,7 +91,9 @@ def test_it_is_prepared_as_a_real_corpus_is(demo_data, pairs):
     vocabulary = Vocabulary.read(folder / prepared.VOCABULARY)
     test = prepared.read(folder, "test", 200)
     for number in (0, 57, 199):
-        assert vocabulary.decode(test.source.sentence(number)).split() == pairs["test"][number].source
+        assert (
+            vocabulary.decode(test.source.sentence(number)).split() == pairs["test"][number].source
+        )
     text = bleu.detokeniser("de")
     back = [text(vocabulary.decode(test.target.sentence(number))) for number in range(200)]
     assert bleu.score(back, prepared.read_references(folder, 200)) == 100.0

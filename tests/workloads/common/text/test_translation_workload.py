@@ -8,7 +8,13 @@ import pytest
 
 from testing import synthetic_gnmt, synthetic_transformer
 from testing.synthetic_sentences import Copies
-from tests.workloads.common.text.synthetic_translation import Shifted, Translation, data_of, make, settings
+from tests.workloads.common.text.synthetic_translation import (
+    Shifted,
+    Translation,
+    data_of,
+    make,
+    settings,
+)
 from workloads.api import Batch
 from workloads.common import manifest as manifests
 from workloads.common.text import bleu, prepared
@@ -29,11 +35,17 @@ def results_of(workload, folder, change=lambda number, ids: ids):
             if "label" in batch.arrays:
                 outputs = {"loss": 2.0 * batch.arrays["target_length"].astype(np.float32)}
             else:
-                said = [[*change(int(n), test.target.sentence(int(n)).tolist()), EOS] for n in batch.arrays["number"]]
+                said = [
+                    [*change(int(n), test.target.sentence(int(n)).tolist()), EOS]
+                    for n in batch.arrays["number"]
+                ]
                 tokens = np.zeros((len(said), max(map(len, said))), np.int32)
                 for row, ids in enumerate(said):
                     tokens[row, : len(ids)] = ids
-                outputs = {"tokens": tokens, "token_count": np.array([len(ids) for ids in said], np.int32)}
+                outputs = {
+                    "tokens": tokens,
+                    "token_count": np.array([len(ids) for ids in said], np.int32),
+                }
             parts.append(workload.eval_batch_metrics(batch, outputs))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
@@ -48,10 +60,17 @@ def test_scores(folder, devices):
     scores = workload.compute_metrics(half)
     assert 0.3 < scores["bleu"] < 0.75
     one = make(folder)
-    assert one.compute_metrics(results_of(one, folder, lambda number, ids: ids if number % 2 else ids[::-1])) == scores
+    assert (
+        one.compute_metrics(
+            results_of(one, folder, lambda number, ids: ids if number % 2 else ids[::-1])
+        )
+        == scores
+    )
 
 
-def test_points_or_a_fraction_as_the_rules_log_it_rounded_before_it_meets_a_target(folder, monkeypatch):
+def test_points_or_a_fraction_as_the_rules_log_it_rounded_before_it_meets_a_target(
+    folder, monkeypatch
+):
     points, fraction = make(folder, rules="v0.5"), make(folder, rules="v0.7")
     results = results_of(points, folder, lambda number, ids: ids if number % 3 else [])
     exact = points.compute_metrics(results)["bleu"]
@@ -61,7 +80,9 @@ def test_points_or_a_fraction_as_the_rules_log_it_rounded_before_it_meets_a_targ
     assert points.compute_metrics(results)["bleu"] == round(exact, 2) != exact
 
 
-@pytest.mark.parametrize(("dataset", "language"), [("wmt16-en-de", "en"), ("translation-demo", "de")])
+@pytest.mark.parametrize(
+    ("dataset", "language"), [("wmt16-en-de", "en"), ("translation-demo", "de")]
+)
 def test_wmt16_is_detokenised_as_the_reference_calls_it(folder, monkeypatch, dataset, language):
     """inference.py runs `perl detokenizer.perl`, whose language is English where none is given."""
     workload, asked = make(folder), []
@@ -86,7 +107,11 @@ def test_a_sentence_that_is_missing_or_there_twice_is_an_error(folder):
 def test_facts_and_steps_follow_the_longest_pair(folder):
     short, long = make(folder, longest=15), make(folder, longest=60)
     lengths = prepared.read(folder, "train", 10_000).lengths()
-    assert short.dataset_info.train_samples == int((lengths.max(0) + 2 <= 15).sum()) < long.dataset_info.train_samples
+    assert (
+        short.dataset_info.train_samples
+        == int((lengths.max(0) + 2 <= 15).sum())
+        < long.dataset_info.train_samples
+    )
     for workload in (short, long):
         assert workload.dataset_info.sizes["pairs"] == 10_000
         assert workload.counts.too_long + workload.dataset_info.train_samples == 10_000
@@ -102,14 +127,19 @@ def test_facts_and_steps_follow_the_longest_pair(folder):
 @pytest.mark.parametrize("kind", [Translation, Shifted])
 def test_batches_have_the_shapes_that_are_announced(folder, kind):
     workload = make(folder, kind, devices=2)
-    shapes = [{name: (spec.shape, spec.dtype) for name, spec in specs.items()} for specs in workload.shapes()]
+    shapes = [
+        {name: (spec.shape, spec.dtype) for name, spec in specs.items()}
+        for specs in workload.shapes()
+    ]
     assert 3 <= len(shapes) <= 5
     (data, _) = data_of(workload)
     batches = [batch.arrays.items() for (batch,) in data.train(0, workload.steps_per_epoch)]
     seen = [{name: (array.shape, str(array.dtype)) for name, array in arrays} for arrays in batches]
     assert all(one in shapes for one in seen)
     assert all(one in seen for one in shapes)
-    assert [one["source"][0][1] for one in shapes] == sorted((one["source"][0][1] for one in shapes), reverse=True)
+    assert [one["source"][0][1] for one in shapes] == sorted(
+        (one["source"][0][1] for one in shapes), reverse=True
+    )
     for specs in (*workload.shapes(), *workload.evaluation_shapes()):
         batch = workload.dummy_batch(specs)
         assert {name: array.shape for name, array in batch.arrays.items()} == {
@@ -136,7 +166,10 @@ def test_synthetic_batches_need_no_data():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"batch": 33, "devices": 2}, "batch size 33 cannot be divided equally among 2 devices. Set batch=global:32"),
+        (
+            {"batch": 33, "devices": 2},
+            "batch size 33 cannot be divided equally among 2 devices. Set batch=global:32",
+        ),
         ({"batch": 20_000}, "Set a smaller batch=global:N"),
     ],
 )
@@ -149,15 +182,21 @@ def test_batches_that_cannot_be_made_are_refused(folder, values, message):
 def test_data_that_are_missing_or_of_another_kind_are_refused(tmp_path, folder):
     with pytest.raises(ValueError, match=r"Run: suite data make-demo translation-demo"):
         Translation.load_dataset_info(settings(tmp_path / "translation-demo"))
-    with pytest.raises(ValueError, match=r"and run: suite data prepare wmt16-en-de --from FOLDER --to"):
+    with pytest.raises(
+        ValueError, match=r"and run: suite data prepare wmt16-en-de --from FOLDER --to"
+    ):
         Translation.load_dataset_info(settings(tmp_path / "wmt16-en-de"))
     other = json.loads((folder / manifests.NAME).read_text())
-    (tmp_path / manifests.NAME).write_text(json.dumps({**other, "dataset": "ml-demo", "counts": {"users": 7}}))
+    (tmp_path / manifests.NAME).write_text(
+        json.dumps({**other, "dataset": "ml-demo", "counts": {"users": 7}})
+    )
     with pytest.raises(ValueError, match=r"expected a data set of sentence pairs, got ml-demo"):
         Translation.load_dataset_info(settings(tmp_path))
 
 
-@pytest.mark.parametrize(("synthetic", "begin", "first"), [(synthetic_gnmt, 1, 2), (synthetic_transformer, 0, 0)])
+@pytest.mark.parametrize(
+    ("synthetic", "begin", "first"), [(synthetic_gnmt, 1, 2), (synthetic_transformer, 0, 0)]
+)
 def test_translations_of_valid_sentences_and_two_words_of_a_dummy(synthetic, begin, first):
     """The Transformer's begin with padding."""
     workload = synthetic.workload("steps", "pytorch")
@@ -177,4 +216,6 @@ def test_translations_of_valid_sentences_and_two_words_of_a_dummy(synthetic, beg
 def test_the_transformer_may_say_a_few_words_more_than_the_source_has():
     workload = synthetic_transformer.workload("steps", "pytorch")
     (batch, _) = synthetic_transformer.evaluation(workload)
-    assert workload.longest_translation(batch).tolist() == (batch.arrays["source_length"] + 6).tolist()
+    assert (
+        workload.longest_translation(batch).tolist() == (batch.arrays["source_length"] + 6).tolist()
+    )

@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from tests.helpers import examples
 from workloads.common.text import sources
-from workloads.common.text.vocabulary import BOS, EOS, PAD, UNK, Vocabulary, join_subwords, padded_size
+from workloads.common.text.vocabulary import (
+    BOS,
+    EOS,
+    PAD,
+    UNK,
+    Vocabulary,
+    join_subwords,
+    padded_size,
+)
 
 letters = st.text("abcdäß&;'-", min_size=1, max_size=7)
 lines = st.lists(letters, min_size=1, max_size=12).map(" ".join)
@@ -18,7 +26,9 @@ lines = st.lists(letters, min_size=1, max_size=12).map(" ".join)
 @examples(25)
 def test_a_line_comes_back_from_bpe_and_ids(tmp_path_factory, texts, merges):
     folder = tmp_path_factory.mktemp("bpe")
-    (folder / "text").write_text("".join(f"{line}\n" for line in [*texts, "abab abab"]), encoding="utf-8")
+    (folder / "text").write_text(
+        "".join(f"{line}\n" for line in [*texts, "abab abab"]), encoding="utf-8"
+    )
     sources.learn_bpe([folder / "text"], merges, folder / "codes")
     subwords = sources.apply_bpe_lines(texts, str(folder / "codes"))
     assert [join_subwords(line) for line in subwords] == texts
@@ -41,7 +51,9 @@ def test_subwords_of_the_command_are_those_of_subword_nmt(tmp_path):
     codes = (tmp_path / "codes").read_text()
     assert codes.startswith("#version: 0.2\n")
     assert len(codes.splitlines()) == 9
-    assert sources.apply_bpe_lines([text], str(tmp_path / "codes")) == [BPE(io.StringIO(codes)).process_line(text)]
+    assert sources.apply_bpe_lines([text], str(tmp_path / "codes")) == [
+        BPE(io.StringIO(codes)).process_line(text)
+    ]
 
 
 def test_the_frequent_come_first_and_of_equal_ones_the_earlier(tmp_path):

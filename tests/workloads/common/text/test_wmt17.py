@@ -6,14 +6,23 @@ import numpy as np
 import pytest
 
 from tests.workloads.common.text.synthetic_text import SUBTOKENS, write_subtokens, write_tar
-from tests.workloads.common.text.synthetic_translation import Shifted, Translation, data_of, settings
+from tests.workloads.common.text.synthetic_translation import (
+    Shifted,
+    Translation,
+    data_of,
+    settings,
+)
 from workloads.common import manifest as manifests
 from workloads.common.text import dataset, dataset_info, prepared
 from workloads.common.text.dataset import WMT17_VOCABULARY, WMT17EnDe
 from workloads.common.text.subtokens import Subtokeniser
 
 LINES = {
-    "news-commentary-v12.de-en": [("The theatre.", "Das Theater."), ("", "Nichts"), ("A\u2028b", " c\xa0 ")],
+    "news-commentary-v12.de-en": [
+        ("The theatre.", "Das Theater."),
+        ("", "Nichts"),
+        ("A\u2028b", " c\xa0 "),
+    ],
     "commoncrawl.de-en": [("the wa", "der Wa")] * 40,
     "europarl-v7.de-en": [("the " * 256, "y"), ("the " * 255, "y"), ("last", "Ende")],
     "newstest2013": [("dev one", "dev eins")],
@@ -45,14 +54,20 @@ def test_every_line_is_kept_but_long_ones(source, tmp_path):
     assert lines[1] == "notice: dropped training pairs: 1 over 255 subwords"
     subtokens = Subtokeniser(["<pad>_", "<EOS>_", *SUBTOKENS])
     train = prepared.read(tmp_path / "to", "train", 45)
-    wanted = [pair for corpus in dataset.WMT17_TRAIN for pair in LINES[corpus] if len(pair[0]) < 4 * 256]
+    wanted = [
+        pair for corpus in dataset.WMT17_TRAIN for pair in LINES[corpus] if len(pair[0]) < 4 * 256
+    ]
     for number, pair in enumerate(wanted):
         for side, text in zip((train.source, train.target), pair, strict=True):
             assert side.sentence(number).tolist() == subtokens.encode(text.strip())
             assert subtokens.decode(side.sentence(number)) == text.strip()
     assert len(train.source.sentence(1)) == 0, "an empty line is a pair too, as in the reference"
     found = dataset_info.load_dataset_info(tmp_path / "to")
-    assert (found.sizes["vocabulary"], found.sizes["end"], found.evaluation_samples) == (len(SUBTOKENS) + 2, 1, 2)
+    assert (found.sizes["vocabulary"], found.sizes["end"], found.evaluation_samples) == (
+        len(SUBTOKENS) + 2,
+        1,
+        2,
+    )
     assert prepared.read_references(tmp_path / "to", 2)[1] == "Test  zwei"
     assert WMT17EnDe().verify(tmp_path / "to")[-3].startswith("wmt17-en-de: sound")
 
@@ -62,7 +77,10 @@ def test_what_is_not_the_references_is_noted(source, tmp_path, monkeypatch):
     manifest = manifests.read(tmp_path / "to")
     assert manifest.matches_published is False
     first, second = manifest.notes
-    assert first == f"md5 differs from the reference's: {WMT17_VOCABULARY}, newstest2014.en, newstest2014.de"
+    assert (
+        first
+        == f"md5 differs from the reference's: {WMT17_VOCABULARY}, newstest2014.en, newstest2014.de"
+    )
     assert second == "46 training pairs, not 4,590,101"
     monkeypatch.setattr(dataset, "WMT17_PAIRS", 46)
     digest = hashlib.md5((source / WMT17_VOCABULARY).read_bytes()).hexdigest()
@@ -77,7 +95,9 @@ def test_what_is_not_the_references_is_noted(source, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", [WMT17_VOCABULARY, "below/newstest2014.de"])
 def test_a_missing_file_is_named_with_where_it_comes_from(source, tmp_path, name):
     (source / name).unlink()
-    with pytest.raises(ValueError, match=r"mlcommons/training, retired_benchmarks/transformer") as caught:
+    with pytest.raises(
+        ValueError, match=r"mlcommons/training, retired_benchmarks/transformer"
+    ) as caught:
         WMT17EnDe().prepare(source, tmp_path / "to")
     assert f"no {name.rpartition('/')[2]}, neither as a file nor in an archive" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -86,10 +106,18 @@ def test_a_missing_file_is_named_with_where_it_comes_from(source, tmp_path, name
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("below/europarl-v7.de-en.en", b"a\n\xe4\nb\n", "/europarl-v7.de-en.en:2: not UTF-8 (byte 0xe4)"),
+        (
+            "below/europarl-v7.de-en.en",
+            b"a\n\xe4\nb\n",
+            "/europarl-v7.de-en.en:2: not UTF-8 (byte 0xe4)",
+        ),
         ("below/europarl-v7.de-en.en", b"a\n", "/europarl-v7.de-en.en has 1 lines, "),
         ("below/newstest2014.en", b"", "/newstest2014.en has 0 lines, "),
-        (WMT17_VOCABULARY, b"'<pad>_'\n'<EOS>_'\nx\n", f"/{WMT17_VOCABULARY}:3: 'x' is not a subtoken in quotes"),
+        (
+            WMT17_VOCABULARY,
+            b"'<pad>_'\n'<EOS>_'\nx\n",
+            f"/{WMT17_VOCABULARY}:3: 'x' is not a subtoken in quotes",
+        ),
         (WMT17_VOCABULARY, b"'\xe4'\n", f"/{WMT17_VOCABULARY}:1: not UTF-8 (byte 0xe4)"),
     ],
 )
@@ -105,13 +133,20 @@ def test_what_is_wrong_is_named_in_the_users_file(source, tmp_path, name, conten
 def test_a_vocabulary_in_an_archive_is_named_with_the_archive(source, tmp_path):
     (source / WMT17_VOCABULARY).unlink()
     write_tar(source / "v.tgz", {f"vocab/{WMT17_VOCABULARY}": b"x\n"})
-    with pytest.raises(ValueError, match=rf"/v\.tgz:vocab/{WMT17_VOCABULARY}:1: 'x' is not a subtoken in quotes"):
+    with pytest.raises(
+        ValueError, match=rf"/v\.tgz:vocab/{WMT17_VOCABULARY}:1: 'x' is not a subtoken in quotes"
+    ):
         WMT17EnDe().prepare(source, tmp_path / "to")
 
 
 def test_byte_order_marks_of_test_set_and_vocabulary_are_no_text(source, tmp_path):
     WMT17EnDe().prepare(source, tmp_path / "plain")
-    for name in (WMT17_VOCABULARY, "below/newstest2014.en", "below/newstest2014.de", "below/newstest2013.en"):
+    for name in (
+        WMT17_VOCABULARY,
+        "below/newstest2014.en",
+        "below/newstest2014.de",
+        "below/newstest2013.en",
+    ):
         path = source / name
         path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     WMT17EnDe().prepare(source, tmp_path / "marked")
@@ -141,5 +176,7 @@ def test_runs_have_the_ids_of_the_vocabulary(source, tmp_path):
 
 def test_a_model_that_needs_a_beginning_is_refused(source, tmp_path):
     WMT17EnDe().prepare(source, tmp_path / "wmt17-en-de")
-    with pytest.raises(ValueError, match=r"an id for the beginning of a sentence.*Set workload.dataset=wmt16-en-de"):
+    with pytest.raises(
+        ValueError, match=r"an id for the beginning of a sentence.*Set workload.dataset=wmt16-en-de"
+    ):
         Translation.load_dataset_info(settings(tmp_path / "wmt17-en-de", batch=4, longest=20))

@@ -22,7 +22,10 @@ def pairs(arrays):
 
 def parameters(weights):
     """Weights as float64 leaves."""
-    return {name: torch.tensor(value, dtype=torch.float64, requires_grad=True) for name, value in weights.items()}
+    return {
+        name: torch.tensor(value, dtype=torch.float64, requires_grad=True)
+        for name, value in weights.items()
+    }
 
 
 def followed(weights, losses_of, rates, betas, epsilon, clip_norm=None):

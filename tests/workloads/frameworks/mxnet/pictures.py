@@ -18,7 +18,10 @@ class Pictures(Synthetic):
 
     def __init__(self, devices, accumulation):
         super().__init__(
-            OptimizerSettings("sgd", momentum=0.9, accumulation_steps=accumulation), devices, IMAGES, "auto"
+            OptimizerSettings("sgd", momentum=0.9, accumulation_steps=accumulation),
+            devices,
+            IMAGES,
+            "auto",
         )
 
     def learning_rate(self, step):
@@ -39,8 +42,15 @@ class Pictures(Synthetic):
         """Of a size that is another one for the next step and for the next replica."""
         generator = np.random.default_rng([step, replica])
         shape = (IMAGES, *SIZES[(step + replica) % 2], 3)
-        image = np.clip(generator.normal(60 + 40 * ((step + replica) % 2), 20, shape), 0, 255).astype(np.uint8)
-        return Batch({"image": image}, IMAGES, float(IMAGES * self.settings.devices), IMAGES * self.settings.devices)
+        image = np.clip(
+            generator.normal(60 + 40 * ((step + replica) % 2), 20, shape), 0, 255
+        ).astype(np.uint8)
+        return Batch(
+            {"image": image},
+            IMAGES,
+            float(IMAGES * self.settings.devices),
+            IMAGES * self.settings.devices,
+        )
 
 
 def moved(weight, statistics, batch, pieces):
@@ -48,5 +58,8 @@ def moved(weight, statistics, batch, pieces):
     for image in np.split(batch.arrays["image"], pieces):
         values = (image / 64 - 1.0).reshape(-1, 3) @ weight.reshape(CHANNELS, 3).T
         found = values.mean(0), values.var(0, ddof=1)
-        statistics = [MOMENTUM * old + (1 - MOMENTUM) * new for old, new in zip(statistics, found, strict=True)]
+        statistics = [
+            MOMENTUM * old + (1 - MOMENTUM) * new
+            for old, new in zip(statistics, found, strict=True)
+        ]
     return statistics

@@ -19,13 +19,18 @@ from tests.workloads.frameworks.mxnet.pictures import CHANNELS, Pictures, moved
 @pytest.mark.parametrize("devices", [1, 2])
 def test_running_variances_are_unbiased_by_each_steps_own_size(devices, pieces):
     """After two segments of steps with images of two sizes, at whose ends the replicas' statistics are averaged."""
-    found, workload = probe("mxnet", "probes.mxnet_images.statistics", devices, pieces), Pictures(devices, pieces)
+    found, workload = (
+        probe("mxnet", "probes.mxnet_images.statistics", devices, pieces),
+        Pictures(devices, pieces),
+    )
     weight = np.float64(dict(workload.initial_weights(3))["conv.weight"])
     mean, steps = [np.zeros(CHANNELS), np.ones(CHANNELS)], workload.steps(range(devices))
     for first, stop in ((0, 5), (5, 6)):
         local = [mean] * devices
         for batches in steps[first:stop]:
-            local = [moved(weight, one, batch, pieces) for one, batch in zip(local, batches, strict=True)]
+            local = [
+                moved(weight, one, batch, pieces) for one, batch in zip(local, batches, strict=True)
+            ]
         mean = [np.mean([one[kind] for one in local], axis=0) for kind in range(2)]
         for name, wanted in zip(("mean", "var"), mean, strict=True):
             assert relative(found[f"after {stop}/norm.running_{name}"], wanted) < 2e-6

@@ -12,7 +12,9 @@ def wanted(x, weight, bias, gradient):
     centred = x - x.mean(1, keepdims=True)
     scale = 1 / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-6)
     normed, scaled = centred * scale, gradient * weight
-    of_x = scaled - scaled.mean(1, keepdims=True) - normed * (scaled * normed).mean(1, keepdims=True)
+    of_x = (
+        scaled - scaled.mean(1, keepdims=True) - normed * (scaled * normed).mean(1, keepdims=True)
+    )
     of_parameters = {"weight": (gradient * normed).sum(0), "bias": gradient.sum(0)}
     return {"value": normed * weight + bias, "x": of_x * scale, **of_parameters}
 

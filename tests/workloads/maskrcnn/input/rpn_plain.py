@@ -18,7 +18,14 @@ def anchors(model, height: int, width: int) -> np.ndarray:
                     down = round(across * ratio) * size / stride
                     across *= size / stride
                     x, y = (stride - 1) / 2 + column * stride, (stride - 1) / 2 + row * stride
-                    found.append([x - (across - 1) / 2, y - (down - 1) / 2, x + (across - 1) / 2, y + (down - 1) / 2])
+                    found.append(
+                        [
+                            x - (across - 1) / 2,
+                            y - (down - 1) / 2,
+                            x + (across - 1) / 2,
+                            y + (down - 1) / 2,
+                        ]
+                    )
     return np.array(found)
 
 
@@ -34,9 +41,15 @@ def overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
     return shared / (area + other_area - shared)
 
 
-def labels(all_anchors: np.ndarray, boxes: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+def labels(
+    all_anchors: np.ndarray, boxes: np.ndarray, height: int, width: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Label (A,) 1, 0 or -1, and the object (A,) that each anchor overlaps most."""
-    outside = (all_anchors[:, :2] < 0).any(1) | (all_anchors[:, 2] >= width) | (all_anchors[:, 3] >= height)
+    outside = (
+        (all_anchors[:, :2] < 0).any(1)
+        | (all_anchors[:, 2] >= width)
+        | (all_anchors[:, 3] >= height)
+    )
     if not len(boxes):
         return np.where(outside, -1, 0), np.zeros(len(all_anchors), np.int64)
     table = overlaps(boxes, all_anchors)

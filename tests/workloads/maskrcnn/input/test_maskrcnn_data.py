@@ -33,10 +33,14 @@ def write(root):
 
     def change(content):
         mine = [entry for entry in content["annotations"] if entry["image_id"] == 50]
-        content["annotations"] = [entry for entry in content["annotations"] if entry["image_id"] not in (50, 60)]
+        content["annotations"] = [
+            entry for entry in content["annotations"] if entry["image_id"] not in (50, 60)
+        ]
         image = synthetic.image(content, 50)
         crowd = synthetic_masks.crowd(image["height"], image["width"])
-        content["annotations"].append({**mine[0], "iscrowd": 1, "segmentation": crowd, "bbox": [3, 5, 37, 25]})
+        content["annotations"].append(
+            {**mine[0], "iscrowd": 1, "segmentation": crowd, "bbox": [3, 5, 37, 25]}
+        )
         thin = {"bbox": [4, 5, 1, 9], "segmentation": [[4, 5, 5, 5, 5, 14, 4, 14]]}
         content["annotations"].append({**mine[0], "id": 6000, "image_id": 60, **thin})
 
@@ -133,7 +137,11 @@ def of_file(source, image):
     path = synthetic.path(source)
     found = coco.parse(path, path.read_bytes())
     rows = found.objects[found.images["id"][found.objects["image"]] == image]
-    return [(row["box"], row["label"], row["mask"]) for row in rows if not row["crowd"] and row["box"][2:].min() > 1]
+    return [
+        (row["box"], row["label"], row["mask"])
+        for row in rows
+        if not row["crowd"] and row["box"][2:].min() > 1
+    ]
 
 
 def test_pixels_boxes_and_polygons_follow_plain_arithmetic(source, epoch):
@@ -148,7 +156,9 @@ def test_pixels_boxes_and_polygons_follow_plain_arithmetic(source, epoch):
             whole = cv2.cvtColor(cv2.imread(data.images.path(number)), cv2.COLOR_BGR2RGB)
             height, width = whole.shape[:2]
             assert (down, across) == size_of_reference(height, width, 96, 128)
-            pixels = np.asarray(Image.fromarray(whole).resize((across, down), Image.Resampling.BILINEAR)).astype(int)
+            pixels = np.asarray(
+                Image.fromarray(whole).resize((across, down), Image.Resampling.BILINEAR)
+            ).astype(int)
             found = arrays["image"][slot, :down, :across].astype(int)
             flip = bool(np.abs(found - pixels[:, ::-1]).max() <= 2)
             flips += flip
@@ -157,7 +167,9 @@ def test_pixels_boxes_and_polygons_follow_plain_arithmetic(source, epoch):
             assert (arrays["label"][slot] > 0).sum() == len(entries)
             for place_, (box, label, mask) in enumerate(entries):
                 x, y = across / width, down / height
-                corners = np.array([box[0] * x, box[1] * y, (box[0] + box[2] - 1) * x, (box[1] + box[3] - 1) * y])
+                corners = np.array(
+                    [box[0] * x, box[1] * y, (box[0] + box[2] - 1) * x, (box[1] + box[3] - 1) * y]
+                )
                 if flip:
                     corners[[0, 2]] = across - corners[[2, 0]] - 1
                 assert arrays["box"][slot, place_] == pytest.approx(corners, rel=1e-5, abs=1e-4)
@@ -165,7 +177,9 @@ def test_pixels_boxes_and_polygons_follow_plain_arithmetic(source, epoch):
                 flat = slot * 3 + place_
                 mine = range(object_starts[flat], object_starts[flat + 1])
                 assert len(mine) == len(mask.lengths)
-                points = np.concatenate([arrays["points"][polygon_starts[p] : polygon_starts[p + 1]] for p in mine])
+                points = np.concatenate(
+                    [arrays["points"][polygon_starts[p] : polygon_starts[p + 1]] for p in mine]
+                )
                 expected = np.array(mask.coordinates).reshape(-1, 2) * [x, y]
                 if flip:
                     expected[:, 0] = across - expected[:, 0] - 1
@@ -180,7 +194,9 @@ def test_scaled_decoding_changes_values_by_one(prepared, epoch):
     ((found,),) = copies(data, 0, 1)
     data.close()
     difference = np.abs(found["image"].astype(int) - steps[0]["image"])
-    grows = (steps[0]["size"] >= np.stack([data.images.height, data.images.width], 1)[found["number"]]).all(1)
+    grows = (
+        steps[0]["size"] >= np.stack([data.images.height, data.images.width], 1)[found["number"]]
+    ).all(1)
     assert grows.any()
     assert difference[grows].max() == 1
     assert difference[grows].mean() < 0.3
@@ -197,7 +213,9 @@ def size_of_reference(height, width, shorter, longest):
         size = round(longest * least / most)
     if (width <= height and width == size) or (height <= width and height == size):
         return height, width
-    return (int(size * height / width), size) if width < height else (size, int(size * width / height))
+    return (
+        (int(size * height / width), size) if width < height else (size, int(size * width / height))
+    )
 
 
 def test_sizes_are_the_references_for_all_images_of_a_megapixel():
@@ -207,7 +225,9 @@ def test_sizes_are_the_references_for_all_images_of_a_megapixel():
     for shorter, longest in ((800, 1333), (96, 128)):
         found = np.stack(bounded_size(height[keep], width[keep], shorter, longest), 1)
         sizes = zip(height[keep].tolist(), width[keep].tolist(), strict=True)
-        np.testing.assert_array_equal(found, [size_of_reference(*size, shorter, longest) for size in sizes])
+        np.testing.assert_array_equal(
+            found, [size_of_reference(*size, shorter, longest) for size in sizes]
+        )
     assert [int(side) for side in bounded_size(480, 640, 800, 1333)] == [800, 1066]
     assert [int(side) for side in bounded_size(640, 427, 800, 1333)] == [1199, 800]
     assert [int(side) for side in bounded_size(300, 640, 800, 1333)] == [625, 1333]
@@ -217,7 +237,10 @@ def test_a_replica_has_the_same_batches_in_whatever_process(prepared):
     together = opened(prepared, place(0, range(3), 3))
     expected = copies(together, 1, 6)
     together.close()
-    parts = [opened(prepared, place(0, range(2), 3), data_threads=3), opened(prepared, place(1, range(2, 3), 3))]
+    parts = [
+        opened(prepared, place(0, range(2), 3), data_threads=3),
+        opened(prepared, place(1, range(2, 3), 3)),
+    ]
     steps = [copies(data, 1, 6) for data in parts]
     for data in parts:
         data.close()
@@ -231,13 +254,18 @@ def test_a_replica_has_the_same_batches_in_whatever_process(prepared):
 
 def test_every_validation_image_once_and_padding_marked(prepared):
     seen = []
-    for arrays, slot, pixels in validation(lambda where: opened(prepared, where, evaluation_batch_size=3)):
+    for arrays, slot, pixels in validation(
+        lambda where: opened(prepared, where, evaluation_batch_size=3)
+    ):
         seen.append(int(arrays["number"][slot]))
         assert list(arrays["image"].shape[1:3]) in MODEL["padded_shapes"]
         down, across = arrays["size"][slot].tolist()
         assert (down, across) == size_of_reference(*pixels.shape[:2], 96, 128)
         resized = Image.fromarray(pixels).resize((across, down), Image.Resampling.BILINEAR)
-        assert np.abs(arrays["image"][slot, :down, :across].astype(int) - np.asarray(resized)).max() <= 2
+        assert (
+            np.abs(arrays["image"][slot, :down, :across].astype(int) - np.asarray(resized)).max()
+            <= 2
+        )
     assert sorted(seen) == list(range(13))
 
 
@@ -251,7 +279,16 @@ def test_a_damaged_image_ends_the_run_or_is_replaced_with_its_targets(source, tm
     blank(path)
     ((after,),) = copies(data, 0, 1)
     others = [0, 1, 2, 4, 5]
-    for name in ("image", "size", "number", "box", "label", "anchor", "anchor_offset", "anchor_weight"):
+    for name in (
+        "image",
+        "size",
+        "number",
+        "box",
+        "label",
+        "anchor",
+        "anchor_offset",
+        "anchor_weight",
+    ):
         np.testing.assert_array_equal(before[name][others], after[name][others])
     made = int(after["number"][3])
     assert made == (broken + 1) % WITH_OBJECTS
@@ -266,7 +303,9 @@ def test_a_damaged_image_ends_the_run_or_is_replaced_with_its_targets(source, tm
     np.testing.assert_array_equal(after["anchor_label"][3, : len(anchor)], labels[anchor])
     positive = anchor[labels[anchor] == 1]
     offsets = rpn_plain.offsets(boxes[owner[positive]], plain[positive])
-    np.testing.assert_allclose(after["anchor_offset"][3, : len(positive)], offsets, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        after["anchor_offset"][3, : len(positive)], offsets, rtol=1e-5, atol=1e-5
+    )
     data.close()
     strict = opened(folder)
     with pytest.raises(BadImage, match=f"{path}: neither a JPEG nor a PNG file"):
@@ -283,15 +322,27 @@ def test_an_image_that_fits_no_shape_is_refused_in_one_line(prepared):
 @pytest.mark.parametrize(
     ("folders", "every", "said"),
     [
-        (("train2017", "val2017"), 1, "22 of 22 training objects and 13 of 13 validation objects have no mask"),
+        (
+            ("train2017", "val2017"),
+            1,
+            "22 of 22 training objects and 13 of 13 validation objects have no mask",
+        ),
         (("val2017",), 1, "0 of 22 training objects and 13 of 13 validation objects have no mask"),
-        (("train2017",), 22, "1 of 22 training objects and 0 of 13 validation objects have no mask"),
+        (
+            ("train2017",),
+            22,
+            "1 of 22 training objects and 0 of 13 validation objects have no mask",
+        ),
     ],
 )
 def test_data_without_all_masks_are_refused(tmp_path, folders, every, said):
     root = synthetic.write(tmp_path / "images", 12, 9)
     for folder in folders:
-        synthetic.change(root, lambda content: [e.pop("segmentation") for e in content["annotations"][::every]], folder)
+        synthetic.change(
+            root,
+            lambda content: [e.pop("segmentation") for e in content["annotations"][::every]],
+            folder,
+        )
     prepare(root, tmp_path / "p")
     with pytest.raises(
         ValueError,
@@ -302,10 +353,14 @@ def test_data_without_all_masks_are_refused(tmp_path, folders, every, said):
 
 @pytest.mark.parametrize(("model", "most"), [(MODEL, 3), (REFERENCE_MODEL, 93)])
 def test_synthetic_batches_have_the_real_shapes(prepared, model, most):
-    chosen = common.settings("maskrcnn", devices=2, global_batch_size=4, dataset="", model={**model, "classes": 3})
+    chosen = common.settings(
+        "maskrcnn", devices=2, global_batch_size=4, dataset="", model={**model, "classes": 3}
+    )
     dataset_info = DatasetInfo(100, 10, {"classes": 3, "objects_per_image_most": most}, "synthetic")
     data = SyntheticSampleData(chosen, dataset_info, place(0, range(2), 2), 1)
-    real = {name: array.dtype for name, array in next(opened(prepared).train(0, 1))[0].arrays.items()}
+    real = {
+        name: array.dtype for name, array in next(opened(prepared).train(0, 1))[0].arrays.items()
+    }
     for number, step in enumerate(data.train(0, 4)):
         assert len(step) == 2
         for batch in step:

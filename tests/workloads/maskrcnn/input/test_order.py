@@ -33,7 +33,9 @@ def batches_of(order, replica, share):
     seed=st.integers(0, 2**31),
 )
 @examples(60)
-def test_every_image_in_batches_of_one_orientation_and_steps_are_equal(lying, replicas, share, seed):
+def test_every_image_in_batches_of_one_orientation_and_steps_are_equal(
+    lying, replicas, share, seed
+):
     lying = np.array(lying)
     order = StreamOrder(groups_of(lying), share * replicas, replicas, seed, 0)
     seen = []
@@ -63,7 +65,9 @@ def test_batches_and_their_order_are_the_originals():
     groups, replicas, share = groups_of(lying), 4, 3
     order = StreamOrder(groups, replicas * share, replicas, 11, 2)
     joined = np.concatenate([group.images for group in groups])
-    permutation = joined[Permutation(stream(11, "image order", 2), len(joined))(np.arange(len(joined)))].tolist()
+    permutation = joined[
+        Permutation(stream(11, "image order", 2), len(joined))(np.arange(len(joined)))
+    ].tolist()
     for replica in range(replicas):
         wanted = original(lying, replicas, replica, share, permutation)
         found = [images.tolist() for images, _ in batches_of(order, replica, share)]
@@ -76,8 +80,12 @@ def test_batches_and_their_order_are_the_originals():
 def test_the_replicas_of_a_step_have_orientations_of_their_own(share_lying, replicas):
     lying = np.random.default_rng(1).random(20_000) < share_lying
     order = StreamOrder(groups_of(lying), 4 * replicas, replicas, 3, 0)
-    kinds = np.array([[shape == LYING for _, shape in batches_of(order, r, 4)] for r in range(replicas)])
+    kinds = np.array(
+        [[shape == LYING for _, shape in batches_of(order, r, 4)] for r in range(replicas)]
+    )
     alike = (kinds.all(axis=0) | ~kinds.any(axis=0)).mean()
     chance = share_lying**replicas + (1 - share_lying) ** replicas
     assert alike == pytest.approx(chance, abs=0.06)
-    assert kinds.mean(axis=0).std() == pytest.approx((share_lying * (1 - share_lying) / replicas) ** 0.5, abs=0.03)
+    assert kinds.mean(axis=0).std() == pytest.approx(
+        (share_lying * (1 - share_lying) / replicas) ** 0.5, abs=0.03
+    )

@@ -40,8 +40,16 @@ def some_boxes(rng, count, height, width):
 
 def test_anchors_by_hand():
     """Published figures of the legacy generator on stride 16 with sizes in strides; 32 pixels on stride 4."""
-    assert anchors.base_anchors(16, 128).tolist() == [[-84, -40, 99, 55], [-56, -56, 71, 71], [-36, -80, 51, 95]]
-    assert anchors.base_anchors(4, 32).tolist() == [[-22, -10, 25, 13], [-14, -14, 17, 17], [-10, -22, 13, 25]]
+    assert anchors.base_anchors(16, 128).tolist() == [
+        [-84, -40, 99, 55],
+        [-56, -56, 71, 71],
+        [-36, -80, 51, 95],
+    ]
+    assert anchors.base_anchors(4, 32).tolist() == [
+        [-22, -10, 25, 13],
+        [-14, -14, 17, 17],
+        [-10, -22, 13, 25],
+    ]
 
 
 def test_anchors_are_the_plain_ones(case):
@@ -58,7 +66,9 @@ def test_anchors_of_a_shape_are_made_once():
     assert all(one is other for one, other in zip(found, again, strict=True))
     assert not found[0].flags.writeable
     levels = anchors.levels(REFERENCE_MODEL, 800, 1344)
-    np.testing.assert_array_equal(np.concatenate(found), rpn_targets.take(levels, np.arange(268_569)))
+    np.testing.assert_array_equal(
+        np.concatenate(found), rpn_targets.take(levels, np.arange(268_569))
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -77,7 +87,10 @@ coordinates = st.floats(0, 1, width=32)
 
 
 @examples(60)
-@given(st.lists(st.tuples(coordinates, coordinates, coordinates, coordinates), max_size=6), st.booleans())
+@given(
+    st.lists(st.tuples(coordinates, coordinates, coordinates, coordinates), max_size=6),
+    st.booleans(),
+)
 def test_labels_of_any_boxes(corners, whole):
     """Also of boxes of a pixel, of the whole image, and where many anchors tie."""
     model, padded_height, padded_width, height, width = CASES["demo"]
@@ -128,7 +141,9 @@ def test_a_sample_is_the_first_of_a_hashed_order(case, slots):
 def test_samples_differ_by_key_alone(case):
     levels, _, size = case
     boxes = some_boxes(np.random.default_rng(2), 6, *size)
-    first, again, other = (drawn(levels, boxes, size, 64, key)[1].anchor.tolist() for key in (1, 1, 2))
+    first, again, other = (
+        drawn(levels, boxes, size, 64, key)[1].anchor.tolist() for key in (1, 1, 2)
+    )
     assert first == again != other
 
 

@@ -39,7 +39,9 @@ def pickled(images, labels):
     """A batch as Python 2 wrote it."""
     data = python2.array(images, python2.dtype(b"u1", b"|"))
     numbers = b"](" + b"".join(b"K" + bytes([label]) for label in labels) + b"e"
-    entries = python2.text("data") + data + python2.text("labels") + numbers + python2.text("batch_label")
+    entries = (
+        python2.text("data") + data + python2.text("labels") + numbers + python2.text("batch_label")
+    )
     return b"\x80\x02}(" + entries + python2.text("training batch 1 of 5") + b"u."
 
 
@@ -116,13 +118,21 @@ def test_a_folder_is_read_and_preparing_twice_says_so(archives, tmp_path):
     [
         (PYTHON, b"\x80\x02cposix\nsystem\nU\x04true\x85R.", "names 'posix' 'system'"),
         (PYTHON, b"\x80\x02}.", "`data` does not contain images of 3,072 bytes"),
-        (PYTHON, pickled(planes("test_batch")[0], np.arange(COUNT) + 5), "expected labels from 0 to 9"),
+        (
+            PYTHON,
+            pickled(planes("test_batch")[0], np.arange(COUNT) + 5),
+            "expected labels from 0 to 9",
+        ),
         (
             PYTHON,
             pickled(planes("test_batch")[0], np.arange(COUNT - 1)),
             "`labels` does not contain a label for each image",
         ),
-        (BINARY, binary(*planes("test_batch"))[:-1], "expected records of 3,073 bytes, got 18,437 bytes"),
+        (
+            BINARY,
+            binary(*planes("test_batch"))[:-1],
+            "expected records of 3,073 bytes, got 18,437 bytes",
+        ),
     ],
 )
 def test_a_bad_file_is_refused_and_runs_nothing(form, content, words, tmp_path):
@@ -146,10 +156,15 @@ def write_fashion(folder, count=12):
     found = {}
     for split, name in fashion_mnist.SPLITS.items():
         numbers = np.random.default_rng(len(name))
-        images, labels = numbers.integers(0, 256, (count, 28, 28), np.uint8), np.arange(count, dtype=np.uint8) % 10
+        images, labels = (
+            numbers.integers(0, 256, (count, 28, 28), np.uint8),
+            np.arange(count, dtype=np.uint8) % 10,
+        )
         for kind, array, magic in (("images-idx3", images, 0x803), ("labels-idx1", labels, 0x801)):
             header = struct.pack(f">{1 + array.ndim}I", magic, *array.shape)
-            (folder / f"{name}-{kind}-ubyte.gz").write_bytes(gzip.compress(header + array.tobytes()))
+            (folder / f"{name}-{kind}-ubyte.gz").write_bytes(
+                gzip.compress(header + array.tobytes())
+            )
         found[split] = images, labels
     return found["train"]
 
@@ -175,14 +190,17 @@ def test_batches_of_arrays(tmp_path):
     batches = [batch for (batch,) in data.train(0, 4)]
     for batch in batches:
         specs = workload.shapes()[0]
-        assert {name: (batch.arrays[name].shape, str(batch.arrays[name].dtype)) for name in specs} == {
-            name: (spec.shape, spec.dtype) for name, spec in specs.items()
-        }
+        assert {
+            name: (batch.arrays[name].shape, str(batch.arrays[name].dtype)) for name in specs
+        } == {name: (spec.shape, spec.dtype) for name, spec in specs.items()}
         for image, label in zip(batch.arrays["image"], batch.arrays["label"], strict=True):
             (number,) = np.flatnonzero((images == image[..., 0]).all((1, 2)))
             assert (image == image[..., :1]).all()
             assert labels[number] == label
-    keys = [set(np.concatenate([one.arrays["dropout_key"] for one in pair])) for pair in (batches[:2], batches[2:])]
+    keys = [
+        set(np.concatenate([one.arrays["dropout_key"] for one in pair]))
+        for pair in (batches[:2], batches[2:])
+    ]
     assert keys == [set(dropout.keys(3, epoch, np.arange(12)).tolist()) for epoch in (0, 1)]
     seen = [batch for (batch,) in data.evaluation()]
     assert [int(batch.arrays["valid"].sum()) for batch in seen] == [8, 4]
@@ -213,7 +231,9 @@ def test_pipes_and_files_that_unpack_to_more_than_there_can_be_are_refused(tmp_p
     (tmp_path / "cifar").mkdir()
     for pipe in (images, tmp_path / "cifar" / "data_batch_1"):
         os.mkfifo(pipe)
-    with pytest.raises(ValueError, match=r"train-images-idx3-ubyte\.gz: cannot be read .*not a regular file"):
+    with pytest.raises(
+        ValueError, match=r"train-images-idx3-ubyte\.gz: cannot be read .*not a regular file"
+    ):
         FashionMNIST().prepare(tmp_path / "fashion", tmp_path / "to")
     with pytest.raises(ValueError, match=r"data_batch_1: not a regular file"):
         Cifar10().prepare(tmp_path / "cifar", tmp_path / "to")

@@ -69,7 +69,12 @@ class ArrayDataset(manifests.Prepared):
         """Return the command that prepares this data set."""
 
     def published(
-        self, splits: dict[str, Split], source: str, classes: int, destination: Path, notes: Sequence[str] = ()
+        self,
+        splits: dict[str, Split],
+        source: str,
+        classes: int,
+        destination: Path,
+        notes: Sequence[str] = (),
     ) -> list[str]:
         """Write `splits` to `destination` if they are not there yet, and return the lines to print.
 
@@ -87,10 +92,15 @@ class ArrayDataset(manifests.Prepared):
         for images, labels in splits.values():
             digest.update(images.tobytes() + labels.tobytes())
         size = sum(images.nbytes + labels.nbytes for images, labels in splits.values())
-        counts = {**{split: len(labels) for split, (_, labels) in splits.items()}, "classes": classes}
+        counts = {
+            **{split: len(labels) for split, (_, labels) in splits.items()},
+            "classes": classes,
+        }
         unlike = manifests.unlike(self.name, counts, "counts", "")
         origin = {"name": source, "bytes": size, "sha256": digest.hexdigest()}
-        manifest = Manifest(self.name, origin, self.options(), counts, [*notes, *unlike], not unlike)
+        manifest = Manifest(
+            self.name, origin, self.options(), counts, [*notes, *unlike], not unlike
+        )
         if present := self.already(destination, lambda: manifest):
             return present
         with manifests.workspace(destination) as folder:
@@ -119,20 +129,30 @@ class ArrayDataset(manifests.Prepared):
 class ArrayData(ImageData):
     """`workloads.api.DataPipeline` over arrays, with the batches of `labelled.ImageNetData`."""
 
-    def __init__(self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int) -> None:
+    def __init__(
+        self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int
+    ) -> None:
         self.pixels: dict[str, UInt8s] = {}
         super().__init__(settings, dataset_info, worker, seed)
 
     def read_index(self, split: str, root: Path) -> ImageIndex:
         """Read sizes and labels. The images stay memory-mapped."""
-        count = self.dataset_info.train_samples if split == "train" else self.dataset_info.evaluation_samples
+        count = (
+            self.dataset_info.train_samples
+            if split == "train"
+            else self.dataset_info.evaluation_samples
+        )
         self.pixels[split], labels = read(self.folder, split, count)
         sides = np.full(count, self.pixels[split].shape[1], np.int32)
         none = np.zeros(0, np.uint8), np.zeros(0, np.int64)
         return ImageIndex(root, *none, labels, sides, sides, np.zeros(count, np.int64))
 
     def begin(self, job: ImageJob) -> Begun:
-        pixels, images, out = self.pixels["train"], job.images.tolist(), self.take(len(job.images), job.shape)
+        pixels, images, out = (
+            self.pixels["train"],
+            job.images.tolist(),
+            self.take(len(job.images), job.shape),
+        )
         arrays: dict[str, Array] = {"image": out, "label": self.images.label[job.images]}
 
         def copy(reader: Reader, slot: int) -> None:

@@ -25,7 +25,12 @@ ATTEMPTS = 100
 
 
 def crop_boxes(
-    seed: int, epoch: int, images: npt.ArrayLike, widths: npt.ArrayLike, heights: npt.ArrayLike, area_minimum: float
+    seed: int,
+    epoch: int,
+    images: npt.ArrayLike,
+    widths: npt.ArrayLike,
+    heights: npt.ArrayLike,
+    area_minimum: float,
 ) -> Int64s:
     """Draw crops (n, 4) as left, top, width, height in pixels, for images (n,) of given sizes."""
     image, width, height = (np.asarray(values, np.int64) for values in (images, widths, heights))
@@ -35,7 +40,9 @@ def crop_boxes(
     for attempt in range(ATTEMPTS):
         if not open_rows.size:
             break
-        drawn, fits = _attempt(fold(key, attempt), image[open_rows], width[open_rows], height[open_rows], area_minimum)
+        drawn, fits = _attempt(
+            fold(key, attempt), image[open_rows], width[open_rows], height[open_rows], area_minimum
+        )
         boxes[open_rows[fits]] = drawn[fits]
         open_rows = open_rows[~fits]
     return boxes
@@ -43,10 +50,14 @@ def crop_boxes(
 
 def flips(seed: int, epoch: int, images: npt.ArrayLike) -> Bools:
     """Return whether each image (n,) is mirrored horizontally, with probability one half."""
-    return integers(bits(stream(seed, "image flip", epoch), np.asarray(images, np.int64)), 2).astype(bool)
+    return integers(
+        bits(stream(seed, "image flip", epoch), np.asarray(images, np.int64)), 2
+    ).astype(bool)
 
 
-def _attempt(key: np.uint64, image: Int64s, width: Int64s, height: Int64s, area_minimum: float) -> tuple[Int64s, Bools]:
+def _attempt(
+    key: np.uint64, image: Int64s, width: Int64s, height: Int64s, area_minimum: float
+) -> tuple[Int64s, Bools]:
     """Draw boxes (n, 4) once and return them with a flag for each box that meets the conditions."""
     drawn = uniform(bits(key, np.arange(4)[:, None], image))
     aspect = ASPECTS[0] + (ASPECTS[1] - ASPECTS[0]) * drawn[0]

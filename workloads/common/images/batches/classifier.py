@@ -30,5 +30,7 @@ class ClassifierWorkload(ImageWorkload):
         """
         correct = np.asarray(results["correct"], dtype=bool)
         if correct.size != self.dataset_info.evaluation_samples:
-            raise ValueError(f"evaluation saw {correct.size} images of {self.dataset_info.evaluation_samples}")
+            raise ValueError(
+                f"evaluation saw {correct.size} images of {self.dataset_info.evaluation_samples}"
+            )
         return {"top1": float(np.count_nonzero(correct)) / correct.size}

@@ -26,7 +26,9 @@ class ImageNetData(ImageData):
     (black, label 0).
     """
 
-    def __init__(self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int) -> None:
+    def __init__(
+        self, settings: Settings, dataset_info: DatasetInfo, worker: WorkerContext, seed: int
+    ) -> None:
         super().__init__(settings, dataset_info, worker, seed)
         self.resize_size = int(settings.model["resize_size"])
         self.area_minimum = float(settings.model["area_minimum"])
@@ -34,13 +36,24 @@ class ImageNetData(ImageData):
     def begin(self, job: ImageJob) -> Begun:
         images, out = job.images.tolist(), self.take(len(job.images), job.shape)
         arrays: dict[str, Array] = {"image": out, "label": self.images.label[job.images]}
-        boxes, mirrored = self._boxes(job.images, job.epoch), flips(self.seed, job.epoch, job.images).tolist()
+        boxes, mirrored = (
+            self._boxes(job.images, job.epoch),
+            flips(self.seed, job.epoch, job.images).tolist(),
+        )
 
         def work(reader: Reader, slot: int) -> None:
             def make(image: int) -> None:
-                box = boxes[slot] if image == images[slot] else self._boxes(np.array([image]), job.epoch)[0]
+                box = (
+                    boxes[slot]
+                    if image == images[slot]
+                    else self._boxes(np.array([image]), job.epoch)[0]
+                )
                 left, top, width, height = box.tolist()
-                resize_into(self.part(reader, image, (left, top, width, height), job.shape), out[slot], mirrored[slot])
+                resize_into(
+                    self.part(reader, image, (left, top, width, height), job.shape),
+                    out[slot],
+                    mirrored[slot],
+                )
 
             used = self.make_or_replace(images[slot], make)
             if used != images[slot]:
@@ -69,4 +82,8 @@ class SyntheticImageData(SyntheticData):
 
     def targets(self, key: np.uint64, count: int) -> dict[str, Array]:
         """Return random labels (count,)."""
-        return {"label": integers(bits(key, 1, np.arange(count)), self.dataset_info.sizes["classes"]).astype(np.int32)}
+        return {
+            "label": integers(
+                bits(key, 1, np.arange(count)), self.dataset_info.sizes["classes"]
+            ).astype(np.int32)
+        }

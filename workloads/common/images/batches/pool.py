@@ -95,7 +95,9 @@ class BatchesAhead(Generic[T]):
     the error of the first failed task.
     """
 
-    def __init__(self, begin: Iterator[tuple[T, list[Future[None]]]], depth: int = BATCHES_AHEAD) -> None:
+    def __init__(
+        self, begin: Iterator[tuple[T, list[Future[None]]]], depth: int = BATCHES_AHEAD
+    ) -> None:
         self._begin = begin
         self._depth = depth
         self._waiting: deque[tuple[T, list[Future[None]]]] = deque()

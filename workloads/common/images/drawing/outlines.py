@@ -22,7 +22,9 @@ def _polygon(points: list[tuple[float, float]]) -> Float64s:
     return np.asarray(np.rint(np.array(points) * GRID) / GRID, np.float64)
 
 
-def _curve(radius: Callable[[float], float], start: float = 0.0, end: float = 2 * math.pi) -> list[tuple[float, float]]:
+def _curve(
+    radius: Callable[[float], float], start: float = 0.0, end: float = 2 * math.pi
+) -> list[tuple[float, float]]:
     """Return points (r cos t, r sin t) for t from `start` to `end`, both included.
 
     For a closed curve, the last point repeats the first point, which does not affect the drawing.
@@ -34,7 +36,10 @@ def _curve(radius: Callable[[float], float], start: float = 0.0, end: float = 2 
 def _star() -> list[tuple[float, float]]:
     """Return a five-pointed star with one point at the top."""
     radii = (1.0, 0.42)
-    return [(radii[i % 2] * math.sin(math.pi * i / 5), -radii[i % 2] * math.cos(math.pi * i / 5)) for i in range(10)]
+    return [
+        (radii[i % 2] * math.sin(math.pi * i / 5), -radii[i % 2] * math.cos(math.pi * i / 5))
+        for i in range(10)
+    ]
 
 
 def _heart() -> list[tuple[float, float]]:
@@ -53,16 +58,21 @@ _UPPER = [(1.0, 0.0), (0.15, -0.75), (0.15, -0.28), (-0.95, -0.28)]
 
 OUTLINES: dict[str, Float64s] = {
     "disc": _polygon(_curve(lambda _: 0.9)),
-    "triangle": _polygon([(math.sin(a), -math.cos(a)) for a in (0, _THIRD, 2 * _THIRD)]),  # with a corner at the top
+    "triangle": _polygon(
+        [(math.sin(a), -math.cos(a)) for a in (0, _THIRD, 2 * _THIRD)]
+    ),  # with a corner at the top
     "square": _polygon([(-0.8, -0.8), (0.8, -0.8), (0.8, 0.8), (-0.8, 0.8)]),
     "star": _polygon(_star()),
     "plus": _polygon(_CORNER + [(-x, -y) for x, y in _CORNER]),
     "heart": _polygon(_heart()),
     "ring": _polygon(  # with a gap of a quarter turn on the right
-        _curve(lambda _: 0.95, _GAP, 2 * math.pi - _GAP) + _curve(lambda _: 0.5, 2 * math.pi - _GAP, _GAP)
+        _curve(lambda _: 0.95, _GAP, 2 * math.pi - _GAP)
+        + _curve(lambda _: 0.5, 2 * math.pi - _GAP, _GAP)
     ),
     "arrow": _polygon(_UPPER + [(x, -y) for x, y in reversed(_UPPER[1:])]),  # points to the right
     "flower": _polygon(_curve(lambda t: 0.68 + 0.3 * math.cos(6 * t))),  # with six petals
-    "ell": _polygon([(-0.65, -0.85), (-0.08, -0.85), (-0.08, 0.28), (0.75, 0.28), (0.75, 0.85), (-0.65, 0.85)]),
+    "ell": _polygon(
+        [(-0.65, -0.85), (-0.08, -0.85), (-0.08, 0.28), (0.75, 0.28), (0.75, 0.85), (-0.65, 0.85)]
+    ),
 }
 """Outlines by name, in the order of the classes."""

@@ -90,7 +90,9 @@ def hsv(hue: float, saturation: float, value: float) -> Colour:
 def choose_pose(draws: Draws, x: float, y: float, radius: float) -> Pose:
     """Return a random pose: rotation ±30°, squeeze 0.75–1, shear ±0.2."""
     turn = math.pi / 6
-    return Pose(x, y, radius, draws.uniform(-turn, turn), draws.uniform(0.75, 1.0), draws.uniform(-0.2, 0.2))
+    return Pose(
+        x, y, radius, draws.uniform(-turn, turn), draws.uniform(0.75, 1.0), draws.uniform(-0.2, 0.2)
+    )
 
 
 def choose_look(draws: Draws, kind: int, texture_loyalty: float, hue_loyalty: float) -> Look:
@@ -100,8 +102,14 @@ def choose_look(draws: Draws, kind: int, texture_loyalty: float, hue_loyalty: fl
     `hue_loyalty` the hue of its class. Otherwise texture or hue are random.
     """
     names = tuple(TEXTURES)
-    texture = names[kind] if draws.chance(texture_loyalty) else names[draws.integer(0, len(names) - 1)]
-    hue = kind / len(CLASSES) + draws.uniform(-0.04, 0.04) if draws.chance(hue_loyalty) else draws.uniform()
+    texture = (
+        names[kind] if draws.chance(texture_loyalty) else names[draws.integer(0, len(names) - 1)]
+    )
+    hue = (
+        kind / len(CLASSES) + draws.uniform(-0.04, 0.04)
+        if draws.chance(hue_loyalty)
+        else draws.uniform()
+    )
     return _colours(draws, texture, hue, saturation=0.45)
 
 
@@ -164,13 +172,17 @@ def draw_object(canvas: Canvas, outline: str, pose: Pose, look: Look, key: int) 
     coverage[rows, columns] = mask
     if mask.size:
         pixels = pose.radius * look.scale
-        share = TEXTURES[look.texture](*_object_coordinates(pose, rows, columns, pixels), pixels, key)
+        share = TEXTURES[look.texture](
+            *_object_coordinates(pose, rows, columns, pixels), pixels, key
+        )
         alpha = mask * np.float32(1 / 255)
         _blend(canvas[:, rows, columns], look, share, alpha)
     return coverage
 
 
-def _object_coordinates(pose: Pose, rows: slice, columns: slice, unit: float) -> tuple[Canvas, Canvas]:
+def _object_coordinates(
+    pose: Pose, rows: slice, columns: slice, unit: float
+) -> tuple[Canvas, Canvas]:
     """Return u, v of the pixels of a box along the object's rotated axes, in multiples of `unit`
     pixels."""
     cosine = round(math.cos(pose.rotation) * 65536) / 65536 / unit
@@ -217,8 +229,12 @@ def background(draws: Draws, height: int, width: int) -> Canvas:
     cells = draws.integer(3, 8)
     base = np.array(hsv(draws.uniform(), draws.uniform(0.0, 0.5), draws.uniform(0.3, 0.8)))
     spread = draws.integer(20, 90)
-    offsets = integers(bits(draws.part(1).key, np.arange(3 * cells * cells)), 2 * spread + 1) - spread
-    corners = np.clip(offsets.reshape(3, cells, cells) + np.rint(base).astype(np.int64)[:, None, None], 0, 255)
+    offsets = (
+        integers(bits(draws.part(1).key, np.arange(3 * cells * cells)), 2 * spread + 1) - spread
+    )
+    corners = np.clip(
+        offsets.reshape(3, cells, cells) + np.rint(base).astype(np.int64)[:, None, None], 0, 255
+    )
     return field(corners, height, width).astype(np.float32)
 
 
@@ -232,7 +248,9 @@ def clutter(canvas: Canvas, draws: Draws, count: int) -> None:
         x, y = item_draws.uniform(0, width), item_draws.uniform(0, height)
         kind, turn = item_draws.integer(0, 2), item_draws.uniform(0, math.pi)
         if kind == 0:
-            colour = hsv(item_draws.uniform(), item_draws.uniform(0.0, 1.0), item_draws.uniform(0.2, 0.9))
+            colour = hsv(
+                item_draws.uniform(), item_draws.uniform(0.0, 1.0), item_draws.uniform(0.2, 0.9)
+            )
             stroke(
                 canvas,
                 item_draws,
@@ -242,8 +260,16 @@ def clutter(canvas: Canvas, draws: Draws, count: int) -> None:
                 colour,
             )
         else:
-            pose = Pose(x, y, item_draws.uniform(0.08, 0.2) * side, turn, item_draws.uniform(0.4, 1.0))
-            draw_object(canvas, "disc" if kind == 1 else "square", pose, any_look(item_draws), item_draws.part(0).key)
+            pose = Pose(
+                x, y, item_draws.uniform(0.08, 0.2) * side, turn, item_draws.uniform(0.4, 1.0)
+            )
+            draw_object(
+                canvas,
+                "disc" if kind == 1 else "square",
+                pose,
+                any_look(item_draws),
+                item_draws.part(0).key,
+            )
 
 
 def occluders(canvas: Canvas, draws: Draws, count: int) -> None:
@@ -252,7 +278,9 @@ def occluders(canvas: Canvas, draws: Draws, count: int) -> None:
     side = min(height, width)
     for number in range(count):
         line_draws = draws.part(number)
-        colour = hsv(line_draws.uniform(), line_draws.uniform(0.0, 0.6), line_draws.uniform(0.1, 0.95))
+        colour = hsv(
+            line_draws.uniform(), line_draws.uniform(0.0, 0.6), line_draws.uniform(0.1, 0.95)
+        )
         middle = (line_draws.uniform(0.2, 0.8) * width, line_draws.uniform(0.2, 0.8) * height)
         stroke(
             canvas,
@@ -265,7 +293,12 @@ def occluders(canvas: Canvas, draws: Draws, count: int) -> None:
 
 
 def stroke(
-    canvas: Canvas, draws: Draws, middle: tuple[float, float], length: float, thickness: float, colour: Colour
+    canvas: Canvas,
+    draws: Draws,
+    middle: tuple[float, float],
+    length: float,
+    thickness: float,
+    colour: Colour,
 ) -> None:
     """Draw a straight bar in a random direction. Sizes are in pixels."""
     pose = Pose(*middle, length / 1.6, draws.uniform(0, math.pi), thickness / length)
@@ -278,8 +311,16 @@ def camera(canvas: Canvas, draws: Draws) -> UInt8s:
 
     Returns an image (height, width, 3) with channels blue, green, red.
     """
-    contrast, brightness, sigma = draws.uniform(0.75, 1.2), draws.uniform(-25, 25), draws.uniform(1, 6)
-    noise = bits(draws.part(1).key, np.arange(-(-canvas.size // 8))).astype("<u8", copy=False).view(np.uint8)
+    contrast, brightness, sigma = (
+        draws.uniform(0.75, 1.2),
+        draws.uniform(-25, 25),
+        draws.uniform(1, 6),
+    )
+    noise = (
+        bits(draws.part(1).key, np.arange(-(-canvas.size // 8)))
+        .astype("<u8", copy=False)
+        .view(np.uint8)
+    )
     image = np.take(_noise_table() * np.float32(sigma), noise[: canvas.size]).reshape(canvas.shape)
     image += canvas * np.float32(contrast)
     image += np.float32(127.5 - 127.5 * contrast + brightness)

@@ -47,7 +47,9 @@ def field(corners: Int64s, height: int, width: int) -> Float64s:
 
     `corners` has the shape (…, rows, columns).
     """
-    return np.asarray(_weights(height, corners.shape[-2]) @ corners @ _weights(width, corners.shape[-1]).T)
+    return np.asarray(
+        _weights(height, corners.shape[-2]) @ corners @ _weights(width, corners.shape[-1]).T
+    )
 
 
 def _weights(length: int, cells: int) -> Float64s:
@@ -74,7 +76,10 @@ def stripes(period: float) -> Texture:
 
 def checker(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
     """Return squares with half the coarse period as their side."""
-    a, b = edge(wave(u, COARSE) - COARSE / 4, sharpness), edge(wave(v, COARSE) - COARSE / 4, sharpness)
+    a, b = (
+        edge(wave(u, COARSE) - COARSE / 4, sharpness),
+        edge(wave(v, COARSE) - COARSE / 4, sharpness),
+    )
     return np.asarray(a + b - 2 * a * b, np.float32)
 
 

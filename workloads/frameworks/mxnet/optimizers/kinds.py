@@ -55,12 +55,18 @@ class Optimizer:
         self.scale = scaling.start * replicas if scaling.mode == "static" else 1.0
         """Factor by which the loss is multiplied."""
         self.rescale = 1 / self.scale
-        self.segments = self.sum.segments if self.sharded else [slice(0, total(layout.shapes))] * len(weights)
+        self.segments = (
+            self.sum.segments if self.sharded else [slice(0, total(layout.shapes))] * len(weights)
+        )
         """Segment of the flat vector that each context updates."""
-        updated = [vector[segment] for vector, segment in zip(self.weights, self.segments, strict=True)]
+        updated = [
+            vector[segment] for vector, segment in zip(self.weights, self.segments, strict=True)
+        ]
         self.rule_ranges = [layout.rule_ranges(segment) for segment in self.segments]
         """Rules of each context, with their parts of `vectors`."""
-        self.slots = {kind: [mx.nd.zeros_like(vector) for vector in updated] for kind in SLOTS[settings.name]}
+        self.slots = {
+            kind: [mx.nd.zeros_like(vector) for vector in updated] for kind in SLOTS[settings.name]
+        }
         self.vectors = list(zip(updated, self.gradients, *self.slots.values(), strict=True))
         """Vectors that each context updates: weights, gradients, and a vector of each kind of
         state.
@@ -85,7 +91,9 @@ class Optimizer:
         limit = self.settings.clip_norm
         if limit is None:
             return
-        squares = self.sum.over_parts([mx.nd.dot(gradient, gradient) for gradient in self.gradients])
+        squares = self.sum.over_parts(
+            [mx.nd.dot(gradient, gradient) for gradient in self.gradients]
+        )
         for gradient, square in zip(self.gradients, squares, strict=True):
             norm = mx.nd.sqrt(square) * self.rescale
             mx.nd.broadcast_mul(gradient, mx.nd.minimum(limit / norm, 1.0), out=gradient)
@@ -129,7 +137,10 @@ class Optimizer:
         """Load a state, the inverse of `state_dict`."""
         self.reset()
         for kind, vectors in self.slots.items():
-            parts = (state[f"{kind}.{name}"] * np.float32(self.factor(name)) for name in self.layout.shapes)
+            parts = (
+                state[f"{kind}.{name}"] * np.float32(self.factor(name))
+                for name in self.layout.shapes
+            )
             flat = np.concatenate([part.reshape(-1) for part in parts])
             for vector, segment in zip(vectors, self.segments, strict=True):
                 vector[:] = flat[segment]
@@ -158,12 +169,20 @@ class Sgd(Optimizer):
     def apply(self, rate: float) -> None:
         scale = rate or self._last_rate
         momentum = self.settings.momentum * scale / self._last_rate
-        for (weights, gradients, buffers), rule_ranges in zip(self.vectors, self.rule_ranges, strict=True):
+        for (weights, gradients, buffers), rule_ranges in zip(
+            self.vectors, self.rule_ranges, strict=True
+        ):
             for rule, part in rule_ranges:
-                constants = {"lr": scale * rule.lr_multiplier, "momentum": momentum, "wd": rule.decay}
+                constants = {
+                    "lr": scale * rule.lr_multiplier,
+                    "momentum": momentum,
+                    "wd": rule.decay,
+                }
                 weight, gradient = weights[part], gradients[part]
                 out = weight if rate else gradient  # at rate 0, the new weights are discarded
-                mx.nd.sgd_mom_update(weight, gradient, buffers[part], rescale_grad=self.rescale, **constants, out=out)
+                mx.nd.sgd_mom_update(
+                    weight, gradient, buffers[part], rescale_grad=self.rescale, **constants, out=out
+                )
         self._last_rate = scale
 
     def reset(self) -> None:
@@ -186,13 +205,22 @@ class Lars(Optimizer):
         """Create views of the parameters with a trust ratio, and arrays of their decays and
         rates.
         """
-        rules = {name: rule for name, rule in self.layout.rules.items() if rule.lars_adapt and not rule.frozen}
+        rules = {
+            name: rule
+            for name, rule in self.layout.rules.items()
+            if rule.lars_adapt and not rule.frozen
+        }
         adapted = [name for name in self.layout.shapes if name in rules]
         self.adapted = [
-            [tuple(views(vector, self.layout.shapes)[name] for vector in vectors) for name in adapted]
+            [
+                tuple(views(vector, self.layout.shapes)[name] for vector in vectors)
+                for name in adapted
+            ]
             for vectors in self.vectors
         ]
-        decays, multiples = ([getattr(rules[name], kind) for name in adapted] for kind in ("decay", "lr_multiplier"))
+        decays, multiples = (
+            [getattr(rules[name], kind) for name in adapted] for kind in ("decay", "lr_multiplier")
+        )
         self.decays, self.multiples = (
             [mx.nd.array(values, ctx=vector.context) for vector in self.weights] if adapted else []
             for values in (decays, multiples)
@@ -230,9 +258,17 @@ class Lars(Optimizer):
         `rates` (n,) are the learning rates of these parameters.
         """
         adapted, decays, rescale = self.adapted[number], self.decays[number], self.rescale
-        squares = [mx.nd.concat(*map(_square, group), dim=0) for group in list(zip(*adapted, strict=True))[:2]]
+        squares = [
+            mx.nd.concat(*map(_square, group), dim=0)
+            for group in list(zip(*adapted, strict=True))[:2]
+        ]
         rates = mx.nd.multi_lars(
-            rates, *squares, decays, eta=self.settings.trust_coefficient, eps=0.0, rescale_grad=rescale
+            rates,
+            *squares,
+            decays,
+            eta=self.settings.trust_coefficient,
+            eps=0.0,
+            rescale_grad=rescale,
         )
         # Update a single parameter per call. The operator interleaves its accesses to all
         # parameters of a call, which is inefficient for caches.
@@ -294,12 +330,23 @@ class Adam(Optimizer):
 
     def apply(self, rate: float) -> None:
         self.steps += 1
-        complements = [float(np.float32(1) - np.float32(beta)) for beta in self.betas]  # as the operator computes 1 - β
+        complements = [
+            float(np.float32(1) - np.float32(beta)) for beta in self.betas
+        ]  # as the operator computes 1 - β
         sums = [
-            (1 - b**self.steps) / (1 - b) * complement for b, complement in zip(self.betas, complements, strict=True)
+            (1 - b**self.steps) / (1 - b) * complement
+            for b, complement in zip(self.betas, complements, strict=True)
         ]
-        rate, epsilon = rate * math.sqrt(sums[1]) / sums[0], self.settings.epsilon * math.sqrt(sums[1])
-        always = {"beta1": self.betas[0], "beta2": self.betas[1], "epsilon": epsilon, "rescale_grad": self.rescale}
+        rate, epsilon = (
+            rate * math.sqrt(sums[1]) / sums[0],
+            self.settings.epsilon * math.sqrt(sums[1]),
+        )
+        always = {
+            "beta1": self.betas[0],
+            "beta2": self.betas[1],
+            "epsilon": epsilon,
+            "rescale_grad": self.rescale,
+        }
         for vectors, rule_ranges in zip(self.vectors, self.rule_ranges, strict=True):
             for rule, part in rule_ranges:
                 weight, *slots = (vector[part] for vector in vectors)
@@ -336,7 +383,12 @@ class Rmsprop(Optimizer):
                 self._apply(rule, rate * rule.lr_multiplier, *(vector[part] for vector in vectors))
 
     def _apply(
-        self, rule: ParameterRule, rate: float, weight: mx.nd.NDArray, gradient: mx.nd.NDArray, square: mx.nd.NDArray
+        self,
+        rule: ParameterRule,
+        rate: float,
+        weight: mx.nd.NDArray,
+        gradient: mx.nd.NDArray,
+        square: mx.nd.NDArray,
     ) -> None:
         rho = self.settings.rho
         if self.rescale != 1:

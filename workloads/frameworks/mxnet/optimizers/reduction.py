@@ -20,9 +20,13 @@ class GradientSum:
         assert size >= count, f"{size} parameters on {count} devices"
         self.store = mx.kv.create("device") if count > 1 else None
         self.sharded = sharded
-        self.segments = [slice(size * number // count, size * (number + 1) // count) for number in range(count)]
+        self.segments = [
+            slice(size * number // count, size * (number + 1) // count) for number in range(count)
+        ]
         self.parts = [[vector[segment] for vector in gradients] for segment in self.segments]
-        self.own = [parts[owner] for owner, parts in enumerate(self.parts)] if sharded else list(gradients)
+        self.own = (
+            [parts[owner] for owner, parts in enumerate(self.parts)] if sharded else list(gradients)
+        )
         """Part of the sum that each context stores: its segment, or the complete vector."""
         if self.store is not None:
             for owner, parts in enumerate(self.parts):
@@ -53,4 +57,7 @@ class GradientSum:
         """
         if not self.sharded or len(values) == 1:
             return list(values)
-        return [mx.nd.add_n(*(value.as_in_context(target.context) for value in values)) for target in values]
+        return [
+            mx.nd.add_n(*(value.as_in_context(target.context) for value in values))
+            for target in values
+        ]

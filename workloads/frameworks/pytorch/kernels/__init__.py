@@ -99,7 +99,9 @@ def suppress(boxes: Tensor, most_iou: float) -> Tensor:
     keeps = torch.empty((images, count), dtype=torch.float32, device=boxes.device)
     if keeps.numel():
         size = max(16, 1 << (count - 1).bit_length())
-        triton_kernels.suppress[(images,)](boxes.contiguous(), keeps, count, most_iou, SIZE=size, num_warps=8)
+        triton_kernels.suppress[(images,)](
+            boxes.contiguous(), keeps, count, most_iou, SIZE=size, num_warps=8
+        )
     return keeps
 
 
@@ -122,7 +124,12 @@ def pool(
     from workloads.frameworks.pytorch.kernels import region_kernels
 
     channels, side = pooled.shape[1:3]
-    fixed = {"BACK": back, "SIDE": side, "SAMPLES": samples, "CHANNELS": 1 << (channels - 1).bit_length()}
+    fixed = {
+        "BACK": back,
+        "SIDE": side,
+        "SAMPLES": samples,
+        "CHANNELS": 1 << (channels - 1).bit_length(),
+    }
     sizes = (number, stride, *cells.shape[2:], channels, boxes.shape[1])
     if len(pooled):
         region_kernels.pool[(len(pooled), side)](cells, boxes, levels, pooled, *sizes, **fixed)
@@ -152,7 +159,9 @@ def draw_masks(
     return masks
 
 
-def entropy(logits: Tensor, labels: Tensor, on_label: float, on_mean: float, padding: int) -> tuple[Tensor, Tensor]:
+def entropy(
+    logits: Tensor, labels: Tensor, on_label: float, on_mean: float, padding: int
+) -> tuple[Tensor, Tensor]:
     """Return the terms (R,) of `entropy.smoothed_entropy` for logits (R, V), V > 0.
 
     The second result (R,) is an input of `entropy_gradient`.
@@ -181,7 +190,9 @@ def entropy_gradient(
     out = torch.empty_like(logits)
     if rows:
         values = (logits, labels, normal, gradient, out, on_label, on_mean, padding, width)
-        triton_kernels.entropy_gradient[(rows, -(-width // LOGITS))](*values, BLOCK=LOGITS, num_warps=8)
+        triton_kernels.entropy_gradient[(rows, -(-width // LOGITS))](
+            *values, BLOCK=LOGITS, num_warps=8
+        )
     return out
 
 
@@ -230,7 +241,9 @@ def _masks_differ() -> Tensor:
 def _rectangles() -> Tensor:
     """Return boxes (1, 600, 4) with corners below 128."""
     keys, places = _some()
-    corners = (hashed(keys[:, 0], places, "y", 100, 0.5) * 20).view(1, -1, 2)[:, :600].cumsum(1) % 97
+    corners = (hashed(keys[:, 0], places, "y", 100, 0.5) * 20).view(1, -1, 2)[:, :600].cumsum(
+        1
+    ) % 97
     return torch.cat([corners, corners + 1 + corners.flip(2) % 31], -1)
 
 
@@ -252,11 +265,17 @@ def _pools_differ() -> Tensor:
 
     boxes, values = _rectangles().view(2, 300, 4), hashed(*_some(), "w", 100, 0.5).flatten()
     levels = (torch.arange(600, device="cuda", dtype=torch.int32) % 2).view(2, 300)
-    rows = torch.cat([torch.arange(2.0, device="cuda").repeat_interleave(300)[:, None], boxes.flatten(0, 1)], 1)
+    rows = torch.cat(
+        [torch.arange(2.0, device="cuda").repeat_interleave(300)[:, None], boxes.flatten(0, 1)], 1
+    )
     slope = values[: 600 * 20 * 9].view(600, 20, 3, 3).contiguous(memory_format=torch.channels_last)
     pooled, apart = torch.empty_like(slope), []
     for number, (stride, side) in enumerate(((8, 13), (16, 7))):
-        cells = values[: 40 * side * side].view(2, 20, side, side).contiguous(memory_format=torch.channels_last)
+        cells = (
+            values[: 40 * side * side]
+            .view(2, 20, side, side)
+            .contiguous(memory_format=torch.channels_last)
+        )
         back = torch.zeros_like(cells)
         pool(cells, number, stride, boxes, levels, pooled, 2)
         pool(back, number, stride, boxes, levels, slope, 2, back=True)
@@ -277,6 +296,8 @@ def _entropies_differ() -> Tensor:
     steep = entropy_gradient(logits, places, normal, torch.ones_like(normal[0]), *shares)
     with torch.inference_mode(False), torch.enable_grad():
         leaf = logits.clone().requires_grad_()
-        expected = F.cross_entropy(leaf, places.clone(), ignore_index=0, reduction="sum", label_smoothing=0.1)
+        expected = F.cross_entropy(
+            leaf, places.clone(), ignore_index=0, reduction="sum", label_smoothing=0.1
+        )
         (slope,) = torch.autograd.grad(expected, leaf)
     return ((terms.sum() - expected).abs() > 1e-4 * expected) | ((steep - slope).abs() > 1e-5).any()

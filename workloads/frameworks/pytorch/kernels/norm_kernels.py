@@ -28,7 +28,9 @@ def statistics(  # type: ignore[no-untyped-def]
         row = part.to(tl.int64) * each + inner
         valid = (inner < each) & (row < rows)
         inside = valid[:, None] & (channel < channels)[None, :]
-        value = tl.load(x + row[:, None] * channels + channel[None, :], mask=inside, other=0.0).to(tl.float32)
+        value = tl.load(x + row[:, None] * channels + channel[None, :], mask=inside, other=0.0).to(
+            tl.float32
+        )
         here = tl.maximum(tl.sum(valid.to(tl.float32), 0), 1.0)
         block_mean = tl.sum(value, 0) / here
         apart = tl.where(inside, value - block_mean[None, :], 0.0)
@@ -60,7 +62,10 @@ def joined(  # type: ignore[no-untyped-def]
     of_parts = tl.load(means + at, mask=inside, other=0.0)
     whole = tl.sum(of_parts * count, 0) / rows
     away = of_parts - whole[None, :]
-    square = tl.sum(tl.load(squares + at, mask=inside, other=0.0) + tl.where(inside, away * away * count, 0.0), 0)
+    square = tl.sum(
+        tl.load(squares + at, mask=inside, other=0.0) + tl.where(inside, away * away * count, 0.0),
+        0,
+    )
     here = channel < channels
     tl.store(mean + channel, whole, mask=here)
     tl.store(scale + channel, 1 / tl.sqrt(square / rows + epsilon), mask=here)
@@ -82,7 +87,9 @@ def applied(  # type: ignore[no-untyped-def]
     inside = (row < rows)[:, None] & here[None, :]
     at = row[:, None] * channels + channel[None, :]
     value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
-    factor = tl.load(scale + channel, mask=here, other=0.0) * tl.load(weight + channel, mask=here, other=0.0)
+    factor = tl.load(scale + channel, mask=here, other=0.0) * tl.load(
+        weight + channel, mask=here, other=0.0
+    )
     value = (value - tl.load(mean + channel, mask=here, other=0.0)[None, :]) * factor[None, :]
     value += tl.load(bias + channel, mask=here, other=0.0)[None, :]
     if SUM:

@@ -14,9 +14,16 @@ def hashed(keys: Tensor, positions: Tensor, label: str, width: int, rate: float)
     """Compute `workloads.common.dropout.multipliers_at` of int64 with the device's integer
     operators.
     """
-    shape, begin = (1,) * (max(keys.ndim, positions.ndim) + 1), _signed(int(stream(0, f"dropout/{label}")))
+    shape, begin = (
+        (1,) * (max(keys.ndim, positions.ndim) + 1),
+        _signed(int(stream(0, f"dropout/{label}"))),
+    )
     state, draws_of_each = torch.full(shape, begin, device=keys.device), width // dropout.DRAWS
-    for coordinate in (keys[..., None], positions[..., None], torch.arange(draws_of_each, device=keys.device)):
+    for coordinate in (
+        keys[..., None],
+        positions[..., None],
+        torch.arange(draws_of_each, device=keys.device),
+    ):
         state = hash_step(state, coordinate)
     draws = state.view(torch.int16).to(torch.int32) & (dropout.RANGE - 1)
     return (draws >= dropout.threshold(rate)).float() * float(np.float32(1 / (1 - rate)))

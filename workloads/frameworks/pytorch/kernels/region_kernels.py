@@ -39,12 +39,17 @@ def pool(  # type: ignore[no-untyped-def]
         cells += (region // of_image).to(tl.int64) * height * width * channels
         pooled += (region.to(tl.int64) * SIDE + row) * SIDE * channels
         left, top = tl.load(boxes + region * 4) / stride, tl.load(boxes + region * 4 + 1) / stride
-        right, bottom = tl.load(boxes + region * 4 + 2) / stride, tl.load(boxes + region * 4 + 3) / stride
+        right, bottom = (
+            tl.load(boxes + region * 4 + 2) / stride,
+            tl.load(boxes + region * 4 + 3) / stride,
+        )
         across, down = tl.maximum(right - left, 1.0) / SIDE, tl.maximum(bottom - top, 1.0) / SIDE
         for column in range(SIDE):
             total = tl.zeros([CHANNELS], tl.float32)
             if BACK:
-                total += tl.load(pooled + column * channels + at, mask=valid, other=0.0).to(tl.float32)
+                total += tl.load(pooled + column * channels + at, mask=valid, other=0.0).to(
+                    tl.float32
+                )
                 total /= SAMPLES * SAMPLES
             for sample in tl.static_range(SAMPLES * SAMPLES):
                 y = top + (row + (sample // SAMPLES + 0.5) / SAMPLES) * down
@@ -62,7 +67,9 @@ def pool(  # type: ignore[no-untyped-def]
                         total += tl.load(cell, mask=valid, other=0.0).to(tl.float32) * weight
             if not BACK:
                 total /= SAMPLES * SAMPLES
-                tl.store(pooled + column * channels + at, total.to(pooled.dtype.element_ty), mask=valid)
+                tl.store(
+                    pooled + column * channels + at, total.to(pooled.dtype.element_ty), mask=valid
+                )
 
 
 @triton.jit
@@ -108,7 +115,18 @@ def _crossings(x, y, to_x, to_y, columns):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def draw_masks(  # type: ignore[no-untyped-def]
-    boxes, labels, owners, points, polygon_ends, object_ends, out, regions, slots, objects, side, SIZE: tl.constexpr
+    boxes,
+    labels,
+    owners,
+    points,
+    polygon_ends,
+    object_ends,
+    out,
+    regions,
+    slots,
+    objects,
+    side,
+    SIZE: tl.constexpr,
 ):
     """Draw the mask targets of positive regions, (B · slots, side, side) zeros and ones.
 
@@ -127,7 +145,10 @@ def draw_masks(  # type: ignore[no-untyped-def]
         across, down = tl.load(boxes + region * 4 + 2) - left, tl.load(boxes + region * 4 + 3) - top
         wide = (side / tl.maximum(across, 1.0).to(tl.float64)).to(tl.float32)
         high = (side / tl.maximum(down, 1.0).to(tl.float64)).to(tl.float32)
-        polygon, stop = tl.load(object_ends + owner - 1, mask=owner > 0, other=0), tl.load(object_ends + owner)
+        polygon, stop = (
+            tl.load(object_ends + owner - 1, mask=owner > 0, other=0),
+            tl.load(object_ends + owner),
+        )
         while polygon < stop:
             place, last = (
                 tl.load(polygon_ends + polygon - 1, mask=polygon > 0, other=0),
@@ -136,7 +157,10 @@ def draw_masks(  # type: ignore[no-untyped-def]
             x, y = _vertex(points, last - 1, left, wide), _vertex(points + 1, last - 1, top, high)
             odd = tl.zeros([SIZE, SIZE], tl.int32)
             while place < last:
-                to_x, to_y = _vertex(points, place, left, wide), _vertex(points + 1, place, top, high)
+                to_x, to_y = (
+                    _vertex(points, place, left, wide),
+                    _vertex(points + 1, place, top, high),
+                )
                 crosses, fifth = _crossings(x, y, to_x, to_y, columns)
                 first = tl.minimum((tl.maximum(fifth - 2, 0) + 4) // 5, side)
                 odd ^= (crosses[None, :] & (rows >= first[None, :])).to(tl.int32)

@@ -57,7 +57,18 @@ def draw(keys, positions, out, begin, least, factor, count, each, BLOCK: tl.cons
 
 @triton.jit
 def drop(  # type: ignore[no-untyped-def]
-    y, x, keys, positions, out, begin, first, least, factor, each, ADDED: tl.constexpr, BLOCK: tl.constexpr
+    y,
+    x,
+    keys,
+    positions,
+    out,
+    begin,
+    first,
+    least,
+    factor,
+    each,
+    ADDED: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
     """Multiply rows y (R, 4 · each) by the masks that `draw` computes from their keys and
     positions.
@@ -67,7 +78,9 @@ def drop(  # type: ignore[no-untyped-def]
     row = tl.program_id(0).to(tl.int64)
     number = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     state = _hashed(_hashed(begin, tl.load(keys + row)), tl.load(positions + row))
-    kept = _kept(_hashed(state + tl.zeros([BLOCK], tl.int64), (first + number).to(tl.int64)), least, factor)
+    kept = _kept(
+        _hashed(state + tl.zeros([BLOCK], tl.int64), (first + number).to(tl.int64)), least, factor
+    )
     places = tl.program_id(1) * (BLOCK * 4) + tl.arange(0, BLOCK * 4)
     inside, at = places < each * 4, row * each * 4 + places
     value = tl.load(y + at, mask=inside, other=0.0).to(tl.float32) * kept
@@ -87,7 +100,10 @@ def suppress(boxes, keeps, count, most_iou, SIZE: tl.constexpr):  # type: ignore
     boxes += tl.program_id(0).to(tl.int64) * count * 4
     at = tl.arange(0, SIZE)
     inside = at < count
-    left, top = tl.load(boxes + at * 4, mask=inside, other=0.0), tl.load(boxes + at * 4 + 1, mask=inside, other=0.0)
+    left, top = (
+        tl.load(boxes + at * 4, mask=inside, other=0.0),
+        tl.load(boxes + at * 4 + 1, mask=inside, other=0.0),
+    )
     right, bottom = (
         tl.load(boxes + at * 4 + 2, mask=inside, other=0.0),
         tl.load(boxes + at * 4 + 3, mask=inside, other=0.0),
@@ -137,7 +153,9 @@ def rated(  # type: ignore[no-untyped-def]
     first, real, key = tl.load(draw), tl.load(draw + 1), tl.load(draw + 2)
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = at < real
-    sample = _permuted(order, tl.where(inside, first + at, first), inside, left_size, right_size, width, ROUNDS)
+    sample = _permuted(
+        order, tl.where(inside, first + at, first), inside, left_size, right_size, width, ROUNDS
+    )
     # Repeat the permutation until all samples are in range.
     while tl.max(((sample >= size) & inside).to(tl.int32), 0) > 0:
         beyond = sample >= size
@@ -149,7 +167,9 @@ def rated(  # type: ignore[no-untyped-def]
     item = tl.load(of_item + positive, mask=inside, other=0).to(tl.int64)
     rejected, attempt = inside & (k > 0), key * 0
     while tl.max(rejected.to(tl.int32), 0) > 0:
-        random = _hashed(_hashed(key, attempt) + tl.zeros([BLOCK], tl.int64), positive * NEGATIVES + k - 1)
+        random = _hashed(
+            _hashed(key, attempt) + tl.zeros([BLOCK], tl.int64), positive * NEGATIVES + k - 1
+        )
         drawn = (((random >> 32) & 0xFFFFFFFF) * items_total) >> 32
         item = tl.where(rejected, drawn, item)
         byte = tl.load(bitmap + user * row_bytes + (item >> 3), mask=rejected, other=0).to(tl.int64)

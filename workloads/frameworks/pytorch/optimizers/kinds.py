@@ -26,11 +26,16 @@ class Optimizer(ABC):
     """Whether `step` supports `overflow`."""
 
     def __init__(
-        self, parameters: Mapping[str, Tensor], rules: Callable[[str], ParameterRule], settings: OptimizerSettings
+        self,
+        parameters: Mapping[str, Tensor],
+        rules: Callable[[str], ParameterRule],
+        settings: OptimizerSettings,
     ) -> None:
         rule_of = {name: rules(name) for name in parameters}
         self.settings = settings
-        self.parameters = {name: value for name, value in parameters.items() if not rule_of[name].frozen}
+        self.parameters = {
+            name: value for name, value in parameters.items() if not rule_of[name].frozen
+        }
         self.groups: dict[ParameterRule, list[str]] = {}
         """Names of the parameters with the same rule."""
         for name in self.parameters:
@@ -54,7 +59,11 @@ class Optimizer(ABC):
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the state without copying it, by the names `KIND.PARAMETER`."""
-        return {f"{kind}.{name}": slot for kind, slots in self.slots.items() for name, slot in slots.items()}
+        return {
+            f"{kind}.{name}": slot
+            for kind, slots in self.slots.items()
+            for name, slot in slots.items()
+        }
 
     @torch.no_grad()
     def load_state_dict(self, state: Arrays) -> None:
@@ -77,14 +86,20 @@ class Stock(Optimizer):
     def groups_of_torch(self) -> list[dict[str, Any]]:
         """Return the parameter groups of torch.optim: a group for every rule."""
         return [
-            {"params": [self.parameters[name] for name in names], "weight_decay": rule.decay, "rule": rule}
+            {
+                "params": [self.parameters[name] for name in names],
+                "weight_decay": rule.decay,
+                "rule": rule,
+            }
             for rule, names in self.groups.items()
         ]
 
     def keep(self, **slots: Mapping[str, Tensor]) -> None:
         """Store each parameter's state under torch.optim's names."""
         for name, parameter in self.parameters.items():
-            self.optimizer.state[parameter] = {kind: of_kind[name] for kind, of_kind in slots.items()}
+            self.optimizer.state[parameter] = {
+                kind: of_kind[name] for kind, of_kind in slots.items()
+            }
 
     def step(self, rate: Rate, overflow: Tensor | None = None) -> None:
         """Run a step of torch.optim.
@@ -111,7 +126,9 @@ class Sgd(Stock):
 
     def prepare(self) -> None:
         momentum = self.settings.momentum
-        self.optimizer = torch.optim.SGD(self.groups_of_torch(), lr=0.0, momentum=momentum, fused=True)
+        self.optimizer = torch.optim.SGD(
+            self.groups_of_torch(), lr=0.0, momentum=momentum, fused=True
+        )
         if momentum:
             self.keep(momentum_buffer=self.slots["velocity"])
         else:
@@ -144,7 +161,9 @@ class Lars(Optimizer):
             else:
                 torch._foreach_add_(weights, torch._foreach_mul(velocities, -group_rate))
 
-    def _scales(self, weights: list[Tensor], gradients: list[Tensor], rule: ParameterRule, rate: Rate) -> list[Tensor]:
+    def _scales(
+        self, weights: list[Tensor], gradients: list[Tensor], rule: ParameterRule, rate: Rate
+    ) -> list[Tensor]:
         """Return `rate` times the trust ratio of each parameter, on the device, without
         synchronization.
         """
@@ -155,7 +174,9 @@ class Lars(Optimizer):
             return [rate] * len(weights)
         of_weights = torch.stack(torch._foreach_norm(weights))
         of_gradients = torch.stack(torch._foreach_norm(gradients))
-        ratio = self.settings.trust_coefficient * of_weights / (of_gradients + rule.decay * of_weights)
+        ratio = (
+            self.settings.trust_coefficient * of_weights / (of_gradients + rule.decay * of_weights)
+        )
         ratio = torch.where((of_weights > 0) & (of_gradients > 0), ratio, torch.ones_like(ratio))
         return list((rate * ratio).unbind())
 
@@ -204,14 +225,19 @@ class Rmsprop(Stock):
         self.optimizer = torch.optim.RMSprop(
             self.groups_of_torch(), lr=0.0, alpha=values.rho, eps=values.epsilon, foreach=True
         )
-        self.keep(step={name: torch.zeros(()) for name in self.parameters}, square_avg=self.slots["square"])
+        self.keep(
+            step={name: torch.zeros(()) for name in self.parameters},
+            square_avg=self.slots["square"],
+        )
 
 
 KINDS: dict[str, type[Optimizer]] = {"sgd": Sgd, "lars": Lars, "adam": Adam, "rmsprop": Rmsprop}
 
 
 def build_optimizer(
-    parameters: Mapping[str, Tensor], rules: Callable[[str], ParameterRule], settings: OptimizerSettings
+    parameters: Mapping[str, Tensor],
+    rules: Callable[[str], ParameterRule],
+    settings: OptimizerSettings,
 ) -> Optimizer:
     """Return the optimizer of `settings` for all trained parameters, and allocate its state.
 

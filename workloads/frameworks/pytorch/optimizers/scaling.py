@@ -57,7 +57,9 @@ class LossScaler:
         """
         if self.dynamic:
             overflow = torch.zeros_like(self.scale)
-            torch._amp_foreach_non_finite_check_and_unscale_(gradients, overflow, self.scale.reciprocal())
+            torch._amp_foreach_non_finite_check_and_unscale_(
+                gradients, overflow, self.scale.reciprocal()
+            )
             return overflow
         if self.factor != 1:
             torch._foreach_mul_(gradients, 1 / self.factor)
@@ -69,7 +71,12 @@ class LossScaler:
             return
         values = self.settings
         torch._amp_update_scale_(
-            self.scale, self.clean_steps, overflow, values.growth_factor, values.backoff_factor, values.growth_interval
+            self.scale,
+            self.clean_steps,
+            overflow,
+            values.growth_factor,
+            values.backoff_factor,
+            values.growth_interval,
         )
         self.scale.clamp_(max=values.maximum)
 
@@ -77,7 +84,10 @@ class LossScaler:
         """Return `loss_scale` and `loss_scale.clean_steps`, each (1,), if the scale is dynamic."""
         if not self.dynamic:
             return {}
-        return {"loss_scale": self.scale.view(1), "loss_scale.clean_steps": self.clean_steps.view(1)}
+        return {
+            "loss_scale": self.scale.view(1),
+            "loss_scale.clean_steps": self.clean_steps.view(1),
+        }
 
     def load_state_dict(self, state: Arrays) -> None:
         for name, tensor in self.state_dict().items():

@@ -25,14 +25,19 @@ class Optimizer:
     skips: ClassVar[bool] = False
     """Whether `apply` supports `taken`."""
 
-    def __init__(self, model: Model, rules: Callable[[str], ParameterRule], settings: OptimizerSettings) -> None:
+    def __init__(
+        self, model: Model, rules: Callable[[str], ParameterRule], settings: OptimizerSettings
+    ) -> None:
         self.model, self.settings = model, settings
         all_rules = {name: rules(name) for name in model.parameters}
         self.rules = {name: rule for name, rule in all_rules.items() if not rule.frozen}
         self.parameters = {name: model.parameters[name] for name in self.rules}
         """Trained parameters. Frozen parameters have no gradient and no state."""
         self.slots = {
-            kind: {name: tf.Variable(tf.zeros(value.shape), trainable=False) for name, value in self.parameters.items()}
+            kind: {
+                name: tf.Variable(tf.zeros(value.shape), trainable=False)
+                for name, value in self.parameters.items()
+            }
             for kind in SLOTS[settings.name]
         }
         """Kind to parameter to variable, in the layout of the parameter."""
@@ -44,7 +49,9 @@ class Optimizer:
         """
         return [rate]
 
-    def apply(self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None) -> None:
+    def apply(
+        self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None
+    ) -> None:
         """Run one update with gradients in the parameters' layout.
 
         Args:
@@ -88,12 +95,18 @@ class Sgd(Optimizer):
 
     skips = True
 
-    def apply(self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None) -> None:
+    def apply(
+        self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None
+    ) -> None:
         """Run v ← m·v + (g + d·w), w ← w - rate·v. `scalars` contains the rate."""
         for name, gradient in gradients.items():
-            self.accumulate(name, self.decayed(name, gradient), self.rate_of(name, scalars[0]), taken)
+            self.accumulate(
+                name, self.decayed(name, gradient), self.rate_of(name, scalars[0]), taken
+            )
 
-    def accumulate(self, name: str, update: tf.Tensor, rate: tf.Tensor, taken: tf.Tensor | None) -> None:
+    def accumulate(
+        self, name: str, update: tf.Tensor, rate: tf.Tensor, taken: tf.Tensor | None
+    ) -> None:
         """Run v ← m·v + update, w ← w - rate·v in one operator.
 
         A step that is not taken runs v ← 1·v + 0, w ← w - 0·v. The values are selected on the
@@ -113,7 +126,9 @@ class Lars(Sgd):
     The learning rate may also be inside the velocity. SGD of that kind has no ratios.
     """
 
-    def apply(self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None) -> None:
+    def apply(
+        self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None
+    ) -> None:
         """Run an update. `scalars` contains the rate.
 
         With `lr_in_momentum`: v ← m·v + rate·ratio·(g + d·w), w ← w - v. Without: v ← m·v +
@@ -142,7 +157,9 @@ class Adam(Optimizer):
     which is counted on the host.
     """
 
-    def __init__(self, model: Model, rules: Callable[[str], ParameterRule], settings: OptimizerSettings) -> None:
+    def __init__(
+        self, model: Model, rules: Callable[[str], ParameterRule], settings: OptimizerSettings
+    ) -> None:
         super().__init__(model, rules, settings)
         # The operator computes with float32 betas. Corrections from the same values keep its
         # averages unbiased.
@@ -152,9 +169,14 @@ class Adam(Optimizer):
     def scalars(self, rate: float) -> list[float]:
         self.steps += 1
         correction1, correction2 = (1 - beta**self.steps for beta in self.betas)
-        return [rate * math.sqrt(correction2) / correction1, self.settings.epsilon * math.sqrt(correction2)]
+        return [
+            rate * math.sqrt(correction2) / correction1,
+            self.settings.epsilon * math.sqrt(correction2),
+        ]
 
-    def apply(self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None) -> None:
+    def apply(
+        self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None
+    ) -> None:
         """Run m ← β1·m + (1 - β1)·g, v ← β2·v + (1 - β2)·g², w ← w - rate·m / (√v + ε).
 
         The rate and ε are corrected. With beta powers of 0, the operator applies both values
@@ -185,7 +207,9 @@ class Adam(Optimizer):
 class Rmsprop(Optimizer):
     """RMSprop in Keras 2.1's form. TensorFlow's operator has epsilon under the root."""
 
-    def apply(self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None) -> None:
+    def apply(
+        self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None
+    ) -> None:
         """Run s ← ρ·s + (1 - ρ)·g², w ← w - rate·g / (√s + ε). `scalars` contains the rate."""
         rho, epsilon = self.settings.rho, self.settings.epsilon
         for name, bare in gradients.items():

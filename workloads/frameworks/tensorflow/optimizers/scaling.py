@@ -51,7 +51,9 @@ class LossScale:
         """
         if not self.variables:
             return gradients, None
-        taken = tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients.values()])
+        taken = tf.reduce_all(
+            [tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients.values()]
+        )
         scale = self.variables["loss_scale"].read_value() * self.replicas
         return {name: gradient / scale for name, gradient in gradients.items()}, taken
 
@@ -65,16 +67,23 @@ class LossScale:
         clean = tf.where(taken, clean_steps + 1.0, 0.0)
         due = clean >= self.settings.growth_interval
         grown = tf.minimum(scale * self.settings.growth_factor, self.settings.maximum)
-        scale.assign(tf.where(taken, tf.where(due, grown, scale), scale * self.settings.backoff_factor))
+        scale.assign(
+            tf.where(taken, tf.where(due, grown, scale), scale * self.settings.backoff_factor)
+        )
         clean_steps.assign(tf.where(due, 0.0, clean))
 
     def reset(self) -> None:
-        for variable, value in zip(self.variables.values(), (self.settings.start, 0.0), strict=False):
+        for variable, value in zip(
+            self.variables.values(), (self.settings.start, 0.0), strict=False
+        ):
             variable.assign(value)
 
     def state_dict(self) -> dict[str, Array]:
         """Return `loss_scale` and `loss_scale.clean_steps`, each (1,), if the scale is dynamic."""
-        return {name: np.array([variable.numpy()], np.float32) for name, variable in self.variables.items()}
+        return {
+            name: np.array([variable.numpy()], np.float32)
+            for name, variable in self.variables.items()
+        }
 
     def load_state_dict(self, state: Arrays) -> None:
         for name, variable in self.variables.items():

@@ -51,15 +51,20 @@ def reference(random, width, height, minimum):
 
 
 @pytest.mark.parametrize(
-    ("width", "height", "minimum"), [(500, 375, 0.05), (375, 500, 0.05), (96, 96, 0.5), (900, 200, 0.05)]
+    ("width", "height", "minimum"),
+    [(500, 375, 0.05), (375, 500, 0.05), (96, 96, 0.5), (900, 200, 0.05)],
 )
 def test_sizes_are_distributed_as_the_references(width, height, minimum):
     random, count = np.random.default_rng(5), 20_000
     expected = np.array([reference(random, width, height, minimum) for _ in range(count)])
     found = boxes(count, width, height, minimum)[:, 2:]
-    for values, wanted in zip((*found.T, found.prod(1)), (*expected.T, expected.prod(1)), strict=True):
+    for values, wanted in zip(
+        (*found.T, found.prod(1)), (*expected.T, expected.prod(1)), strict=True
+    ):
         assert values.mean() == pytest.approx(wanted.mean(), rel=0.01)
-        assert np.quantile(values, [0.1, 0.5, 0.9]) == pytest.approx(np.quantile(wanted, [0.1, 0.5, 0.9]), rel=0.03)
+        assert np.quantile(values, [0.1, 0.5, 0.9]) == pytest.approx(
+            np.quantile(wanted, [0.1, 0.5, 0.9]), rel=0.03
+        )
 
 
 def test_places_are_uniform():

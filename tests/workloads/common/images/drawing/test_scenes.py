@@ -37,8 +37,14 @@ def test_a_mask_covers_the_area_of_its_outline(name):
     # The filled grid is a quarter of a pixel wide.
     assert abs(mask.sum() / 255 - expected) < 0.2 * edges
     y, x = np.nonzero(mask)
-    assert np.abs([x.min() + 0.5 - polygon[:, 0].min(), x.max() + 0.5 - polygon[:, 0].max()]).max() < 1.0
-    assert np.abs([y.min() + 0.5 - polygon[:, 1].min(), y.max() + 0.5 - polygon[:, 1].max()]).max() < 1.0
+    assert (
+        np.abs([x.min() + 0.5 - polygon[:, 0].min(), x.max() + 0.5 - polygon[:, 0].max()]).max()
+        < 1.0
+    )
+    assert (
+        np.abs([y.min() + 0.5 - polygon[:, 1].min(), y.max() + 0.5 - polygon[:, 1].max()]).max()
+        < 1.0
+    )
 
 
 def test_painting_follows_the_mask():
