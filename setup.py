@@ -1,4 +1,7 @@
-"""Puts into wheels what lies beside the packages in a checkout: Hydra's files, locks, figures. All else: setup.cfg."""
+"""Puts into wheels what lies beside the packages in a checkout: Hydra's files, locks, figures.
+
+All else: setup.cfg.
+"""
 
 from pathlib import Path
 
@@ -6,7 +9,9 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 SHIPPED = ("conf/**/*.yaml", "environments/*.txt", "logs/published/*")
-"""What `suite.common.paths.shipped` finds: in a checkout where it lies, in a wheel below suite/shipped/."""
+"""What `suite.common.paths.shipped` finds: in a checkout where it lies, in a wheel below
+suite/shipped/.
+"""
 
 
 class BuildWithShipped(build_py):

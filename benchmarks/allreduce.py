@@ -1,14 +1,15 @@
-"""Compares the bandwidth of the suite's all-reduce with a plain gloo program, on two processes with one core each.
+"""Compares the bandwidth of the suite's all-reduce with a plain gloo program, on two processes with
+one core each.
 
     python -m benchmarks.allreduce [--bytes 67108864] [--rounds 7]
 
-The two programs run in turn. The output is JSON with the median time of each program and the ratio of their
-bandwidths at one size. The plain program is benchmarks/bare/allreduce_gloo.py. The suite's run also measures all
-smaller sizes, which this benchmark ignores.
+The two programs run in turn. The output is JSON with the median time of each program and the ratio
+of their bandwidths at one size. The plain program is benchmarks/bare/allreduce_gloo.py. The suite's
+run also measures all smaller sizes, which this benchmark ignores.
 
-Every process of both programs has a separate session, as in the suite. On a busy machine, Linux divides the cores
-between sessions (autogroup), and two processes that wait for each other are then several times slower
-than in a shared session.
+Every process of both programs has a separate session, as in the suite. On a busy machine, Linux
+divides the cores between sessions (autogroup), and two processes that wait for each other are then
+several times slower than in a shared session.
 """
 
 from __future__ import annotations

@@ -1,19 +1,23 @@
-"""Measures how much another busy process slows training: demo steps on an idle machine, and next to a spinning process.
+"""Measures how much another busy process slows training: demo steps on an idle machine, and next to
+a spinning process.
 
     python -m benchmarks.busy_machine [--workloads ncf,resnet50,ssd] [--frameworks pytorch,tensorflow,mxnet] [--cores 2]
         [--policies suite,spin,10000,1000,passive] [--rounds 7] [--seconds 2]
 
-A policy selects how OpenMP threads wait for each other. `suite`: the suite's choice for a demo. `spin`: libgomp's
-default of 300,000 iterations (GOMP_SPINCOUNT). A number: this number of iterations. `passive`: no spinning
-(OMP_WAIT_POLICY). TensorFlow does not use OpenMP threads and is measured with `suite` only.
+A policy selects how OpenMP threads wait for each other. `suite`: the suite's choice for a demo.
+`spin`: libgomp's default of 300,000 iterations (GOMP_SPINCOUNT). A number: this number of
+iterations. `passive`: no spinning (OMP_WAIT_POLICY). TensorFlow does not use OpenMP threads and is
+measured with `suite` only.
 
-A demo chooses its threads when it starts. Each contender therefore has two processes: the first starts on the idle
-machine, where its rate is measured, and the second starts next to the spinning process. Both have the cores and
-threads of a real worker that starts at this time, and train on the demo's data.
+A demo chooses its threads when it starts. Each contender therefore has two processes: the first
+starts on the idle machine, where its rate is measured, and the second starts next to the spinning
+process. Both have the cores and threads of a real worker that starts at this time, and train on the
+demo's data.
 
-All contenders of a workload and framework take turns, idle and busy in each round. The output is JSON with medians
-over the quieter half of the rounds: samples_per_second when idle and busy, their ratio (goal: 0.5), and others_share,
-the share of the cores that unrelated processes used. Figures with others_share above 0.05 are unreliable.
+All contenders of a workload and framework take turns, idle and busy in each round. The output is
+JSON with medians over the quieter half of the rounds: samples_per_second when idle and busy, their
+ratio (goal: 0.5), and others_share, the share of the cores that unrelated processes used. Figures
+with others_share above 0.05 are unreliable.
 """
 
 from __future__ import annotations
@@ -63,7 +67,9 @@ def policy_variables(name: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def machine(state: str, cores: Sequence[int]) -> Iterator[subprocess.Popen[bytes] | None]:
-    """Keep these cores `idle`, or `busy` with a process that never waits and dies with this process."""
+    """Keep these cores `idle`, or `busy` with a process that never waits and dies with this
+    process.
+    """
     if state == "idle":
         yield None
         return
@@ -79,7 +85,10 @@ def machine(state: str, cores: Sequence[int]) -> Iterator[subprocess.Popen[bytes
 
 
 def planned(words: Sequence[str], folder: Path) -> dict[str, str]:
-    """Write `run.json` and return the launcher's environment variables. Missing demo data are generated."""
+    """Write `run.json` and return the launcher's environment variables.
+
+    Missing demo data are generated.
+    """
     from rich.console import Console  # none of them in a framework's environment
 
     from suite.config.compose import compose
@@ -119,7 +128,8 @@ def contender(
     ]
     words += [f"cpu.cores_per_device={arguments.cores}"]
     mine = policy_variables(policy)
-    # Another way of waiting is compared at one thread for each core; how many the suite takes is part of its own way.
+    # Another way of waiting is compared at one thread for each core; how many the suite takes is
+    # part of its own way.
     env = planned(
         [*words, *([f"cpu.threads_per_device={arguments.cores}"] if mine else [])], folder
     )
@@ -143,7 +153,9 @@ def contender(
 
 
 def train(path: Path, seconds: float) -> None:
-    """Train the run in a run.json as a contender, on the demo's data, with the cores and threads of a real worker."""
+    """Train the run in a run.json as a contender, on the demo's data, with the cores and threads of
+    a real worker.
+    """
     run = read_run(path)
     worker = resolve_thread_count(worker_context_for(run, 0, 1), run.settings)
     pin_to_cores(worker)

@@ -1,25 +1,28 @@
-"""Measures the training input of the detection workloads on JPEGs of 640 x 480 pixels with COCO-like boxes and polygons.
+"""Measures the training input of the detection workloads on JPEGs of 640 x 480 pixels with
+COCO-like boxes and polygons.
 
     python -m benchmarks.coco_input --python PYTHON_WITH_TORCH [--workload ssd|maskrcnn] [--images 256] [--rounds 9]
         [--seconds 2] [--quality 94]
 
-The Python at --python has torch, torchvision and pycocotools. JPEGs of quality 94 have the file size of COCO's
-images.
+The Python at --python has torch, torchvision and pycocotools. JPEGs of quality 94 have the file
+size of COCO's images.
 
-The figures are images per second on a single core, read and decoded. This pipeline (`exact`, `scaled`) is compared
-with torch's DataLoader, torchvision v2 and either of its decoders (`pillow`, `torchvision`) in alternating rounds.
-The DataLoader has no workers, which is its fastest setting on a single core. Rates are also given per second of
-processor time, which concurrent load on the machine affects less. This pipeline ends a round with as many prefetched
-batches as it began with. The output is JSON with medians and their ratios.
+The figures are images per second on a single core, read and decoded. This pipeline (`exact`,
+`scaled`) is compared with torch's DataLoader, torchvision v2 and either of its decoders (`pillow`,
+`torchvision`) in alternating rounds. The DataLoader has no workers, which is its fastest setting on
+a single core. Rates are also given per second of processor time, which concurrent load on the
+machine affects less. This pipeline ends a round with as many prefetched batches as it began with.
+The output is JSON with medians and their ratios.
 
-ssd: images are cropped as in SSD, flipped, resized to 300, color-jittered and matched to 8,732 priors. Both programs
-attempt each crop mode once before drawing another mode. torchvision's crop condition applies to any box, not to every
-box.
+ssd: images are cropped as in SSD, flipped, resized to 300, color-jittered and matched to 8,732
+priors. Both programs attempt each crop mode once before drawing another mode. torchvision's crop
+condition applies to any box, not to every box.
 
-maskrcnn: images are flipped, resized to 800 x 1066 and padded, with boxes, polygons, labels and a sample of 217,413
-anchors. The DataLoader makes boxes and rasterized masks and ignores anchors. `exact` and `pillow` compute the
-reference's pixels exactly, `scaled` and `torchvision` approximately. `anchors` has the CPU milliseconds of labels,
-sample and offsets of an image, by its number of objects.
+maskrcnn: images are flipped, resized to 800 x 1066 and padded, with boxes, polygons, labels and a
+sample of 217,413 anchors. The DataLoader makes boxes and rasterized masks and ignores anchors.
+`exact` and `pillow` compute the reference's pixels exactly, `scaled` and `torchvision`
+approximately. `anchors` has the CPU milliseconds of labels, sample and offsets of an image, by its
+number of objects.
 """
 
 from __future__ import annotations
@@ -74,7 +77,9 @@ def data_of(workload: str, decode: str, folder: str) -> Any:
 
 
 def anchor_milliseconds() -> dict[str, float]:
-    """Return the CPU time of anchor labels, sample and offsets at 800 x 1333, by number of objects; the best of five."""
+    """Return the CPU time of anchor labels, sample and offsets at 800 x 1333, by number of objects;
+    the best of five.
+    """
     levels, found = anchors.levels(MASKRCNN, 800, 1344), {}
     for count in (1, 7, 20, 60):
         random = np.random.default_rng(count)

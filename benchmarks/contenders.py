@@ -1,7 +1,9 @@
-"""Programs that are measured in alternating rounds: processes that wait for their turn, pinned to the same cores.
+"""Programs that are measured in alternating rounds: processes that wait for their turn, pinned to
+the same cores.
 
-A contender prints `ready`. For each line on stdin it measures once and prints a JSON list: items per second, and
-items per second of processor time. Other load on the machine affects processor time less.
+A contender prints `ready`. For each line on stdin it measures once and prints a JSON list: items
+per second, and items per second of processor time. Other load on the machine affects processor time
+less.
 """
 
 from __future__ import annotations
@@ -18,10 +20,14 @@ from typing import Any
 from benchmarks.measuring import PROJECT
 
 WARM_UP_SECONDS = 0.4
-"""Warm-up before each timed round: caches are cold, and the kernel may have reclaimed memory of waiting processes (DAMON). The
-bare loops do the same."""
+"""Warm-up before each timed round: caches are cold, and the kernel may have reclaimed memory of
+waiting processes (DAMON). The bare loops do the same.
+"""
 REFILL_SECONDS = 1.5
-"""Pause after a round, in which a loader's workers fill their queues. Otherwise the next round would pay for this work."""
+"""Pause after a round, in which a loader's workers fill their queues.
+
+Otherwise the next round would pay for this work.
+"""
 Rates = dict[str, list[list[float]]]
 
 
@@ -59,7 +65,10 @@ def alternate(
     rounds: int,
     refilling: Collection[str] = (),
 ) -> Rates:
-    """Return the rates of all contenders in every round. A pause follows each contender in `refilling`."""
+    """Return the rates of all contenders in every round.
+
+    A pause follows each contender in `refilling`.
+    """
     contenders = {name: Contender(command, cores) for name, command in commands.items()}
     for _ in range(rounds):
         for name, contender in contenders.items():
@@ -72,7 +81,9 @@ def alternate(
 
 
 def answer_rounds(work: Callable[[float], int], seconds: float) -> None:
-    """Act as a contender with rounds of `seconds`: `work` runs for at least that long and returns its number of items."""
+    """Act as a contender with rounds of `seconds`: `work` runs for at least that long and returns
+    its number of items.
+    """
     work(WARM_UP_SECONDS)
     print("ready", flush=True)
     for _ in sys.stdin:
@@ -101,7 +112,9 @@ def answer_pipeline(data: Any, seconds: float) -> None:
 
 
 def medians(rates: Rates, clock: int) -> dict[str, float]:
-    """Return medians over all rounds, per second of time (`clock` 0) or of processor time (`clock` 1)."""
+    """Return medians over all rounds, per second of time (`clock` 0) or of processor time (`clock`
+    1).
+    """
     return {
         name: statistics.median(rate[clock] for rate in rounds) for name, rounds in rates.items()
     }

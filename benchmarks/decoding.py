@@ -1,13 +1,15 @@
-"""Measures beam search of GNMT and the Transformer in PyTorch on CPU cores: tokens per second, host share, key/value cache.
+"""Measures beam search of GNMT and the Transformer in PyTorch on CPU cores: tokens per second, host
+share, key/value cache.
 
     python -m benchmarks.decoding [--workloads gnmt,transformer] [--size full|demo] [--sentences 16] [--batches 1] [--cores 1]
                                   [--linear onednn|mkl]
 
-The weights are random and never end a sentence, so every translation has two tokens more than its source. 3,003
-lengths are drawn from the distribution of newstest2014 (log-normal, median 22 subwords, at most 96), sorted, and
-divided into batches of `--sentences`. `--batches` evenly spaced batches are decoded. `..._extrapolated` is the time
-for all batches, computed from their lengths. `host_share` is the share of CPU seconds spent outside the model. `anew`
-(Transformer) has no cache: every step decodes all previous tokens again. The output is JSON.
+The weights are random and never end a sentence, so every translation has two tokens more than its
+source. 3,003 lengths are drawn from the distribution of newstest2014 (log-normal, median 22
+subwords, at most 96), sorted, and divided into batches of `--sentences`. `--batches` evenly spaced
+batches are decoded. `..._extrapolated` is the time for all batches, computed from their lengths.
+`host_share` is the share of CPU seconds spent outside the model. `anew` (Transformer) has no cache:
+every step decodes all previous tokens again. The output is JSON.
 """
 
 from __future__ import annotations
@@ -102,7 +104,9 @@ def lengths() -> Any:
 
 
 def chosen(made: Any, count: int, batches: int) -> list[Batch]:
-    """Return evenly spaced batches of sentences with similar lengths, padded to an evaluation shape."""
+    """Return evenly spaced batches of sentences with similar lengths, padded to an evaluation
+    shape.
+    """
     every, found = lengths(), []
     starts = range(0, SENTENCES - count + 1, count)
     for number in range(batches):
@@ -127,7 +131,10 @@ def chosen(made: Any, count: int, batches: int) -> list[Batch]:
 
 
 def decoded(made: Any, decoder: Any, batches: list[Batch]) -> tuple[Figures, list[Any]]:
-    """Return figures of a decoder and its tokens. The first batch is decoded once before the measurement."""
+    """Return figures of a decoder and its tokens.
+
+    The first batch is decoded once before the measurement.
+    """
     import torch
 
     with torch.inference_mode():
@@ -150,7 +157,9 @@ def decoded(made: Any, decoder: Any, batches: list[Batch]) -> tuple[Figures, lis
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
-    """Measure one workload with its cache in PyTorch's environment, and the Transformer without a cache as well."""
+    """Measure one workload with its cache in PyTorch's environment, and the Transformer without a
+    cache as well.
+    """
     kind = KINDS[args.worker]
     made: Any = kind.made("pytorch", "fp32", argparse.Namespace(**vars(args), batch=32, length=25))
     made.longest_translation = lambda batch: batch.arrays["source_length"] + MORE

@@ -3,19 +3,23 @@
     python -m benchmarks.detections [--images 4952] [--cores 2] [--kinds trained,undecided,scattered]
     python -m benchmarks.detections --workload maskrcnn [--images 5000] [--cores 2]
 
-SSD: decoding and suppression of 4,952 images, and AP of what they leave. 8,732 priors, 81 classes, in batches of 32 through
-`Workload.measure`, as an evaluation does it: one thread of one process, pinned to `--cores` cores. Synthetic outputs are made
-batch by batch, outside the clock. Every image is measured, nothing is extrapolated:
+SSD: decoding and suppression of 4,952 images, and AP of what they leave. 8,732 priors, 81 classes,
+in batches of 32 through `Workload.measure`, as an evaluation does it: one thread of one process,
+pinned to `--cores` cores. Synthetic outputs are made batch by batch, outside the clock. Every image
+is measured, nothing is extrapolated:
 
-trained     objects as in COCO (7 in an image), found by the priors that match them; misses, confused classes, false alarms
-undecided   an early network: background leads by little, a tenth of the classes passes 0.05 on every prior
-scattered   nothing learned, large logits: every class has more candidates than its best 200
+trained     objects as in COCO (7 in an image), found by the priors that match them; misses,
+confused classes, false alarms undecided   an early network: background leads by little, a tenth of
+the classes passes 0.05 on every prior scattered   nothing learned, large logits: every class has
+more candidates than its best 200
 
-AP is of `trained`, with 48 more images without objects, by both evaluators, whose numbers must be equal.
+AP is of `trained`, with 48 more images without objects, by both evaluators, whose numbers must be
+equal.
 
-Mask R-CNN: 30 synthetic detections in each of 5,000 images of 640 x 480: near the objects, some of another class. Pasted and
-encoded by `results.eval_batch_metrics` in the workload's threads, as in an evaluation; AP of boxes and of masks by both
-evaluators, whose numbers must be equal. Prints JSON.
+Mask R-CNN: 30 synthetic detections in each of 5,000 images of 640 x 480: near the objects, some of
+another class. Pasted and encoded by `results.eval_batch_metrics` in the workload's threads, as in
+an evaluation; AP of boxes and of masks by both evaluators, whose numbers must be equal. Prints
+JSON.
 """
 
 from __future__ import annotations
@@ -53,11 +57,15 @@ OBJECTS_MEAN = 7.3
 FALSE_ALARMS = 3
 """Number of false alarms, anywhere in the image, per prior with an object."""
 MASKS_BATCH, SLOTS, DETECTIONS, SIDE, SCALE = 8, 100, 30, 28, 800 / 480
-"""Mask R-CNN: images per batch, object slots and detections per image, side of a mask in pixels, scale of the images."""
+"""Mask R-CNN: images per batch, object slots and detections per image, side of a mask in pixels,
+scale of the images.
+"""
 KINDS = ("trained", "undecided", "scattered")
 Outputs = dict[str, Array]
 Truth = tuple[Array, Array, Array]
-"""Boxes (M, 4) by corners in shares of the image, labels (M,) from 1, where those of each image end (images,)."""
+"""Boxes (M, 4) by corners in shares of the image, labels (M,) from 1, where those of each image end
+(images,).
+"""
 
 
 def objects(random: np.random.Generator, images: int) -> Truth:
@@ -100,7 +108,10 @@ def outputs(kind: str, random: np.random.Generator, workload: SSD, found: Truth)
 
 
 def of_images(truth: Truth, number: Array) -> Truth:
-    """Return the objects of consecutive images. An image that is repeated at the end has no objects the second time."""
+    """Return the objects of consecutive images.
+
+    An image that is repeated at the end has no objects the second time.
+    """
     box, label, ends = truth
     start = ends[number[0] - 1] if number[0] else 0
     some = slice(start, ends[number[-1]])
@@ -110,7 +121,10 @@ def of_images(truth: Truth, number: Array) -> Truth:
 def batches(
     size: int, images: int, make: Callable[[Array], Outputs]
 ) -> Iterator[tuple[Batch, Outputs]]:
-    """Yield evaluation batches of `size` images with the arrays from `make`. The last batch is padded."""
+    """Yield evaluation batches of `size` images with the arrays from `make`.
+
+    The last batch is padded.
+    """
     for first in range(0, images, size):
         number = np.minimum(np.arange(first, first + size), images - 1)
         arrays: dict[str, Array] = {
@@ -148,7 +162,9 @@ def measure(workload: SSD, kind: str, images: int, truth: Truth) -> tuple[dict[s
 
 
 def passing(logits: Array) -> float:
-    """Return the mean number of scores above the minimum per image (b, 81, P), computed with a plain softmax."""
+    """Return the mean number of scores above the minimum per image (b, 81, P), computed with a
+    plain softmax.
+    """
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     return float(
         np.count_nonzero((powers / powers.sum(axis=1, keepdims=True))[:, 1:] > SCORE_MINIMUM)
@@ -248,7 +264,10 @@ def masks(random: np.random.Generator, truth: Truth, number: Array) -> Outputs:
 
 
 def pasted(truth: Truth, images: int) -> tuple[dict[str, Any], Outputs]:
-    """Return seconds of pasting and encoding in the workload's threads, and the results. Generation is not timed."""
+    """Return seconds of pasting and encoding in the workload's threads, and the results.
+
+    Generation is not timed.
+    """
     parts: list[Arrays] = []
     seconds, cpu_seconds, random = 0.0, 0.0, np.random.default_rng(2)
     made = batches(MASKS_BATCH, images, lambda number: masks(random, truth, number))
@@ -311,7 +330,9 @@ def masks_scored(truth: dict[str, Any], of_truth: list[bytes], found: Outputs) -
 
 
 def maskrcnn(images: int) -> dict[str, Any]:
-    """Return all figures of Mask R-CNN. `total_seconds` of an evaluator includes pasting and encoding."""
+    """Return all figures of Mask R-CNN. `total_seconds` of an evaluator includes pasting and
+    encoding.
+    """
     truth = objects(np.random.default_rng(0), images)
     encoding, found = pasted(truth, images)
     precision = masks_scored(ground_truth(truth, images), true_masks(truth), found)

@@ -1,13 +1,15 @@
-"""Measures the cost of reading images: training on the pipeline's batches against training on synthetic batches, on CPU cores.
+"""Measures the cost of reading images: training on the pipeline's batches against training on
+synthetic batches, on CPU cores.
 
     python -m benchmarks.image_feeding [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32]
                                        [--batch 0] [--cores 2] [--rounds 3] [--steps 4]
 
-The models have full size, and the pipeline shares the cores with training. The images are JPEGs that are generated in
-the layout of the data set: 500 x 375 pixels for ResNet-50, 640 x 480 pixels with boxes for SSD. `share` is the rate
-with the pipeline divided by the rate on synthetic batches: the median over rounds of ratios within a round. The
-target is 0.95 if the pipeline alone is faster than training. A block begins and ends with the same number of
-prefetched batches. The output is JSON.
+The models have full size, and the pipeline shares the cores with training. The images are JPEGs
+that are generated in the layout of the data set: 500 x 375 pixels for ResNet-50, 640 x 480 pixels
+with boxes for SSD. `share` is the rate with the pipeline divided by the rate on synthetic batches:
+the median over rounds of ratios within a round. The target is 0.95 if the pipeline alone is faster
+than training. A block begins and ends with the same number of prefetched batches. The output is
+JSON.
 """
 
 from __future__ import annotations
@@ -39,7 +41,10 @@ def prepared(workload: str, scratch: Path) -> Path:
 def measure(
     args: argparse.Namespace, framework: str, precision: str, data: Path
 ) -> dict[str, object]:
-    """Return the rates of all rounds and their median share. The two processes swap their order in each round."""
+    """Return the rates of all rounds and their median share.
+
+    The two processes swap their order in each round.
+    """
 
     def run(name: str) -> dict[str, float]:
         return image_step.run(
@@ -54,7 +59,9 @@ def measure(
 
 
 def summary(synthetic: list[dict[str, float]], fed: list[dict[str, float]]) -> dict[str, object]:
-    """Return medians and whether the target is met: None if the pipeline alone is slower than training."""
+    """Return medians and whether the target is met: None if the pipeline alone is slower than
+    training.
+    """
     rates = [[one["images_per_second"] for one in rounds] for rounds in (synthetic, fed)]
     pipeline = statistics.median(one["pipeline_images_per_second"] for one in fed)
     share = statistics.median(one / other for other, one in zip(*rates, strict=True))

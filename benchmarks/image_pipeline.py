@@ -1,22 +1,27 @@
-"""Measures the image pipeline on JPEGs of 500 x 375 pixels with training augmentation. The output is JSON.
+"""Measures the image pipeline on JPEGs of 500 x 375 pixels with training augmentation.
+
+The output is JSON.
 
     python -m benchmarks.image_pipeline [--python PYTHON_WITH_TORCH] [--images 512] [--rounds 9] [--quality 90]
 
-The figures are images per second on one core and on two cores, for this pipeline (`exact`, `scaled`) and for these
-programs:
+The figures are images per second on one core and on two cores, for this pipeline (`exact`,
+`scaled`) and for these programs:
 
 * `turbo`: a bare loop that decodes every whole file with libjpeg-turbo.
-* `eighth`: the same at 1/8 of the size. This is little more than entropy decoding, and about the limit of scaled decoding.
+* `eighth`: the same at 1/8 of the size. This is little more than entropy decoding, and about the
+  limit of scaled decoding.
 * `pillow`, `torchvision`: a DataLoader with torchvision v2 and this decoder (only with --python).
 
-All programs are processes that wait for their turn, so that their rounds alternate. The output has medians of the
-rounds, and ratios of the medians. On one core, all threads and processes of a program are pinned to this core. The
-DataLoader has no workers, which is its fastest setting on one core. Rates are also given per second of processor
-time, which other load on the machine affects less.
+All programs are processes that wait for their turn, so that their rounds alternate. The output has
+medians of the rounds, and ratios of the medians. On one core, all threads and processes of a
+program are pinned to this core. The DataLoader has no workers, which is its fastest setting on one
+core. Rates are also given per second of processor time, which other load on the machine affects
+less.
 
-On two cores, `turbo` is two independent processes (`limit_two_cores`: the limit of the machine, below two if cores
-share a clock, caches or a host). The DataLoader has two workers and begins each round with full queues, which is an
-advantage. This pipeline ends each round with as many prefetched batches as it began with.
+On two cores, `turbo` is two independent processes (`limit_two_cores`: the limit of the machine,
+below two if cores share a clock, caches or a host). The DataLoader has two workers and begins each
+round with full queues, which is an advantage. This pipeline ends each round with as many prefetched
+batches as it began with.
 """
 
 from __future__ import annotations
@@ -86,7 +91,10 @@ def commands(
 
 
 def measure(cores: set[int], folder: Path, prepared: Path, args: argparse.Namespace) -> Rates:
-    """Return the rates of contenders on these cores in alternating rounds. On two cores, `eighth` is left out."""
+    """Return the rates of contenders on these cores in alternating rounds.
+
+    On two cores, `eighth` is left out.
+    """
     chosen = commands(folder, prepared, args.seconds, args.python, len(cores))
     if len(cores) > 1:
         del chosen["eighth"]

@@ -1,24 +1,25 @@
-"""Compares training steps of image workloads with a bare loop and the framework's stock model, on CPU cores.
+"""Compares training steps of image workloads with a bare loop and the framework's stock model, on
+CPU cores.
 
     python -m benchmarks.image_step [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32,bf16]
                                     [--batch 0] [--pixels 0] [--cores 2] [--rounds 3] [--steps 4]
 
 Workloads are resnet50, ssd, and from the zoo zoo:vgg16, zoo:inception_v3, zoo:resnet50.
 
-Images are synthetic, are made in advance, and have the reference's size (or --pixels). The processes of a round run
-one after another, and their order changes in each round. A block of steps is timed. Shares are medians over rounds of
-ratios within a round. `..._cpu` compares images per second of processor time, which other load on the machine affects
-less. Models:
+Images are synthetic, are made in advance, and have the reference's size (or --pixels). The
+processes of a round run one after another, and their order changes in each round. A block of steps
+is timed. Shares are medians over rounds of ratios within a round. `..._cpu` compares images per
+second of processor time, which other load on the machine affects less. Models:
 
-* bare: a plain loop. `bare_malloc` (PyTorch, MXNet) is the same with the malloc tunables that the launcher sets for
-  the suite's workers.
+* bare: a plain loop. `bare_malloc` (PyTorch, MXNet) is the same with the malloc tunables that the
+  launcher sets for the suite's workers.
 * stock, stock_v2 (ResNet-50): the framework's models in a plain loop.
-* stock (zoo): the framework's model in the suite's trainer if it is the same network, else (ResNet-50 in TensorFlow
-  and MXNet) in a plain loop.
+* stock (zoo): the framework's model in the suite's trainer if it is the same network, else
+  (ResNet-50 in TensorFlow and MXNet) in a plain loop.
 
-`gigaflops_per_image` is counted in the model for a forward pass, with two operations per multiply-add.
-`..._per_operation` compares floating-point operations per second, for models with another number of operations than
-the suite's. The output is JSON.
+`gigaflops_per_image` is counted in the model for a forward pass, with two operations per
+multiply-add. `..._per_operation` compares floating-point operations per second, for models with
+another number of operations than the suite's. The output is JSON.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ from benchmarks.measuring import (
 from workloads.zoo.stock import STOCK as ZOO_STOCK
 
 BATCHES = {"resnet50": 32, "ssd": 8, "zoo:vgg16": 8, "zoo:inception_v3": 16, "zoo:resnet50": 32}
-"""Images of a step. SSD: 8 images take two cores about as long as 32 of ResNet-50; 32 would take four times as long."""
+"""Images of a step.
+
+SSD: 8 images take two cores about as long as 32 of ResNet-50; 32 would take four times as long.
+"""
 IMAGE_SIZES = {
     "resnet50": 224,
     "ssd": 300,
@@ -59,7 +63,9 @@ STOCK = {
 
 
 def models(workload: str, framework: str) -> dict[str, str]:
-    """Map the name of each measured model of a framework to its description: `suite` first, `bare` second."""
+    """Map the name of each measured model of a framework to its description: `suite` first, `bare`
+    second.
+    """
     kind, _, model = workload.partition(":")
     if kind == "zoo":
         same = {"stock": "the framework's own network in the suite's trainer"}
@@ -77,7 +83,9 @@ def models(workload: str, framework: str) -> dict[str, str]:
 def run(
     args: argparse.Namespace, framework: str, precision: str, model: str, data: str = ""
 ) -> dict[str, float]:
-    """Run one model in the framework's environment and return its JSON. `data`: prepared data for the suite's trainer."""
+    """Run one model in the framework's environment and return its JSON. `data`: prepared data for
+    the suite's trainer.
+    """
     kind, _, zoo_model = args.workload.rpartition(":")
     given = {
         name: getattr(args, name) for name in ("workload", "batch", "cores", "steps", "pixels")
@@ -111,7 +119,8 @@ def measure(args: argparse.Namespace, framework: str, precision: str) -> dict[st
 
 
 def summary(found: dict[str, list[dict[str, float]]]) -> dict[str, object]:
-    """From what processes printed in every round: rates, medians, the suite's shares, and forward GFLOPs of each model.
+    """From what processes printed in every round: rates, medians, the suite's shares, and forward
+    GFLOPs of each model.
 
     The suite's network is the bare loop's.
     """
@@ -150,7 +159,9 @@ def _gigaflops(found: dict[str, list[dict[str, float]]], name: str) -> float:
 
 
 def options(doc: str | None) -> argparse.Namespace:
-    """Parse the options of this benchmark and of image_feeding. 0: the default batch, the reference's image size."""
+    """Parse the options of this benchmark and of image_feeding. 0: the default batch, the
+    reference's image size.
+    """
     parser = parser_with(doc, frameworks=FRAMEWORKS, batch=0, pixels=0, cores=2, rounds=3, steps=4)
     parser.add_argument("--workload", default="resnet50", choices=sorted(BATCHES))
     parser.add_argument(

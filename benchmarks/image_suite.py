@@ -1,17 +1,21 @@
-"""Measures the suite's full-size training step of ResNet-50 or SSD, for image_step.py and image_feeding.py.
+"""Measures the suite's full-size training step of ResNet-50 or SSD, for image_step.py and
+image_feeding.py.
 
     python -m benchmarks.image_suite [--workload resnet50] [--framework pytorch] [--precision fp32] [--batch 32] [--cores 2]
                                      [--steps 4] [--data PREPARED] [--implementation suite] [--pixels 0]
 
-Workloads are resnet50, ssd, and networks of the zoo such as `zoo:vgg16`. --implementation selects `suite` or `stock`
-for a network of the zoo. --pixels is the side of an image (not for SSD); 0 selects the reference's size.
+Workloads are resnet50, ssd, and networks of the zoo such as `zoo:vgg16`. --implementation selects
+`suite` or `stock` for a network of the zoo. --pixels is the side of an image (not for SSD); 0
+selects the reference's size.
 
 The batches are synthetic, or come from the input pipeline if --data is given. The output is JSON:
 
 * images_per_second: rate over a block of training steps.
-* images_per_cpu_second: the same per second of CPU time, which other load on the machine affects less.
+* images_per_cpu_second: the same per second of CPU time, which other load on the machine affects
+  less.
 * data_wait_share: share of the time in which training waited for a batch.
-* pipeline_images_per_second: with --data, the rate of the pipeline alone, measured before training starts.
+* pipeline_images_per_second: with --data, the rate of the pipeline alone, measured before training
+  starts.
 """
 
 from __future__ import annotations
@@ -44,18 +48,25 @@ KINDS: Mapping[str, tuple[type[Workload], str, str, tuple[int, int], dict[str, i
         {"classes": 80, "objects_per_image_most": 93},
     ),
 }
-"""Workload to its class, hyperparameter set, data set, training and evaluation images, other counts."""
+"""Workload to its class, hyperparameter set, data set, training and evaluation images, other
+counts.
+"""
 ZOO_RATE = 1e-6
-"""At the set's learning rate, the loss of networks without batch norm soon becomes NaN on random images."""
+"""At the set's learning rate, the loss of networks without batch norm soon becomes NaN on random
+images.
+"""
 PIPELINE_IMAGES = 512
-"""Images that the rate of the pipeline is measured on, after a tenth of this number as a warm-up."""
+"""Images that the rate of the pipeline is measured on, after a tenth of this number as a warm-up.
+"""
 
 
 def full_size(
     workload: str, framework: str, precision: str, batch: int, cores: int,
     data: str = "", implementation: str = "suite", pixels: int = 0,
 ) -> Workload:  # fmt: skip
-    """Return a workload of the reference's size on one CPU device, with the counts of prepared or published data."""
+    """Return a workload of the reference's size on one CPU device, with the counts of prepared or
+    published data.
+    """
     name, _, model = workload.partition(":")
     kind, chosen, dataset, images, sizes = KINDS[name]
     options: dict[str, Json] = {"model": model, "implementation": implementation} if model else {}

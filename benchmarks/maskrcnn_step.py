@@ -1,15 +1,17 @@
-"""Compares Mask R-CNN's training step (800×1333, batch 1) with torchvision's MaskRCNN or a plain loop, on CPU cores.
+"""Compares Mask R-CNN's training step (800×1333, batch 1) with torchvision's MaskRCNN or a plain
+loop, on CPU cores.
 
     python -m benchmarks.maskrcnn_step [--framework pytorch|tensorflow|mxnet] [--precision fp32] [--cores 2] [--rounds 3]
                                        [--steps 2]
 
-torchvision's model has frozen batch norm, `trainable_layers=3`, and torchvision's conventions. The plain loops of the
-other frameworks, which have no such model, follow the suite's conventions (benchmarks/bare/). All models have the
-same weights, image, objects, and 512 regions. They execute the whole step except reading the image. torchvision
-matches all anchors within the step. In the suite and in the plain loops, the loader matches them: add
-`anchors_in_loader_seconds` (on one core) if no core is idle. The processes of a round take turns. Shares are medians
-over rounds of ratios within a round, for elapsed and for CPU seconds. On a busy machine, only the shares of CPU
-seconds are reliable. The output is JSON.
+torchvision's model has frozen batch norm, `trainable_layers=3`, and torchvision's conventions. The
+plain loops of the other frameworks, which have no such model, follow the suite's conventions
+(benchmarks/bare/). All models have the same weights, image, objects, and 512 regions. They execute
+the whole step except reading the image. torchvision matches all anchors within the step. In the
+suite and in the plain loops, the loader matches them: add `anchors_in_loader_seconds` (on one core)
+if no core is idle. The processes of a round take turns. Shares are medians over rounds of ratios
+within a round, for elapsed and for CPU seconds. On a busy machine, only the shares of CPU seconds
+are reliable. The output is JSON.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ def run(args: argparse.Namespace, model: str, inputs: str) -> dict[str, float]:
 
 
 def anchor_seconds(inputs: str) -> float:
-    """Return the seconds of labelling and sampling the anchors of the image on one core; the best of five."""
+    """Return the seconds of labelling and sampling the anchors of the image on one core; the best
+    of five.
+    """
     box, levels = np.load(inputs)["box"], anchors.levels(REFERENCE_MODEL, 800, 1344)
     seconds = []
     for _ in range(5):

@@ -1,11 +1,12 @@
-"""Measures the suite's training step of Mask R-CNN at full size, with one image of 800×1333, for maskrcnn_step.py.
+"""Measures the suite's training step of Mask R-CNN at full size, with one image of 800×1333, for
+maskrcnn_step.py.
 
     python -m benchmarks.maskrcnn_suite --inputs INPUTS.npz     writes weights and inputs for the plain loops
     python -m benchmarks.maskrcnn_suite [--framework pytorch] [--precision fp32] [--cores 2] [--steps 2]
 
-The output is JSON: seconds and CPU seconds per step, in PyTorch `parts` (the seconds of each part of a step), the
-maximum resident set size, regions, positive regions, and the loss. With --inputs, the script writes weights and
-inputs for the plain loops instead.
+The output is JSON: seconds and CPU seconds per step, in PyTorch `parts` (the seconds of each part
+of a step), the maximum resident set size, regions, positive regions, and the loss. With --inputs,
+the script writes weights and inputs for the plain loops instead.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def batch_of(made: MaskRCNN, worker: WorkerContext) -> Batch:
 
 
 def write_inputs(made: MaskRCNN, batch: Batch, path: str) -> None:
-    """Write image, objects, sampled anchors and weights for the plain loops, with torchvision's weight names."""
+    """Write image, objects, sampled anchors and weights for the plain loops, with torchvision's
+    weight names.
+    """
     from pycocotools import mask as tool
 
     from testing.synthetic_maskrcnn import torchvision_name
@@ -85,7 +88,10 @@ def write_inputs(made: MaskRCNN, batch: Batch, path: str) -> None:
 
 
 class Clock:
-    """Seconds spent in each of several functions. The time of a nested call counts for its caller too."""
+    """Seconds spent in each of several functions.
+
+    The time of a nested call counts for its caller too.
+    """
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)

@@ -1,4 +1,6 @@
-"""Shared functions of the benchmarks: measured processes, and JSON output with machine, date and load."""
+"""Shared functions of the benchmarks: measured processes, and JSON output with machine, date and
+load.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ _BEGIN, _LOAD = time.time(), os.getloadavg()[0]
 
 
 def parser_with(doc: str | None, /, **options: str | float) -> argparse.ArgumentParser:
-    """Return a parser described by the first line of `doc`, with `--NAME` for each option and the type of its default."""
+    """Return a parser described by the first line of `doc`, with `--NAME` for each option and the
+    type of its default.
+    """
     parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
     for name, default in options.items():
         parser.add_argument(f"--{name}", type=type(default), default=default)
@@ -39,7 +43,10 @@ def parser_with(doc: str | None, /, **options: str | float) -> argparse.Argument
 
 
 def head(benchmark: str, cores: int = 0) -> dict[str, object]:
-    """Return the context of the figures. `cores`: number of cores that were used, or 0 for all cores."""
+    """Return the context of the figures.
+
+    `cores`: number of cores that were used, or 0 for all cores.
+    """
     return {
         "benchmark": benchmark,
         "device": f"{cores} core{'s' * (cores > 1)} of {cpu_model()}" if cores else cpu_model(),
@@ -91,7 +98,10 @@ def in_environment(framework: str, words: Sequence[object], cores: int, malloc: 
 
 
 def trainer_of(workload: Workload, worker: WorkerContext | None = None, warmup: bool = True) -> Any:
-    """Set up the workload's trainer in this process, as the only worker. Default of `worker`: one CPU device."""
+    """Set up the workload's trainer in this process, as the only worker.
+
+    Default of `worker`: one CPU device.
+    """
     worker = worker or WorkerContext(
         0, 1, range(1), 1, ("cpu",), cores_per_device=workload.settings.cores_per_device or 1
     )
@@ -107,7 +117,10 @@ class Spent:
 
     seconds: float
     cpu_seconds: float
-    """User and system time of the process tree. Other load on the machine affects this time less."""
+    """User and system time of the process tree.
+
+    Other load on the machine affects this time less.
+    """
     load_average: float
     """Load average of the last minute at the end."""
 
@@ -117,7 +130,10 @@ class Spent:
 
 
 def run_suite(words: Sequence[str], output: Path, prefix: Sequence[str] = ()) -> Spent:
-    """Run `PREFIX python run_suite.py WORDS output=OUTPUT`. Raise SystemExit with its output if it fails."""
+    """Run `PREFIX python run_suite.py WORDS output=OUTPUT`.
+
+    Raise SystemExit with its output if it fails.
+    """
     before, start = children_cpu_seconds(), time.monotonic()
     _said(
         [*prefix, sys.executable, str(PROJECT / "run_suite.py"), *words, f"output={output}"],
@@ -135,7 +151,9 @@ def suite_command(*words: object) -> str:
 
 
 def blocks(output: Path) -> list[dict[str, Any]]:
-    """Return the lines of `metrics.jsonl` of the single run below `output`: one line per evaluation."""
+    """Return the lines of `metrics.jsonl` of the single run below `output`: one line per
+    evaluation.
+    """
     (path,) = output.glob("**/run_0/metrics.jsonl")
     return [json.loads(line) for line in path.read_text().splitlines()]
 
@@ -160,7 +178,10 @@ def in_turns(
     key: str,
     said: str = "",
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return the results of `run` for each name and round. Rounds rotate the order, and print one figure after `said`."""
+    """Return the results of `run` for each name and round.
+
+    Rounds rotate the order, and print one figure after `said`.
+    """
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for number in range(rounds):
         first = number % len(names)

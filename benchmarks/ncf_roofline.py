@@ -2,14 +2,15 @@
 
     python -m benchmarks.ncf_roofline [--frameworks pytorch,tensorflow,mxnet] [--cores 1,2] [--rounds 5]
 
-The model has full size with ML-20M's counts, batch size 65,536, fp32, on one device of 1 or 2 cores.
+The model has full size with ML-20M's counts, batch size 65,536, fp32, on one device of 1 or 2
+cores.
 
     roof seconds = floating-point operations / GEMM rate + bytes / copy bandwidth
 
-Two roofs are computed: with the framework's GEMM rate at the layers' shapes, and with the best GEMM rate of all
-frameworks on this machine. Rates are measured between the runs (bare/rates.py). Evaluation scores 1,000 candidates
-for each user of a generated data set with ML-1M's counts, with full-size layers. Its operations are those of the
-plain forward pass. The output is JSON.
+Two roofs are computed: with the framework's GEMM rate at the layers' shapes, and with the best GEMM
+rate of all frameworks on this machine. Rates are measured between the runs (bare/rates.py).
+Evaluation scores 1,000 candidates for each user of a generated data set with ML-1M's counts, with
+full-size layers. Its operations are those of the plain forward pass. The output is JSON.
 """
 
 from __future__ import annotations

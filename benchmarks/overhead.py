@@ -1,11 +1,13 @@
-"""Measures the suite's overhead: its training rate over that of a bare loop with the same model, data and batch size.
+"""Measures the suite's overhead: its training rate over that of a bare loop with the same model,
+data and batch size.
 
     python -m benchmarks.overhead [--frameworks pytorch,tensorflow,mxnet] [--profile synthetic|demo] [--cores 2] [--rounds 7]
 
-`synthetic`: ML-20M's counts, batch size 65,536. Both programs get batches that were made in advance, so that only the
-training loops differ. `demo`: small steps, and both programs sample new negatives in every epoch (the bare loop
-without rejection). The programs run in turn for `--rounds` rounds. The output is JSON with the median of each program
-and their ratio. The bare loops are in benchmarks/bare/: at most 60 lines each, without an import of the suite.
+`synthetic`: ML-20M's counts, batch size 65,536. Both programs get batches that were made in
+advance, so that only the training loops differ. `demo`: small steps, and both programs sample new
+negatives in every epoch (the bare loop without rejection). The programs run in turn for `--rounds`
+rounds. The output is JSON with the median of each program and their ratio. The bare loops are in
+benchmarks/bare/: at most 60 lines each, without an import of the suite.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ BARE_BATCHES = 8
 
 
 def suite_run(framework: str, profile: str, cores: int, output: Path) -> tuple[float, RunSpec]:
-    """Return the suite's training samples per second, without the first of several blocks, and the run."""
+    """Return the suite's training samples per second, without the first of several blocks, and the
+    run.
+    """
     words = [
         "workload=ncf",
         f"framework={framework}",
@@ -54,7 +58,9 @@ def suite_run(framework: str, profile: str, cores: int, output: Path) -> tuple[f
 
 
 def dump_data(run: RunSpec, path: Path) -> None:
-    """Write the bare loop's data: batches of the suite for profile=synthetic, else the positives to sample from."""
+    """Write the bare loop's data: batches of the suite for profile=synthetic, else the positives to
+    sample from.
+    """
     workload = registry.load_workload("ncf")(run.settings, run.dataset_info)
     if run.settings.profile == "demo":
         positives = {

@@ -1,4 +1,6 @@
-"""Generates photographs for benchmarks of image input, as single JPEGs and in the layouts of ImageNet and COCO."""
+"""Generates photographs for benchmarks of image input, as single JPEGs and in the layouts of
+ImageNet and COCO.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ OBJECTS_MEAN, POINTS_MEAN = 7.3, 25
 
 
 def photo(seed: int, height: int, width: int) -> npt.NDArray[np.uint8]:
-    """Return an image (height, width, 3) with a photograph's spectrum: noise at several scales, edges, grain."""
+    """Return an image (height, width, 3) with a photograph's spectrum: noise at several scales,
+    edges, grain.
+    """
     random = np.random.default_rng(seed)
     image = np.full((height, width, 3), 128, np.float32)
     for cells, strength in ((4, 60), (16, 35), (64, 22), (250, 10)):
@@ -46,7 +50,10 @@ def jpeg(seed: int, height: int, width: int, quality: int) -> bytes:
 
 
 def write_imagenet(root: Path, train: int, val: int, classes: int, quality: int) -> int:
-    """Write photographs of HEIGHT x WIDTH in ImageNet's layout below `root`. Return the mean file size in bytes."""
+    """Write photographs of HEIGHT x WIDTH in ImageNet's layout below `root`.
+
+    Return the mean file size in bytes.
+    """
     total = 0
     for number in range(train + val):
         path = (
@@ -61,7 +68,10 @@ def write_imagenet(root: Path, train: int, val: int, classes: int, quality: int)
 
 
 def write_coco(root: Path, count: int, quality: int) -> int:
-    """Write photographs and annotations in COCO's layout below `root`. Return the mean file size in bytes."""
+    """Write photographs and annotations in COCO's layout below `root`.
+
+    Return the mean file size in bytes.
+    """
     (root / "annotations").mkdir(parents=True)
     total, numbers = 0, itertools.count(1)
     categories = [{"id": kind, "name": f"class {kind}"} for kind in range(1, COCO_CLASSES + 1)]
@@ -87,7 +97,9 @@ def write_coco(root: Path, count: int, quality: int) -> int:
 
 
 def coco_objects(image: int) -> list[dict[str, Any]]:
-    """Generate objects of an image: geometric counts, sides around 55 pixels, a tenth with two polygons."""
+    """Generate objects of an image: geometric counts, sides around 55 pixels, a tenth with two
+    polygons.
+    """
     random = np.random.default_rng(image)
     found: list[dict[str, Any]] = []
     for number in range(min(int(random.geometric(1 / OBJECTS_MEAN)), 60)):

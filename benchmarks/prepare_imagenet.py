@@ -2,9 +2,9 @@
 
     python -m benchmarks.prepare_imagenet [--train 1281167] [--val 50000]
 
-The files are hard links to 1,000 synthetic photographs of 500 x 375 pixels in 1,000 class folders. All photographs
-are in memory, so the figures do not include the time of a disk. Peak memory is the largest resident set of a single
-process.
+The files are hard links to 1,000 synthetic photographs of 500 x 375 pixels in 1,000 class folders.
+All photographs are in memory, so the figures do not include the time of a disk. Peak memory is the
+largest resident set of a single process.
 """
 
 from __future__ import annotations

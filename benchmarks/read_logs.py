@@ -1,11 +1,12 @@
-"""Measures how fast logs are read: `suite.results.read` against mlperf-logging's parser on the same files. The output is JSON.
+"""Measures how fast logs are read: `suite.results.read` against mlperf-logging's parser on the same
+files. The output is JSON.
 
     python -m benchmarks.read_logs [--logs 1000] [--kilobytes 50] [--rounds 3]
 
-Half of the logs are like the suite's (records only), half are like a submitter's (records between the output of a
-training script). Both readers read the logs in turn, in a single process on one core. The parser only splits lines
-into records, whereas the reader also interprets the records. The targets are at most 10 seconds for 1,000 logs of 50
-KB, and three times the speed of the parser.
+Half of the logs are like the suite's (records only), half are like a submitter's (records between
+the output of a training script). Both readers read the logs in turn, in a single process on one
+core. The parser only splits lines into records, whereas the reader also interprets the records. The
+targets are at most 10 seconds for 1,000 logs of 50 KB, and three times the speed of the parser.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ def head(rng: random.Random) -> Iterator[str]:
 
 
 def epochs(rng: random.Random, noise: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield (time, lines) for each epoch, with its evaluation and `noise` lines of a training script."""
+    """Yield (time, lines) for each epoch, with its evaluation and `noise` lines of a training
+    script.
+    """
     now = START_MS + 1000
     for epoch in count(1):
         accuracy, rate = 0.635 - 0.4 / epoch + rng.random() * 1e-3, rng.uniform(4e6, 5e6)

@@ -1,16 +1,19 @@
-"""Translation of real text: a corpus of English-German messages from Debian packages, baselines, and runs on it; prints JSON.
+"""Translation of real text: a corpus of English-German messages from Debian packages, baselines,
+and runs on it; prints JSON.
 
     python -m benchmarks.real_text corpus --to DIR [--debs DIR] [PACKAGE …]
     suite data prepare parallel-text --from DIR/text --merges 4000 --to DIR/parallel-text
     python -m benchmarks.real_text baselines --corpus DIR
     python -m benchmarks.real_text train --corpus DIR --to RUNS [--runs gnmt-pytorch-demo,…] [--minutes 20] [--cores 2]
 
-For one's own check: programs' messages are short, alike and under many licences, nothing of them is kept here, and no
-published score compares. `corpus` downloads the packages of real_text_packages.txt, or those that are named, with apt-get (or
-takes those of --debs), reads their German message catalogues and writes {train,dev,test}.{en,de}, a sentence a line: no English
-sentence stands there twice, letter case and digits aside, and which pairs are held out is a hash of their text. `train` ends a
-run that takes longer than --minutes; BLEU is that of the evaluations until then. Wall time includes other load on the
-machine, CPU minutes do not. Two commands at once with --cores 1 each want a core of their own (taskset -c 0, -c 1).
+For one's own check: programs' messages are short, alike and under many licences, nothing of them is
+kept here, and no published score compares. `corpus` downloads the packages of
+real_text_packages.txt, or those that are named, with apt-get (or takes those of --debs), reads
+their German message catalogues and writes {train,dev,test}.{en,de}, a sentence a line: no English
+sentence stands there twice, letter case and digits aside, and which pairs are held out is a hash of
+their text. `train` ends a run that takes longer than --minutes; BLEU is that of the evaluations
+until then. Wall time includes other load on the machine, CPU minutes do not. Two commands at once
+with --cores 1 each want a core of their own (taskset -c 0, -c 1).
 """
 
 from __future__ import annotations
@@ -87,7 +90,8 @@ _PLAIN = str.maketrans(
 _BOUNDARY = re.compile(r"(?<=[.!?]) +(?=[A-ZÄÖÜ])")
 
 
-# -- corpus -----------------------------------------------------------------------------------------------------------
+# -- corpus
+# -----------------------------------------------------------------------------------------------------------
 
 
 def catalogues(deb: Path) -> Iterator[bytes]:
@@ -108,7 +112,9 @@ def catalogues(deb: Path) -> Iterator[bytes]:
 
 
 def messages(catalogue: bytes) -> Iterator[tuple[str, str]]:
-    """Yield original and translation of each message in a .mo file (GNU gettext manual, "The Format of GNU MO Files")."""
+    """Yield original and translation of each message in a .mo file (GNU gettext manual, "The Format
+    of GNU MO Files").
+    """
     order = "<" if catalogue[:4] == b"\xde\x12\x04\x95" else ">"
     count, originals, translations = struct.unpack_from(f"{order}3I", catalogue, 8)
     for number in range(count):
@@ -125,7 +131,9 @@ def messages(catalogue: bytes) -> Iterator[tuple[str, str]]:
 
 
 def sentences(original: str, translation: str) -> Iterable[tuple[str, str]]:
-    """Yield the sentence pairs of a message, or the message as one pair if the sides' sentence counts differ."""
+    """Yield the sentence pairs of a message, or the message as one pair if the sides' sentence
+    counts differ.
+    """
     sides = [
         " ".join(_MNEMONIC.sub("", text.translate(_PLAIN)).split())
         for text in (original, translation)
@@ -186,7 +194,8 @@ def corpus(arguments: argparse.Namespace) -> dict[str, Any]:
         return write_corpus(sorted(Path(temporary).glob("*.deb")), text)
 
 
-# -- baselines --------------------------------------------------------------------------------------------------------
+# -- baselines
+# --------------------------------------------------------------------------------------------------------
 
 
 def read(folder: Path, split: str, language: str) -> list[str]:
@@ -200,7 +209,9 @@ def tokens(lines: list[str], language: str) -> list[list[str]]:
 
 
 def lexicon(source: list[list[str]], target: list[list[str]]) -> dict[str, str]:
-    """Return the most probable translation of each source word, trained on the pairs with IBM model 1."""
+    """Return the most probable translation of each source word, trained on the pairs with IBM model
+    1.
+    """
     names: list[list[str]] = []
     ids = []
     for side in (source, target):
@@ -233,7 +244,9 @@ def lexicon(source: list[list[str]], target: list[list[str]]) -> dict[str, str]:
 
 
 def suggestion(train: list[list[str]], test: list[list[str]]) -> list[int]:
-    """Return the most similar training sentence for each test sentence, by cosine of words weighted by rarity."""
+    """Return the most similar training sentence for each test sentence, by cosine of words weighted
+    by rarity.
+    """
     found = defaultdict(list)
     for number, line in enumerate(train):
         for word in set(line):
@@ -274,11 +287,14 @@ def baselines(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-# -- runs -------------------------------------------------------------------------------------------------------------
+# -- runs
+# -------------------------------------------------------------------------------------------------------------
 
 
 def seconds_of(process: psutil.Process, seen: dict[int, float]) -> float:
-    """Return CPU seconds so far of a process and its descendants, including ended descendants as last measured."""
+    """Return CPU seconds so far of a process and its descendants, including ended descendants as
+    last measured.
+    """
     with contextlib.suppress(psutil.NoSuchProcess):
         for each in (process, *process.children(recursive=True)):
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -288,7 +304,10 @@ def seconds_of(process: psutil.Process, seen: dict[int, float]) -> float:
 
 
 def train_one(name: str, arguments: argparse.Namespace, output: Path) -> dict[str, Any]:
-    """Train once. Return BLEU after each epoch, with minutes and CPU minutes since the command started."""
+    """Train once.
+
+    Return BLEU after each epoch, with minutes and CPU minutes since the command started.
+    """
     workload, framework, _ = name.split("-")
     epochs, sizes = RUNS[name]
     epochs = arguments.epochs or epochs

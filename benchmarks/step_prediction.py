@@ -1,14 +1,16 @@
-"""Compares the step on two devices, as `suite scaling` predicts it from one device and all-reduces, with the measured step.
+"""Compares the step on two devices, as `suite scaling` predicts it from one device and all-reduces,
+with the measured step.
 
     python -m benchmarks.step_prediction [--workloads ncf,resnet50] [--framework pytorch] [--rounds 5] [--link loopback]
                                          [--beside] [--several nodes=2 …]
 
-The two devices are CPU devices of one core. Each round runs all-reduces on two devices, a demo on one device with two
-batch sizes, which give t0 and c, and the same demo on two devices with a batch size in between. Predicted and
-measured step are medians over rounds. `--link` names the link between the devices in the output. `--several` has
-overrides for every run on two devices, such as those that distribute it over two hosts. `--beside`: runs on one
-device go in pairs, one on each core, and the slower run counts. The contention for memory and other load are then
-part of t0 and c. The output is JSON.
+The two devices are CPU devices of one core. Each round runs all-reduces on two devices, a demo on
+one device with two batch sizes, which give t0 and c, and the same demo on two devices with a batch
+size in between. Predicted and measured step are medians over rounds. `--link` names the link
+between the devices in the output. `--several` has overrides for every run on two devices, such as
+those that distribute it over two hosts. `--beside`: runs on one device go in pairs, one on each
+core, and the slower run counts. The contention for memory and other load are then part of t0 and c.
+The output is JSON.
 """
 
 from __future__ import annotations
@@ -74,7 +76,9 @@ class Runs:
         return [read(next(output.glob("*/run_0/result_0.txt"))) for output in outputs]
 
     def step(self, workload: str, devices: int, batch: int) -> tuple[float, RunRecord]:
-        """Return the seconds of a step with `batch` samples per device, without warm-up and evaluation."""
+        """Return the seconds of a step with `batch` samples per device, without warm-up and
+        evaluation.
+        """
         words = (
             f"workload={workload}",
             "profile=demo",

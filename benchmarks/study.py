@@ -1,13 +1,14 @@
-"""Runs a study and prints it as JSON: the table, the load of the machine, and optionally the figures as SVG.
+"""Runs a study and prints it as JSON: the table, the load of the machine, and optionally the
+figures as SVG.
 
     python -m benchmarks.study NAME [KEY=VALUE …] [--figures FOLDER] [--name NAME] [--runs FOLDER]
 
-The script runs `python run_suite.py study=NAME KEY=VALUE …`. The JSON has the table of `suite report` with the
-printed numbers, two shares per job (the share of its cores used by unrelated processes, and the share of its
-requested CPU time that it received), and the time and CPU time of the whole command. A rate divided by the second
-share is about the rate on an idle machine. `--figures` writes study_NAME.svg or study_NAME_NUMBER.svg. `--name`
-replaces the name of the study in these files. `--runs` keeps the runs in a folder, and resumes runs that are already
-there.
+The script runs `python run_suite.py study=NAME KEY=VALUE …`. The JSON has the table of
+`suite report` with the printed numbers, two shares per job (the share of its cores used by
+unrelated processes, and the share of its requested CPU time that it received), and the time and CPU
+time of the whole command. A rate divided by the second share is about the rate on an idle machine.
+`--figures` writes study_NAME.svg or study_NAME_NUMBER.svg. `--name` replaces the name of the study
+in these files. `--runs` keeps the runs in a folder, and resumes runs that are already there.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from suite.results.views.study_view import studies, study_section
 
 
 def conditions(runs: list[Run]) -> dict[str, dict[str, float]]:
-    """Map each job folder to two shares: its cores used by unrelated processes, and its requested CPU time received."""
+    """Map each job folder to two shares: its cores used by unrelated processes, and its requested
+    CPU time received.
+    """
     found = {}
     for one in runs:
         if one.condition is not None:

@@ -2,9 +2,9 @@
 
     python -m benchmarks.telemetry [--seconds 20] [--processes 8]
 
-Samples are taken once per second as in a run, next to idle processes that stand in for the run's processes. The
-target is 0.5 % of a core. `bare_cpu_seconds_per_sample` is the time of a thread that wakes up equally often and only
-reads the time.
+Samples are taken once per second as in a run, next to idle processes that stand in for the run's
+processes. The target is 0.5 % of a core. `bare_cpu_seconds_per_sample` is the time of a thread that
+wakes up equally often and only reads the time.
 """
 
 from __future__ import annotations

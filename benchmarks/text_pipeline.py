@@ -1,12 +1,15 @@
-"""Measures time and memory to prepare, open and plan sentence pairs with WMT's counts. The output is JSON.
+"""Measures time and memory to prepare, open and plan sentence pairs with WMT's counts.
+
+The output is JSON.
 
     python -m benchmarks.text_pipeline [--pairs 4000000]
 
-The processed files are generated: lines consist of 32,313 subwords and have lengths like WMT's. Memory is the maximum
-sum of the resident sets of the preparing process and its helpers, sampled every 0.05 s. Opening, a plan and batches
-are timed in a new process whose files are in the page cache. `batches` makes training batches of 128 pairs for one
-replica without a consumer. The output also has the load of the machine and the CPU seconds of the preparation. The
-files need about 600 bytes of disk per pair in $TMPDIR.
+The processed files are generated: lines consist of 32,313 subwords and have lengths like WMT's.
+Memory is the maximum sum of the resident sets of the preparing process and its helpers, sampled
+every 0.05 s. Opening, a plan and batches are timed in a new process whose files are in the page
+cache. `batches` makes training batches of 128 pairs for one replica without a consumer. The output
+also has the load of the machine and the CPU seconds of the preparation. The files need about 600
+bytes of disk per pair in $TMPDIR.
 """
 
 from __future__ import annotations
@@ -89,7 +92,9 @@ def prepare(source: Path, destination: Path) -> dict[str, float]:
 
 
 def _look(parent: psutil.Process, cpu_seconds: dict[int, float]) -> int:
-    """Return bytes of a process and its descendants, counting shared pages repeatedly, and record their CPU seconds."""
+    """Return bytes of a process and its descendants, counting shared pages repeatedly, and record
+    their CPU seconds.
+    """
     total = 0
     with contextlib.suppress(psutil.NoSuchProcess):
         for process in (parent, *parent.children(recursive=True)):

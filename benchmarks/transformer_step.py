@@ -1,11 +1,12 @@
-"""Compares the Transformer's training step with matrix products, a plain loop and a stock model, on CPU cores.
+"""Compares the Transformer's training step with matrix products, a plain loop and a stock model, on
+CPU cores.
 
     python -m benchmarks.transformer_step [--frameworks pytorch] [--precisions fp32,bf16] [--size full|demo]
                                           [--models suite,bare,bare_onednn,stock] [--batch 128] [--length 32] [--cores 2]
                                           [--rounds 3] [--steps 2]
 
-translation_step.py describes the figures. `stock` is torch.nn.Transformer with the same sizes. Its attention has
-biases.
+translation_step.py describes the figures. `stock` is torch.nn.Transformer with the same sizes. Its
+attention has biases.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from workloads.transformer.workload import REFERENCE_VOCABULARY, Transformer
 
 
 def products(sizes: Any, batch: int, length: int) -> list[Case]:
-    """Return the matrix products of a forward pass, with the tied classifier and without the products inside attention."""
+    """Return the matrix products of a forward pass, with the tied classifier and without the
+    products inside attention.
+    """
     return [
         (batch * length, shape[1], shape[0])
         for shape in network.shapes(sizes).values()

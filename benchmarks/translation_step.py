@@ -1,16 +1,19 @@
-"""Shared code of gnmt_step.py and transformer_step.py: compares a training step with other implementations on CPU cores.
+"""Shared code of gnmt_step.py and transformer_step.py: compares a training step with other
+implementations on CPU cores.
 
-The batches are synthetic, have full sentences, and are made in advance. The process of the suite runs training steps,
-then the three matrix products of every layer in a step (forward, gradient of the input, gradient of the weight), for
-all positions at once.
+The batches are synthetic, have full sentences, and are made in advance. The process of the suite
+runs training steps, then the three matrix products of every layer in a step (forward, gradient of
+the input, gradient of the weight), for all positions at once.
 
-* gemm_share: seconds of the products divided by seconds of a step. `..._cpu` uses the process's CPU seconds, which
-  other load on the machine affects less.
-* bare: a plain loop (benchmarks/bare/). `bare_onednn` is the same with linear layers through oneDNN.
+* gemm_share: seconds of the products divided by seconds of a step. `..._cpu` uses the process's CPU
+  seconds, which other load on the machine affects less.
+* bare: a plain loop (benchmarks/bare/). `bare_onednn` is the same with linear layers through
+  oneDNN.
 * stock: the framework's model.
 * suite_to_...: rate of the suite divided by the rate of this model.
 
-Figures are medians over rounds. In each round, the shortest of `--steps` steps counts. The output is JSON.
+Figures are medians over rounds. In each round, the shortest of `--steps` steps counts. The output
+is JSON.
 """
 
 from __future__ import annotations
@@ -105,7 +108,9 @@ def batches(made: TranslationWorkload) -> Iterator[list[Batch]]:
 
 
 def pytorch_products(cases: list[Case], precision: str) -> Callable[[], object]:
-    """Return a function that computes all three products of each layer with the selected linear backend."""
+    """Return a function that computes all three products of each layer with the selected linear
+    backend.
+    """
     import torch
 
     from workloads.frameworks.pytorch.linear import linear
@@ -179,7 +184,10 @@ def run(
 
 
 def summary(rounds: Mapping[str, list[Figures]]) -> dict[str, Figures]:
-    """Return each model's median figures. Ratios of the suite to another model are medians of ratios within a round."""
+    """Return each model's median figures.
+
+    Ratios of the suite to another model are medians of ratios within a round.
+    """
     found = {
         model: {
             name: round(statistics.median(one[name] for one in of_model), 4) for name in of_model[0]

@@ -1,21 +1,25 @@
-"""Measures the cost of a second machine: demo steps on two machines of one device against two processes on one machine.
+"""Measures the cost of a second machine: demo steps on two machines of one device against two
+processes on one machine.
 
     python -m benchmarks.two_machines [--workloads ncf,resnet50] [--framework pytorch] [--rate 200mbit] [--rounds 5]
         [--steps 40]
 
-The machines are network namespaces of this machine, each with a dedicated core, connected by a virtual cable
-(testing/machines). Three contenders take turns: `processes`, two processes on one machine; `machines`, one process on
-each machine, with a cable as fast as memory; `slow`, one process on each machine, where each machine sends at most
-`--rate` (a token bucket, without additional latency). All contenders train on the same batches.
+The machines are network namespaces of this machine, each with a dedicated core, connected by a
+virtual cable (testing/machines). Three contenders take turns: `processes`, two processes on one
+machine; `machines`, one process on each machine, with a cable as fast as memory; `slow`, one
+process on each machine, where each machine sends at most `--rate` (a token bucket, without
+additional latency). All contenders train on the same batches.
 
 The output is JSON:
 
 * step_ms: median over rounds of each run's median step.
 * overhead: machines divided by processes, minus 1.
 * exposed_communication_ms: slow minus machines, the time that a step waits for the cable.
-* ideal_ms: time of an all-reduce of the gradients at this rate (each of n machines sends 2 (n - 1) / n of their bytes).
+* ideal_ms: time of an all-reduce of the gradients at this rate (each of n machines sends 2 (n - 1)
+  / n of their bytes).
 * exposed_over_ideal: the ratio of the two.
-* others_share: maximum share of the cores used by unrelated processes. Figures with a share above 0.05 are unreliable.
+* others_share: maximum share of the cores used by unrelated processes. Figures with a share above
+  0.05 are unreliable.
 
 The script needs root and openssh-server.
 """
@@ -58,7 +62,9 @@ def bits_per_second(rate: str) -> float:
 
 
 def ideal_seconds(gradient_bytes: int, rate: float) -> float:
-    """Return the bytes that each of NODES machines sends in an all-reduce, over its rate in bits per second."""
+    """Return the bytes that each of NODES machines sends in an all-reduce, over its rate in bits
+    per second.
+    """
     return 2 * (NODES - 1) / NODES * gradient_bytes * 8 / rate
 
 
@@ -83,7 +89,9 @@ def run(
 
 
 def figures(folder: Path) -> Figures:
-    """Return the median step in milliseconds, and the share of the cores used by unrelated processes."""
+    """Return the median step in milliseconds, and the share of the cores used by unrelated
+    processes.
+    """
     record = read(folder / "result_0.txt")
     others = record.condition.figures.get("others_share", 0.0) if record.condition else 0.0
     return {"step_ms": record.step_times["median_ms"], "others_share": others}

@@ -1,4 +1,6 @@
-"""The `suite` command: one module below `suite/commands/` for each subcommand, imported only when it is used."""
+"""The `suite` command: one module below `suite/commands/` for each subcommand, imported only when
+it is used.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code (2 for a user's mistake, with one line on standard error)."""
+    """Run one command; returns its exit code (2 for a user's mistake, with one line on standard
+    error).
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
     process.prepare()
     try:

@@ -103,7 +103,9 @@ def demo_log(
     evaluation_seconds: float = 0.25,
     **suite_run: Any,
 ) -> list[str]:
-    """The lines of a run under clock v0.5 with one evaluation for each epoch; `status` None: by the target 0.635."""
+    """The lines of a run under clock v0.5 with one evaluation for each epoch; `status` None: by the
+    target 0.635.
+    """
     lines = [line(start - 5, "submission_benchmark", "ncf")]
     lines += [line(start - 5, f"submission_{key}", value) for key, value in IDENTITY.items()]
     lines += [

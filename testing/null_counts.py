@@ -34,7 +34,9 @@ def counts() -> collections.Counter[str]:
 
 
 def summed(counted: collections.Counter[str], per: int) -> dict[str, float]:
-    """Launches by all kernels and libraries together; copies, waits and bytes; each for one of `per`."""
+    """Launches by all kernels and libraries together; copies, waits and bytes; each for one of
+    `per`.
+    """
     found: collections.Counter[str] = collections.Counter()
     for what, number in counted.items():
         kind, _, name = what.partition(" ")

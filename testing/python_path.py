@@ -1,4 +1,6 @@
-"""The Python path of processes in a framework's environment that read hyperparameter sets, as no worker of a run does."""
+"""The Python path of processes in a framework's environment that read hyperparameter sets, as no
+worker of a run does.
+"""
 
 import contextlib
 from pathlib import Path
@@ -9,7 +11,9 @@ PROJECT = Path(__file__).resolve().parent.parent
 
 
 def with_yaml() -> str:
-    """This checkout, and the controller's PyYAML: plain Python, which the locks of the environments do without."""
+    """This checkout, and the controller's PyYAML: plain Python, which the locks of the environments
+    do without.
+    """
     folder = PROJECT / "build" / "python_path"
     folder.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):

@@ -29,7 +29,9 @@ _PHASES: tuple[tuple[int, str], ...] = (
     (90_004, "block_stop"),
     (90_005, "run_stop"),
 )
-"""Milliseconds after the log's first record, and the key, of every record after the hyperparameters."""
+"""Milliseconds after the log's first record, and the key, of every record after the
+hyperparameters.
+"""
 _METADATA: Mapping[str, Any] = {
     "epoch_num": 1,
     "first_epoch_num": 1,
@@ -64,7 +66,9 @@ def compliance_folder() -> Path:
 
 
 def rule_sets() -> Iterator[tuple[str, str, str]]:
-    """Yield (ruleset, division, benchmark) of every rule file from ruleset 0.7.0 on, the files of optimizers excepted."""
+    """Yield (ruleset, division, benchmark) of every rule file from ruleset 0.7.0 on, the files of
+    optimizers excepted.
+    """
     for folder in sorted(compliance_folder().glob("training_*.0")):
         ruleset = folder.name.removeprefix("training_")
         for file in sorted(folder.glob("*_*.yaml")):
@@ -105,7 +109,9 @@ def _files(ruleset: str, division: str, benchmark: str) -> Iterator[Path]:
 
 
 def _values(tests: list[str], names: dict[str, Any]) -> Iterator[Any]:
-    """Yield values that may satisfy the tests: what they compare with, the constants in them, and usual values."""
+    """Yield values that may satisfy the tests: what they compare with, the constants in them, and
+    usual values.
+    """
     text = " ".join(tests)
     for formula in re.findall(
         r"v\['value'\] == (.*)|abs\(v\['value'\] - (.*)\) <", "\n".join(tests)

@@ -1,4 +1,6 @@
-"""What the synthetic cases of several workloads share: settings, places, shaken weights, smooth images."""
+"""What the synthetic cases of several workloads share: settings, places, shaken weights, smooth
+images.
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -55,7 +57,9 @@ def hyperparameters(chosen: HyperparameterSet, **changes: object) -> dict[str, o
 
 
 def compiled(framework: str, compile: str) -> str:
-    """Off unless given, but for MXNet, where it is what users have, and JAX, which has nothing else."""
+    """Off unless given, but for MXNet, where it is what users have, and JAX, which has nothing
+    else.
+    """
     return compile or ("auto" if framework in ("mxnet", "jax") else "off")
 
 
@@ -72,7 +76,9 @@ def noise(label: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def shaken(weights: Iterable[tuple[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Weights by name; batch-norm scales and shifts, and biases, are moved away from where they start."""
+    """Weights by name; batch-norm scales and shifts, and biases, are moved away from where they
+    start.
+    """
     found = {}
     for name, value in weights:
         moved = value if value.ndim > 1 else value + 0.2 * noise(f"shake/{name}", value.shape)

@@ -38,7 +38,10 @@ CASES = {
     "frozen": {"model": {**REFERENCE_MODEL, **NARROW}, "classes": 7, "batch": 2, "candidates": 70},
     "demo": {"model": DEMO_MODEL, "classes": 10, "batch": 4, "candidates": 160},
 }
-"""Name to model, classes, images per step and proposals of a device's batch. `frozen`: the reference's layers, narrow."""
+"""Name to model, classes, images per step and proposals of a device's batch.
+
+`frozen`: the reference's layers, narrow.
+"""
 STRIDES = (4, 8, 16)
 """Of `maps_and_regions`."""
 RATE, DECAY = 1e-3, 0.05
@@ -52,8 +55,9 @@ LOUD = {
     },
     "demo": {"rpn.cls_logits": 3, "box.bbox_pred": 2, "mask.mask_fcn_logits": 0.1},
 }
-"""Layers whose initial weights are multiplied: outputs as different as a trained network's, so that rounding orders nothing
-anew; not so different that scores are 1."""
+"""Layers whose initial weights are multiplied: outputs as different as a trained network's, so that
+rounding orders nothing anew; not so different that scores are 1.
+"""
 
 
 def workload(
@@ -89,7 +93,9 @@ def statistics(made: MaskRCNN) -> dict[str, np.ndarray]:
 
 
 def batch(made: MaskRCNN, step: int, replica: int = 0, empty: bool = False) -> Batch:
-    """One replica's smooth random images of a step, with random objects and sampled anchors; `empty`: without objects."""
+    """One replica's smooth random images of a step, with random objects and sampled anchors;
+    `empty`: without objects.
+    """
     settings, count = made.settings, made.images_per_replica
     numbers = synthetic.numbers_of(settings, step, replica, count)
     height, width = made.image_shapes[step % 2]
@@ -163,7 +169,9 @@ def some_objects(
 def regions_of(
     plain: list[list[np.ndarray]], rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Thirty objects (30,) of `some_objects`, all of which have polygons, and regions (30, 4) near them."""
+    """Thirty objects (30,) of `some_objects`, all of which have polygons, and regions (30, 4) near
+    them.
+    """
     objects = rng.integers(0, len(plain), 30)
     low = np.array([plain[number][0].min(0) for number in objects]) + rng.uniform(-10, 10, (30, 2))
     return objects, np.concatenate([low, low + rng.uniform(0.2, 60, (30, 2))], 1).astype(np.float32)
@@ -172,7 +180,9 @@ def regions_of(
 def sampled_anchors(
     made: MaskRCNN, numbers: np.ndarray, shape: tuple[int, int], of_objects: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Random anchors of each image: an eighth positive where there are objects, the last few slots unused."""
+    """Random anchors of each image: an eighth positive where there are objects, the last few slots
+    unused.
+    """
     every = np.concatenate(anchors.level_anchors(made.settings.model, *shape))
     samples = int(made.settings.model["rpn_samples"])
     anchor = integers(bits(stream(25, "anchors"), numbers[:, None], np.arange(samples)), len(every))
@@ -190,8 +200,8 @@ def sampled_anchors(
 
 
 def maps_and_regions(side: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray, np.ndarray]:
-    """Three maps (2, 5, h, w), boxes (2, 40, 4) with extreme ones, their levels (2, 40), and gradients (80, 5, side, side)
-    to send back from what is pooled.
+    """Three maps (2, 5, h, w), boxes (2, 40, 4) with extreme ones, their levels (2, 40), and
+    gradients (80, 5, side, side) to send back from what is pooled.
     """
     rng = np.random.default_rng(3)
     maps = [
@@ -217,7 +227,9 @@ def clustered(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def by_anchor(proposals: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """(n, 6) image, anchor and box of pairs (boxes, anchors), in an order that scores do not change."""
+    """(n, 6) image, anchor and box of pairs (boxes, anchors), in an order that scores do not
+    change.
+    """
     found = [
         np.column_stack([np.full(len(box), image), anchor, box])
         for image, (box, anchor) in enumerate(proposals)

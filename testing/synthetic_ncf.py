@@ -1,4 +1,6 @@
-"""A small synthetic data set for NCF's tests: 501 users, 333 items, dense enough that many draws are rejected."""
+"""A small synthetic data set for NCF's tests: 501 users, 333 items, dense enough that many draws
+are rejected.
+"""
 
 import dataclasses
 from collections.abc import Mapping
@@ -59,7 +61,9 @@ def workload(
     precision: str = "fp32",
     **changes: object,
 ) -> NCF:
-    """The demo's model on the data set, which is written to `folder`; an epoch's last step has one sample."""
+    """The demo's model on the data set, which is written to `folder`; an epoch's last step has one
+    sample.
+    """
     folder.mkdir(exist_ok=True)
     dataset_info = write(folder)
     samples = 5 * dataset_info.train_samples

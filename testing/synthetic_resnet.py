@@ -24,16 +24,22 @@ CASES = {
     "lars": {"model": _WIDE, "classes": 10, "batch": 12, "set": "nvidia_v0.7_dgx1"},
     "uneven": {"model": {**DEMO_MODEL, "image_size": 57}, "classes": 7, "batch": 6, "set": "demo"},
 }
-"""Name to model, classes, images per step, and the set that the optimizer's values come from. All but `uneven` have widths that
-torchvision's ResNet can have."""
+"""Name to model, classes, images per step, and the set that the optimizer's values come from.
+
+All but `uneven` have widths that torchvision's ResNet can have.
+"""
 INITIALISATION = "truncated_normal_2"
-"""Of every case: from weights that start larger, rounding in float32 grows ten times as fast over ten steps."""
+"""Of every case: from weights that start larger, rounding in float32 grows ten times as fast over
+ten steps.
+"""
 
 
 def workload(
     case: str, framework: str, devices: int = 1, compile: str = "", **changes: object
 ) -> ResNet50:
-    """The workload of a case; the schedule is as short as its data set: warm-up and decay lie within ten steps."""
+    """The workload of a case; the schedule is as short as its data set: warm-up and decay lie
+    within ten steps.
+    """
     chosen = CASES[case]
     rate = 0.1 if case == "lars" else 0.002
     changed = {"learning_rate": rate, "warmup_epochs": 0, "initialisation": INITIALISATION}
@@ -56,7 +62,9 @@ def weights(made: ResNet50) -> dict[str, np.ndarray]:
 
 
 def statistics(made: ResNet50) -> dict[str, np.ndarray]:
-    """Running statistics as after training: means around 0, variances around those that the layers have."""
+    """Running statistics as after training: means around 0, variances around those that the layers
+    have.
+    """
     found = synthetic.statistics(network.statistics(made.network))
     scales = {"bn1.running_mean": np.float32(100), "bn1.running_var": np.float32(10_000)}
     return {name: value * scales.get(name, np.float32(1)) for name, value in found.items()}

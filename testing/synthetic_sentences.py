@@ -1,4 +1,6 @@
-"""Small batches of sentence pairs for translation workloads, the same in every framework's environment."""
+"""Small batches of sentence pairs for translation workloads, the same in every framework's
+environment.
+"""
 
 import numpy as np
 
@@ -17,7 +19,9 @@ PAIRS = 600
 
 
 def sides(made: TranslationWorkload, step: int) -> dict[str, np.ndarray]:
-    """Of the step's global batch: `source`, `target`, `label` and their lengths, from the least to the bucket's edge."""
+    """Of the step's global batch: `source`, `target`, `label` and their lengths, from the least to
+    the bucket's edge.
+    """
     begins, edge, rows = made.framing.begin is not None, EDGES[step % 2], np.arange(SENTENCES)
     least = 2 if begins else 1
     found: dict[str, np.ndarray] = {}
@@ -67,7 +71,9 @@ def evaluation(made: TranslationWorkload) -> list[Batch]:
 
 
 class Copies:
-    """A decoder that says the source again, word by word from the place `begin` on; `first`: the tokens it started with."""
+    """A decoder that says the source again, word by word from the place `begin` on; `first`: the
+    tokens it started with.
+    """
 
     def __init__(self, begin):
         self.begin, self.steps, self.first = begin, 0, None

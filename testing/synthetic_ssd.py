@@ -26,7 +26,10 @@ CASES = {
         "batch": 4,
     },
 }
-"""Name to model, classes and images per step. `uneven`: maps of odd sizes show every padding mistake."""
+"""Name to model, classes and images per step.
+
+`uneven`: maps of odd sizes show every padding mistake.
+"""
 RATE, DECAY = 5e-4, 0.05
 """Steps so small that rounding does not grow much; a decay so large that leaving it out shows."""
 HEADS = 0.2
@@ -67,7 +70,9 @@ def statistics(made: SSD) -> dict[str, np.ndarray]:
 
 
 def batch(made: SSD, step: int, replica: int = 0) -> Batch:
-    """One replica's smooth random images (B, S, S, 3) of a step, with synthetic targets of their priors."""
+    """One replica's smooth random images (B, S, S, 3) of a step, with synthetic targets of their
+    priors.
+    """
     settings, count = made.settings, made.images_per_replica
     numbers = synthetic.numbers_of(settings, step, replica, count)
     offset, label = targets(numbers, made)
@@ -104,7 +109,8 @@ def targets(numbers: np.ndarray, made: SSD) -> tuple[np.ndarray, np.ndarray]:
 def outputs(
     equal: bool = False, images: int = 4, classes: int = 7, priors: int = 60
 ) -> dict[str, np.ndarray]:
-    """Synthetic `logits`, all 0 if `equal`, `offsets`, and the `labels` and `wanted` offsets that the loss compares them with.
+    """Synthetic `logits`, all 0 if `equal`, `offsets`, and the `labels` and `wanted` offsets that
+    the loss compares them with.
 
     The second image has no positives, the third more than a quarter: its negatives do not suffice.
     """

@@ -45,7 +45,9 @@ def workload(case: str, framework: str, devices: int = 1, **changes: object) -> 
 
 
 def weights(made: Transformer) -> dict[str, np.ndarray]:
-    """Initial weights; what starts at 0 or 1 is moved, and words differ enough for translations to depend on the source."""
+    """Initial weights; what starts at 0 or 1 is moved, and words differ enough for translations to
+    depend on the source.
+    """
     drawn = made.initial_weights(7)
     return synthetic.shaken(
         (name, value * (2 if name == "embedding.weight" else 1)) for name, value in drawn

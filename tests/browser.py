@@ -23,7 +23,9 @@ def chromium():
 
 
 def visited(browser, address, **options):
-    """The page at an address, and a list of what went wrong on it or left it so far: messages, errors, requests."""
+    """The page at an address, and a list of what went wrong on it or left it so far: messages,
+    errors, requests.
+    """
     page, noticed = browser.new_context(**options).new_page(), []
     page.on("console", lambda message: noticed.append(message.text))
     page.on("pageerror", lambda error: noticed.append(str(error)))

@@ -1,4 +1,6 @@
-"""What all tests share: profiles of hypothesis, markers by what a test needs, generated data made once in a session."""
+"""What all tests share: profiles of hypothesis, markers by what a test needs, generated data made
+once in a session.
+"""
 
 import collections
 import fcntl
@@ -28,14 +30,19 @@ FRAMEWORK_PATHS = (
     "workloads/*/test_*_frameworks.py",
     "workloads/*/test_*_runs.py",
 )
-"""Files whose tests run in the frameworks' environments; single ones in other files are marked there."""
+"""Files whose tests run in the frameworks' environments; single ones in other files are marked
+there.
+"""
 SHORT_IN_JAX = (
     "golden/test_*.py",
     "workloads/allreduce/test_*.py",
     "workloads/frameworks/test_updates.py",
     "workloads/ncf/test_*.py",
 )
-"""Files whose cases in JAX take seconds. In other files JAX compiles whole networks, for up to minutes: `full`."""
+"""Files whose cases in JAX take seconds.
+
+In other files JAX compiles whole networks, for up to minutes: `full`.
+"""
 JAX_CASE = re.compile(r"[\[-]jax[\]-]")
 SLOW_PATHS = (
     "benchmarks/test_*.py",
@@ -67,8 +74,9 @@ SLOW_PATHS = (
     "workloads/ncf/test_ncf_workload.py",
     "workloads/resnet50/test_imagenet_demo.py",
 )
-"""Files whose tests start whole sweeps or a command each, make environments, pages or packages of hundreds of runs, or generate
-whole data sets."""
+"""Files whose tests start whole sweeps or a command each, make environments, pages or packages of
+hundreds of runs, or generate whole data sets.
+"""
 WAITING_PATHS = (
     "stress/test_kill.py",
     "suite/agent/test_agent.py",
@@ -89,7 +97,9 @@ OWN_MARKS = re.compile(rb"mark\.(framework|slow|full)\b|\bfull_but\(")
 """In files that mark single tests."""
 TESTS = Path(__file__).parent
 DURATIONS = TESTS / "durations.json"
-"""Seconds that each unit of work of `--dist loadgroup` took, in the run that wrote it (`--write-durations`)."""
+"""Seconds that each unit of work of `--dist loadgroup` took, in the run that wrote it
+(`--write-durations`).
+"""
 
 for name, values in PROFILES.items():
     settings.register_profile(name, **values, deadline=None)
@@ -115,7 +125,9 @@ def pytest_configure(config):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """A file whose tests would all be left out (`-m "not framework and not slow …"`, `-m "(framework or …)"`) stays shut."""
+    """A file whose tests would all be left out (`-m "not framework and not slow …"`,
+    `-m "(framework or …)"`) stays shut.
+    """
     if not collection_path.name.startswith("test_"):
         return None
     wanted = config.option.markexpr
@@ -146,13 +158,16 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """What is imported by now stays: looking for garbage among it, as often as Python does, took a tenth of all time."""
+    """What is imported by now stays: looking for garbage among it, as often as Python does, took a
+    tenth of all time.
+    """
     gc.freeze()
     gc.set_threshold(10_000)
 
 
 def unit_of(nodeid):
-    """What a worker of `--dist loadgroup` takes as a whole: a file, or all files that ask the frameworks' processes alike.
+    """What a worker of `--dist loadgroup` takes as a whole: a file, or all files that ask the
+    frameworks' processes alike.
 
     Each framework is then started once, and what it has computed for one file serves the others.
     """
@@ -188,7 +203,9 @@ def pytest_xdist_make_scheduler(config, log):
             return unit_of(nodeid)
 
         def _reschedule(self, node):
-            """A worker takes its next unit when one test is left, which xdist holds back until it has another; not two."""
+            """A worker takes its next unit when one test is left, which xdist holds back until it
+            has another; not two.
+            """
             if not self.workqueue or self._pending_of(self.assigned_work[node]) <= 1:
                 super()._reschedule(node)
 
@@ -207,7 +224,10 @@ def pytest_xdist_make_scheduler(config, log):
 
 @pytest.fixture(autouse=True, scope="session")
 def one_fingerprint_is_verified():
-    """Verify one fingerprint, for the closed logs that tests write. Data that tests prepare have other fingerprints."""
+    """Verify one fingerprint, for the closed logs that tests write.
+
+    Data that tests prepare have other fingerprints.
+    """
     with pytest.MonkeyPatch.context() as patch:
         for name in PUBLISHED_DATASETS:
             patch.setitem(FINGERPRINTS, name, {"verified": "written by tests"})
@@ -216,7 +236,9 @@ def one_fingerprint_is_verified():
 
 @pytest.fixture(autouse=True)
 def own_safe_path():
-    """Commands that tests call in their own process set it for good: what later tests start could not import `tests`."""
+    """Commands that tests call in their own process set it for good: what later tests start could
+    not import `tests`.
+    """
     os.environ.pop("PYTHONSAFEPATH", None)
     yield
     os.environ.pop("PYTHONSAFEPATH", None)
@@ -226,7 +248,8 @@ def own_safe_path():
 def session_data(tmp_path_factory):
     """Where all runs of a session find generated data, and make it if it is not there.
 
-    Not shared by the workers of xdist: a run sees whether its files have left the page cache, and readers hold them there.
+    Not shared by the workers of xdist: a run sees whether its files have left the page cache, and
+    readers hold them there.
     """
     folder = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:

@@ -1,6 +1,8 @@
-"""Probes: functions below `tests` that run in a framework's environment and give arrays; comparison of what they give.
+"""Probes: functions below `tests` that run in a framework's environment and give arrays; comparison
+of what they give.
 
-A process that has imported a framework answers all jobs of a session: importing takes longer than most of them.
+A process that has imported a framework answers all jobs of a session: importing takes longer than
+most of them.
 """
 
 import atexit
@@ -30,7 +32,9 @@ JOB_SECONDS = 1200
 
 
 class Processes:
-    """`count` processes of a framework, each with its place as the launchers give it; every job joins them anew."""
+    """`count` processes of a framework, each with its place as the launchers give it; every job
+    joins them anew.
+    """
 
     def __init__(self, framework, count=1):
         self._environment = resolve(
@@ -87,7 +91,10 @@ class Processes:
         return outs
 
     def answers(self, outs):
-        """The arrays of every process. Raises AssertionError with what a process said if it failed or died."""
+        """The arrays of every process.
+
+        Raises AssertionError with what a process said if it failed or died.
+        """
         try:
             return [self._answer(rank, out) for rank, out in enumerate(outs)]
         except AssertionError:
@@ -140,7 +147,9 @@ def _processes(framework, count):
 
 @functools.cache
 def begin_together(framework, count, function, *arguments):
-    """A job for the session's `count` processes of a framework, joined as one run; calling what this gives waits for them."""
+    """A job for the session's `count` processes of a framework, joined as one run; calling what
+    this gives waits for them.
+    """
     processes = _processes(framework, count)
     outs = processes.ask(function, arguments)
     return functools.cache(lambda: processes.answers(outs))
@@ -153,10 +162,11 @@ def begin(framework, function, *arguments):
 
 
 def begins(*jobs):
-    """A fixture of a module that begins what its chosen tests will ask for: the frameworks compute at the same time.
+    """A fixture of a module that begins what its chosen tests will ask for: the frameworks compute
+    at the same time.
 
-    Each of the jobs gives the arguments of `begin` for tests that are parametrised by all of its own arguments, by name, or
-    None. What others are compared with comes first.
+    Each of the jobs gives the arguments of `begin` for tests that are parametrised by all of its
+    own arguments, by name, or None. What others are compared with comes first.
     """
 
     @pytest.fixture(scope="module", autouse=True)
@@ -173,7 +183,9 @@ def begins(*jobs):
 
 
 def probe(framework, function, *arguments):
-    """What `function` (`module.name` below `tests`) gives in a framework's environment: arrays by name, computed once."""
+    """What `function` (`module.name` below `tests`) gives in a framework's environment: arrays by
+    name, computed once.
+    """
     return begin(framework, function, *arguments)()
 
 

@@ -1,4 +1,6 @@
-"""What several tests use: the command line in a real subprocess or in this one, with the toy plugin where it is asked for."""
+"""What several tests use: the command line in a real subprocess or in this one, with the toy plugin
+where it is asked for.
+"""
 
 import argparse
 import contextlib
@@ -40,17 +42,23 @@ PROFILES = {
     "check": {**FIXED, "max_examples": 25},
     "search": {"max_examples": 1000},
 }
-"""Of hypothesis: the same examples in every run, a quarter of them (`make check`), or others in each (`make test-full`)."""
+"""Of hypothesis: the same examples in every run, a quarter of them (`make check`), or others in
+each (`make test-full`).
+"""
 
 
 def examples(count, **others):
-    """Decorates a test of hypothesis that looks at `count` examples, at a quarter or ten times as many in other profiles."""
+    """Decorates a test of hypothesis that looks at `count` examples, at a quarter or ten times as
+    many in other profiles.
+    """
     scaled = {"check": max(10, count // 4), "search": 10 * count}
     return settings(max_examples=scaled.get(settings.get_current_profile_name(), count), **others)
 
 
 def full_of(values, *long):
-    """Cases of a parameter, those of them that are `long` with the mark `full`; a tuple is several parameters."""
+    """Cases of a parameter, those of them that are `long` with the mark `full`; a tuple is several
+    parameters.
+    """
     cases = [(one if isinstance(one, tuple) else (one,), one in long) for one in values]
     return [pytest.param(*one, marks=pytest.mark.full if is_long else ()) for one, is_long in cases]
 
@@ -75,7 +83,9 @@ def suite_env(tmp_path, toy=False, **extra):
 
 
 def ended(done, exits):
-    """A command that ended, with this exit code if one is given; else the test fails with all that it said."""
+    """A command that ended, with this exit code if one is given; else the test fails with all that
+    it said.
+    """
     assert exits in (None, done.returncode), (
         f"{done.returncode}, not {exits}\n{done.stdout}{done.stderr}"
     )
@@ -83,7 +93,9 @@ def ended(done, exits):
 
 
 def can_connect(port, uid):
-    """Whether a process of this user id, outside of any private network, can connect to a port of this machine."""
+    """Whether a process of this user id, outside of any private network, can connect to a port of
+    this machine.
+    """
     pid = os.fork()
     if pid == 0:
         try:
@@ -105,7 +117,9 @@ def can_connect(port, uid):
 
 
 def where_grpc_is_open():
-    """What a command with several TensorFlow processes must set on a machine that cannot make a private network for them."""
+    """What a command with several TensorFlow processes must set on a machine that cannot make a
+    private network for them.
+    """
     return ("framework.allow_open_grpc=true",) if private_network.unavailable_reason() else ()
 
 
@@ -135,7 +149,9 @@ def suite(tmp_path, *arguments, timeout=300, exits=None, **extra):
 
 
 def run_suite_here(tmp_path, *arguments, toy=False, exits=None, **extra):
-    """What `run_suite` gives, from a call in this process: half a second less than from a Python of its own."""
+    """What `run_suite` gives, from a call in this process: half a second less than from a Python of
+    its own.
+    """
     from suite.control.start import main
 
     return ended(
@@ -154,7 +170,9 @@ def suite_here(tmp_path, *arguments, exits=None, **extra):
 
 
 def called_here(main, name, arguments, folder, environment):
-    """`main(arguments)` with the folder, variables, signal handlers, warnings and streams that a process of its own has."""
+    """`main(arguments)` with the folder, variables, signal handlers, warnings and streams that a
+    process of its own has.
+    """
     arguments = [str(argument) for argument in arguments]
     out, err = io.StringIO(), io.StringIO()
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
@@ -193,7 +211,9 @@ def called_here(main, name, arguments, folder, environment):
 
 @contextlib.contextmanager
 def logging_as_at_a_start():
-    """No handlers, and the level of before afterwards: those that Hydra sets up write to streams that are closed by then."""
+    """No handlers, and the level of before afterwards: those that Hydra sets up write to streams
+    that are closed by then.
+    """
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
     root.handlers = []
@@ -234,18 +254,25 @@ def _composed(words):
 
 
 def composed(*words):
-    """The configuration of the one job that these words ask for, to do with as a test likes; composed once."""
+    """The configuration of the one job that these words ask for, to do with as a test likes;
+    composed once.
+    """
     return copy.deepcopy(_composed(words))
 
 
 def cpu_seconds():
-    """CPU time of this process and of all started here that have ended: a wait for others on a busy machine is not in it."""
+    """CPU time of this process and of all started here that have ended: a wait for others on a busy
+    machine is not in it.
+    """
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + used.ru_utime + used.ru_stime
 
 
 def wait_until(what, condition, seconds=240):
-    """What `condition()` gives once it is true. A busy machine may take long; one that never gets there fails."""
+    """What `condition()` gives once it is true.
+
+    A busy machine may take long; one that never gets there fails.
+    """
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
@@ -254,7 +281,9 @@ def wait_until(what, condition, seconds=240):
 
 
 def alive(process):
-    """Whether a process runs: one that ended, or whose id another one has, does not, and neither does a zombie."""
+    """Whether a process runs: one that ended, or whose id another one has, does not, and neither
+    does a zombie.
+    """
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -262,7 +291,9 @@ def alive(process):
 
 
 def written(folder):
-    """What a write below `folder` changes: each file's inode, size and time of writing (the time of access is others')."""
+    """What a write below `folder` changes: each file's inode, size and time of writing (the time of
+    access is others').
+    """
     dataset_info = {path: path.stat() for path in folder.rglob("*") if path.is_file()}
     return {
         path: (fact.st_ino, fact.st_size, fact.st_mtime_ns) for path, fact in dataset_info.items()
@@ -284,7 +315,9 @@ def events(log):
 
 
 def run_events(log):
-    """Those that the run itself wrote: without the line on the machine that the controller puts after them."""
+    """Those that the run itself wrote: without the line on the machine that the controller puts
+    after them.
+    """
     return [event for event in events(log) if event[0] != "suite_condition"]
 
 
@@ -296,7 +329,9 @@ def only(paths):
 
 
 def json_values(max_leaves, keys=None):
-    """Values as JSON has them, of every type, nested; `keys`: those that objects have (any short text)."""
+    """Values as JSON has them, of every type, nested; `keys`: those that objects have (any short
+    text).
+    """
     keys = st.text(max_size=8) if keys is None else keys
     leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
     return st.recursive(
@@ -307,7 +342,10 @@ def json_values(max_leaves, keys=None):
 
 
 def subcommand(module, *arguments):
-    """The exit code of a module of suite/commands with these words, as `suite` calls it. Raises what the module raises."""
+    """The exit code of a module of suite/commands with these words, as `suite` calls it.
+
+    Raises what the module raises.
+    """
     parser = argparse.ArgumentParser()
     module.configure(parser)
     return module.run(parser.parse_args([str(argument) for argument in arguments]))

@@ -1,4 +1,6 @@
-"""What workloads may import, for each that there is: import-linter's own contracts would list them by name."""
+"""What workloads may import, for each that there is: import-linter's own contracts would list them
+by name.
+"""
 
 from collections.abc import Iterator
 
@@ -28,7 +30,9 @@ def is_trainer(module: str) -> bool:
 
 
 class WorkloadsContract(Contract):
-    """Only a workload's own modules import it; only trainers import frameworks, and only trainers import trainers."""
+    """Only a workload's own modules import it; only trainers import frameworks, and only trainers
+    import trainers.
+    """
 
     type_name = "workloads"
 

@@ -1,4 +1,6 @@
-"""A module with many imports does several things: no module of the suite imports more than fifteen others of this project."""
+"""A module with many imports does several things: no module of the suite imports more than fifteen
+others of this project.
+"""
 
 import ast
 

@@ -1,4 +1,6 @@
-"""Code decides by types, never by the words of a text for people: a changed word must change no result."""
+"""Code decides by types, never by the words of a text for people: a changed word must change no
+result.
+"""
 
 import pytest
 

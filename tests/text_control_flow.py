@@ -1,8 +1,9 @@
 """Finds places where code decides by the words of a text that was written for people.
 
-A text is an attribute or a variable whose name says so (`reason`, `note`, `label`, …), or a variable that is made from such a
-text or loops over several. Deciding means to look for a string constant in it, to compare it with a constant, to match it with
-a regular expression, or to take it apart. A comparison with the empty string is allowed: it asks whether there is a text.
+A text is an attribute or a variable whose name says so (`reason`, `note`, `label`, …), or a
+variable that is made from such a text or loops over several. Deciding means to look for a string
+constant in it, to compare it with a constant, to match it with a regular expression, or to take it
+apart. A comparison with the empty string is allowed: it asks whether there is a text.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ VARIABLES = {
 }
 """Variables that hold texts."""
 AMBIGUOUS = {"text", "texts", "message", "words"}
-"""Variables that often hold input of a program. Of these only constants with several words count."""
+"""Variables that often hold input of a program.
+
+Of these only constants with several words count.
+"""
 FUNCTIONS = {"labels", "merged_labels", "shared_labels", "condition_text"}
 """Functions that return texts."""
 _UNCHANGED = {

@@ -1,4 +1,6 @@
-"""Finds the entry points of installed distributions, by group and name, without importing their modules."""
+"""Finds the entry points of installed distributions, by group and name, without importing their
+modules.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def _owner(point: EntryPoint) -> str:
 
 
 def kind_of(group: str) -> str:
-    """Return the kind of object in a group of entry points, such as `workload` for `suite.workloads`."""
+    """Return the kind of object in a group of entry points, such as `workload` for
+    `suite.workloads`.
+    """
     return _KINDS.get(group) or group.removeprefix("suite.").removesuffix("s")
 
 

@@ -1,1 +1,4 @@
-"""Minimal training and input loops that the benchmarks compare the suite with. No module imports the suite."""
+"""Minimal training and input loops that the benchmarks compare the suite with.
+
+No module imports the suite.
+"""

@@ -1,4 +1,5 @@
-"""A plain gloo all-reduce between processes on one machine: the median time of TIMED after WARMUPS. No part of the suite.
+"""A plain gloo all-reduce between processes on one machine: the median time of TIMED after WARMUPS.
+No part of the suite.
 
 python -m benchmarks.bare.allreduce_gloo RANK COUNT PORT BYTES CORE; rank 0 prints JSON.
 """

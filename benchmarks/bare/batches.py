@@ -1,8 +1,9 @@
 """Batches for the bare loops, as NumPy arrays (user, item, label). Does not import the suite.
 
-From a file that holds user_0, item_0, label_0, user_1, …: those, in turn. From one that holds train_user, train_item, items
-and batch_size: every epoch all positives, four fresh negatives each (not rejected if they hit a positive: cheaper than the
-real thing), shuffled; the short last batch is left out, so that nothing is compiled a second time.
+From a file that holds user_0, item_0, label_0, user_1, …: those, in turn. From one that holds
+train_user, train_item, items and batch_size: every epoch all positives, four fresh negatives each
+(not rejected if they hit a positive: cheaper than the real thing), shuffled; the short last batch
+is left out, so that nothing is compiled a second time.
 """
 
 import numpy as np

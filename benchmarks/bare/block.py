@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 
 def print_rate(step, read, images, steps, gigaflops):
-    """Two steps to warm up, then a block of steps, which ends when `read` has the last one's loss; prints JSON.
+    """Two steps to warm up, then a block of steps, which ends when `read` has the last one's loss;
+    prints JSON.
 
     `gigaflops`: of one image's forward pass, two per multiply-add of convolutions and dense layers.
     """
@@ -25,7 +26,9 @@ def print_rate(step, read, images, steps, gigaflops):
 
 
 def shortest(run: Callable[[], object], times: int) -> tuple[float, float, object]:
-    """Return seconds and CPU seconds of the shortest of `times` calls after a warm-up call, and the last call's result."""
+    """Return seconds and CPU seconds of the shortest of `times` calls after a warm-up call, and the
+    last call's result.
+    """
     run()
     found = []
     for _ in range(times):
@@ -36,13 +39,17 @@ def shortest(run: Callable[[], object], times: int) -> tuple[float, float, objec
 
 
 def print_shortest(step, steps):
-    """Run a warm-up step, then print the shortest of `steps` as JSON. A step returns the loss once it is complete."""
+    """Run a warm-up step, then print the shortest of `steps` as JSON. A step returns the loss once
+    it is complete.
+    """
     seconds, cpu, loss = shortest(step, steps)
     print(json.dumps({"step_seconds": seconds, "step_cpu_seconds": cpu, "loss": loss}))
 
 
 def print_mean(step, steps):
-    """Run a warm-up step, then print the mean of `steps` as JSON. A step returns its losses and further values."""
+    """Run a warm-up step, then print the mean of `steps` as JSON. A step returns its losses and
+    further values.
+    """
     step()
     wall, cpu = time.perf_counter(), time.process_time()
     for _ in range(steps):

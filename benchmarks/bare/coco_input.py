@@ -1,11 +1,14 @@
-"""Bare rates of a detection workload's training input in a DataLoader, one JSON line per round. Does not import the suite.
+"""Bare rates of a detection workload's training input in a DataLoader, one JSON line per round.
+
+Does not import the suite.
 
     python -m benchmarks.bare.coco_input ssd|maskrcnn pillow|torchvision FOLDER SECONDS
 
-FOLDER: COCO's layout, and `priors.npy` float32 (P, 4) centre x, centre y, width, height in shares. torchvision's v2 transforms
-on images decoded by Pillow or torchvision. ssd: a matcher of a few whole-array operations. maskrcnn: masks of every object
-that pycocotools draws, batches padded to the largest; no matching of anchors, which torchvision's model does in the step. No
-workers: for one core. A round is one word on stdin.
+FOLDER: COCO's layout, and `priors.npy` float32 (P, 4) centre x, centre y, width, height in shares.
+torchvision's v2 transforms on images decoded by Pillow or torchvision. ssd: a matcher of a few
+whole-array operations. maskrcnn: masks of every object that pycocotools draws, batches padded to
+the largest; no matching of anchors, which torchvision's model does in the step. No workers: for one
+core. A round is one word on stdin.
 """
 
 import json

@@ -1,6 +1,9 @@
-"""A training step of GNMT written by hand with MXNet's Gluon: rnn.LSTM, the fused operator. Does not import the suite.
+"""A training step of GNMT written by hand with MXNet's Gluon: rnn.LSTM, the fused operator.
 
-OMP_NUM_THREADS=CORES python -m benchmarks.bare.gnmt_mxnet bare fp32 full|demo BATCH LENGTH CORES STEPS
+Does not import the suite.
+
+OMP_NUM_THREADS=CORES python -m benchmarks.bare.gnmt_mxnet bare fp32 full|demo BATCH LENGTH CORES
+STEPS
 """
 
 import mxnet as mx

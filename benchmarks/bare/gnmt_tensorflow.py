@@ -2,8 +2,8 @@
 
     python -m benchmarks.bare.gnmt_tensorflow bare|bare_keras fp32 full|demo BATCH LENGTH CORES STEPS
 
-bare: an LSTM multiplies the input of all positions at once, then goes through them in a loop of the graph; bare_keras:
-tf.keras.layers.LSTM, which has one bias where the others have two.
+bare: an LSTM multiplies the input of all positions at once, then goes through them in a loop of the
+graph; bare_keras: tf.keras.layers.LSTM, which has one bias where the others have two.
 """
 
 import tensorflow as tf

@@ -2,10 +2,12 @@
 
     python -m benchmarks.bare.image_loader turbo|eighth|pillow|torchvision FILE_LIST SECONDS WORKERS
 
-turbo: simplejpeg, each whole image, into one buffer. eighth: the same at 1/8 of the size, which is hardly more than entropy
-decoding: no decoding of whole files at any scale is faster. pillow, torchvision: torch's DataLoader with torchvision v2
-transforms (random resized crop without antialias, flip) on images decoded by that library. A round is one word on stdin.
-turbo and eighth with two WORKERS: two processes that have nothing in common, and the sum of their rates: what the cores give.
+turbo: simplejpeg, each whole image, into one buffer. eighth: the same at 1/8 of the size, which is
+hardly more than entropy decoding: no decoding of whole files at any scale is faster. pillow,
+torchvision: torch's DataLoader with torchvision v2 transforms (random resized crop without
+antialias, flip) on images decoded by that library. A round is one word on stdin. turbo and eighth
+with two WORKERS: two processes that have nothing in common, and the sum of their rates: what the
+cores give.
 """
 
 import subprocess

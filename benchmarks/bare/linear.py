@@ -1,4 +1,7 @@
-"""A linear layer through oneDNN's operator, as torch.compile emits it. Does not import the suite."""
+"""A linear layer through oneDNN's operator, as torch.compile emits it.
+
+Does not import the suite.
+"""
 
 import torch
 from torch import nn

@@ -2,8 +2,9 @@
 
     OMP_NUM_THREADS=CORES python -m benchmarks.bare.maskrcnn_mxnet CORES fp32 STEPS INPUTS.npz
 
-Two hybrid blocks; between them contrib.box_nms of each level's best 2,000 boxes, 512 regions drawn in NumPy, and
-contrib.ROIAlign of maps and of masks. INPUTS and what is printed: see maskrcnn_tensorflow.py.
+Two hybrid blocks; between them contrib.box_nms of each level's best 2,000 boxes, 512 regions drawn
+in NumPy, and contrib.ROIAlign of maps and of masks. INPUTS and what is printed: see
+maskrcnn_tensorflow.py.
 """
 
 import math
@@ -128,7 +129,9 @@ class First(Part):
 
 
 class Second(Part):
-    """Box head and mask head on pooled maps, to logits, deltas of each class, mask logits of the regions' `label`."""
+    """Box head and mask head on pooled maps, to logits, deltas of each class, mask logits of the
+    regions' `label`.
+    """
 
     def dense(self, F, x, name, outputs):
         return F.FullyConnected(
@@ -183,7 +186,9 @@ def proposals(logits, deltas):
 
 
 def sample(proposed):
-    """Return regions (512, 4), positive regions first, with labels, deltas, the number of positives, and their objects."""
+    """Return regions (512, 4), positive regions first, with labels, deltas, the number of
+    positives, and their objects.
+    """
     box = np.concatenate([proposed, objects])
     low, high = (
         np.maximum(box[:, None, :2], objects[:, :2]),

@@ -2,11 +2,12 @@
 
     python -m benchmarks.bare.maskrcnn_tensorflow CORES fp32 STEPS INPUTS.npz
 
-One tf.function: non_max_suppression of each level's best 2,000 boxes, 512 regions drawn by random.shuffle, crop_and_resize of
-maps and of masks. INPUTS: `image` uint8 (H, W, 3) RGB, `box` (G, 4), `label` (G,), `mask` (G, H, W), all `anchors` (A, 4) of
-levels that end at `level_ends`, the sampled ones' `anchor` (256,), `anchor_label`, `anchor_weight`, `anchor_offset`, and
-`weight/NAME` under torchvision's names. Prints JSON: seconds and CPU seconds per step, the peak of the resident set, regions,
-positive ones, the last losses.
+One tf.function: non_max_suppression of each level's best 2,000 boxes, 512 regions drawn by
+random.shuffle, crop_and_resize of maps and of masks. INPUTS: `image` uint8 (H, W, 3) RGB, `box` (G,
+4), `label` (G,), `mask` (G, H, W), all `anchors` (A, 4) of levels that end at `level_ends`, the
+sampled ones' `anchor` (256,), `anchor_label`, `anchor_weight`, `anchor_offset`, and `weight/NAME`
+under torchvision's names. Prints JSON: seconds and CPU seconds per step, the peak of the resident
+set, regions, positive ones, the last losses.
 """
 
 import math
@@ -133,7 +134,9 @@ def proposals(logits, deltas):
 
 
 def sample(proposed):
-    """Return regions (512, 4), positive regions first, with labels, deltas, the number of positives, and their objects."""
+    """Return regions (512, 4), positive regions first, with labels, deltas, the number of
+    positives, and their objects.
+    """
     box = tf.concat([proposed, objects], 0)
     low, high = (
         tf.maximum(box[:, None, :2], objects[:, :2]),
@@ -162,7 +165,9 @@ def sample(proposed):
 
 
 def crop(one, box, place, side):
-    """Apply ROIAlign to maps (b, h, w, C): (n, side, side, C) for boxes (n, 4) in cells, two samples per bin and direction."""
+    """Apply ROIAlign to maps (b, h, w, C): (n, side, side, C) for boxes (n, 4) in cells, two
+    samples per bin and direction.
+    """
     low = box[:, :2]
     step = tf.maximum(box[:, 2:] - low, 1) / (2 * side)
     first, last, cells = (

@@ -2,9 +2,9 @@
 
     python -m benchmarks.bare.maskrcnn_torchvision CORES fp32|bf16 STEPS INPUTS.npz
 
-Frozen batch norm, `trainable_layers=3`, 81 classes, its own defaults, SGD. INPUTS has `image` uint8 (H, W, 3) RGB, `box`
-(G, 4), `label` (G,), `mask` (G, H, W), and `weight/NAME` under torchvision's names. Prints JSON: seconds and CPU seconds
-per step, the peak of the resident set, the last losses.
+Frozen batch norm, `trainable_layers=3`, 81 classes, its own defaults, SGD. INPUTS has `image` uint8
+(H, W, 3) RGB, `box` (G, 4), `label` (G,), `mask` (G, H, W), and `weight/NAME` under torchvision's
+names. Prints JSON: seconds and CPU seconds per step, the peak of the resident set, the last losses.
 """
 
 import sys

@@ -1,7 +1,10 @@
-"""Train NeuMF in a plain MXNet loop for `benchmarks.overhead`. BATCHES.npz: see batches.py. Does not import the suite.
+"""Train NeuMF in a plain MXNet loop for `benchmarks.overhead`.
+
+BATCHES.npz: see batches.py. Does not import the suite.
 
 python -m benchmarks.bare.ncf_mxnet BATCHES.npz '{"users": 10, "items": 10, "mf_dim": 64,
-    "mlp_layer_sizes": [256, 256, 128, 64], "steps": 20, "warmup": 3, "cores": 1, "learning_rate": 0.001}'
+    "mlp_layer_sizes": [256, 256, 128, 64], "steps": 20, "warmup": 3, "cores": 1, "learning_rate":
+    0.001}'
 """
 
 import json

@@ -2,8 +2,9 @@
 
     python -m benchmarks.bare.resnet_pytorch CORES bare|stock fp32|bf16 BATCH STEPS [PIXELS]
 
-bare: v1.5 from plain modules, channels-last, SGD; stock: torchvision's resnet50, channels-last. 224 pixels unless PIXELS is
-given, synthetic float images that lie ready. Prints JSON: images_per_second over a block of steps.
+bare: v1.5 from plain modules, channels-last, SGD; stock: torchvision's resnet50, channels-last. 224
+pixels unless PIXELS is given, synthetic float images that lie ready. Prints JSON: images_per_second
+over a block of steps.
 """
 
 import sys

@@ -2,9 +2,9 @@
 
     python -m benchmarks.bare.resnet_tensorflow CORES bare|stock fp32|bf16 BATCH STEPS [PIXELS]
 
-bare: v1.5 from plain operators, SGD; stock: Keras applications' ResNet50, of the form of 2015 (stride on the 1×1: 6 % fewer
-operations; biases). 224 pixels unless PIXELS is given, float
-images that lie ready. Prints JSON: images_per_second over a block of steps.
+bare: v1.5 from plain operators, SGD; stock: Keras applications' ResNet50, of the form of 2015
+(stride on the 1×1: 6 % fewer operations; biases). 224 pixels unless PIXELS is given, float images
+that lie ready. Prints JSON: images_per_second over a block of steps.
 """
 
 import sys

@@ -9,7 +9,11 @@ WARM_UP_SECONDS = 0.4
 
 
 def answer(counts, skipped, seconds, warmup=WARM_UP_SECONDS, other=None):
-    """Answer rounds. `counts` yields numbers of completed items; the rates of the concurrent process `other` are added."""
+    """Answer rounds.
+
+    `counts` yields numbers of completed items; the rates of the concurrent process `other` are
+    added.
+    """
     for _ in range(skipped):
         next(counts)
     print("ready", flush=True)

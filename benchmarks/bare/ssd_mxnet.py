@@ -2,8 +2,9 @@
 
     OMP_NUM_THREADS=CORES python -m benchmarks.bare.ssd_mxnet CORES bare fp32 BATCH STEPS
 
-ResNet-34 up to its third stage with stride 1 there, extras, heads, loss; hybridized with static memory, SGD. 300 pixels,
-synthetic float images and targets that lie ready. Prints JSON: images_per_second over a block of steps.
+ResNet-34 up to its third stage with stride 1 there, extras, heads, loss; hybridized with static
+memory, SGD. 300 pixels, synthetic float images and targets that lie ready. Prints JSON:
+images_per_second over a block of steps.
 """
 
 import sys

@@ -2,8 +2,9 @@
 
     python -m benchmarks.bare.ssd_tensorflow CORES bare fp32|bf16 BATCH STEPS
 
-ResNet-34 up to its third stage with stride 1 there, extras, heads, loss, SGD from plain operators in one tf.function. 300
-pixels, synthetic float images and targets that lie ready. Prints JSON: images_per_second over a block of steps.
+ResNet-34 up to its third stage with stride 1 there, extras, heads, loss, SGD from plain operators
+in one tf.function. 300 pixels, synthetic float images and targets that lie ready. Prints JSON:
+images_per_second over a block of steps.
 """
 
 import sys

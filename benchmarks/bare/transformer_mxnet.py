@@ -1,6 +1,9 @@
-"""A training step of the Transformer (big) written by hand with MXNet's Gluon. Does not import the suite.
+"""A training step of the Transformer (big) written by hand with MXNet's Gluon.
 
-OMP_NUM_THREADS=CORES python -m benchmarks.bare.transformer_mxnet bare fp32 full|demo BATCH LENGTH CORES STEPS
+Does not import the suite.
+
+OMP_NUM_THREADS=CORES python -m benchmarks.bare.transformer_mxnet bare fp32 full|demo BATCH LENGTH
+CORES STEPS
 """
 
 import math

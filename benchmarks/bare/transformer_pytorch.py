@@ -1,6 +1,9 @@
-"""A training step of the Transformer (big) written by hand, or on torch.nn.Transformer. Does not import the suite.
+"""A training step of the Transformer (big) written by hand, or on torch.nn.Transformer.
 
-python -m benchmarks.bare.transformer_pytorch bare|bare_onednn|stock fp32|bf16 full|demo BATCH LENGTH CORES STEPS
+Does not import the suite.
+
+python -m benchmarks.bare.transformer_pytorch bare|bare_onednn|stock fp32|bf16 full|demo BATCH
+LENGTH CORES STEPS
 """
 
 import math

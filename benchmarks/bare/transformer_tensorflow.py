@@ -1,6 +1,9 @@
-"""A training step of the Transformer (big) written by hand in TensorFlow. Does not import the suite.
+"""A training step of the Transformer (big) written by hand in TensorFlow.
 
-python -m benchmarks.bare.transformer_tensorflow bare|bare_xla fp32 full|demo BATCH LENGTH CORES STEPS
+Does not import the suite.
+
+python -m benchmarks.bare.transformer_tensorflow bare|bare_xla fp32 full|demo BATCH LENGTH CORES
+STEPS
 """
 
 import math

@@ -1,8 +1,9 @@
 """How the bare translation loops train and are timed. Does not import the suite.
 
-Each takes MODEL fp32|bf16 SIZE BATCH LENGTH CORES STEPS. Full sentences of random words, fixed shapes, the framework's own
-dropout, Adam. A step to warm up, then the shortest of STEPS; prints JSON: its seconds and CPU seconds, and the loss.
-`make(MODEL, *sizes of SIZE)` is a framework's model.
+Each takes MODEL fp32|bf16 SIZE BATCH LENGTH CORES STEPS. Full sentences of random words, fixed
+shapes, the framework's own dropout, Adam. A step to warm up, then the shortest of STEPS; prints
+JSON: its seconds and CPU seconds, and the loss. `make(MODEL, *sizes of SIZE)` is a framework's
+model.
 """
 
 import contextlib
@@ -55,7 +56,10 @@ def pytorch(make, sizes):
 
 
 def tensorflow(make, sizes, beta2, epsilon, clip=None):
-    """Train a model whose first call of `loss(source, target, label)` creates its `variables`. XLA compiles `bare_xla`."""
+    """Train a model whose first call of `loss(source, target, label)` creates its `variables`.
+
+    XLA compiles `bare_xla`.
+    """
     import tensorflow as tf
 
     assert PRECISION == "fp32", PRECISION
@@ -92,7 +96,9 @@ def tensorflow(make, sizes, beta2, epsilon, clip=None):
 
 
 def mxnet(make, sizes, clip=None, **of_adam):
-    """Train an initialized block that maps (source, target, label), and further arrays from `make`, to the loss."""
+    """Train an initialized block that maps (source, target, label), and further arrays from `make`,
+    to the loss.
+    """
     import mxnet as mx
 
     assert PRECISION == "fp32", PRECISION

@@ -1,12 +1,13 @@
-"""Runs five stages on a machine with a GPU, each in at most ten minutes. Completed cases are kept and skipped by a later call.
+"""Runs five stages on a machine with a GPU, each in at most ten minutes.
+
+Completed cases are kept and skipped by a later call.
 
     python -m benchmarks.gpu [right learns fast fed why] [--out build/gpu] [--minutes 10] [--workloads ssd,ncf]
 
-right: compares every trainer on the GPU with the CPU, in four precisions.
-learns: trains seven demos to their targets.
-fast: trains on synthetic data at the published batch sizes, 40 steps after 10, in bf16 also on two GPUs if available.
-fed: measures NCF and SSD with their input pipelines (negative sampling, JPEGs), and NCF's evaluation.
-why: measures a step with one change at a time.
+right: compares every trainer on the GPU with the CPU, in four precisions. learns: trains seven
+demos to their targets. fast: trains on synthetic data at the published batch sizes, 40 steps after
+10, in bf16 also on two GPUs if available. fed: measures NCF and SSD with their input pipelines
+(negative sampling, JPEGs), and NCF's evaluation. why: measures a step with one change at a time.
 
 The results are in OUT/results.json, a report in OUT/report.md, and the logs in OUT/logs.
 """
@@ -53,8 +54,11 @@ Results = dict[str, dict[str, Any]]
 
 
 def cases(stage: str, workloads: Sequence[str], gpus: int) -> list[tuple[str, str, str, int]]:
-    """(name, workload, precision, GPUs) of a stage's cases. `fast`: all workloads in bf16, then the others: two GPUs what
-    their sums cost, fp16 what `precision=auto` should be, tf32 what fp32 is worth."""
+    """(name, workload, precision, GPUs) of a stage's cases.
+
+    `fast`: all workloads in bf16, then the others: two GPUs what their sums cost, fp16 what
+    `precision=auto` should be, tf32 what fp32 is worth.
+    """
     if stage == "fast":
         kinds = [
             ("bf16", 1),

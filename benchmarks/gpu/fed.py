@@ -1,10 +1,11 @@
-"""Stage `fed` for NCF or SSD: samples per second of the input pipeline alone, of steps on it, and of steps on ready batches.
+"""Stage `fed` for NCF or SSD: samples per second of the input pipeline alone, of steps on it, and
+of steps on ready batches.
 
     python -m benchmarks.gpu.fed RUN_FOLDER
 
-RUN_FOLDER is the folder of a run of stage `fast`, whose settings are used. NCF: synthetic positives with ML-20M's
-counts, negatives sampled as in a run, then an evaluation of all users. SSD: synthetic images with COCO's size and
-file size, read, decoded, cropped and matched as in a run.
+RUN_FOLDER is the folder of a run of stage `fast`, whose settings are used. NCF: synthetic positives
+with ML-20M's counts, negatives sampled as in a run, then an evaluation of all users. SSD: synthetic
+images with COCO's size and file size, read, decoded, cropped and matched as in a run.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ def write_positives(folder: Path, facts: DatasetInfo) -> None:
 
 
 def on_real_input(run: RunSpec, folder: Path) -> Any:
-    """Return the workload of a run with synthetic batches, reading generated data in `folder` instead."""
+    """Return the workload of a run with synthetic batches, reading generated data in `folder`
+    instead.
+    """
     kind, settings = load_workload(run.settings.workload), run.settings
     if settings.workload == "ncf":
         write_positives(folder, run.dataset_info)

@@ -1,4 +1,5 @@
-"""Stage `right` for one workload: compares ten steps and outputs on the GPU with the CPU, in every precision. Prints JSON.
+"""Stage `right` for one workload: compares ten steps and outputs on the GPU with the CPU, in every
+precision. Prints JSON.
 
 python -m benchmarks.gpu.right WORKLOAD [--device cuda:0]
 """
@@ -22,11 +23,16 @@ from workloads.ncf.sampling import training_key
 
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 MOST = {"fp32": 1e-3, "tf32": 2e-2, "bf16": 6e-2, "fp16": 2e-2}
-"""How far losses may be from the CPU's in fp32: ten steps let rounding grow. First guesses, never yet met by a GPU."""
+"""How far losses may be from the CPU's in fp32: ten steps let rounding grow.
+
+First guesses, never yet met by a GPU.
+"""
 
 
 def trained(made: Case, device: str, precision: str) -> dict[str, Any]:
-    """Return the losses of all steps, `outputs` of two evaluation batches before them, and the first wait in a step."""
+    """Return the losses of all steps, `outputs` of two evaluation batches before them, and the
+    first wait in a step.
+    """
     trainer: Any = made.trainer(device, precision)
     outputs = {
         f"{number}/{name}": np.array(value)
@@ -61,7 +67,9 @@ def _waits(trainer: Any, made: Case) -> str:
 
 
 def compared(name: str, device: str) -> dict[str, Any]:
-    """Compare each precision on the device with fp32 on the CPU. A result is `as_expected` within its tolerance."""
+    """Compare each precision on the device with fp32 on the CPU. A result is `as_expected` within
+    its tolerance.
+    """
     made = case(name)
     plain, found = trained(made, "cpu", "fp32"), dict[str, Any]()
     for precision in (
@@ -90,7 +98,9 @@ def compared(name: str, device: str) -> dict[str, Any]:
 
 
 def kernels() -> dict[str, Any]:
-    """Check that the Triton kernels run and agree with PyTorch, and that the dropout hash equals the host's bit for bit."""
+    """Check that the Triton kernels run and agree with PyTorch, and that the dropout hash equals
+    the host's bit for bit.
+    """
     import torch
 
     from workloads.common import dropout as host
@@ -132,7 +142,9 @@ def samples() -> bool:
 
 
 def norm() -> bool:
-    """Check whether fused batch norm, sum and ReLU, and their gradients, equal PyTorch's up to rounding."""
+    """Check whether fused batch norm, sum and ReLU, and their gradients, equal PyTorch's up to
+    rounding.
+    """
     import torch
     import torch.nn.functional as F
 

@@ -1,11 +1,13 @@
-"""A training step against what a GPU can do: operations, bytes by operator, the milliseconds that they bound. Prints JSON.
+"""A training step against what a GPU can do: operations, bytes by operator, the milliseconds that
+they bound. Prints JSON.
 
     python -m benchmarks.gpu.roofline RUN_FOLDER …      folders with a run.json, of runs on one GPU or on the null device
 
-Bytes are what each operator reads and writes; of tables only the rows that it takes; caches are not modelled. All is the mean
-of ten batches: sentences differ in length. A bound in milliseconds: of each operator the larger of operations at half of the
-card's peak in the run's precision and of bytes at 80 % of its bandwidth, added up. On a null device also its counts, and
-`host_ms`: the median step, which is the host's part alone.
+Bytes are what each operator reads and writes; of tables only the rows that it takes; caches are not
+modelled. All is the mean of ten batches: sentences differ in length. A bound in milliseconds: of
+each operator the larger of operations at half of the card's peak in the run's precision and of
+bytes at 80 % of its bandwidth, added up. On a null device also its counts, and `host_ms`: the
+median step, which is the host's part alone.
 """
 
 from __future__ import annotations

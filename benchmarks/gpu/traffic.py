@@ -1,4 +1,6 @@
-"""Counts the bytes that operators and Triton kernels move on a device, and registers the FLOP formulas of cuDNN's RNNs."""
+"""Counts the bytes that operators and Triton kernels move on a device, and registers the FLOP
+formulas of cuDNN's RNNs.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,10 @@ class Traffic(TorchDispatchMode):
         return found
 
     def launched(self, name: str, args: Any) -> None:
-        """Count a Triton kernel, which reads or writes each array once. An array that is passed twice counts once."""
+        """Count a Triton kernel, which reads or writes each array once.
+
+        An array that is passed twice counts once.
+        """
         arrays = {one.data_ptr(): one for one in args if isinstance(one, torch.Tensor)}
         sizes = _sizes(list(arrays.values()))
         if name == "pool":  # a map, and of what all levels pool its own regions
@@ -77,7 +82,10 @@ class Traffic(TorchDispatchMode):
 
 
 def _sizes(values: Any) -> list[int]:
-    """Return the bytes of the tensors on the device. An expanded tensor counts the bytes of its storage."""
+    """Return the bytes of the tensors on the device.
+
+    An expanded tensor counts the bytes of its storage.
+    """
     tensors = [one for one in tree_leaves(values) if isinstance(one, torch.Tensor) and one.is_cuda]
     return [
         min(one.numel() * one.element_size(), one.untyped_storage().nbytes()) for one in tensors

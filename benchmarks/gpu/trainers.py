@@ -1,4 +1,6 @@
-"""Trainers of the six workloads on the tests' small synthetic batches, on any device and in any precision."""
+"""Trainers of the six workloads on the tests' small synthetic batches, on any device and in any
+precision.
+"""
 
 from __future__ import annotations
 

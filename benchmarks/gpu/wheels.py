@@ -1,9 +1,10 @@
-"""Collects wheels for a machine without an index: this suite, and the dependencies that images of PyTorch lack.
+"""Collects wheels for a machine without an index: this suite, and the dependencies that images of
+PyTorch lack.
 
     python -m benchmarks.gpu.wheels [--python 3.12] [--out build/gpu/wheels]
 
-On that machine: python3 -m pip install --no-index --no-deps --target SITE wheels/*.whl, then PYTHONPATH=SITE python3
--m benchmarks.gpu
+On that machine: python3 -m pip install --no-index --no-deps --target SITE wheels/*.whl, then
+PYTHONPATH=SITE python3 -m benchmarks.gpu
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ NEEDED = (
     "hydra-core", "omegaconf", "mlperf-logging", "clustershell", "simplejpeg", "pycocotools", "turbojpeg", "sacremoses",
     "joblib", "subword-nmt", "mock",
 )  # fmt: skip
-"""Packages that images of PyTorch usually lack. They have NumPy, pandas, SciPy, rich, psutil, OpenCV, Pillow, sacreBLEU, PyYAML
-and NVML."""
+"""Packages that images of PyTorch usually lack.
+
+They have NumPy, pandas, SciPy, rich, psutil, OpenCV, Pillow, sacreBLEU, PyYAML and NVML.
+"""
 MADE_HERE = ("antlr4-python3-runtime",)
 """Packages without a wheel on the index."""
 PLATFORMS = (

@@ -1,4 +1,5 @@
-"""Stage `why` for one workload: step time and longest kernels, unchanged and with one change at a time. Prints JSON.
+"""Stage `why` for one workload: step time and longest kernels, unchanged and with one change at a
+time. Prints JSON.
 
     python -m benchmarks.gpu.why RUN_FOLDER
 
@@ -24,8 +25,10 @@ STEPS, AHEAD = 20, 10
 
 
 def step_ms(run: RunSpec, profile: bool = False) -> dict[str, Any]:
-    """Median of a step by CUDA's events, its own peak memory; with `profile` the ten kernels that take longest, and which share
-    of a step all kernels together take (`device_busy`; above 1 where kernels run side by side)."""
+    """Median of a step by CUDA's events, its own peak memory; with `profile` the ten kernels that
+    take longest, and which share of a step all kernels together take (`device_busy`; above 1 where
+    kernels run side by side).
+    """
     import torch
 
     gc.collect()  # free the previous trainer, so that the peak is that of this trainer alone

@@ -1,4 +1,6 @@
-"""`python -m suite.agent --lease SECONDS` serves the controller that is connected to its standard input and output."""
+"""`python -m suite.agent --lease SECONDS` serves the controller that is connected to its standard
+input and output.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Executes the controller's requests on one machine, and reports events of the machine's processes and files.
+"""Executes the controller's requests on one machine, and reports events of the machine's processes
+and files.
 
-The agent checks its processes ten times per second. It exits when the connection closes or its lease expires.
+The agent checks its processes ten times per second. It exits when the connection closes or its
+lease expires.
 
 The first event describes the machine. suite/agent/messages.py defines all requests and events.
 """
@@ -55,9 +57,15 @@ from workloads import files
 
 TICK_SECONDS = 0.1
 MAX_BYTES = 4 << 20
-"""Limit of the bytes sent per tick, over all files. A worker that writes without end must not delay heartbeats."""
+"""Limit of the bytes sent per tick, over all files.
+
+A worker that writes without end must not delay heartbeats.
+"""
 MAX_BACKLOG = 200
-"""Number of queued messages above which only heartbeats are added. The queue of a broken connection must not fill memory."""
+"""Number of queued messages above which only heartbeats are added.
+
+The queue of a broken connection must not fill memory.
+"""
 READ_BYTES = 1 << 20
 """Limit of the bytes that `read` returns of a file. The controller reads manifests and markers."""
 FROM_SCHEDULER = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
@@ -98,10 +106,16 @@ class Agent:
             messages.LEAVE: self._leave,
         }
         self._handlers = {request.name: handler for request, handler in handlers.items()}
-        """Maps the name of each request to its method. The arguments of the request are the method's arguments."""
+        """Maps the name of each request to its method.
+
+        The arguments of the request are the method's arguments.
+        """
 
     def run(self) -> None:
-        """Serve until the controller sends `leave`, the connection closes, or the lease expires. Then end all processes."""
+        """Serve until the controller sends `leave`, the connection closes, or the lease expires.
+
+        Then end all processes.
+        """
         for number in FROM_SCHEDULER:
             signal.signal(number, self._note_signal)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the controller handles Ctrl-C
@@ -129,8 +143,8 @@ class Agent:
     def tick(self) -> None:
         """Check the processes once, and send new events and file contents.
 
-        Exits are detected before the files are read, and are sent after the files. The controller thus has a worker's final
-        heartbeat before it learns that the worker has ended.
+        Exits are detected before the files are read, and are sent after the files. The controller
+        thus has a worker's final heartbeat before it learns that the worker has ended.
         """
         if self._signal:
             self._send(SignalEvent(signal.Signals(self._signal).name))
@@ -175,7 +189,8 @@ class Agent:
             self._reported_exhausted = True
             self._send(MemoryEvent(why))
 
-    # -- requests of the controller -------------------------------------------------------------------------------
+    # -- requests of the controller
+    # -------------------------------------------------------------------------------
 
     def _handle(self, message: Message) -> None:
         name, number = message.get("do"), message.get("id")
@@ -202,7 +217,8 @@ class Agent:
 
         Args:
             run: Content of run.json.
-            watches_pids: Check by process id whether workers are alive. False in containers, where process ids differ.
+            watches_pids: Check by process id whether workers are alive. False in containers, where
+                process ids differ.
         """
         self._forget_run()
         self._scratch = Scratch()
@@ -221,7 +237,9 @@ class Agent:
         return RunFolder(str(self.folder))
 
     def _put(self, name: str, at: int, data: str) -> Done:
-        """Append a part to a file of the run. The file is not sent back, because the controller has it.
+        """Append a part to a file of the run.
+
+        The file is not sent back, because the controller has it.
 
         Args:
             name: Name of the file.
@@ -264,12 +282,16 @@ class Agent:
         return WorkerState(pid in self._pids.values() and processes.is_stopped(pid))
 
     def _ping(self) -> Done:
-        """Answer after a tick, so that the controller has received all earlier events before the answer."""
+        """Answer after a tick, so that the controller has received all earlier events before the
+        answer.
+        """
         self.tick()
         return Done()
 
     def _finish(self, ending: Sequence[str] = ()) -> Done:
-        """End all processes of the run, then its containers with the command `ending`, and send the remaining files."""
+        """End all processes of the run, then its containers with the command `ending`, and send the
+        remaining files.
+        """
         processes.end_descendants()
         children.run_ending(
             ending
@@ -282,7 +304,10 @@ class Agent:
     def _run_command(
         self, number: int, command: list[str], most_seconds: float, env: Mapping[str, str]
     ) -> None:
-        """Run a command in a thread. Its exit code and output are sent as the answer when it ends."""
+        """Run a command in a thread.
+
+        Its exit code and output are sent as the answer when it ends.
+        """
 
         def work() -> None:
             try:
@@ -318,7 +343,9 @@ class Agent:
         return FreePorts(tuple(network.free_ports(count, address)))
 
     def _route(self, to: str) -> Route:
-        """Return the address that a host name resolves to here, and the local address and interface that reach it."""
+        """Return the address that a host name resolves to here, and the local address and interface
+        that reach it.
+        """
         peer = network.resolved(to)
         address, interface = network.route(peer)
         return Route(peer, address, interface)

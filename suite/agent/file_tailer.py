@@ -1,4 +1,6 @@
-"""Sends the files of a folder as events: whole heartbeat files, and the bytes that were appended to all remaining files."""
+"""Sends the files of a folder as events: whole heartbeat files, and the bytes that were appended to
+all remaining files.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +23,20 @@ class FileTailer:
         self.known = {entry.name for entry in os.scandir(folder)}
         """Files that the controller already has, and that are never sent."""
         self._sent: dict[str, tuple[int, int]] = {}
-        """Maps a file to its inode and the bytes sent. For a heartbeat file, to its inode and modification time (ns)."""
+        """Maps a file to its inode and the bytes sent.
+
+        For a heartbeat file, to its inode and modification time (ns).
+        """
 
     def new(self, most_bytes: float) -> Iterator[FileEvent | HeartbeatEvent]:
         """Yield new contents of the files as events.
 
-        Heartbeats come last, so that a worker's final heartbeat never overtakes the output that the worker wrote before it.
+        Heartbeats come last, so that a worker's final heartbeat never overtakes the output that the
+        worker wrote before it.
 
         Args:
-            most_bytes: Approximate limit of the bytes to send. Heartbeats do not count, and are sent even if it is 0.
+            most_bytes: Approximate limit of the bytes to send. Heartbeats do not count, and are
+                sent even if it is 0.
         """
         names = sorted(
             entry.name for entry in os.scandir(self.folder) if entry.is_file(follow_symlinks=False)

@@ -1,8 +1,9 @@
-"""Messages between controller and agent: a pair of streams with a JSON object per line, and a keep-alive message when idle.
+"""Messages between controller and agent: a pair of streams with a JSON object per line, and a
+keep-alive message when idle.
 
-JSON escapes line ends, so each line is a message (suite/agent/messages.py). Neither side ever blocks on its peer: a reader
-thread and a writer thread serve the streams. If the connection is down, messages fill a queue instead of blocking the
-sender.
+JSON escapes line ends, so each line is a message (suite/agent/messages.py). Neither side ever
+blocks on its peer: a reader thread and a writer thread serve the streams. If the connection is
+down, messages fill a queue instead of blocking the sender.
 """
 
 from __future__ import annotations
@@ -16,15 +17,23 @@ from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 BEAT_SECONDS = 1.0
-"""Longest interval (s) between two messages. If the queue is empty, the writer sends `{}` as a keep-alive message."""
+"""Longest interval (s) between two messages.
+
+If the queue is empty, the writer sends `{}` as a keep-alive message.
+"""
 STRANGE_LINES = 20
-"""Number of non-message lines to keep, such as greetings of a login shell, or the reason why an agent could not start."""
+"""Number of non-message lines to keep, such as greetings of a login shell, or the reason why an
+agent could not start.
+"""
 
 Message = Mapping[str, Any]
 
 
 class MessageStream:
-    """One end of the connection. `send` queues a message, and `received` yields the messages that have arrived."""
+    """One end of the connection.
+
+    `send` queues a message, and `received` yields the messages that have arrived.
+    """
 
     def __init__(self, reader: IO[bytes], writer: IO[bytes]) -> None:
         self.heard = time.monotonic()
@@ -72,7 +81,10 @@ class MessageStream:
                 seconds = 0.0
 
     def close(self, seconds: float = 1.0) -> None:
-        """Send the queued messages, and close the writing end. Returns after `seconds`, even if messages are left."""
+        """Send the queued messages, and close the writing end.
+
+        Returns after `seconds`, even if messages are left.
+        """
         self._outgoing.put(None)
         self._writing.join(seconds)
 

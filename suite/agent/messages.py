@@ -1,10 +1,13 @@
 """Messages between controller and agent as dataclasses, and their encoding as JSON objects.
 
 - The agent sends events: `{"KIND": {FIELD: VALUE, …}}`, with the kinds of `EVENTS`.
-- The controller sends requests: `{"do": NAME, "id": n, ARGUMENT: VALUE, …}`, with the names of the `Request` constants.
-- The agent answers each request: `{"answer": n, "response": {FIELD: VALUE, …}}` or `{"answer": n, "error": TEXT}`.
+- The controller sends requests: `{"do": NAME, "id": n, ARGUMENT: VALUE, …}`, with the names of the
+  `Request` constants.
+- The agent answers each request: `{"answer": n, "response": {FIELD: VALUE, …}}` or
+  `{"answer": n, "error": TEXT}`.
 
-Bytes are encoded as base64. Both sides have the same version of the suite, so an unknown key is an error.
+Bytes are encoded as base64. Both sides have the same version of the suite, so an unknown key is an
+error.
 """
 
 from __future__ import annotations
@@ -61,7 +64,8 @@ class FileEvent:
     name: str
     """Name of the file."""
     offset: int
-    """Offset of the data in bytes. 0: the file is new, and replaces an earlier file with this name."""
+    """Offset of the data in bytes. 0: the file is new, and replaces an earlier file with this name.
+    """
     data: bytes
 
 
@@ -243,7 +247,8 @@ def decode(kind: type[T], value: Any, ignores_unknown: bool = False) -> T:
         ignores_unknown: Ignore unknown keys.
 
     Raises:
-        MessageError: `value` is not an object, a key is missing or unknown, or a value has a wrong type.
+        MessageError: `value` is not an object, a key is missing or unknown, or a value has a wrong
+            type.
     """
     if not isinstance(value, Mapping):
         raise MessageError(f"{kind.__name__}: expected an object")

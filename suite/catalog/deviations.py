@@ -1,7 +1,10 @@
-"""Reasons why a run is in the open division, as data. Sentences are made from them for logs, tables, and messages.
+"""Reasons why a run is in the open division, as data.
 
-Standard library only. Logs hold the sentences in `deviations` and the data in `deviation_facts`. Logs of versions without
-`deviation_facts` hold the sentences alone: `deviation_of_text` translates these.
+Sentences are made from them for logs, tables, and messages.
+
+Standard library only. Logs hold the sentences in `deviations` and the data in `deviation_facts`.
+Logs of versions without `deviation_facts` hold the sentences alone: `deviation_of_text` translates
+these.
 """
 
 from __future__ import annotations
@@ -69,16 +72,24 @@ class Deviation:
     setting: str = ""
     """Name of the setting or of the environment variable. Empty for reasons without a setting."""
     value: Json = field(default=None, hash=False)
-    """Value of the setting. For a model: the parts that differ from the reference. None: the value is missing in the log of an
-    earlier version."""
+    """Value of the setting.
+
+    For a model: the parts that differ from the reference. None: the value is missing in the log of
+    an earlier version.
+    """
     allowed: str = ""
     """What the rules allow, as a phrase that follows `not`. Empty: no rule allows any value."""
     allowed_values: Json = field(default=None, hash=False)
-    """Values that the rule lists, or the targets of the round by metric. None if the rule lists no values."""
+    """Values that the rule lists, or the targets of the round by metric.
+
+    None if the rule lists no values.
+    """
     parts: tuple[str, ...] = ()
     """Names of the parts in which a model differs from the reference."""
     detail: str = ""
-    """Depends on the kind: effect of an environment variable, workload that the round lacks, or the whole sentence."""
+    """Depends on the kind: effect of an environment variable, workload that the round lacks, or the
+    whole sentence.
+    """
     sentence: str = ""
     """Sentence in the log of an earlier version, if `text` would differ from it."""
 
@@ -127,7 +138,8 @@ class Deviation:
 
 
 def deviation_from_json(value: Json) -> Deviation | None:
-    """Return the deviation that an object of `deviation_facts` states, or None for an invalid value.
+    """Return the deviation that an object of `deviation_facts` states, or None for an invalid
+    value.
 
     A code of a later version becomes `UNKNOWN`.
     """
@@ -182,7 +194,8 @@ def shown(value: Json) -> str:
     return str(value)
 
 
-# --- sentences of versions without facts --------------------------------------------------------------------------------
+# --- sentences of versions without facts
+# --------------------------------------------------------------------------------
 
 
 _NAME = "|".join(
@@ -239,8 +252,8 @@ _SETTINGS_BY_NAME = {
 def deviation_of_text(text: str) -> Deviation:
     """Return the deviation for a sentence in the log of a version without `deviation_facts`.
 
-    The `text` of the result is the sentence. Values are strings, since the sentence does not show their types, except for
-    targets, which are numbers by metric.
+    The `text` of the result is the sentence. Values are strings, since the sentence does not show
+    their types, except for targets, which are numbers by metric.
     """
     deviation = _translate(text)
     return (
@@ -273,7 +286,9 @@ def _translate(text: str) -> Deviation:
 
 
 def _translate_setting(text: str) -> Deviation:
-    """Return the deviation for a sentence about a setting, in any form that an earlier version wrote."""
+    """Return the deviation for a sentence about a setting, in any form that an earlier version
+    wrote.
+    """
     if match := _PARTS.fullmatch(text):
         parts = tuple(match["parts"].split(", "))
         return Deviation(
@@ -310,7 +325,9 @@ def _setting_called(name: str) -> str:
 
 
 def _numbers_by_metric(text: str) -> dict[str, float] | None:
-    """Return `{"hr_at_10": 0.5}` for `hr_at_10 0.5`, or None if the text is not a list of metrics with numbers."""
+    """Return `{"hr_at_10": 0.5}` for `hr_at_10 0.5`, or None if the text is not a list of metrics
+    with numbers.
+    """
     pairs = [item.rpartition(" ") for item in text.split(", ")]
     try:
         return {metric: float(number) for metric, _, number in pairs if metric} or None

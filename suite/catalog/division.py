@@ -1,4 +1,6 @@
-"""Reasons why a run with given settings is in the open division, according to the rules of its round."""
+"""Reasons why a run with given settings is in the open division, according to the rules of its
+round.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,14 @@ _SPLIT = ("hyperparameters", "hyperparameter_sources", "options", "round")
 def find_deviations(
     workload: type[Workload], settings: Settings, **rule_inputs: Json
 ) -> list[Deviation]:
-    """Return the reasons why these settings are in the open division, according to the rules of their round only.
+    """Return the reasons why these settings are in the open division, according to the rules of
+    their round only.
 
     Args:
         workload: Workload of the run.
         settings: Settings of the run.
-        rule_inputs: Further values that rules check: `seed_source`, `cache_clear`, and the result of `schedule_inputs`.
-            If any are given, only these are checked.
+        rule_inputs: Further values that rules check: `seed_source`, `cache_clear`, and the result
+            of `schedule_inputs`. If any are given, only these are checked.
 
     Raises:
         ValueError: A file of a round or a hyperparameter set has an error.
@@ -57,7 +60,9 @@ def find_deviations(
 
 
 def effective_settings(workload: type[Workload], settings: Settings) -> dict[str, Json]:
-    """Return all values that determine the computation of a run, by name: settings, then hyperparameters and options."""
+    """Return all values that determine the computation of a run, by name: settings, then
+    hyperparameters and options.
+    """
     of_run = {
         item.name: getattr(settings, item.name)
         for item in fields(settings)
@@ -77,9 +82,11 @@ def effective_settings(workload: type[Workload], settings: Settings) -> dict[str
 
 
 def schedule_inputs(workload: Workload) -> dict[str, Json]:
-    """Return values that rules check and that depend on both the settings and the counts of the data.
+    """Return values that rules check and that depend on both the settings and the counts of the
+    data.
 
-    The last three values count in the batch unit of the workload. They are None if the schedule has no such end.
+    The last three values count in the batch unit of the workload. They are None if the schedule has
+    no such end.
     """
     batch, decay, most = (
         workload.settings.global_batch_size,

@@ -1,7 +1,8 @@
 """Former names of settings in files of earlier versions, with their current names.
 
-Logs, `run.json` and the reasons for the open division contain names of settings. Every reader of these files translates former
-names with this module, so the rest of the code uses current names only.
+Logs, `run.json` and the reasons for the open division contain names of settings. Every reader of
+these files translates former names with this module, so the rest of the code uses current names
+only.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def current_name(name: str) -> str:
 
 
 def current_settings(values: Mapping[str, Json]) -> dict[str, Json]:
-    """Return settings with current names and values, including the hyperparameters and options among them."""
+    """Return settings with current names and values, including the hyperparameters and options
+    among them.
+    """
     renamed = {}
     for former, value in values.items():
         name = current_name(former)

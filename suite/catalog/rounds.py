@@ -1,4 +1,5 @@
-"""Reads rounds from YAML files: `rounds/NAME.yaml` in `conf/` or in a folder of the user (docs/dev/add_a_round.md).
+"""Reads rounds from YAML files: `rounds/NAME.yaml` in `conf/` or in a folder of the user
+(docs/dev/add_a_round.md).
 
     setup_is_timed: false
     first_epoch: 1
@@ -11,9 +12,10 @@
         sets: {reference: closed_v0.7, synthetic: reference_1gpu}
         rows: [images, {targets: {at_targets: {top1: 0.759}}, source: "{round}, Benchmarks"}]
 
-A string among the rows is the name of a list in `rounds/shared/rows.yaml`, whose rows are inserted. A row maps settings to
-their allowed values (`suite.catalog.rules.allowed`). It has a source and an optional condition, `when`. A file is read once,
-when its round is first used. Workers cannot read YAML, so they use the figures in run.json (`Round.figures`).
+A string among the rows is the name of a list in `rounds/shared/rows.yaml`, whose rows are inserted.
+A row maps settings to their allowed values (`suite.catalog.rules.allowed`). It has a source and an
+optional condition, `when`. A file is read once, when its round is first used. Workers cannot read
+YAML, so they use the figures in run.json (`Round.figures`).
 """
 
 from __future__ import annotations
@@ -44,11 +46,16 @@ RULE_INPUTS = (
     "seed_source", "cache_clear", "repeated_share", "left_out_share",
     "warmup_samples", "first_decay_samples", "run_samples",
 )  # fmt: skip
-"""Names that rows may use in addition to settings and options: inputs of `suite.catalog.division.find_deviations`."""
+"""Names that rows may use in addition to settings and options: inputs of
+`suite.catalog.division.find_deviations`.
+"""
 
 
 def files() -> dict[str, Path]:
-    """Return the file of each round by name, without reading it. Raises ValueError if two files have the same name."""
+    """Return the file of each round by name, without reading it.
+
+    Raises ValueError if two files have the same name.
+    """
     return _files(folders())
 
 
@@ -87,8 +94,8 @@ def find_round(name: str, workload: type[Workload] | None = None) -> ClosedRound
 
     Args:
         name: Name of the round, such as `v0.7`.
-        workload: Workload whose rows and sets the round contains. Without a workload, and for a workload that no shipped
-            round lists, the round has no rows.
+        workload: Workload whose rows and sets the round contains. Without a workload, and for a
+            workload that no shipped round lists, the round has no rows.
 
     Returns:
         The round. None if the round does not list the workload, but a shipped round does.
@@ -115,7 +122,8 @@ def get_round(name: str, workload: type[Workload]) -> ClosedRound:
     """Return a round by name for a workload.
 
     Raises:
-        ValueError: The workload does not have the round. There is no fallback, because targets and clocks of rounds differ.
+        ValueError: The workload does not have the round. There is no fallback, because targets and
+            clocks of rounds differ.
     """
     closed = find_round(name, workload)
     if closed is not None:
@@ -129,14 +137,20 @@ def get_round(name: str, workload: type[Workload]) -> ClosedRound:
 
 
 def workload_rounds(workload: type[Workload]) -> dict[str, ClosedRound]:
-    """Return every round of a workload by name. A workload that no shipped round lists has each round, without rows."""
+    """Return every round of a workload by name.
+
+    A workload that no shipped round lists has each round, without rows.
+    """
     by_name = {name: find_round(name, workload) for name in files()}
     return {name: closed for name, closed in by_name.items() if closed is not None}
 
 
 @functools.cache
 def _content(path: Path) -> Mapping[str, Json]:
-    """Return the content of a round's file, with defaults for missing keys. Raises ValueError if the file is invalid."""
+    """Return the content of a round's file, with defaults for missing keys.
+
+    Raises ValueError if the file is invalid.
+    """
     content = {"phrases": {}, "rows": [], "workloads": {}, **content_of(path)}
     _check_keys(f"{path}", content, _OF_FILE, required=tuple(_FIGURES))
     return content
@@ -205,7 +219,10 @@ def _check_keys(where: str, content: Json, kinds: Kinds, required: tuple[str, ..
 def _all_rows(
     where: str, rows: list[Json], shared: Mapping[str, Json]
 ) -> Iterator[tuple[str, Json]]:
-    """Yield the location (for messages) and the content of each row. Names of shared lists are replaced by their rows."""
+    """Yield the location (for messages) and the content of each row.
+
+    Names of shared lists are replaced by their rows.
+    """
     for number, row in enumerate(rows, 1):
         here = f"{where}: row {number}"
         if not isinstance(row, str):
@@ -222,7 +239,10 @@ def _all_rows(
 def _rules(
     where: str, row: Json, phrases: Mapping[str, str], workload: type[Workload]
 ) -> Iterator[Rule]:
-    """Yield the rules of a row, one for each key. A key is a setting, or several settings separated by spaces."""
+    """Yield the rules of a row, one for each key.
+
+    A key is a setting, or several settings separated by spaces.
+    """
     is_row = (
         isinstance(row, dict)
         and isinstance(row.get("source"), str)

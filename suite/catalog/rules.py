@@ -1,8 +1,8 @@
 """The closed rules of a round as a table, and the check of settings against it.
 
-A row contains settings, their allowed values, and the source in the rules. Several rows for a setting are alternatives. A run
-is in the open division if no row allows the value of a setting, or a setting has no row. Rows are data in `conf/rounds/`.
-docs/rules.md lists them.
+A row contains settings, their allowed values, and the source in the rules. Several rows for a
+setting are alternatives. A run is in the open division if no row allows the value of a setting, or
+a setting has no row. Rows are data in `conf/rounds/`. docs/rules.md lists them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from suite.catalog.yaml_files import as_number
 from workloads.api import Json, Round, suggestion
 
 TOLERANCE = 1e-6
-"""Tolerance for integers. The tolerance of the MLPerf checker is ten times as large (mlp_compliance.is_integer)."""
+"""Tolerance for integers.
+
+The tolerance of the MLPerf checker is ten times as large (mlp_compliance.is_integer).
+"""
 
 Values = Mapping[str, Json]
 """All values that determine the computation of a run, by name."""
@@ -34,7 +37,9 @@ class Allowed:
     """Description of the allowed values that can follow `not`, such as `1 or 50`."""
     allows: Test
     listed: Json = None
-    """Values of `one_of` and targets of `at_targets`, from which the data set and the targets of a round are read."""
+    """Values of `one_of` and targets of `at_targets`, from which the data set and the targets of a
+    round are read.
+    """
     find_differing_parts: Callable[[Mapping[str, Json]], list[str]] | None = None
     """Returns the names of the parts of a model that differ from the reference or are missing."""
 
@@ -42,7 +47,10 @@ class Allowed:
         return self.text
 
     def holds(self, value: Json, values: Values) -> bool:
-        """Return whether the value is allowed. A value of a wrong type, such as a string for a multiple, is not allowed."""
+        """Return whether the value is allowed.
+
+        A value of a wrong type, such as a string for a multiple, is not allowed.
+        """
         try:
             return self.allows(value, values)
         except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError):
@@ -61,7 +69,9 @@ def one_of(*chosen: Json) -> Allowed:
 
 
 def reference(parts: Mapping[str, Json], free: tuple[str, ...] = ()) -> Allowed:
-    """Allow a model whose parts equal the reference, except that the parts in `free` may have any value."""
+    """Allow a model whose parts equal the reference, except that the parts in `free` may have any
+    value.
+    """
 
     def differing_parts(value: Mapping[str, Json]) -> list[str]:
         names = [name for name in {**parts, **value} if name not in free or name not in value]
@@ -74,7 +84,10 @@ def reference(parts: Mapping[str, Json], free: tuple[str, ...] = ()) -> Allowed:
 
 
 def at_targets(least: Mapping[str, float]) -> Allowed:
-    """Allow targets that are at least the targets of the round. Additional metrics are allowed: they only prolong a run."""
+    """Allow targets that are at least the targets of the round.
+
+    Additional metrics are allowed: they only prolong a run.
+    """
     text = " and ".join(f"{metric} {target:g}" for metric, target in least.items()) + " or above"
     return Allowed(
         text,
@@ -114,7 +127,10 @@ def above(least: float) -> Allowed:
 
 
 def below(*bounds: float | str) -> Allowed:
-    """Allow a number below all bounds, which are numbers or names of values. A value of None is not a bound."""
+    """Allow a number below all bounds, which are numbers or names of values.
+
+    A value of None is not a bound.
+    """
 
     def allows(value: Json, values: Values) -> bool:
         limits = [_bound(bound, values) for bound in bounds]
@@ -142,7 +158,9 @@ def power_of_two(of: float) -> Allowed:
 
 
 def per_batch(rate: float, batch: int) -> Allowed:
-    """Allow `rate` per `batch` samples of the global batch, up to rounding, as a reference computes it."""
+    """Allow `rate` per `batch` samples of the global batch, up to rounding, as a reference computes
+    it.
+    """
     text = f"{shown(rate)} · global batch / {batch}"
     return Allowed(
         text, lambda value, values: _is_close(value, rate * values["global_batch_size"] / batch)
@@ -167,7 +185,8 @@ LESS_HALVINGS = Allowed(
 
 
 def stretched(boundaries: tuple[float, ...], least: int | None = None) -> Allowed:
-    """Allow a schedule that is stretched in time: each boundary times 1 + k/10, with the same integer k for all boundaries.
+    """Allow a schedule that is stretched in time: each boundary times 1 + k/10, with the same
+    integer k for all boundaries.
 
     k is at least `least`. None: k may be negative if all boundaries remain positive.
     """
@@ -216,7 +235,9 @@ _KINDS: Mapping[str, tuple[Callable[..., Allowed], str]] = {
     "stretched": (stretched, "numbers"),
     "reference_model": (reference, "list"),
 }
-"""Maps a kind of allowed values in a row to its function and the kind of its argument (`_ARGUMENTS`)."""
+"""Maps a kind of allowed values in a row to its function and the kind of its argument
+(`_ARGUMENTS`).
+"""
 _WITHOUT_ARGUMENT = {"any": ANY, "less_halvings": LESS_HALVINGS}
 
 
@@ -224,7 +245,8 @@ def allowed(entry: Json, model: Mapping[str, Json]) -> Allowed:
     """Return the allowed values that an entry of a row describes.
 
     Args:
-        entry: A value, `any`, `less_halvings`, `reference_model`, or `{KIND: …}` with further keys: `{whole: 1, most: 4}`.
+        entry: A value, `any`, `less_halvings`, `reference_model`, or `{KIND: …}` with further keys:
+            `{whole: 1, most: 4}`.
         model: Parameters of the reference model.
 
     Raises:
@@ -274,18 +296,28 @@ class Rule:
 
 @dataclass(frozen=True)
 class ClosedRound(Round):
-    """A round for one workload, with the closed rules, which the controller and the readers of logs check."""
+    """A round for one workload, with the closed rules, which the controller and the readers of logs
+    check.
+    """
 
     rows: tuple[Rule, ...] = ()
     """The closed rules. Empty: the round does not have the workload, and every run is open."""
     listed_optimizers: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Maps an optimizer to the frameworks for which the round lists an implementation. Packages must show that unlisted
-    implementations are equivalent. Empty: the round has no such list."""
+    """Maps an optimizer to the frameworks for which the round lists an implementation.
+
+    Packages must show that unlisted implementations are equivalent. Empty: the round has no such
+    list.
+    """
     unsupported_reason: str = ""
-    """Part of the round's reference that the workload does not compute. If set, every run under the round is open."""
+    """Part of the round's reference that the workload does not compute.
+
+    If set, every run under the round is open.
+    """
 
     def listed_values(self, name: str, otherwise: Json = None) -> Json:
-        """Return the values that the first row of a setting lists, or `otherwise` if no row names the setting."""
+        """Return the values that the first row of a setting lists, or `otherwise` if no row names
+        the setting.
+        """
         return next((row.allowed.listed for row in self.rows if name in row.names), otherwise)
 
 

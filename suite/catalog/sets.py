@@ -1,4 +1,5 @@
-"""Reads hyperparameter sets from YAML files: `hyperparameters/WORKLOAD/NAME.yaml` in `conf/` or in a folder of the user.
+"""Reads hyperparameter sets from YAML files: `hyperparameters/WORKLOAD/NAME.yaml` in `conf/` or in
+a folder of the user.
 
     sentence: NVIDIA's closed entry of v0.7 for a DGX-1
     source: "published: NVIDIA v0.7, config_DGX1.sh and logs"   # of every value without a source
@@ -7,8 +8,8 @@
     lr_scaling: {value: none, source: "presumed: tuned for this batch"}
     weight_decay: {source: "published: …"}                      # value of based_on, different source
 
-Keys are the hyperparameters of the workload's `Options`, `global_batch_size` and `lr_scaling`. `based_on_source` replaces the
-sources of all values that come from the set in `based_on`.
+Keys are the hyperparameters of the workload's `Options`, `global_batch_size` and `lr_scaling`.
+`based_on_source` replaces the sources of all values that come from the set in `based_on`.
 """
 
 from __future__ import annotations
@@ -40,14 +41,19 @@ _TEXT_KEYS = ("sentence", "source", "based_on", "based_on_source")
 
 
 def search(folders: Iterable[Path]) -> None:
-    """Set the folders of the user that are searched for sets and rounds. Runs with files from them are in the open division."""
+    """Set the folders of the user that are searched for sets and rounds.
+
+    Runs with files from them are in the open division.
+    """
     _user_folders[:] = dict.fromkeys(
         folder.resolve() for folder in folders if folder.resolve() != SHIPPED
     )
 
 
 def folders() -> tuple[Path, ...]:
-    """Return the folders that are searched for sets and rounds: the shipped folder, then the folders of the user."""
+    """Return the folders that are searched for sets and rounds: the shipped folder, then the
+    folders of the user.
+    """
     return (SHIPPED, *_user_folders)
 
 
@@ -70,7 +76,9 @@ class HyperparameterSet(dict[str, Hyperparameter]):
 
     @property
     def plain(self) -> dict[str, Json]:
-        """Hyperparameters by name, without the settings of the run: `global_batch_size`, `lr_scaling`."""
+        """Hyperparameters by name, without the settings of the run: `global_batch_size`,
+        `lr_scaling`.
+        """
         return {
             name: item.value
             for name, item in self.items()
@@ -91,7 +99,8 @@ class _EverySet:
 class SetFiles(Mapping[str, HyperparameterSet]):
     """Sets of a workload by name. A file is read when its set is accessed.
 
-    Access raises ValueError if the file is invalid. The message is a line with the file and the key.
+    Access raises ValueError if the file is invalid. The message is a line with the file and the
+    key.
     """
 
     def __init__(
@@ -222,7 +231,9 @@ def content_of(path: Path) -> dict[str, Json]:
 
 
 def _checked(path: Path, name: str, item: Field[Any], value: Json) -> Json:
-    """Return the value of a hyperparameter. `1e-8`, which is a string in YAML 1.1, becomes a number.
+    """Return the value of a hyperparameter.
+
+    `1e-8`, which is a string in YAML 1.1, becomes a number.
 
     Raises:
         ValueError: The value has a wrong type or is out of range.

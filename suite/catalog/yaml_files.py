@@ -1,8 +1,9 @@
 """Reads YAML files of the user: settings, hyperparameter sets, studies, descriptions of systems.
 
-A file is limited in size and read by PyYAML's safe loader, which builds plain values only. In addition, the loader refuses a
-key that occurs twice, and aliases that expand to a huge content. Error messages name the file and the line.
-PyYAML is imported when the first file is read, because workers do not use it.
+A file is limited in size and read by PyYAML's safe loader, which builds plain values only. In
+addition, the loader refuses a key that occurs twice, and aliases that expand to a huge content.
+Error messages name the file and the line. PyYAML is imported when the first file is read, because
+workers do not use it.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ MAX_BYTES = 1 << 18
 MAX_ALIASED = 10_000
 """Largest number of values that the aliases of a file may add to the values that are written out.
 
-Each alias (`*NAME`) costs a few bytes, but repeats a whole list or mapping. Aliases of lists of aliases multiply, so that 1 kB
-would expand to billions of values as soon as the content is copied, for example by OmegaConf.
+Each alias (`*NAME`) costs a few bytes, but repeats a whole list or mapping. Aliases of lists of
+aliases multiply, so that 1 kB would expand to billions of values as soon as the content is copied,
+for example by OmegaConf.
 """
 _MAX_SHOWN = 40
 """Characters of a value that a message repeats."""
@@ -43,7 +45,10 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file. Raises ValueError if it is not UTF-8, OSError if it is unreadable or too large."""
+    """Return the text of a file.
+
+    Raises ValueError if it is not UTF-8, OSError if it is unreadable or too large.
+    """
     return files.read_text(path, limit_bytes=MAX_BYTES)
 
 
@@ -70,7 +75,10 @@ def parse_yaml(text: str, path: Path, allow_duplicate_keys: bool = False) -> Any
 
 
 def as_number(value: Any) -> Any:
-    """Return `1e-8`, which is a string in YAML 1.1, as a float. Return any other value unchanged."""
+    """Return `1e-8`, which is a string in YAML 1.1, as a float.
+
+    Return any other value unchanged.
+    """
     return (
         float(value)
         if isinstance(value, str) and re.fullmatch(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+", value)
@@ -80,11 +88,17 @@ def as_number(value: Any) -> Any:
 
 @functools.cache
 def _loader(allow_duplicate_keys: bool) -> type[yaml.SafeLoader]:
-    """Return the loader class. It uses the loader in Python, because the loader in C crashes on 100,000 nested lists."""
+    """Return the loader class.
+
+    It uses the loader in Python, because the loader in C crashes on 100,000 nested lists.
+    """
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """PyYAML's safe loader, with a line number in every error. It refuses duplicate keys and control characters."""
+        """PyYAML's safe loader, with a line number in every error.
+
+        It refuses duplicate keys and control characters.
+        """
 
         def get_single_node(self) -> yaml.Node | None:
             root = super().get_single_node()
@@ -125,11 +139,16 @@ def _loader(allow_duplicate_keys: bool) -> type[yaml.SafeLoader]:
 
 
 def _check_aliases(root: yaml.Node) -> None:
-    """Raise MarkedYAMLError if the aliases below a node add more than `MAX_ALIASED` values, or if an alias contains itself."""
+    """Raise MarkedYAMLError if the aliases below a node add more than `MAX_ALIASED` values, or if
+    an alias contains itself.
+    """
     import yaml
 
     sizes: dict[int, int | None] = {}
-    """Number of values in each list and mapping, aliases expanded, by the id of the node. None: the count is in progress."""
+    """Number of values in each list and mapping, aliases expanded, by the id of the node.
+
+    None: the count is in progress.
+    """
     written = 0
     """Number of values so far, aliases not expanded."""
 
@@ -166,7 +185,9 @@ def _check_aliases(root: yaml.Node) -> None:
 
 
 def _error_text(error: yaml.MarkedYAMLError, text: str) -> str:
-    """Return an error of the parser in one line: the line, the problem, and the line where the unfinished part begins."""
+    """Return an error of the parser in one line: the line, the problem, and the line where the
+    unfinished part begins.
+    """
     mark, start = error.problem_mark or error.context_mark, error.context_mark
     if mark is None:
         return " ".join(str(error).split())

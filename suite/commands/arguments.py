@@ -18,7 +18,9 @@ _MAX_DEVICES = 1_000_000
 
 
 def add(parser: argparse._ActionsContainer, usage: str, text: str, **more: Any) -> None:
-    """Add an argument by its usage, such as `paths DIR`, `--figures FOLDER`, or `--werror` (without a value), with its help."""
+    """Add an argument by its usage, such as `paths DIR`, `--figures FOLDER`, or `--werror` (without
+    a value), with its help.
+    """
     name, _, metavar = usage.partition(" ")
     if metavar:
         more["metavar"] = metavar
@@ -80,7 +82,8 @@ _PLAIN_SUFFIXES = ("", ".txt", ".log")
 
 
 def resolve_output(args: argparse.Namespace) -> None:
-    """Set `args.format` from `--format` and the suffix of `--output`; call it before anything is read.
+    """Set `args.format` from `--format` and the suffix of `--output`; call it before anything is
+    read.
 
     An HTML file as `--output` becomes `args.html` if the command writes HTML pages.
 
@@ -102,7 +105,10 @@ def resolve_output(args: argparse.Namespace) -> None:
 
 
 def _move_output_to_html(args: argparse.Namespace) -> None:
-    """Treat `--output FILE.html` as `--html FILE.html`. Raises ValueError if the command cannot do that."""
+    """Treat `--output FILE.html` as `--html FILE.html`.
+
+    Raises ValueError if the command cannot do that.
+    """
     if not hasattr(args, "html"):
         allowed = ", ".join(_FORMATS_OF_SUFFIXES)
         raise ValueError(
@@ -120,7 +126,10 @@ def _move_output_to_html(args: argparse.Namespace) -> None:
 
 
 def _format_of_file(path: Path, chosen: str | None) -> str:
-    """Return the format to write to `path`; `chosen`: the value of `--format`. Raises ValueError for a contradiction."""
+    """Return the format to write to `path`; `chosen`: the value of `--format`.
+
+    Raises ValueError for a contradiction.
+    """
     suffix = path.suffix.lower()
     format_of_suffix = _FORMATS_OF_SUFFIXES.get(suffix)
     if chosen is None:
@@ -138,7 +147,8 @@ def _format_of_file(path: Path, chosen: str | None) -> str:
 
 
 def write(view: View, args: argparse.Namespace) -> None:
-    """Print the view, or write it to a new file, in the format and to the file that `add_format` reads.
+    """Print the view, or write it to a new file, in the format and to the file that `add_format`
+    reads.
 
     Raises ValueError for an output that cannot be written.
     """
@@ -171,7 +181,9 @@ def print_notes(notes: Sequence[str], args: argparse.Namespace) -> None:
 
 
 def add_machines(parser: argparse.ArgumentParser) -> None:
-    """Add the machines on which the command runs: `--launch`, `--hosts`, `--hostfile`, as `launch.*` of a run."""
+    """Add the machines on which the command runs: `--launch`, `--hosts`, `--hostfile`, as
+    `launch.*` of a run.
+    """
     group = parser.add_argument_group("several machines (docs/several_machines.md)")
     text = "default: ssh with --hosts or --hostfile, else this machine alone; slurm: all of this allocation"
     add(group, "--launch", text, choices=("local", "ssh", "slurm"))
@@ -181,7 +193,10 @@ def add_machines(parser: argparse.ArgumentParser) -> None:
 
 
 def launch_of(args: argparse.Namespace, env: Mapping[str, str] = os.environ) -> LaunchConfig | None:
-    """Return the machines of a command line; None for this machine. Raises ValueError for a contradiction."""
+    """Return the machines of a command line; None for this machine.
+
+    Raises ValueError for a contradiction.
+    """
     if not hasattr(args, "hosts"):
         return None
     named = bool(args.hosts or args.hostfile)
@@ -207,7 +222,9 @@ def launch_of(args: argparse.Namespace, env: Mapping[str, str] = os.environ) -> 
 
 
 def without_machines(argv: Sequence[str], args: argparse.Namespace) -> list[str]:
-    """Return the command line for the machines: without the arguments that name them, with absolute paths."""
+    """Return the command line for the machines: without the arguments that name them, with absolute
+    paths.
+    """
     parser = argparse.ArgumentParser(add_help=False)
     add_machines(parser)
     _, kept = parser.parse_known_args(list(argv))

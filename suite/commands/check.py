@@ -1,4 +1,6 @@
-"""`suite check DIR|FILE…`: check logs, folders of runs, and submission trees against the MLPerf rules."""
+"""`suite check DIR|FILE…`: check logs, folders of runs, and submission trees against the MLPerf
+rules.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a verdict on each log and each part of a submission tree. Return 0 if no verdict is FAIL, otherwise 1.
+    """Print a verdict on each log and each part of a submission tree.
+
+    Return 0 if no verdict is FAIL, otherwise 1.
 
     A run that has not ended, and a log without rules, are not judged.
 
@@ -75,7 +79,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _verdicts(path: Path, rules: str | None, werror: bool) -> Iterator[Verdict]:
-    """Yield the verdicts on a log, on the logs below a folder of runs, or on the parts of a submission tree."""
+    """Yield the verdicts on a log, on the logs below a folder of runs, or on the parts of a
+    submission tree.
+    """
     from suite.compliance.check_log import Verdict, check_file, not_ended
     from suite.packaging.layout import is_tree
     from suite.packaging.tree import check_tree
@@ -102,7 +108,9 @@ def _verdicts(path: Path, rules: str | None, werror: bool) -> Iterator[Verdict]:
 
 
 def lines(verdict: Verdict) -> list[str]:
-    """Return the lines of a verdict: the verdict, the choice of rules, four lines per complaint, and a line per remark."""
+    """Return the lines of a verdict: the verdict, the choice of rules, four lines per complaint,
+    and a line per remark.
+    """
     from suite.results.text import clean
 
     outcome = ("PASS" if verdict.passed else "FAIL") if verdict.judged else "not judged"

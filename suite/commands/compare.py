@@ -1,4 +1,6 @@
-"""`suite compare A B`, `suite compare LOGS… [--to NAME | --to-logs LOGS…]`: compare results, and judge convergence."""
+"""`suite compare A B`, `suite compare LOGS… [--to NAME | --to-logs LOGS…]`: compare results, and
+judge convergence.
+"""
 
 from __future__ import annotations
 
@@ -50,10 +52,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _sides(args: argparse.Namespace) -> tuple[Side, Side | None]:
-    """Return the two sides of the comparison. The second side is None if only convergence is judged.
+    """Return the two sides of the comparison.
+
+    The second side is None if only convergence is judged.
 
     Raises:
-        ValueError: A path or a name does not exist, both sides are the same, or it is unclear what to compare with what.
+        ValueError: A path or a name does not exist, both sides are the same, or it is unclear what
+            to compare with what.
     """
     from suite.results.views.compare_sides import logs_side, published_side
 
@@ -124,7 +129,8 @@ def _published_among(paths: Sequence[Path]) -> dict[str, Path]:
     """Return the paths that do not exist and are names of published results, by name.
 
     Raises:
-        ValueError: Some paths neither exist nor are names of published results. The message has all of them.
+        ValueError: Some paths neither exist nor are names of published results. The message has all
+            of them.
     """
     from suite.common.registry import suggestion
     from suite.results.scores import find_published, published_results

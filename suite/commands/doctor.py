@@ -52,7 +52,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a line for each finding, or all findings as JSON. Return 1 if a run is impossible, otherwise 0.
+    """Print a line for each finding, or all findings as JSON. Return 1 if a run is impossible,
+    otherwise 0.
 
     Raises:
         ValueError: An argument is invalid.
@@ -84,7 +85,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _need(args: argparse.Namespace) -> tuple[Resources, list[Finding]]:
-    """Return the resources that a run with these options needs, and the problems that planning such a run finds."""
+    """Return the resources that a run with these options needs, and the problems that planning such
+    a run finds.
+    """
     from suite.common import registry
     from suite.common.paths import log_root
     from suite.common.run_config import EnvironmentConfig, RunConfig

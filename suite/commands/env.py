@@ -51,7 +51,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run a subcommand. Return 1 if a check or an installation failed, otherwise 0. Raises ValueError for a user's mistake."""
+    """Run a subcommand.
+
+    Return 1 if a check or an installation failed, otherwise 0. Raises ValueError for a user's
+    mistake.
+    """
     if args.subcommand == "list":
         print(clean_lines(_table()))
         return 0
@@ -91,7 +95,10 @@ def _create(name: str, recreate: bool, python: str | None) -> int:
 
 
 def _confirm(question: str) -> bool:
-    """Ask the user, and return whether the answer is yes. Without a terminal, return False and ask nothing."""
+    """Ask the user, and return whether the answer is yes.
+
+    Without a terminal, return False and ask nothing.
+    """
     return sys.stdin.isatty() and input(question).strip().lower() in ("y", "yes")
 
 
@@ -118,7 +125,9 @@ def _check(name: str) -> int:
 
 
 def _table() -> str:
-    """Return the table of environments: those with a lock file, then those that the user created without one."""
+    """Return the table of environments: those with a lock file, then those that the user created
+    without one.
+    """
     locked = list(locks.framework_locks())
     rows = [("NAME", "STATE", "PYTHON", "FRAMEWORK", "LOCK")]
     for name in dict.fromkeys([*locked, *venvs.existing(env_root())]):

@@ -82,7 +82,8 @@ def run(args: argparse.Namespace) -> int:
     """Export the runs, print the number of new scalars, and return 0.
 
     Raises:
-        ValueError: A path has no log, the output cannot take runs, or the tracker's library is not installed.
+        ValueError: A path has no log, the output cannot take runs, or the tracker's library is not
+            installed.
     """
     choice = _TRACKERS[args.tracker]
     from_environment = os.environ.get(choice.variable)
@@ -114,7 +115,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _tracker(name: str, output: str, setting: str) -> Tracker:
-    """Return the tracker that writes to `output`. Messages name `setting` as the origin of the output.
+    """Return the tracker that writes to `output`.
+
+    Messages name `setting` as the origin of the output.
 
     Raises:
         ValueError: The output cannot take runs, or the tracker's library is not installed.
@@ -136,7 +139,10 @@ def _tracker(name: str, output: str, setting: str) -> Tracker:
 
 
 def _read_runs(paths: Sequence[Path], in_sweep: bool) -> tuple[list[ExportedRun], int]:
-    """Return the runs to export, and the number of skipped runs. A sweep that has just begun has no runs yet."""
+    """Return the runs to export, and the number of skipped runs.
+
+    A sweep that has just begun has no runs yet.
+    """
     from suite.trackers.exported import exported
 
     try:
@@ -160,7 +166,8 @@ def _is_sweep_running(paths: Sequence[Path]) -> bool:
     """Check whether a controller of this machine is writing into a folder.
 
     Args:
-        paths: The folders. The folders directly below and the three folders above each of them are checked too.
+        paths: The folders. The folders directly below and the three folders above each of them are
+            checked too.
     """
     from suite.common.output_lock import LOCK_FILE, is_held
 

@@ -1,4 +1,6 @@
-"""`suite report DIR…`: print tables of time to target, throughput, and speedup, or write a page with figures."""
+"""`suite report DIR…`: print tables of time to target, throughput, and speedup, or write a page
+with figures.
+"""
 
 from __future__ import annotations
 
@@ -136,7 +138,10 @@ def _html(args: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _replacing_earlier_page(page: Path) -> Iterator[Path]:
-    """Yield the path to write to. An earlier page of this command is replaced when the new page is complete."""
+    """Yield the path to write to.
+
+    An earlier page of this command is replaced when the new page is complete.
+    """
     if page.is_symlink() or not page.is_file() or not _is_page(page):
         yield page
         return

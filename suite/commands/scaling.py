@@ -1,4 +1,6 @@
-"""`suite scaling`: predicts time on more devices than were measured, and validates the scaling model on published results."""
+"""`suite scaling`: predicts time on more devices than were measured, and validates the scaling
+model on published results.
+"""
 
 from __future__ import annotations
 

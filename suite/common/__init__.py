@@ -1,4 +1,5 @@
-"""Code that all packages of `suite` share: paths, the registry of plugins, `run.json`, checkpoints, and labels.
+"""Code that all packages of `suite` share: paths, the registry of plugins, `run.json`, checkpoints,
+and labels.
 
 All packages of `suite` may import it. It only imports `workloads.api` and `workloads.files`.
 """

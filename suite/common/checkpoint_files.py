@@ -1,9 +1,9 @@
 """Reads and writes the checkpoints of a run, `checkpoint_STEP.npz` (docs/checkpoints.md).
 
-A file holds everything that is needed to resume the run. It has an array `state/NAME` for each array of `Trainer.state`, and
-three arrays of bytes: the state of the loop as JSON (`loop`), the log up to the checkpoint (`log`), and the lines of
-metrics.jsonl (`metrics`). The file is a zip archive, with a checksum for each array. A file that was only partly written has
-no valid end.
+A file holds everything that is needed to resume the run. It has an array `state/NAME` for each
+array of `Trainer.state`, and three arrays of bytes: the state of the loop as JSON (`loop`), the log
+up to the checkpoint (`log`), and the lines of metrics.jsonl (`metrics`). The file is a zip archive,
+with a checksum for each array. A file that was only partly written has no valid end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from workloads.api import Arrays
 
 KEPT = 2
-"""Number of checkpoints that are kept. With two files, at least one is complete whenever the writer is killed."""
+"""Number of checkpoints that are kept.
+
+With two files, at least one is complete whenever the writer is killed.
+"""
 MEMBERS = ("loop", "log", "metrics")
 WEIGHTS = "weights.npz"
 """Name of the file with the trained weights (`checkpoint.final=true`)."""
@@ -47,7 +50,9 @@ class Checkpoint:
 
 
 def step_of(path: Path) -> int:
-    """Return the number of steps in the name of a checkpoint, or -1 if the name is not that of a checkpoint."""
+    """Return the number of steps in the name of a checkpoint, or -1 if the name is not that of a
+    checkpoint.
+    """
     name = _NAME.fullmatch(path.name)
     return int(name[1]) if name else -1
 
@@ -123,7 +128,10 @@ def write_arrays(path: Path, arrays: Arrays) -> int:
 
 
 def damage(path: Path) -> str:
-    """Return why a run cannot resume from a checkpoint. Empty if the file is complete and undamaged."""
+    """Return why a run cannot resume from a checkpoint.
+
+    Empty if the file is complete and undamaged.
+    """
     try:
         with files.open_stream(path) as stream, zipfile.ZipFile(stream) as archive:
             stored = all(

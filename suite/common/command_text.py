@@ -1,7 +1,8 @@
 """Rewrites the commands in messages so that the user can run them here.
 
-For example, `suite env create torch` becomes `.venv/bin/suite env create torch` if `suite` is not on the PATH. The source
-code writes commands as `suite …` and `python run_suite.py …`. Code that prints a message for a user calls `localize_commands`.
+For example, `suite env create torch` becomes `.venv/bin/suite env create torch` if `suite` is not
+on the PATH. The source code writes commands as `suite …` and `python run_suite.py …`. Code that
+prints a message for a user calls `localize_commands`.
 """
 
 from __future__ import annotations
@@ -24,17 +25,25 @@ _MODULES = [Path(__file__).resolve().parents[1] / name for name in ("cli.py", "_
 
 
 def program() -> str:
-    """Return the prefix of the messages of a run: `suite run` if the user ran this command, and `run_suite.py` otherwise."""
+    """Return the prefix of the messages of a run: `suite run` if the user ran this command, and
+    `run_suite.py` otherwise.
+    """
     return "suite run" if _is_suite(Path(sys.argv[0])) else "run_suite.py"
 
 
 def _is_suite(script: Path) -> bool:
-    """Check whether a script starts `suite`. The full path is compared, because every `python -m NAME` has a `__main__.py`."""
+    """Check whether a script starts `suite`.
+
+    The full path is compared, because every `python -m NAME` has a `__main__.py`.
+    """
     return script.name == "suite" or script.resolve() in _MODULES
 
 
 def localize_commands(text: str) -> str:
-    """Return `text` with commands that the shell of the user can find. Unchanged if no script of the suite is running."""
+    """Return `text` with commands that the shell of the user can find.
+
+    Unchanged if no script of the suite is running.
+    """
     script = Path(sys.argv[0])
     if not (_is_suite(script) or script.name == "run_suite.py") or not script.is_file():
         return text
@@ -51,14 +60,17 @@ def suite_command() -> str:
 
 
 def run_command() -> str:
-    """Return the command that starts runs here: run_suite.py in a checkout, `suite run` for an installed package."""
+    """Return the command that starts runs here: run_suite.py in a checkout, `suite run` for an
+    installed package.
+    """
     if not IN_CHECKOUT or program() == "suite run":
         return f"{suite_command()} run"
     return f"{_shortest(Path(sys.executable))} {_shortest(PROJECT / 'run_suite.py')}"
 
 
 def _shortest(path: Path) -> str:
-    """Return the shortest command for a script, quoted: its name if it is on the PATH, its relative path, or its full path.
+    """Return the shortest command for a script, quoted: its name if it is on the PATH, its relative
+    path, or its full path.
 
     The relative path is only used below the working directory.
     """
@@ -70,5 +82,7 @@ def _shortest(path: Path) -> str:
 
 
 def _in_real_folder(path: Path) -> Path:
-    """Return a path with the links of its folder resolved, but not the file, which is a link in a virtual environment."""
+    """Return a path with the links of its folder resolved, but not the file, which is a link in a
+    virtual environment.
+    """
     return path.parent.resolve() / path.name

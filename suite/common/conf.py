@@ -1,4 +1,6 @@
-"""Finds configuration files in the shipped folder, and in the folders of `--config-dir` and `hydra.searchpath`."""
+"""Finds configuration files in the shipped folder, and in the folders of `--config-dir` and
+`hydra.searchpath`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ _user_folders: list[Path] = []
 
 
 def search(folders: Sequence[Path]) -> None:
-    """Set the user's folders, which `files` then searches too. Raises ValueError if a folder does not exist."""
+    """Set the user's folders, which `files` then searches too.
+
+    Raises ValueError if a folder does not exist.
+    """
     for folder in folders:
         if not folder.is_dir():
             raise ValueError(
@@ -24,7 +29,10 @@ def search(folders: Sequence[Path]) -> None:
 
 
 def search_words() -> list[str]:
-    """Return the override that passes the user's folders on the command line. Empty without such folders."""
+    """Return the override that passes the user's folders on the command line.
+
+    Empty without such folders.
+    """
     return (
         [f"hydra.searchpath={[f'file://{folder}' for folder in _user_folders]}"]
         if _user_folders
@@ -33,15 +41,17 @@ def search_words() -> list[str]:
 
 
 def flags() -> list[str]:
-    """Return `--config-dir FOLDER` if there is a single user folder, and the override of `search_words` otherwise."""
+    """Return `--config-dir FOLDER` if there is a single user folder, and the override of
+    `search_words` otherwise.
+    """
     return ["--config-dir", str(_user_folders[0])] if len(_user_folders) == 1 else search_words()
 
 
 def files(group: str) -> dict[str, Path]:
     """Return the files of a configuration group, such as `profile` or `study`, by name.
 
-    If several folders have a file of the same name, the shipped file takes precedence, then the folder that was passed
-    first, as in Hydra.
+    If several folders have a file of the same name, the shipped file takes precedence, then the
+    folder that was passed first, as in Hydra.
     """
     paths = [
         path

@@ -1,7 +1,7 @@
 """Determines with git which state of the code a run uses.
 
-Environment variables that begin with `GIT_` are not passed to git, because they could point it to a different repository or
-index.
+Environment variables that begin with `GIT_` are not passed to git, because they could point it to a
+different repository or index.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ GIT_SECONDS = 60.0
 
 @lru_cache(maxsize=1)
 def git_state() -> dict[str, Json]:
-    """Return the commit, and whether tracked files differ from it according to git. Both are None without a commit.
+    """Return the commit, and whether tracked files differ from it according to git.
 
-    `git status` skips files that are marked `assume-unchanged` or `skip-worktree`: `source_code.files_unlike_commit` does not.
+    Both are None without a commit.
+
+    `git status` skips files that are marked `assume-unchanged` or `skip-worktree`:
+    `source_code.files_unlike_commit` does not.
     """
     commit, changed = (
         _text("rev-parse", "HEAD"),
@@ -34,7 +37,10 @@ def git_state() -> dict[str, Json]:
 
 
 def run_git(*arguments: str) -> bytes | None:
-    """Return the standard output of git in this checkout. None outside a checkout, without git, and if git fails."""
+    """Return the standard output of git in this checkout.
+
+    None outside a checkout, without git, and if git fails.
+    """
     if not IN_CHECKOUT:  # site-packages may lie inside an unrelated repository
         return None
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
@@ -49,7 +55,10 @@ def run_git(*arguments: str) -> bytes | None:
 
 
 def committed_blobs(commit: str, paths: Sequence[str]) -> dict[str, str] | None:
-    """Return path and blob id of a commit's files below `paths`. None if git does not have the commit."""
+    """Return path and blob id of a commit's files below `paths`.
+
+    None if git does not have the commit.
+    """
     listed = run_git("ls-tree", "-r", "-z", commit, "--", *paths)
     if listed is None:
         return None

@@ -1,7 +1,8 @@
-"""Prints a notice if the suite runs from a copy in site-packages, although the user works in a checkout.
+"""Prints a notice if the suite runs from a copy in site-packages, although the user works in a
+checkout.
 
-`pip install .` copies the package. Edits of the checkout then have no effect on the commands. The copy uses data, logs, and
-environments in the working directory instead of the checkout.
+`pip install .` copies the package. Edits of the checkout then have no effect on the commands. The
+copy uses data, logs, and environments in the working directory instead of the checkout.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ DISTRIBUTION = "time-to-target"
 
 
 def copy_notice() -> str:
-    """Return a line of text if the suite runs from a copy of a checkout. Empty in a checkout, and without any checkout."""
+    """Return a line of text if the suite runs from a copy of a checkout.
+
+    Empty in a checkout, and without any checkout.
+    """
     if IN_CHECKOUT:
         return ""
     checkout = _checkout_of_installation() or _checkout_above(Path.cwd())
@@ -43,7 +47,9 @@ def print_copy_notice(program: str) -> None:
 
 
 def _checkout_of_installation() -> Path | None:
-    """Return the folder that pip recorded as the source of this package, or None if it is not a checkout."""
+    """Return the folder that pip recorded as the source of this package, or None if it is not a
+    checkout.
+    """
     try:
         recorded = distribution(DISTRIBUTION).read_text("direct_url.json")
         url = urlsplit(str(json.loads(recorded or "")["url"]))

@@ -1,4 +1,7 @@
-"""Derives the folder name of a job from its settings. A resumed sweep finds the job by this name."""
+"""Derives the folder name of a job from its settings.
+
+A resumed sweep finds the job by this name.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,8 @@ TOO_LONG = tuple(
 NOT_IN_NAME = {*SAID_ANYWAY, *OF_THE_COMMAND, *OF_THE_MACHINE, *TOO_LONG}
 """Settings that are not added to a job's folder name.
 
-The name always contains some of them, some have values that are too long, and some do not change the computation.
+The name always contains some of them, some have values that are too long, and some do not change
+the computation.
 """
 _WITH_UNIT = ("batch", "stop")
 _UNIT = re.compile(r"[a-z_]+:\d+")
@@ -50,8 +54,9 @@ def named(
 ) -> str:
     """Return the folder name of a job.
 
-    The name ends with a hash if it does not show the settings exactly: a file name cannot hold every character, or the name
-    would be too long. Two jobs with different settings in their names therefore never share a folder.
+    The name ends with a hash if it does not show the settings exactly: a file name cannot hold
+    every character, or the name would be too long. Two jobs with different settings in their names
+    therefore never share a folder.
 
     Args:
         workload: Name of the workload.
@@ -77,8 +82,8 @@ def named(
 def _is_shown_exactly(word: str) -> bool:
     """Return True if no different setting results in the same part of a name as the setting `word`.
 
-    The values of `_WITH_UNIT` have a fixed form, `global:8`, in which only the colon is replaced. A dash separates settings,
-    so a value that contains `-KEY=` could be read as two settings.
+    The values of `_WITH_UNIT` have a fixed form, `global:8`, in which only the colon is replaced. A
+    dash separates settings, so a value that contains `-KEY=` could be read as two settings.
     """
     key, _, value = word.partition("=")
     if key in _WITH_UNIT and _UNIT.fullmatch(value):

@@ -1,7 +1,9 @@
-"""Labels of runs. A label is a condition that is shown with every number of a run, such as `cpu` or `demo`.
+"""Labels of runs.
 
-Logs hold the texts in `labels` and the same labels as data in `label_facts`. Logs of versions without `label_facts` only
-hold the texts, which `label_of_text` converts.
+A label is a condition that is shown with every number of a run, such as `cpu` or `demo`.
+
+Logs hold the texts in `labels` and the same labels as data in `label_facts`. Logs of versions
+without `label_facts` only hold the texts, which `label_of_text` converts.
 """
 
 from __future__ import annotations
@@ -40,7 +42,10 @@ class LabelKind(enum.Enum):
     ARTICLE = "article"
     """The result was published in an article."""
     DATA = "data"
-    """A difference of the data set, or of the initial weights, from the published files. The detail is the sentence."""
+    """A difference of the data set, or of the initial weights, from the published files.
+
+    The detail is the sentence.
+    """
     OTHER = "other"
     """A label of a different version or program. The detail is its text."""
 
@@ -62,7 +67,9 @@ class Label:
 
     @property
     def text(self) -> str:
-        """The text for users, such as `straggler 50 ms`, `busy machine (2 of 3 runs): others took 48 % of its cores`."""
+        """The text for users, such as `straggler 50 ms`,
+        `busy machine (2 of 3 runs): others took 48 % of its cores`.
+        """
         if self.kind in _TEXT_IS_DETAIL:
             return self.detail
         name = f"{self.kind.value} ({self.scope})" if self.scope else self.kind.value
@@ -113,7 +120,8 @@ _PLAIN = {
 
 @functools.lru_cache(maxsize=4096)
 def label_of_text(text: str) -> Label:
-    """Return the label that an older version of the suite wrote as text only, without `label_facts`.
+    """Return the label that an older version of the suite wrote as text only, without
+    `label_facts`.
 
     Every text that is not a fixed label is a note of the data set.
     """

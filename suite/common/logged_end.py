@@ -1,4 +1,7 @@
-"""Reads how a run ended from its log and its `status.json`. The module has few imports, so that the controller starts fast."""
+"""Reads how a run ended from its log and its `status.json`.
+
+The module has few imports, so that the controller starts fast.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,9 @@ def read_logged_end(log: Path) -> RunEnd | None:
 
 
 def read_filed_end(folder: Path) -> RunEnd | None:
-    """Return the end that `status.json` in a run's folder records, or None if the file is missing or damaged."""
+    """Return the end that `status.json` in a run's folder records, or None if the file is missing
+    or damaged.
+    """
     try:
         return StatusFile.read(folder / STATUS_FILE).end
     except (OSError, ValueError):

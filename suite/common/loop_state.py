@@ -59,7 +59,9 @@ class LoopState:
 
     @classmethod
     def from_json(cls, value: Any) -> LoopState:
-        """Return the state in a JSON object. Keys that an older version did not write have their defaults.
+        """Return the state in a JSON object.
+
+        Keys that an older version did not write have their defaults.
 
         Raises:
             ValueError: The value does not describe the state of a loop.

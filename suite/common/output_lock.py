@@ -1,7 +1,7 @@
 """Locks an output folder, so that only a single controller writes into it at a time.
 
-The kernel releases the lock when the controller ends, for whatever reason. If the controller was killed, the lock file
-remains, so later commands can detect this.
+The kernel releases the lock when the controller ends, for whatever reason. If the controller was
+killed, the lock file remains, so later commands can detect this.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ _SIGNATURE = re.compile(rb"(\S+ \d+\n)?")
 
 @contextlib.contextmanager
 def output_locked(output: Path) -> Iterator[Callable[[], None]]:
-    """Lock an output folder while the block runs. The folder is created if it does not exist, and removed if it stays empty.
+    """Lock an output folder while the block runs.
+
+    The folder is created if it does not exist, and removed if it stays empty.
 
     Yields:
         A function that raises FileNotFoundError if the locked folder was deleted or replaced.
 
     Raises:
-        ValueError: A different controller holds the lock, or the lock file is not a lock of this suite.
+        ValueError: A different controller holds the lock, or the lock file is not a lock of this
+            suite.
     """
     is_new = not output.exists()
     refuse_link_to_nothing(output)
@@ -56,7 +59,9 @@ def output_locked(output: Path) -> Iterator[Callable[[], None]]:
 
 
 def refuse_link_to_nothing(output: Path) -> None:
-    """Raise ValueError if an output folder is, or lies below, a link that leads nowhere or back to itself."""
+    """Raise ValueError if an output folder is, or lies below, a link that leads nowhere or back to
+    itself.
+    """
     link = next(
         (above for above in (output, *output.parents) if above.is_symlink() and not above.exists()),
         None,
@@ -68,20 +73,27 @@ def refuse_link_to_nothing(output: Path) -> None:
 
 
 def holder_was_killed(output: Path) -> bool:
-    """Check whether the controller that locked `output` on this machine ended without removing the lock file.
+    """Check whether the controller that locked `output` on this machine ended without removing the
+    lock file.
 
-    Returns False if this cannot be determined: without a lock file, or if it is from a different machine or a copy.
+    Returns False if this cannot be determined: without a lock file, or if it is from a different
+    machine or a copy.
     """
     return _is_locked(output) is False
 
 
 def is_held(output: Path) -> bool:
-    """Check whether a controller of this machine holds the lock of `output`. False if this cannot be determined."""
+    """Check whether a controller of this machine holds the lock of `output`.
+
+    False if this cannot be determined.
+    """
     return _is_locked(output) is True
 
 
 def _is_locked(output: Path) -> bool | None:
-    """Return whether a process holds the lock file, or None without a lock file that this machine wrote."""
+    """Return whether a process holds the lock file, or None without a lock file that this machine
+    wrote.
+    """
     try:
         descriptor = os.open(
             output / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -105,7 +117,8 @@ def _is_locked(output: Path) -> bool | None:
 def _signature(descriptor: int) -> bytes:
     """Return the content of a lock file: the machine and the inode of the file.
 
-    The state of a lock can only be checked on the machine that holds it, and not with a copy of the file.
+    The state of a lock can only be checked on the machine that holds it, and not with a copy of the
+    file.
     """
     return f"{socket.gethostname()} {os.fstat(descriptor).st_ino}\n".encode()
 
@@ -118,11 +131,14 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _lock(path: Path) -> int:
-    """Return the descriptor of the locked file. Tries again if the previous holder has just removed the file.
+    """Return the descriptor of the locked file.
+
+    Tries again if the previous holder has just removed the file.
 
     Raises:
-        ValueError: A different process holds the lock, or the path is not a lock file: it is a link (valid, broken, or to
-            itself), a folder, a pipe, a file with different content, or a file with a second name.
+        ValueError: A different process holds the lock, or the path is not a lock file: it is a link
+            (valid, broken, or to itself), a folder, a pipe, a file with different content, or a
+            file with a second name.
     """
     not_a_lock = ValueError(
         f"{path} is not a lock file of this suite, so it is not overwritten. Remove it, or set a different output=FOLDER"

@@ -1,4 +1,6 @@
-"""Paths of the checkout or the installed package, of shipped folders, and of the folders for data, logs, and environments."""
+"""Paths of the checkout or the installed package, of shipped folders, and of the folders for data,
+logs, and environments.
+"""
 
 import os
 import sys
@@ -7,7 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 PROJECT = Path(__file__).resolve().parents[2]
-"""Folder that contains the `suite` package: the root of the repository, or the folder of the installed package."""
+"""Folder that contains the `suite` package: the root of the repository, or the folder of the
+installed package.
+"""
 IN_CHECKOUT = (PROJECT / "setup.cfg").is_file() and (PROJECT / "conf").is_dir()
 """False for a package that was installed from a wheel."""
 _SHIPPED = Path(__file__).resolve().parents[1] / "shipped"
@@ -31,12 +35,16 @@ def data_root() -> Path:
 
 
 def log_root() -> Path:
-    """Return the folder for the output of runs: $SUITE_LOG_DIR, or `logs` by default, as in `data_root`."""
+    """Return the folder for the output of runs: $SUITE_LOG_DIR, or `logs` by default, as in
+    `data_root`.
+    """
     return _root("SUITE_LOG_DIR", "logs")
 
 
 def env_root() -> Path:
-    """Return the folder of framework environments: $SUITE_ENV_DIR, or `.envs` by default, as in `data_root`."""
+    """Return the folder of framework environments: $SUITE_ENV_DIR, or `.envs` by default, as in
+    `data_root`.
+    """
     return _root("SUITE_ENV_DIR", ".envs")
 
 
@@ -48,7 +56,8 @@ def mapped(path: str | os.PathLike[str], path_map: Mapping[str, str]) -> str:
         path_map: Folders on this machine, and the same folders in the container.
 
     Returns:
-        The path, with the longest folder of `path_map` that contains it replaced. Unchanged if no folder contains it.
+        The path, with the longest folder of `path_map` that contains it replaced. Unchanged if no
+        folder contains it.
     """
     text = os.fspath(path)
     outside = PurePosixPath(text)
@@ -82,9 +91,11 @@ def in_utf8(path: Path, what: str) -> Path:
 
 
 def folds_names(folder: Path) -> bool:
-    """Return True if the file system of `folder` does not distinguish names in upper and lower case.
+    """Return True if the file system of `folder` does not distinguish names in upper and lower
+    case.
 
-    The check creates a temporary file in `folder`, or in the nearest parent folder that exists. False if that fails.
+    The check creates a temporary file in `folder`, or in the nearest parent folder that exists.
+    False if that fails.
     """
     existing = next((above for above in (folder, *folder.parents) if above.is_dir()), None)
     if existing is None:
@@ -97,12 +108,18 @@ def folds_names(folder: Path) -> bool:
 
 
 def real_path(path: Path) -> Path:
-    """Return the absolute path without links. A link to itself stays unchanged, while `Path.resolve` would raise an error."""
+    """Return the absolute path without links.
+
+    A link to itself stays unchanged, while `Path.resolve` would raise an error.
+    """
     return Path(os.path.realpath(path))
 
 
 def expand_user(text: str) -> Path:
-    """Return the path with `~` replaced by the home folder. Raises ValueError if the home folder is not known."""
+    """Return the path with `~` replaced by the home folder.
+
+    Raises ValueError if the home folder is not known.
+    """
     try:
         return Path(text).expanduser()
     except RuntimeError:
@@ -112,7 +129,9 @@ def expand_user(text: str) -> Path:
 
 
 def _root(variable: str, folder: str) -> Path:
-    """Return the absolute path in an environment variable, or `folder` if the variable is empty or not set. Expands `~`."""
+    """Return the absolute path in an environment variable, or `folder` if the variable is empty or
+    not set. Expands `~`.
+    """
     value = os.environ.get(variable, "")
     if value:
         return in_utf8(Path(os.path.abspath(expand_user(value))), f"{variable}=")

@@ -13,10 +13,13 @@ SUITE_PACKAGES = frozenset({"suite", "workloads"})
 
 
 def location_of(error: BaseException, packages: Collection[str]) -> str:
-    """Return the line that raised an error, such as `/path/trainer.py:42 in setup`. Empty if it cannot be determined.
+    """Return the line that raised an error, such as `/path/trainer.py:42 in setup`.
 
-    This is the innermost line of the traceback in a plugin among `packages`, or the innermost line in the suite without such
-    a line. A ValueError of the suite has no location, because its text is written for users.
+    Empty if it cannot be determined.
+
+    This is the innermost line of the traceback in a plugin among `packages`, or the innermost line
+    in the suite without such a line. A ValueError of the suite has no location, because its text is
+    written for users.
 
     Args:
         error: The error, with its traceback.
@@ -52,7 +55,8 @@ def plugin_packages() -> set[str]:
 
 
 def describe_plugin_error(error: Exception) -> str | None:
-    """Return a message of a single line for an error in a plugin's code, or None for all remaining errors.
+    """Return a message of a single line for an error in a plugin's code, or None for all remaining
+    errors.
 
     The traceback is written to a new file. The message contains its path.
     """

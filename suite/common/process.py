@@ -1,4 +1,6 @@
-"""Prepares the process of every command of the suite: its output streams, and the import path of the Pythons it starts."""
+"""Prepares the process of every command of the suite: its output streams, and the import path of
+the Pythons it starts.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,11 @@ import sys
 
 
 def prepare() -> None:
-    """Replace characters that the terminal cannot print, and keep child Pythons from importing from the current folder.
+    """Replace characters that the terminal cannot print, and keep child Pythons from importing from
+    the current folder.
 
-    Exits with a message if the current folder was deleted. Python 3.10 ignores the variable PYTHONSAFEPATH, so it still
-    imports a `json.py` in the current folder first.
+    Exits with a message if the current folder was deleted. Python 3.10 ignores the variable
+    PYTHONSAFEPATH, so it still imports a `json.py` in the current folder first.
     """
     try:
         os.getcwd()
@@ -24,5 +27,7 @@ def prepare() -> None:
 
 
 def print_no_more() -> None:
-    """Discard all further output, after the reader of a pipe has closed it (`suite report … | head`)."""
+    """Discard all further output, after the reader of a pipe has closed it
+    (`suite report … | head`).
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,8 +1,10 @@
-"""Finds workloads, frameworks, trainers, data sets, studies, and launchers by entry points, and imports them on demand.
+"""Finds workloads, frameworks, trainers, data sets, studies, and launchers by entry points, and
+imports them on demand.
 
-A plugin is an installed distribution that registers its classes in the same groups as the suite. This module has no list of
-built-in classes. The trainers of a workload are declared in the module `trainers` of its package, and only packages with a
-framework register them by an entry point (`workloads.api.trainer_info`).
+A plugin is an installed distribution that registers its classes in the same groups as the suite.
+This module has no list of built-in classes. The trainers of a workload are declared in the module
+`trainers` of its package, and only packages with a framework register them by an entry point
+(`workloads.api.trainer_info`).
 """
 
 from __future__ import annotations
@@ -36,7 +38,10 @@ def names(group: str) -> list[str]:
 
 
 def module_of(group: str, name: str) -> str:
-    """Return the module of an entry point without importing it. Empty if the entry point does not exist."""
+    """Return the module of an entry point without importing it.
+
+    Empty if the entry point does not exist.
+    """
     point = points(group).get(name)
     return point.module if point is not None else ""
 
@@ -49,7 +54,10 @@ def _load(group: str, what: str, name: str) -> Any:
 
 
 def load_workload(name: str) -> type[Workload]:
-    """Return the workload class with a name. Raises ValueError, with the allowed names, if there is no such class."""
+    """Return the workload class with a name.
+
+    Raises ValueError, with the allowed names, if there is no such class.
+    """
     loaded: type[Workload] = _load(WORKLOADS, "workload", name)
     return loaded
 
@@ -62,7 +70,8 @@ def load_trainer(workload: str, framework: str) -> type[Trainer]:
         framework: Name of the framework.
 
     Raises:
-        ValueError: The workload has no trainer for this framework. The error lists the allowed names.
+        ValueError: The workload has no trainer for this framework. The error lists the allowed
+            names.
     """
     loaded: type[Trainer] = get_trainer(load_workload(workload), framework).load()
     return loaded
@@ -86,18 +95,24 @@ def trainer_module(workload: str, framework: str) -> str:
 
 
 def packages_of(workload: str, framework: str) -> set[str]:
-    """Return the top-level packages that declare a workload and its trainer, without importing them."""
+    """Return the top-level packages that declare a workload and its trainer, without importing
+    them.
+    """
     keys = ((WORKLOADS, workload), (TRAINERS, framework))
     return {module.partition(".")[0] for group, name in keys if (module := module_of(group, name))}
 
 
 def load_framework(name: str) -> Any:
-    """Return the definition of a framework (`suite.launch.base.Framework`). Raises ValueError with the allowed names."""
+    """Return the definition of a framework (`suite.launch.base.Framework`).
+
+    Raises ValueError with the allowed names.
+    """
     return _load(FRAMEWORKS, "framework", name)
 
 
 def load_dataset(name: str) -> Dataset:
-    """Return the data set with a name: a registered data set, or a user-defined data set that was prepared.
+    """Return the data set with a name: a registered data set, or a user-defined data set that was
+    prepared.
 
     Raises:
         ValueError: There is no such data set. The error lists the allowed names.
@@ -112,7 +127,9 @@ def load_dataset(name: str) -> Dataset:
 
 
 def dataset_names() -> list[str]:
-    """Return the sorted names of registered data sets and user-defined data sets (`suite data prepare KIND --name NAME`)."""
+    """Return the sorted names of registered data sets and user-defined data sets
+    (`suite data prepare KIND --name NAME`).
+    """
     user_names = (
         path.parent.name
         for path in data_root().glob("*/manifest.json")
@@ -122,7 +139,9 @@ def dataset_names() -> list[str]:
 
 
 def _user_dataset(folder: Path) -> Dataset | None:
-    """Return the user-defined data set that is prepared in `folder`, or None without a valid manifest of such a data set."""
+    """Return the user-defined data set that is prepared in `folder`, or None without a valid
+    manifest of such a data set.
+    """
     try:
         kind = files.read_json(folder / "manifest.json", _LARGEST_MANIFEST)["options"]["kind"]
         loaded: Dataset = points(DATASETS)[kind].load()()
@@ -132,10 +151,16 @@ def _user_dataset(folder: Path) -> Dataset | None:
 
 
 def load_launcher(name: str) -> Any:
-    """Return the launcher of a plugin (`suite.launch.launcher.Launcher`). Raises ValueError with the allowed names."""
+    """Return the launcher of a plugin (`suite.launch.launcher.Launcher`).
+
+    Raises ValueError with the allowed names.
+    """
     return _load(LAUNCHERS, "launch", name)
 
 
 def load_study(name: str) -> Any:
-    """Return the description of a plugin's study (`suite.common.study_file`). Raises ValueError with the allowed names."""
+    """Return the description of a plugin's study (`suite.common.study_file`).
+
+    Raises ValueError with the allowed names.
+    """
     return _load(STUDIES, "study", name)

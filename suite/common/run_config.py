@@ -1,6 +1,7 @@
 """Configuration of a run: a dataclass for each group of keys, with the allowed values of each key.
 
-`suite.config` composes a `RunConfig` from the command line and from files. The remaining packages receive it as an argument.
+`suite.config` composes a `RunConfig` from the command line and from files. The remaining packages
+receive it as an argument.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from typing import Any, TypeVar
 from workloads.api import option
 
 MAX_SECONDS = 1e6
-"""Longest time to wait for a machine: eleven days. Sockets and ssh keep seconds in integers with higher limits."""
+"""Longest time to wait for a machine: eleven days.
+
+Sockets and ssh keep seconds in integers with higher limits.
+"""
 PORTS = range(1, 1 << 16)
 
 
@@ -140,7 +144,9 @@ class SlurmConfig:
 
 @dataclass
 class KubernetesConfig:
-    """`launch.kubernetes.*`: the manifest that `launch=kubernetes` writes (docs/several_machines.md)."""
+    """`launch.kubernetes.*`: the manifest that `launch=kubernetes` writes
+    (docs/several_machines.md).
+    """
 
     submit: bool = option(False, "run kubectl apply on the manifest")
     image: str | None = option(None, "image of the pods, NAME:TAG")
@@ -154,7 +160,9 @@ class KubernetesConfig:
 
 @dataclass
 class LaunchConfig:
-    """`launch.*`: the machines of a run, and how processes are started on them (docs/several_machines.md)."""
+    """`launch.*`: the machines of a run, and how processes are started on them
+    (docs/several_machines.md).
+    """
 
     by: str = option(
         "auto",
@@ -234,7 +242,10 @@ class SweepConfig:
 
 @dataclass
 class RunConfig:
-    """All keys of a run. `workload`, `data` and `backbone` hold the keys of the workload's `Options`."""
+    """All keys of a run.
+
+    `workload`, `data` and `backbone` hold the keys of the workload's `Options`.
+    """
 
     workload: Any = option(dict, "keys of the workload: see `workload.*`")
     framework: FrameworkConfig = option(FrameworkConfig, "the framework")
@@ -346,7 +357,10 @@ class RunConfig:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> RunConfig:
-        """Return the configuration with these values by key, groups as mappings. Missing keys get their default values."""
+        """Return the configuration with these values by key, groups as mappings.
+
+        Missing keys get their default values.
+        """
         return _build(cls, values)
 
     def value(self, key: str) -> Any:
@@ -377,6 +391,8 @@ def known_fields(kind: Any) -> dict[str, Field[Any]]:
 
 
 def subgroup(item: Field[Any]) -> Callable[[], Any] | None:
-    """Return the dataclass of a field that is a group (`cpu`, `environment`, …), or None for a plain value."""
+    """Return the dataclass of a field that is a group (`cpu`, `environment`, …), or None for a
+    plain value.
+    """
     factory = item.default_factory
     return factory if factory is not MISSING and hasattr(factory, "__dataclass_fields__") else None

@@ -1,7 +1,7 @@
 """Describes how a run ended: by its status, the code of the cause, and a sentence for users.
 
-`status.json`, the `run_stop` line of a log, and the heartbeat of a worker hold the code next to the sentence. Files of older
-versions only hold the sentence, from which `derive_code` derives the code.
+`status.json`, the `run_stop` line of a log, and the heartbeat of a worker hold the code next to the
+sentence. Files of older versions only hold the sentence, from which `derive_code` derives the code.
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ class RunEnd:
 
     @property
     def is_finished(self) -> bool:
-        """True if the run trained to its end, whether it reached its target or not. Such a run is never run again."""
+        """True if the run trained to its end, whether it reached its target or not.
+
+        Such a run is never run again.
+        """
         ended = self.status in (EndStatus.SUCCESS, EndStatus.TARGET_MISSED, EndStatus.ABORTED)
         return ended and self.code in (EndCode.NONE, EndCode.TARGET_MISSED)
 
@@ -82,7 +85,10 @@ SUCCESS = RunEnd(EndStatus.SUCCESS)
 
 
 def end_of(status_text: str, code: str, detail: str) -> RunEnd:
-    """Return the end with the status, the code, and the sentence of a file. An unknown status counts as a failure."""
+    """Return the end with the status, the code, and the sentence of a file.
+
+    An unknown status counts as a failure.
+    """
     try:
         status = EndStatus(status_text)
     except ValueError:
@@ -91,7 +97,9 @@ def end_of(status_text: str, code: str, detail: str) -> RunEnd:
 
 
 def parse_code(code: object, status: EndStatus, sentence: str) -> EndCode:
-    """Return the code in a file, or derive it from the status and the sentence if the file does not have a valid code."""
+    """Return the code in a file, or derive it from the status and the sentence if the file does not
+    have a valid code.
+    """
     try:
         return EndCode(code or None)
     except ValueError:
@@ -105,7 +113,9 @@ _CODE_OF_STATUS: Mapping[EndStatus, EndCode] = {
     EndStatus.OOM: EndCode.OUT_OF_MEMORY,
 }
 _DIVERGED = re.compile(r"(?:process \d+(?: on \S+)?: )?(?:NonFiniteLossError|Diverged)\b")
-"""Pattern of the sentences of versions without codes: the name of the exception, in `status.json` after the process number."""
+"""Pattern of the sentences of versions without codes: the name of the exception, in `status.json`
+after the process number.
+"""
 
 
 def derive_code(status: EndStatus, sentence: str) -> EndCode:

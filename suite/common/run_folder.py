@@ -7,10 +7,14 @@ SUPERSEDED = "superseded"
 """Folder next to the runs of a job, which holds unfinished attempts. Reports skip it."""
 
 STUDY_FILES = "study-*.json"
-"""Files in the folder of a study's jobs: its cells, including cells that could not run, and its table (docs/studies.md)."""
+"""Files in the folder of a study's jobs: its cells, including cells that could not run, and its
+table (docs/studies.md).
+"""
 
 COMMANDS_FILE = "commands.json"
-"""File in an output folder with the commands that wrote into the folder, for `resume=true output=FOLDER`."""
+"""File in an output folder with the commands that wrote into the folder, for
+`resume=true output=FOLDER`.
+"""
 
 RUN_FILE = "run.json"
 """File with the specification of a run. The controller writes it before the run starts."""
@@ -20,7 +24,9 @@ _BEAT = re.compile(r"\.worker-\d+\.json")
 
 
 def safe_name(text: str) -> str:
-    """Return `text` as a path component of letters (of any script), digits, and `_.=+-`, without a leading dot."""
+    """Return `text` as a path component of letters (of any script), digits, and `_.=+-`, without a
+    leading dot.
+    """
     return re.sub(r"[^\w.=+-]+", "_", text).strip("._") or "_"
 
 
@@ -33,7 +39,8 @@ def machine_folder(folder: Path, name: str, machines: int) -> Path:
         machines: Number of machines of the run.
 
     Returns:
-        The folder of the run if it has a single machine, or else a subfolder with the name of the machine.
+        The folder of the run if it has a single machine, or else a subfolder with the name of the
+        machine.
     """
     return folder if machines == 1 else folder / safe_name(name)
 
@@ -54,5 +61,7 @@ def is_beat(name: str) -> bool:
 
 
 def is_temporary(name: str) -> bool:
-    """Check whether a file name is that of a temporary file of `suite.common.runspec.write_atomically`."""
+    """Check whether a file name is that of a temporary file of
+    `suite.common.runspec.write_atomically`.
+    """
     return name.startswith(".") and name.endswith(".tmp")

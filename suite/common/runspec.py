@@ -1,4 +1,6 @@
-"""The specification of a run: a frozen dataclass with everything that is decided before the run starts, stored in run.json."""
+"""The specification of a run: a frozen dataclass with everything that is decided before the run
+starts, stored in run.json.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ class Host:
     first_replica: int
     """Global number of its first device."""
     devices: tuple[int, ...]
-    """Local numbers of its devices, in their global order. With GPUs, these are numbers within CUDA_VISIBLE_DEVICES."""
+    """Local numbers of its devices, in their global order.
+
+    With GPUs, these are numbers within CUDA_VISIBLE_DEVICES.
+    """
     cores: tuple[int, ...]
     """CPU cores that its devices share (`device=cpu`). Empty for GPUs."""
     interface: str = ""
@@ -54,7 +59,9 @@ class Host:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """Specification of a run: settings, facts about the data, and a description of the machines and the code."""
+    """Specification of a run: settings, facts about the data, and a description of the machines and
+    the code.
+    """
 
     run_index: int
     runs_required: int
@@ -97,24 +104,32 @@ class RunSpec:
     resume_from: Mapping[str, Json] = field(default_factory=dict)
     """How the run resumes an interrupted attempt. Empty: the run starts from step 0.
 
-    `checkpoint` is the name of a file next to run.json. `stopped_ms` is the last time at which the interrupted attempt was
-    alive, in milliseconds since 1970. `resumptions` is the number of times that the run was resumed.
+    `checkpoint` is the name of a file next to run.json. `stopped_ms` is the last time at which the
+    interrupted attempt was alive, in milliseconds since 1970. `resumptions` is the number of times
+    that the run was resumed.
     """
     environment_variables: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables that the workers inherit and that tune them, without secrets (suite/launch/recorded_env.py)."""
+    """Environment variables that the workers inherit and that tune them, without secrets
+    (suite/launch/recorded_env.py).
+    """
     open_network: bool = False
-    """True if `framework.allow_open_grpc` permits processes to listen on interfaces that anyone in the network can reach."""
+    """True if `framework.allow_open_grpc` permits processes to listen on interfaces that anyone in
+    the network can reach.
+    """
     code_digest: str = ""
-    """Digest of the code that the controller expects its workers to import (suite.common.source_code).
+    """Digest of the code that the controller expects its workers to import
+    (suite.common.source_code).
 
-    In a worker, this is the digest of the code that the worker imported. Empty in files of older versions.
+    In a worker, this is the digest of the code that the worker imported. Empty in files of older
+    versions.
     """
     schema: int = SCHEMA
 
     def write(self, path: Path) -> None:
         """Write the specification to a JSON file atomically.
 
-        Arrays of the facts are copied to files next to it, so that workers do not need the data set to read them.
+        Arrays of the facts are copied to files next to it, so that workers do not need the data set
+        to read them.
         """
         value = asdict(self) | labels_and_deviations(self)
         for name, source in self.dataset_info.arrays.items():
@@ -139,7 +154,9 @@ class RunSpec:
 
 
 def labels_and_deviations(run: RunSpec) -> dict[str, Json]:
-    """Return labels and deviations, as sentences and as data, in the form of `run.json` and the `suite_run` line of a log."""
+    """Return labels and deviations, as sentences and as data, in the form of `run.json` and the
+    `suite_run` line of a log.
+    """
     return {
         "labels": [label.text for label in run.labels],
         "label_facts": [label.to_json() for label in run.labels],
@@ -149,14 +166,18 @@ def labels_and_deviations(run: RunSpec) -> dict[str, Json]:
 
 
 def labels_from_json(value: Mapping[str, Json]) -> tuple[Label, ...]:
-    """Return the labels in an object that `labels_and_deviations` returned, or in that of a version without `label_facts`."""
+    """Return the labels in an object that `labels_and_deviations` returned, or in that of a version
+    without `label_facts`.
+    """
     labels = [label_from_json(fact) for fact in value.get("label_facts") or ()]
     valid = tuple(label for label in labels if label is not None)
     return valid or tuple(label_of_text(str(text)) for text in value["labels"])
 
 
 def deviations_from_json(value: Mapping[str, Json]) -> tuple[Deviation, ...]:
-    """Return the deviations in an object that `labels_and_deviations` returned, or in that of an older version."""
+    """Return the deviations in an object that `labels_and_deviations` returned, or in that of an
+    older version.
+    """
     deviations = [deviation_from_json(fact) for fact in value.get("deviation_facts") or ()]
     valid = tuple(deviation for deviation in deviations if deviation is not None)
     return valid or tuple(deviation_of_text(str(text)) for text in value["deviations"])
@@ -202,7 +223,10 @@ def read_run(path: Path) -> RunSpec:
 
 
 def dataset_info_from_json(value: Mapping[str, Any], path: Path) -> DatasetInfo:
-    """Return the facts in the run.json at `path`. Their arrays lie next to it. Raises ValueError, TypeError, AttributeError."""
+    """Return the facts in the run.json at `path`.
+
+    Their arrays lie next to it. Raises ValueError, TypeError, AttributeError.
+    """
     arrays = {name: str(path.parent / file) for name, file in value.get("arrays", {}).items()}
     dataset_info: DatasetInfo = _build(DatasetInfo, {**value, "arrays": arrays}, path)
     return dataset_info
@@ -243,8 +267,8 @@ def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
 def write_atomically(path: Path, text: str) -> None:
     """Write a text file so that a reader sees the old or the new content, but never a part of it.
 
-    On a full disk, an existing file is overwritten in place, within its allocated blocks, because the end of a run must be
-    recorded even then.
+    On a full disk, an existing file is overwritten in place, within its allocated blocks, because
+    the end of a run must be recorded even then.
 
     Args:
         path: The file.

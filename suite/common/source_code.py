@@ -1,6 +1,8 @@
-"""Computes digests of the source code that a run imports: the code that the controller expects, and a worker's loaded code.
+"""Computes digests of the source code that a run imports: the code that the controller expects, and
+a worker's loaded code.
 
-A digest covers paths and git's blob ids, so it can be computed from the files of a checkout and from a commit.
+A digest covers paths and git's blob ids, so it can be computed from the files of a checkout and
+from a commit.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ class LoadedCode:
 
 
 def code_folders(workload: str, framework: str) -> tuple[str, ...]:
-    """Return the folders below a checkout from which a run of this workload and framework imports, with their subfolders.
+    """Return the folders below a checkout from which a run of this workload and framework imports,
+    with their subfolders.
 
     In addition, a run imports `suite/__init__.py` and the files directly in `workloads`.
     """
@@ -48,7 +51,10 @@ def code_folders(workload: str, framework: str) -> tuple[str, ...]:
 
 
 def _is_code(path: str, folders: Sequence[str]) -> bool:
-    """Check whether a file belongs to a run's code. `path` is relative to the checkout, `folders` are its `code_folders`."""
+    """Check whether a file belongs to a run's code.
+
+    `path` is relative to the checkout, `folders` are its `code_folders`.
+    """
     if not path.endswith(".py"):
         return False
     in_folder = any(path.startswith(f"{folder}/") for folder in folders)
@@ -57,15 +63,19 @@ def _is_code(path: str, folders: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=64)
 def expected_digest(workload: str, framework: str) -> str:
-    """Return the digest of the code that workers import from the checkout of this process. It is cached."""
+    """Return the digest of the code that workers import from the checkout of this process.
+
+    It is cached.
+    """
     return _digest(_blobs(_listed_files(str(PROJECT), workload, framework)))
 
 
 def loaded_code(workload: str, framework: str) -> LoadedCode:
-    """Return one digest of the modules that this process has imported, and of all files in `code_folders` of their checkout.
+    """Return one digest of the modules that this process has imported, and of all files in
+    `code_folders` of their checkout.
 
-    A module of these packages that was loaded from a different folder is included under its full path, so it changes the
-    digest.
+    A module of these packages that was loaded from a different folder is included under its full
+    path, so it changes the digest.
     """
     root = os.path.dirname(sys.modules["suite"].__path__[0])
     files = _listed_files(root, workload, framework)
@@ -86,9 +96,11 @@ def digest_below(root: Path, workload: str, framework: str) -> str:
 
 
 def files_unlike_commit(workload: str, framework: str) -> list[str]:
-    """Return the files of a run's code in this checkout that differ from its commit, including added and missing files.
+    """Return the files of a run's code in this checkout that differ from its commit, including
+    added and missing files.
 
-    Empty without git. Files of plugins are not compared, because they do not belong to this repository.
+    Empty without git. Files of plugins are not compared, because they do not belong to this
+    repository.
     """
     commit = git_state()["commit"]
     committed = committed_blobs(commit, _PACKAGES) if isinstance(commit, str) else None
@@ -127,12 +139,16 @@ def blob_id(content: bytes, algorithm: str = "sha1") -> str:
 
 
 def uses_plugin(workload: str, framework: str) -> bool:
-    """Return True if a run of this workload and framework imports code that is not part of this repository."""
+    """Return True if a run of this workload and framework imports code that is not part of this
+    repository.
+    """
     return bool(_plugin_packages(workload, framework))
 
 
 def _modules(workload: str, framework: str) -> list[str]:
-    """Return the modules that define the workload, the framework, and their trainer, without importing the framework."""
+    """Return the modules that define the workload, the framework, and their trainer, without
+    importing the framework.
+    """
     modules = (
         registry.module_of(registry.WORKLOADS, workload),
         registry.module_of(registry.FRAMEWORKS, framework),
@@ -154,7 +170,9 @@ def _plugin_packages(workload: str, framework: str) -> set[str]:
 
 
 def _listed_files(root: str, workload: str, framework: str) -> dict[str, str]:
-    """Return the paths of a run's Python files by name, from the checkout at `root` and from installed plugins."""
+    """Return the paths of a run's Python files by name, from the checkout at `root` and from
+    installed plugins.
+    """
     paths = [os.path.join(root, _PACKAGE_FILE), *_files_in(os.path.join(root, "workloads"))]
     for folder in code_folders(workload, framework):
         paths += _python_files(os.path.join(root, folder))

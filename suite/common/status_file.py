@@ -1,4 +1,7 @@
-"""`status.json`, the state of a run. Only the controller writes it, and all readers use this class."""
+"""`status.json`, the state of a run.
+
+Only the controller writes it, and all readers use this class.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ _LIMIT_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class StatusFile:
-    """Content of `status.json`. Files of older versions, and damaged files, lack some of the fields."""
+    """Content of `status.json`.
+
+    Files of older versions, and damaged files, lack some of the fields.
+    """
 
     status: str
     """Value of an `EndStatus`. Empty: the file has no status."""
@@ -29,7 +35,10 @@ class StatusFile:
     process: int | None = None
     """Rank of the process to which the reason refers."""
     node: str = ""
-    """Machine of this process. Empty: the run is on a single machine, or the reason does not refer to a process."""
+    """Machine of this process.
+
+    Empty: the run is on a single machine, or the reason does not refer to a process.
+    """
     code: str = ""
     """Value of the `EndCode` that belongs to the reason. Empty in files of older versions."""
     started: str | None = None
@@ -49,12 +58,18 @@ class StatusFile:
 
     @property
     def end(self) -> RunEnd | None:
-        """End of the run, or None without a status. An unknown status of a later version counts as a failure."""
+        """End of the run, or None without a status.
+
+        An unknown status of a later version counts as a failure.
+        """
         return end_of(self.status, self.code, self.reason) if self.status else None
 
     @property
     def seconds(self) -> float:
-        """Time from the start to the end of the run in seconds. Raises ValueError if a time is missing or invalid."""
+        """Time from the start to the end of the run in seconds.
+
+        Raises ValueError if a time is missing or invalid.
+        """
         if self.started is None or self.ended is None:
             raise ValueError("the run has no start or no end")
         try:
@@ -82,7 +97,10 @@ class StatusFile:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> StatusFile:
-        """Return the content in a JSON object. Unknown keys and values of wrong types are ignored."""
+        """Return the content in a JSON object.
+
+        Unknown keys and values of wrong types are ignored.
+        """
         controller, reasons = value.get("controller"), value.get("open_reasons")
         return cls(
             status=str(value.get("status") or ""),

@@ -2,13 +2,13 @@
 
 A description is a file in `conf/study/`, or comes from a plugin:
 
-sentence: Samples per second over the batch per device.
-set: {workload: zoo, profile: synthetic}          settings of all jobs, which the command line can override
-axes: {batch: [per_device:16, per_device:32]}     values of keys, combined with all further axes and all points
-points: [{gpus: 1, precision: fp32}, …]           settings that belong together
-ci: {set: …, axes: …, points: …}                  with `study.size=ci`: set is merged, axes and points are replaced
-table: {columns: [samples/s, GPU %], fit: true}   columns are listed in suite/results/views/study_columns.py
-figure: {y: samples/s, kind: lines}               over the first axis, or over `x`
+sentence: Samples per second over the batch per device. set: {workload: zoo, profile: synthetic}
+settings of all jobs, which the command line can override axes: {batch: [per_device:16,
+per_device:32]}     values of keys, combined with all further axes and all points points: [{gpus: 1,
+precision: fp32}, …]           settings that belong together ci: {set: …, axes: …, points: …}
+with `study.size=ci`: set is merged, axes and points are replaced table: {columns: [samples/s, GPU
+%], fit: true}   columns are listed in suite/results/views/study_columns.py figure: {y: samples/s,
+kind: lines}               over the first axis, or over `x`
 
 Only `sentence` is required. The jobs of a study without a `table` are not cells.
 """
@@ -67,7 +67,9 @@ class StudyCell:
 
 
 def study_names() -> list[str]:
-    """Return the sorted names of studies from conf/study/, the user's configuration folders, and plugins."""
+    """Return the sorted names of studies from conf/study/, the user's configuration folders, and
+    plugins.
+    """
     return sorted({*conf.files("study"), *registry.names(registry.STUDIES)})
 
 
@@ -141,7 +143,9 @@ def to_override_text(value: Json) -> str:
 
 
 def _described(name: str) -> Mapping[str, Any]:
-    """Return the description of a study from its file or from a plugin, which provides a description or the path of a file."""
+    """Return the description of a study from its file or from a plugin, which provides a
+    description or the path of a file.
+    """
     source = conf.files("study").get(name) or registry.load_study(name)
     if not isinstance(source, str | Path):
         return _mapping(name, "the description", source)

@@ -1,4 +1,6 @@
-"""Makes text safe for a terminal, because text from a file may contain escape sequences that a terminal executes."""
+"""Makes text safe for a terminal, because text from a file may contain escape sequences that a
+terminal executes.
+"""
 
 from __future__ import annotations
 

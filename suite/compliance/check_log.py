@@ -1,4 +1,5 @@
-"""Checks logs against the MLPerf rules with mlperf-logging's compliance checker; each complaint says what to do.
+"""Checks logs against the MLPerf rules with mlperf-logging's compliance checker; each complaint
+says what to do.
 
 The checker runs the code in rule files. Rule files come from mlperf-logging or from the user, or
 they are generated from the round tables. Text of a log never becomes code, and it cannot name a
@@ -50,13 +51,18 @@ class Verdict:
     """Name of the rule file or checker that was used."""
     complaints: tuple[Complaint, ...]
     remarks: tuple[str, ...] = ()
-    """What fails nothing: deviations that the reader and the checker tolerate, MLPerf's target where a demo has its own."""
+    """What fails nothing: deviations that the reader and the checker tolerate, MLPerf's target
+    where a demo has its own.
+    """
     judged: bool = True
-    """False for a run that has not ended, and where no rules are known for such a log: then `passed` says nothing."""
+    """False for a run that has not ended, and where no rules are known for such a log: then
+    `passed` says nothing.
+    """
     why_rules: str = ""
     """Why these rules, where the log does not say."""
     missed_target: bool = False
-    """True if the log fails, and only because its run missed the target and did not claim success."""
+    """True if the log fails, and only because its run missed the target and did not claim success.
+    """
 
     @classmethod
     def of(
@@ -192,7 +198,8 @@ def _complaints(
 def _new_complaints(found: Sequence[Complaint], complaints: Sequence[Complaint]) -> list[Complaint]:
     """Return the complaints found that concern a key without a complaint by the rules.
 
-    That the target was missed hides nothing: another complaint about the same key decides whether a result set accepts the log.
+    That the target was missed hides nothing: another complaint about the same key decides whether a
+    result set accepts the log.
     """
     by_rules = (item for item in complaints if item.kind is ComplaintKind.RULE)
     keys = {item.key for item in by_rules if not item.warning and item.key}
@@ -200,9 +207,11 @@ def _new_complaints(found: Sequence[Complaint], complaints: Sequence[Complaint])
 
 
 def _unsuccessful_run(record: RunRecord, complaints: Sequence[Complaint]) -> Complaint | None:
-    """Return the complaint about a run that did not end with success, if none of `complaints` concerns its end.
+    """Return the complaint about a run that did not end with success, if none of `complaints`
+    concerns its end.
 
-    The rules do not compare the order of records: a run that stopped before its deciding evaluation has all that they ask for.
+    The rules do not compare the order of records: a run that stopped before its deciding evaluation
+    has all that they ask for.
     """
     keys = {item.key for item in complaints if not item.warning}
     if record.finished or keys.intersection(("run_stop", "eval_accuracy")):
@@ -215,7 +224,9 @@ def _unsuccessful_run(record: RunRecord, complaints: Sequence[Complaint]) -> Com
 
 
 def _of_target(complaint: Complaint) -> bool:
-    """Return True for the complaint that no evaluation reached the target of the rules, which demos do not share."""
+    """Return True for the complaint that no evaluation reached the target of the rules, which demos
+    do not share.
+    """
     return complaint.key == "eval_accuracy" and complaint.kind is ComplaintKind.TARGET_MISSED
 
 
@@ -273,7 +284,9 @@ def _several_attempts(events: Sequence[Event]) -> Iterator[Complaint]:
 
 
 def _counts_from_1(events: Sequence[Event], record: RunRecord) -> Complaint | None:
-    """The complaint on a log of this suite under round v0.5 whose first epoch is 1, as before the suite followed that round."""
+    """The complaint on a log of this suite under round v0.5 whose first epoch is 1, as before the
+    suite followed that round.
+    """
     first = next((event for event in events if event.key == "epoch_start"), None)
     of_round = find_round(record.settings.rules) if record.settings.profile else None
     if (
@@ -337,7 +350,8 @@ def run_checker(events: Sequence[Event], rules: Ruleset, werror: bool) -> list[C
             stopped = [Complaint("", 0, problem, needed, do)]
     rule_hints = hints(rules)
     messages = [*checker.overwritable.values(), *checker.not_overwritable]
-    # Where there are no rules for a value (a benchmark, an optimizer), the value itself has been complained about.
+    # Where there are no rules for a value (a benchmark, an optimizer), the value itself has been
+    # complained about.
     messages = [text for text in messages if text not in checker.missing_rules_messages] or messages
     complaints = [explain(message, events, rule_hints) for message in messages]
     complaints += [
@@ -348,8 +362,9 @@ def run_checker(events: Sequence[Event], rules: Ruleset, werror: bool) -> list[C
 
 
 def _log_line(event: Event, ruleset: str) -> Any:
-    """A line as the ruleset's parser gives it, of that parser's own type (rule code copies and changes some): v0.6 counts
-    seconds."""
+    """A line as the ruleset's parser gives it, of that parser's own type (rule code copies and
+    changes some): v0.6 counts seconds.
+    """
     value = {"value": event.value, "metadata": dict(event.metadata)}
     time = event.time_ms / 1000 if ruleset == "0.6.0" else event.time_ms
     line = rule_files.line_type(ruleset)

@@ -1,4 +1,6 @@
-"""Turns messages of the compliance checker into complaints: key, what was found, what is needed, what to do."""
+"""Turns messages of the compliance checker into complaints: key, what was found, what is needed,
+what to do.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ class ComplaintKind(enum.Enum):
     RULE = "rule"
     """A rule is violated, or the log contradicts itself."""
     TARGET_MISSED = "target missed"
-    """The run did not reach the target and its log says so. A result set may contain such runs (docs/packaging.md)."""
+    """The run did not reach the target and its log says so.
+
+    A result set may contain such runs (docs/packaging.md).
+    """
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,9 @@ class Complaint:
 MISSING = "not in the log"
 """`found` of a key that is required and absent."""
 _JOINED = "aggregated_"
-"""How rule files (Stable Diffusion's) begin the name of a key that they make of several lines of another."""
+"""How rule files (Stable Diffusion's) begin the name of a key that they make of several lines of
+another.
+"""
 _CHECK = re.compile(
     r"CHECK for '(.*?)' failed in line (\d+):\n.*?\nfailed test: (.*?)\ncurrent context", re.DOTALL
 )
@@ -102,7 +109,10 @@ _PATTERNS: Sequence[tuple[re.Pattern[str], str]] = (
 def explain(
     message: str, events: Sequence[Event], hints: Mapping[str, Mapping[str, Any]]
 ) -> Complaint:
-    """A message of the checker as a complaint. `hints`: key to its rule, which may say NEEDS and DO."""
+    """A message of the checker as a complaint.
+
+    `hints`: key to its rule, which may say NEEDS and DO.
+    """
     if match := _CHECK.match(message):
         key, line = match[1].removeprefix(_JOINED), max(int(match[2]), 0)
         event = next((event for event in events if event.line == line and event.key == key), None)
@@ -138,7 +148,9 @@ def _is_unsuccessful_stop(event: Event) -> bool:
 
 
 def asked_otherwise(record: RunRecord) -> Complaint | None:
-    """The complaint on a run that did what was asked of it, which was not to reach the target; None for any other."""
+    """The complaint on a run that did what was asked of it, which was not to reach the target; None
+    for any other.
+    """
     settings = record.settings
     if not settings.profile or settings.to_target or not record.finished:
         return None
@@ -156,7 +168,9 @@ def asked_otherwise(record: RunRecord) -> Complaint | None:
 
 
 def changed_target(record: RunRecord) -> str:
-    """Return the remedy for a run with other targets than the rules; empty if the targets are those of the rules."""
+    """Return the remedy for a run with other targets than the rules; empty if the targets are those
+    of the rules.
+    """
     about_targets = [
         deviation
         for deviation in record.settings.parsed_deviations
@@ -178,7 +192,9 @@ def changed_target(record: RunRecord) -> str:
 
 
 def _count_complaint(match: re.Match[str], events: Sequence[Event]) -> Complaint:
-    """The complaint for `Required EXACTLY_ONE occurrence of 'x' but found n`, or AT_LEAST_ONE of several keys."""
+    """The complaint for `Required EXACTLY_ONE occurrence of 'x' but found n`, or AT_LEAST_ONE of
+    several keys.
+    """
     keys = [key.removeprefix(_JOINED) for key in re.findall(r"'([^']*)'", match[2])]
     key = " or ".join(keys)
     lines = [event for event in events if event.key in keys]

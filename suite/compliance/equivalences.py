@@ -1,4 +1,5 @@
-"""What the closed rules ask a submitter to state: parts that are not a framework's stock ones, and what they were held against.
+"""What the closed rules ask a submitter to state: parts that are not a framework's stock ones, and
+what they were held against.
 
 docs/packaging.md has the equations and how the figures were measured.
 """

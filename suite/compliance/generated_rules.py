@@ -160,7 +160,10 @@ def _v05_entries() -> list[Entry]:
 
 
 def _begin(state: str, epoch: int) -> Entry:
-    """Return the entry that sets the state of the rules. `epoch` is one less than the first epoch."""
+    """Return the entry that sets the state of the rules.
+
+    `epoch` is one less than the first epoch.
+    """
     common = f"'run': False, 'end': False, 'epoch': {epoch}, 'in_epoch': False"
     return {"BEGIN": {"CODE": f"s.update({{{state}, {common}}})"}}
 
@@ -268,7 +271,10 @@ def _epochs(first_epoch: str) -> list[Entry]:
 
 
 def _eval_accuracy(is_reached: str, target: str, joined: str = " with ") -> Entry:
-    """Return the rule for evaluations. One must reach the target; each belongs to the last epoch."""
+    """Return the rule for evaluations.
+
+    One must reach the target; each belongs to the last epoch.
+    """
     return _key(
         "eval_accuracy", "AT_LEAST_ONE", f"s['run'] and not s['end'] and {_SAME_EPOCH}",
         reach=is_reached, do=_TRAIN_LONGER,

@@ -1,8 +1,9 @@
 """Checks of the time stamps and the measured seconds in a log of this suite.
 
-`time_ms` is the wall clock at the start of the log plus a monotonic clock, so it never falls (suite/worker/runlog.py). Training
-and evaluation seconds come from the same monotonic clock, and so does `suite_condition.seconds`: process 0 starts to count just
-before it logs `run_start` and stops just after `run_stop` (suite/worker/loop.py).
+`time_ms` is the wall clock at the start of the log plus a monotonic clock, so it never falls
+(suite/worker/runlog.py). Training and evaluation seconds come from the same monotonic clock, and so
+does `suite_condition.seconds`: process 0 starts to count just before it logs `run_start` and stops
+just after `run_stop` (suite/worker/loop.py).
 """
 
 from __future__ import annotations
@@ -19,22 +20,31 @@ from suite.results.logs.record import RunRecord
 from workloads.api import Json
 
 STAMP_MS = 10.0
-"""Tolerance between two readings of one clock: stamps are whole milliseconds, and seconds are rounded to 0.0001 in
-`suite_condition` and to 1e-9 in `tracked_stats`."""
+"""Tolerance between two readings of one clock: stamps are whole milliseconds, and seconds are
+rounded to 0.0001 in `suite_condition` and to 1e-9 in `tracked_stats`.
+"""
 START_SECONDS = 2.0
-"""Longest time in which one process reads the kernel's counters next to `run_start` and `run_stop`, on a busy machine too."""
+"""Longest time in which one process reads the kernel's counters next to `run_start` and `run_stop`,
+on a busy machine too.
+"""
 START_SECONDS_OF_MANY = 10.0
-"""The same for several processes: versions without `code_digest` logged the longest count of all processes, which start one
-after another."""
+"""The same for several processes: versions without `code_digest` logged the longest count of all
+processes, which start one after another.
+"""
 RUN_START_SECONDS = 10.0
-"""Longest time from the line that `run_start` follows directly to `run_start`. It takes milliseconds, on a busy machine
-seconds."""
+"""Longest time from the line that `run_start` follows directly to `run_start`.
+
+It takes milliseconds, on a busy machine seconds.
+"""
 _WITHIN_RUN = frozenset({"block", "epoch", "eval"})
 _BEFORE_RUN = ("submission_benchmark", "cache_clear", "suite_run", "init_start", "init_stop")
 
 
 def find_clock_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
-    """Yield complaints about time stamps that no run has. `events`: all records in the order of the file."""
+    """Yield complaints about time stamps that no run has.
+
+    `events`: all records in the order of the file.
+    """
     yield from _falling_stamps(events)
     starts = [event for event in events if event.key == "run_start"]
     stops = [event for event in events if event.key == "run_stop"]
@@ -57,7 +67,9 @@ def _falling_stamps(events: Sequence[Event]) -> Iterator[Complaint]:
 
 
 def _order(events: Sequence[Event], start: int, stop: int) -> Iterator[Complaint]:
-    """Yield the first line on the wrong side of `run_start`, and the first on the wrong side of `run_stop`."""
+    """Yield the first line on the wrong side of `run_start`, and the first on the wrong side of
+    `run_stop`.
+    """
     for event in events[:start]:
         if _is_within_run(event):
             needed = f"after run_start (line {events[start].line})"
@@ -131,7 +143,10 @@ def _total_seconds(record: RunRecord, start: Event, stop: Event) -> Iterator[Com
 def _counted_seconds(
     record: RunRecord, events: Sequence[Event], start: Event, stop: Event
 ) -> Iterator[Complaint]:
-    """Compare `run_stop` - `run_start` with `suite_condition.seconds`. The latter leaves out a resumed run's interruptions."""
+    """Compare `run_stop` - `run_start` with `suite_condition.seconds`.
+
+    The latter leaves out a resumed run's interruptions.
+    """
     lasted = (stop.time_ms - start.time_ms) / 1e3
     counts_one_process = record.settings.devices == 1 or bool(
         suite_run_value(events).get("code_digest")

@@ -1,6 +1,8 @@
-"""The division of a log of this suite, judged anew by the table of its round: the settings, and the keys that follow from them.
+"""The division of a log of this suite, judged anew by the table of its round: the settings, and the
+keys that follow from them.
 
-The checker of mlperf-logging believes `submission_division` and looks only at the keys that its rule files name.
+The checker of mlperf-logging believes `submission_division` and looks only at the keys that its
+rule files name.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ class ExpectedLog(NamedTuple):
     keys: Mapping[str, Json]
     """Key to the value that its log must have."""
     about_train_samples: int
-    """Training samples, where those of the published data that are too long are left out; 0: `keys` has their number."""
+    """Training samples, where those of the published data that are too long are left out; 0: `keys`
+    has their number.
+    """
 
 
 def is_logged_closed(events: Sequence[Event]) -> bool:
@@ -50,7 +54,8 @@ def is_logged_closed(events: Sequence[Event]) -> bool:
 def find_division_complaints(
     record: RunRecord, events: Sequence[Event], parts: Mapping[str, Json] | None
 ) -> Iterator[Complaint]:
-    """Yield what makes a run open whose log says closed, and keys of the log that do not follow from its settings.
+    """Yield what makes a run open whose log says closed, and keys of the log that do not follow
+    from its settings.
 
     `parts`: `PARTS` and `SHARES` of the run (`logged_workload.recorded_parts`).
     """
@@ -108,7 +113,9 @@ def _key_complaints(expected: ExpectedLog, events: Sequence[Event]) -> Iterator[
 
 @functools.lru_cache(maxsize=256)
 def _expected_log(settings_json: str, parts_json: str) -> ExpectedLog:
-    """Return what follows from the settings in `suite_run` and the run's `PARTS` and `SHARES`, both as JSON."""
+    """Return what follows from the settings in `suite_run` and the run's `PARTS` and `SHARES`, both
+    as JSON.
+    """
     logged, parts = json.loads(settings_json), json.loads(parts_json)
     kind: type[Workload] = registry.load_workload(logged["workload"])
     settings = Settings(**logged, **{name: parts[name] for name in PARTS})

@@ -15,7 +15,9 @@ SECONDS_ROUNDING = 1e-9
 
 
 def find_figure_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
-    """Yield complaints about blocks without figures, with figures that contradict each other, or with a loss of NaN."""
+    """Yield complaints about blocks without figures, with figures that contradict each other, or
+    with a loss of NaN.
+    """
     step = record.settings.timing_warmup_steps
     blocks = [event for event in events if event.key == "tracked_stats"]
     if not blocks:

@@ -1,6 +1,7 @@
 """Which logs this suite wrote, and whether their `suite_run` line is there and sound.
 
-Every check of the suite's logs starts from `suite_run`. A log that shows other signs of this suite must therefore have it.
+Every check of the suite's logs starts from `suite_run`. A log that shows other signs of this suite
+must therefore have it.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ _KEYS_OF_FILES = {
     "status.json": frozenset({"run_index", "controller"}),
     "topology.json": frozenset({"gpu_nvlink", "gpu_pcie", "numa_nodes"}),
 }
-"""File that the suite writes next to a log, with keys by which its object is recognized. A single key suffices."""
+"""File that the suite writes next to a log, with keys by which its object is recognized.
+
+A single key suffices.
+"""
 _KEYS_OF_ROWS = {
     "metrics.jsonl": frozenset({"train_seconds", "samples_per_second"}),
     "telemetry.jsonl": frozenset({"sensors", "run_memory_bytes"}),
@@ -54,7 +58,10 @@ _KEYS_OF_ROWS = {
 
 
 def signs_of_suite(record: RunRecord, events: Sequence[Event]) -> list[str]:
-    """Return what shows that this suite wrote a log, apart from `suite_run`. Empty for the logs of other programs."""
+    """Return what shows that this suite wrote a log, apart from `suite_run`.
+
+    Empty for the logs of other programs.
+    """
     keys = sorted(
         {event.key for event in events if event.key.strip().lower().startswith(_KEY_PREFIX)}
         - {"suite_run"}
@@ -80,7 +87,10 @@ def _files_of_suite(log: Path) -> Iterator[str]:
 
 
 def find_origin_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
-    """Yield complaints about a missing, repeated or damaged `suite_run`. No content of the log raises."""
+    """Yield complaints about a missing, repeated or damaged `suite_run`.
+
+    No content of the log raises.
+    """
     lines = [event for event in events if event.key == "suite_run"]
     if not lines:
         if signs := signs_of_suite(record, events):
@@ -118,7 +128,10 @@ def find_origin_complaints(record: RunRecord, events: Sequence[Event]) -> Iterat
 
 
 def _find_source_file(path: Path) -> str:
-    """Return a source file of this suite that a log names in its metadata, or an empty string. The reader leaves them out."""
+    """Return a source file of this suite that a log names in its metadata, or an empty string.
+
+    The reader leaves them out.
+    """
     try:
         with files.open_stream(path) as stream:
             compression = compression_of(stream.read(_OVERLAP_BYTES))

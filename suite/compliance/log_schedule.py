@@ -1,4 +1,5 @@
-"""Checks of a log's blocks, epochs, evaluations, steps and samples against the schedule that the run's settings prescribe.
+"""Checks of a log's blocks, epochs, evaluations, steps and samples against the schedule that the
+run's settings prescribe.
 
 The schedule is that of suite/worker/loop.py: train to the next evaluation step, evaluate, decide.
 """
@@ -24,7 +25,8 @@ BLOCK_KEYS = frozenset(
         *("eval_start", "eval_accuracy", "eval_stop", "tracked_stats"),
     }
 )
-"""Keys of the lines that the loop writes for a block, in an order that follows from the schedule."""
+"""Keys of the lines that the loop writes for a block, in an order that follows from the schedule.
+"""
 SHARE_ROUNDING = 1e-6
 """`left_out_share` is rounded up to a multiple of this (`share_of_samples`)."""
 
@@ -120,9 +122,11 @@ def build_schedule(record: RunRecord, events: Sequence[Event], logged: LoggedWor
 
 
 def _check_repeated_samples(events: Sequence[Event], logged: LoggedWorkload) -> None:
-    """Compare the repeated samples that a log states with its share of them, and with the least number of its workload.
+    """Compare the repeated samples that a log states with its share of them, and with the least
+    number of its workload.
 
-    Images of several shapes fill a last batch for each shape, so their number can be larger. Raises ContradictoryCountsError.
+    Images of several shapes fill a last batch for each shape, so their number can be larger. Raises
+    ContradictoryCountsError.
     """
     workload, suite_run = logged.workload, suite_run_value(events)
     stated = suite_run.get("repeated_samples_per_epoch")
@@ -153,10 +157,11 @@ def _check_repeated_samples(events: Sequence[Event], logged: LoggedWorkload) -> 
 
 
 def _schedule_from_log(record: RunRecord, events: Sequence[Event], workload: Workload) -> Schedule:
-    """Return the schedule of a run on samples of unknown lengths: its first block tells the steps and samples of an epoch.
+    """Return the schedule of a run on samples of unknown lengths: its first block tells the steps
+    and samples of an epoch.
 
-    They must fit the counts in the log. Raises NotVerifiableError if the first block need not consist of whole epochs, and
-    ContradictoryCountsError if they do not fit.
+    They must fit the counts in the log. Raises NotVerifiableError if the first block need not
+    consist of whole epochs, and ContradictoryCountsError if they do not fit.
     """
     first = next(iter(record.throughput), None)
     begun = next((event for event in events if event.key == "block_start"), None)
@@ -208,7 +213,8 @@ def _schedule_from_log(record: RunRecord, events: Sequence[Event], workload: Wor
 def _epochs_of_first_block(record: RunRecord, events: Sequence[Event], workload: Workload) -> int:
     """Return the number of epochs in the first block of a run, or 0 if it ends within an epoch.
 
-    The published counts decide: whether a block ends with an epoch does not depend on the number of steps of an epoch.
+    The published counts decide: whether a block ends with an epoch does not depend on the number of
+    steps of an epoch.
     """
     per_epoch = workload.steps_per_epoch
     schedule = Schedule(
@@ -251,7 +257,10 @@ def _scaled_steps(workload: Workload, steps_per_epoch: int) -> Iterator[int]:
 def find_blocks(
     schedule: Schedule, settings: RunSettings, max_epochs: int | None
 ) -> Iterator[Block]:
-    """Yield the blocks of a run up to its limit. A run to a target ends earlier, after the block that reaches the target."""
+    """Yield the blocks of a run up to its limit.
+
+    A run to a target ends earlier, after the block that reaches the target.
+    """
     first = settings.timing_warmup_steps
     kind, _, count = settings.stop.partition(":")
     if kind == "target":
@@ -280,7 +289,10 @@ def find_blocks(
 def block_lines(
     block: Block, schedule: Schedule, first_epoch: int
 ) -> Iterator[tuple[str, Mapping[str, int]]]:
-    """Yield key and metadata of each line of a block, in order. `first_epoch`: number of the run's first epoch."""
+    """Yield key and metadata of each line of a block, in order.
+
+    `first_epoch`: number of the run's first epoch.
+    """
     steps = schedule.steps_per_epoch
     begin, end = block.first_step // steps, (block.stop_step - 1) // steps
     yield "block_start", {"first_epoch_num": begin + first_epoch, "epoch_count": end - begin + 1}
@@ -340,7 +352,10 @@ def _order_complaints(
 
 
 def _max_epochs(settings: RunSettings, events: Sequence[Event]) -> int | None:
-    """Return the limit of a run's epochs. Older versions logged it with the hyperparameters alone."""
+    """Return the limit of a run's epochs.
+
+    Older versions logged it with the hyperparameters alone.
+    """
     if settings.max_epochs is not None:
         return settings.max_epochs
     return whole_number(_hyperparameters(events).get("max_epochs"))
@@ -387,7 +402,9 @@ def _sample_complaints(record: RunRecord, schedule: Schedule) -> Iterator[Compla
 
 
 def _samples_between(schedule: Schedule, first_step: int, stop_step: int) -> tuple[int, int]:
-    """Return the least and the largest number of samples in the steps from `first_step` up to `stop_step`."""
+    """Return the least and the largest number of samples in the steps from `first_step` up to
+    `stop_step`.
+    """
     before, after = schedule.samples_before(first_step), schedule.samples_before(stop_step)
     if before[0] == before[1] and after[0] == after[1]:
         return after[0] - before[0], after[1] - before[1]

@@ -1,7 +1,7 @@
 """The workload of a run, built anew from its log and, where it is next to the log, from run.json.
 
-Schedules, the keys of the log, and the division follow from it. The published counts of the workload's data stand in for facts
-that only run.json holds.
+Schedules, the keys of the log, and the division follow from it. The published counts of the
+workload's data stand in for facts that only run.json holds.
 """
 
 from __future__ import annotations
@@ -23,12 +23,17 @@ from workloads.api import DatasetInfo, Json, Settings, Workload, field_names
 PARTS = ("model", "hyperparameters", "options")
 """Objects of `suite_run` that decide what a run computes, in addition to its settings."""
 SHARES = ("repeated_share", "left_out_share")
-"""Keys of `suite_run` that follow from the lengths and shapes of the samples, which the published counts do not tell."""
+"""Keys of `suite_run` that follow from the lengths and shapes of the samples, which the published
+counts do not tell.
+"""
 MAX_RUN_FILE_BYTES = 16 << 20
 
 
 class NotVerifiableError(Exception):
-    """The log and the files next to it do not hold what a check needs. The text names what is missing."""
+    """The log and the files next to it do not hold what a check needs.
+
+    The text names what is missing.
+    """
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,8 @@ class LoggedWorkload:
 
     workload: Workload
     has_recorded_facts: bool
-    """True if its facts about the data come from run.json, with the lengths and shapes of samples."""
+    """True if its facts about the data come from run.json, with the lengths and shapes of samples.
+    """
 
 
 def read_run_file(record: RunRecord) -> Mapping[str, Json]:
@@ -77,7 +83,8 @@ def build_workload(
     """Build the workload of a run from its log.
 
     Raises:
-        NotVerifiableError: The round of the run is not installed here, and run.json does not describe it.
+        NotVerifiableError: The round of the run is not installed here, and run.json does not
+            describe it.
         ValueError: No run can have these settings. Settings of wrong types raise other errors.
     """
     kind = registry.load_workload(record.settings.workload)

@@ -1,4 +1,5 @@
-"""Compares a log with the files that the suite writes next to it: run.json, status.json and metrics.jsonl.
+"""Compares a log with the files that the suite writes next to it: run.json, status.json and
+metrics.jsonl.
 
 Each of them states what the log states too. A log that was edited contradicts a file that was not.
 """
@@ -25,7 +26,9 @@ from workloads.api import Json, Settings, field_names
 
 METRICS_FILE = "metrics.jsonl"
 ELAPSED_SECONDS = 1.0
-"""Longest wait of a process between two readings of its clock that follow each other directly, on a busy machine."""
+"""Longest wait of a process between two readings of its clock that follow each other directly, on a
+busy machine.
+"""
 _RESTORE = "give the log with the files that the suite wrote next to it, as they were written, or run again"
 _IDENTITY = ("system", "device_name", "framework_version", "sample_unit", "batch_unit")
 _SUBMISSION_KEYS = {
@@ -41,7 +44,9 @@ _TAKEN_AS_SET = frozenset(
         *("timing_warmup_steps", "update", "straggler_ms"),
     }
 )
-"""Settings that planning takes as they are set on the command line, unless they are set to `auto` or `all`."""
+"""Settings that planning takes as they are set on the command line, unless they are set to `auto`
+or `all`.
+"""
 _OF_FIRST_ATTEMPT = frozenset(
     {
         *(
@@ -56,7 +61,9 @@ _OF_FIRST_ATTEMPT = frozenset(
         *("submission_org", "submission_status", "submission_platform"),
     }
 )
-"""DatasetInfo that a resumed run's log has from its first attempt, and its run.json from the last one. They may differ."""
+"""DatasetInfo that a resumed run's log has from its first attempt, and its run.json from the last
+one. They may differ.
+"""
 _NEVER_ABSENT = frozenset({"code_digest", "environment_variables", "deviations", "labels"})
 """DatasetInfo that decide the division. A log has each of them if its run.json has it."""
 _RESOLVED = ("auto", "all", "null", "")
@@ -77,7 +84,10 @@ class Difference:
 def find_run_file_complaints(
     record: RunRecord, events: Sequence[Event], run_file: Mapping[str, Json]
 ) -> Iterator[Complaint]:
-    """Yield each contradiction between a log and the run.json next to it. `run_file`: its object; empty if there is none."""
+    """Yield each contradiction between a log and the run.json next to it.
+
+    `run_file`: its object; empty if there is none.
+    """
     is_resumed = bool(run_file.get("resume_from"))
     for fact in (*_facts(events, run_file), *_overrides(record, events, run_file)):
         if is_resumed and fact.name in _OF_FIRST_ATTEMPT:
@@ -215,7 +225,8 @@ def _overrides(
 def _workload_override(
     record: RunRecord, events: Sequence[Event], key: str, value: str
 ) -> Iterator[Difference]:
-    """Yield what an override of the target, the end, the batch size, or a hyperparameter says, next to the log.
+    """Yield what an override of the target, the end, the batch size, or a hyperparameter says, next
+    to the log.
 
     Scaling by the batch size changes rates, so they are compared in runs without scaling alone.
     """
@@ -257,7 +268,8 @@ def _resumptions(
 def find_status_complaints(record: RunRecord) -> Iterator[Complaint]:
     """Yield a contradiction with status.json, which the controller writes when the run has ended.
 
-    The controller sees failures that the log does not hold, and reasons for division open that the log has in its last line.
+    The controller sees failures that the log does not hold, and reasons for division open that the
+    log has in its last line.
     """
     yield from _open_reason_complaints(record)
     filed = end_next_to(record.path)
@@ -331,8 +343,8 @@ def _elapsed_complaints(
 ) -> Iterator[Complaint]:
     """Compare the time from `run_start` to the end of a block with that in metrics.jsonl.
 
-    Both follow one monotonic clock. Between `run_start` and the start of the other count, and between the end of the block and
-    its row, a process may wait for a core.
+    Both follow one monotonic clock. Between `run_start` and the start of the other count, and
+    between the end of the block and its row, a process may wait for a core.
     """
     start = next((event for event in events if event.key == "run_start"), None)
     elapsed = number(row.get("elapsed_seconds"))

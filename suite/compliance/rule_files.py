@@ -1,7 +1,8 @@
-"""mlperf-logging's checkers, restricted to the rule files of that package and of folders that the caller names.
+"""mlperf-logging's checkers, restricted to the rule files of that package and of folders that the
+caller names.
 
-Its rule files are code, and some choose the next rule file by a value in the log. Every use of that checker goes through here,
-so that text of a log cannot name a file elsewhere.
+Its rule files are code, and some choose the next rule file by a value in the log. Every use of that
+checker goes through here, so that text of a log cannot name a file elsewhere.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from typing import Any
 import yaml
 
 NO_RULES_MESSAGE = "Could not find config file:"
-"""Beginning of the message about a log that asks for rules that do not exist, as the checker of mlperf-logging words it."""
+"""Beginning of the message about a log that asks for rules that do not exist, as the checker of
+mlperf-logging words it.
+"""
 _PARSERS = "mlperf_logging.compliance_checker.mlp_parser"
 
 
@@ -36,16 +39,19 @@ def parse_rules(text: str) -> Any:
 _CACHED_YAML = SimpleNamespace(
     BaseLoader=yaml.BaseLoader, load=lambda stream, Loader: parse_rules(stream.read())
 )
-"""Replaces the module `yaml` in the checker, which would parse each rule file again for every log."""
+"""Replaces the module `yaml` in the checker, which would parse each rule file again for every log.
+"""
 
 
 def restricted_checker(
     ruleset: str, folders: Sequence[Path] = (), quiet: bool = False, werror: bool = False
 ) -> Any:
-    """Return a compliance checker that opens only the rule files of mlperf-logging and those in `folders`.
+    """Return a compliance checker that opens only the rule files of mlperf-logging and those in
+    `folders`.
 
-    A rule file of one ruleset may continue with a rule file of another: `training_4.0.0/closed_resnet.yaml` names files of
-    `training_3.1.0`. Every rule file that lies in the installed package is therefore allowed.
+    A rule file of one ruleset may continue with a rule file of another:
+    `training_4.0.0/closed_resnet.yaml` names files of `training_3.1.0`. Every rule file that lies
+    in the installed package is therefore allowed.
 
     Args:
         ruleset: Ruleset of mlperf-logging, such as `0.7.0`. It selects the parser's line type.
@@ -80,13 +86,17 @@ def restricted_checker(
 
 @functools.cache
 def line_type(ruleset: str) -> Any:
-    """The type of the lines that a ruleset's rule files see: a tuple up to 3.0.0, a dataclass from 3.1.0 on."""
+    """The type of the lines that a ruleset's rule files see: a tuple up to 3.0.0, a dataclass from
+    3.1.0 on.
+    """
     return importlib.import_module(f"{_PARSERS}.ruleset_{ruleset.replace('.', '')}").LogLine
 
 
 @contextlib.contextmanager
 def restricted_package_checker() -> Iterator[Any]:
-    """Context with the module `mlperf_logging.package_checker.package_checker` using our restricted checkers."""
+    """Context with the module `mlperf_logging.package_checker.package_checker` using our restricted
+    checkers.
+    """
     from mlperf_logging.compliance_checker import mlp_compliance
     from mlperf_logging.package_checker import package_checker
 
@@ -103,7 +113,9 @@ def restricted_package_checker() -> Iterator[Any]:
 
 @contextlib.contextmanager
 def captured_messages() -> Iterator[list[logging.LogRecord]]:
-    """Context that collects the checkers' warnings and errors; without a handler the root logger would print them."""
+    """Context that collects the checkers' warnings and errors; without a handler the root logger
+    would print them.
+    """
     root, handler = logging.getLogger(), BufferingHandler(capacity=sys.maxsize)
     handler.setLevel(logging.WARNING)
     root.addHandler(handler)

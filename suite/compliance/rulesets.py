@@ -1,4 +1,6 @@
-"""Which rules a log is held against: those of its round, as far as the installed mlperf-logging has them."""
+"""Which rules a log is held against: those of its round, as far as the installed mlperf-logging has
+them.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ class Ruleset:
     remark: str = ""
     """Why these, where the log does not say."""
     generated: str = ""
-    """Name of the suite's generated rules (`generated_rules.NAMES`). Empty, and no file: the rules of the ruleset."""
+    """Name of the suite's generated rules (`generated_rules.NAMES`).
+
+    Empty, and no file: the rules of the ruleset.
+    """
 
     @property
     def replaces_ruleset(self) -> bool:
@@ -50,9 +55,11 @@ def installed() -> tuple[str, ...]:
 
 
 def rules_of(record: RunRecord) -> Ruleset | None:
-    """The rules of the log's round; None for a format that no ruleset reads (v0.5), and for a round of ours that there is not.
+    """The rules of the log's round; None for a format that no ruleset reads (v0.5), and for a round
+    of ours that there is not.
 
-    The format tells v0.6 apart, a log of this suite names its profile; of others the folder's name counts (`v1.1`).
+    The format tells v0.6 apart, a log of this suite names its profile; of others the folder's name
+    counts (`v1.1`).
     """
     if record.format == "MLL":
         return Ruleset("0.6.0")
@@ -77,8 +84,11 @@ def rules_of(record: RunRecord) -> Ruleset | None:
 
 
 def ruleset_of(record: RunRecord) -> str | None:
-    """The ruleset of a log of ours; empty: mlperf-logging has none for its round. Of a round that is a file of the user's, what
-    the log says; None: nothing that is installed and has the benchmark."""
+    """The ruleset of a log of ours; empty: mlperf-logging has none for its round.
+
+    Of a round that is a file of the user's, what the log says; None: nothing that is installed and
+    has the benchmark.
+    """
     found = find_round(record.settings.rules)
     if found is not None:
         return found.ruleset

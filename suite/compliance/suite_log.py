@@ -1,7 +1,8 @@
 """Checks that go beyond mlperf-logging's rules, for logs of this suite.
 
-A log of this suite states what was run and what was measured, step by step. It must agree with the rules of its round, with
-itself, and with the files next to it. What no check of a log can find is in docs/rules.md.
+A log of this suite states what was run and what was measured, step by step. It must agree with the
+rules of its round, with itself, and with the files next to it. What no check of a log can find is
+in docs/rules.md.
 """
 
 from __future__ import annotations
@@ -59,14 +60,17 @@ def find_complaints(
     is_early_version: bool = False,
     is_readable: bool = True,
 ) -> Findings:
-    """Check a log of this suite. Logs of other programs have no findings. No content of the log raises.
+    """Check a log of this suite.
+
+    Logs of other programs have no findings. No content of the log raises.
 
     Args:
         record: The run.
         events: All records of the log in the order of the file.
         problems: What the reader found in the records, problems of single lines left out.
         is_early_version: True for a log that counts epochs from 1 where its round counts from 0.
-        is_readable: False if a line could not be read. The log fails then, and what is missing follows from that line.
+        is_readable: False if a line could not be read. The log fails then, and what is missing
+            follows from that line.
     """
     findings = Findings()
     findings.complaints += log_origin.find_origin_complaints(record, events)
@@ -140,7 +144,10 @@ def _batch_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Co
 
 
 def _repeated_key_complaints(events: Sequence[Event]) -> Iterator[Complaint]:
-    """Yield the second line of each key that a run logs once. Readers of the log may use different ones of them."""
+    """Yield the second line of each key that a run logs once.
+
+    Readers of the log may use different ones of them.
+    """
     seen: set[str] = set()
     for event in events:
         if event.key in seen:
@@ -159,6 +166,8 @@ def _stop_complaints(events: Sequence[Event]) -> Iterator[Complaint]:
 
 
 def _came_to_its_end(record: RunRecord, events: Sequence[Event]) -> bool:
-    """Return True for a run that reached its target or its last step, False for one that an error ended."""
+    """Return True for a run that reached its target or its last step, False for one that an error
+    ended.
+    """
     stops = [event for event in events if event.key == "run_stop"]
     return record.finished or any("reason" not in event.metadata for event in stops)

@@ -1,4 +1,7 @@
-"""Answers command lines that only print and compose no configuration. Importing Hydra takes half of the start time."""
+"""Answers command lines that only print and compose no configuration.
+
+Importing Hydra takes half of the start time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Parts of a command line that are needed before Hydra composes: flags, the user's folders, and plugins."""
+"""Parts of a command line that are needed before Hydra composes: flags, the user's folders, and
+plugins.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class Flags:
     package: str | None
     config_dir: str | None
     by_hydra: tuple[str, ...]
-    """Flags for which Hydra prints: `--info`, `--hydra-help`, `--resolve`, and `--cfg` with `hydra` or `all`."""
+    """Flags for which Hydra prints: `--info`, `--hydra-help`, `--resolve`, and `--cfg` with `hydra`
+    or `all`.
+    """
 
 
 INSTEAD_OF_FLAGS = {
@@ -139,7 +143,8 @@ def search_folders(override_list: list[str], config_dir: str | None) -> list[str
 
 
 def plugins_of(override_list: Sequence[str]) -> list[str]:
-    """Return the plugins of the command line, or the plugins of conf/config.yaml if the command line sets none.
+    """Return the plugins of the command line, or the plugins of conf/config.yaml if the command
+    line sets none.
 
     The names are checked later, when the plugins are activated.
 

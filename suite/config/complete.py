@@ -25,14 +25,18 @@ INSTALL = """_suite() {{
 }}
 COMP_WORDBREAKS=${{COMP_WORDBREAKS//=}}
 complete -o nospace -o default -o bashdefault -F _suite python python3 run_suite.py suite"""
-"""Script that bash evaluates to enable completion. If the suite offers no completion, bash completes file names."""
+"""Script that bash evaluates to enable completion.
+
+If the suite offers no completion, bash completes file names.
+"""
 
 
 def completion(asked: Sequence[str]) -> str:
     """Return the text that `--shell-completion` prints.
 
     Args:
-        asked: `install=bash` for the script that enables completion, or `query=bash`, which that script calls.
+        asked: `install=bash` for the script that enables completion, or `query=bash`, which that
+            script calls.
 
     Raises:
         ValueError: The arguments are different from these.

@@ -1,4 +1,6 @@
-"""Composes the jobs of a command line: checks overrides, reads files with Hydra, and expands sweeps and studies."""
+"""Composes the jobs of a command line: checks overrides, reads files with Hydra, and expands sweeps
+and studies.
+"""
 
 from __future__ import annotations
 
@@ -55,13 +57,21 @@ class Request:
     notes: tuple[str, ...] = ()
     """Notes about defaults of the command, each a sentence."""
     arguments: tuple[str, ...] = ()
-    """The command line, including the default sweep. Commands that resume or submit the jobs are built from it."""
+    """The command line, including the default sweep.
+
+    Commands that resume or submit the jobs are built from it.
+    """
     shown: str | None = None
-    """Part of the settings that `--cfg job` prints. Empty: all settings. None: the jobs run, and no settings are printed."""
+    """Part of the settings that `--cfg job` prints.
+
+    Empty: all settings. None: the jobs run, and no settings are printed.
+    """
 
 
 def compose(arguments: Sequence[str]) -> Request:
-    """Compose the jobs of a command line. For a flag that prints, such as `--help`, print, and return no jobs.
+    """Compose the jobs of a command line.
+
+    For a flag that prints, such as `--help`, print, and return no jobs.
 
     Args:
         arguments: Words of the command line: flags and overrides.
@@ -76,7 +86,10 @@ def compose(arguments: Sequence[str]) -> Request:
 
 
 def _in_one_line(error: Exception) -> str:
-    """Return the message of Hydra as a single line. For an unknown key in a user's file, return the message of the suite."""
+    """Return the message of Hydra as a single line.
+
+    For an unknown key in a user's file, return the message of the suite.
+    """
     reason = error.__cause__ or error.__context__
     key = reason.full_key if isinstance(reason, ConfigKeyError) else None
     if key is None:
@@ -129,7 +142,10 @@ def _compose(arguments: Sequence[str]) -> Request:
 
 
 def _activate(plugin_names: Sequence[str], override_list: Sequence[str]) -> tuple[Plugin, ...]:
-    """Make the plugins importable. The module that installs them is imported only if there are any."""
+    """Make the plugins importable.
+
+    The module that installs them is imported only if there are any.
+    """
     if not plugin_names:
         return ()
     from suite.environments.plugins import activate
@@ -148,7 +164,10 @@ def _is_dry(override_list: Sequence[str]) -> bool:
 def _workloads_to_print(
     override_list: Sequence[str], flags: Flags, composer: Composer
 ) -> list[str]:
-    """Return the workloads whose schema Hydra needs to print. For the help of Hydra, the list is empty."""
+    """Return the workloads whose schema Hydra needs to print.
+
+    For the help of Hydra, the list is empty.
+    """
     needed = [
         text
         for text in flags.by_hydra
@@ -167,8 +186,8 @@ def _sweep(
     """Expand a sweep.
 
     Returns:
-        The overrides that a default sweep adds, one job for each combination of the swept values, and notes for the user.
-        The last key changes fastest from job to job.
+        The overrides that a default sweep adds, one job for each combination of the swept values,
+        and notes for the user. The last key changes fastest from job to job.
     """
     workloads = _prepare(override_list, True, composer)
     first = [f"{key}={values[0]}" for key, values in _swept(override_list)]
@@ -188,7 +207,10 @@ def _sweep(
 def _sweeper_params(
     override_list: Sequence[str], first: Sequence[str], workloads: list[str], composer: Composer
 ) -> list[str]:
-    """Return the axes from `hydra.sweeper.params` in a file. Keys that the command line sets take precedence."""
+    """Return the axes from `hydra.sweeper.params` in a file.
+
+    Keys that the command line sets take precedence.
+    """
     set_keys = {text.partition("=")[0] for text in override_list}
     params = composer.sweep_params(first, workloads)
     axes = [overrides.in_full(f"{key}={values}") for key, values in params.items()]
@@ -212,7 +234,8 @@ def _prepare(override_list: Sequence[str], multirun: bool, composer: Composer) -
     """Check the overrides, and return the names of the workloads.
 
     Raises:
-        ValueError: An override has a mistake, or there is no workload. The message is a single line.
+        ValueError: An override has a mistake, or there is no workload. The message is a single
+            line.
     """
     chosen = [
         text

@@ -1,4 +1,6 @@
-"""Composes the configuration of a job with Hydra, from the overrides of the job and the files below conf/."""
+"""Composes the configuration of a job with Hydra, from the overrides of the job and the files below
+conf/.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,9 @@ class _Files:
 class Composer:
     """Composes the jobs of one command.
 
-    `hydra.compose` takes 70 ms and spends most of that time reading files. It is called once for each choice of files. The
-    values of a job are set in a copy of that configuration with `OmegaConf.update`, which Hydra uses for them too.
+    `hydra.compose` takes 70 ms and spends most of that time reading files. It is called once for
+    each choice of files. The values of a job are set in a copy of that configuration with
+    `OmegaConf.update`, which Hydra uses for them too.
     """
 
     def __init__(self) -> None:
@@ -52,7 +55,8 @@ class Composer:
 
         Raises:
             ValueError: A file has a mistake.
-            HydraException, OmegaConfBaseException: The files do not fit together, or a value does not fit its key.
+            HydraException, OmegaConfBaseException: The files do not fit together, or a value does
+                not fit its key.
         """
         config = copy.deepcopy(self._composed_files(override_list, workloads).config)
         for text in override_list:
@@ -69,12 +73,17 @@ class Composer:
     def sweep_params(
         self, override_list: Sequence[str], workloads: Sequence[str]
     ) -> dict[str, str]:
-        """Return `hydra.sweeper.params` of the chosen files: key to the values of a sweep, such as `{"seed": "1,2"}`."""
+        """Return `hydra.sweeper.params` of the chosen files: key to the values of a sweep, such as
+        `{"seed": "1,2"}`.
+        """
         params = self._composed_files(override_list, workloads).hydra.sweeper.params
         return {str(key): str(value) for key, value in (params or {}).items()}
 
     def configure_logging(self, override_list: Sequence[str], workloads: Sequence[str]) -> None:
-        """Show debug messages if `hydra.verbose` is set. Its value is a boolean, or a name or a list of names of loggers."""
+        """Show debug messages if `hydra.verbose` is set.
+
+        Its value is a boolean, or a name or a list of names of loggers.
+        """
         settings = self._composed_files(override_list, workloads).hydra
         if settings.verbose:
             configure_log(settings.hydra_logging, settings.verbose)
@@ -93,7 +102,8 @@ class Composer:
 def print_by_hydra(
     argv: Sequence[str], override_list: Sequence[str], workloads: Sequence[str]
 ) -> None:
-    """Run Hydra with a flag for which it prints and exits, such as `--info`, `--hydra-help`, or `--cfg hydra`.
+    """Run Hydra with a flag for which it prints and exits, such as `--info`, `--hydra-help`, or
+    `--cfg hydra`.
 
     Args:
         argv: The flags.
@@ -114,7 +124,9 @@ def print_by_hydra(
 
 
 def store_schema(workloads: Sequence[str]) -> None:
-    """Store the schema in Hydra, and the workloads and frameworks of installed packages that have no file below conf/."""
+    """Store the schema in Hydra, and the workloads and frameworks of installed packages that have
+    no file below conf/.
+    """
     without_file = [
         (group, name)
         for group, points in (("workload", registry.WORKLOADS), ("framework", registry.FRAMEWORKS))
@@ -159,14 +171,20 @@ def _chooses_file(text: str) -> bool:
 
 
 def _for_hydra(text: str) -> str:
-    """Return an override in the form that Hydra needs. Keys that are not in the schema get the prefix `+` or `++`."""
+    """Return an override in the form that Hydra needs.
+
+    Keys that are not in the schema get the prefix `+` or `++`.
+    """
     if text.startswith("experiment="):
         return f"+{text}"
     return f"++{text}" if text.startswith("workload.target.") else text
 
 
 def _never_called(config: DictConfig) -> None:
-    """Replace the main function of a Hydra program. Hydra never calls it, because the flags make Hydra print and exit."""
+    """Replace the main function of a Hydra program.
+
+    Hydra never calls it, because the flags make Hydra print and exit.
+    """
     raise AssertionError(config)
 
 
@@ -176,11 +194,12 @@ def _options(workload: str) -> type:
 
 @functools.lru_cache(maxsize=1)  # Hydra keeps only the last stored schema
 def _store(kinds: tuple[type, ...], nodes: tuple[tuple[str, str, type | None], ...]) -> None:
-    """Store RunConfig, extended by the keys of the workloads' options outside `workload`, and `nodes`.
+    """Store RunConfig, extended by the keys of the workloads' options outside `workload`, and
+    `nodes`.
 
     Args:
-        kinds: `Options` of the workloads of the command. With a single workload its defaults are stored. With several
-            workloads null is stored.
+        kinds: `Options` of the workloads of the command. With a single workload its defaults are
+            stored. With several workloads null is stored.
         nodes: Group, name, and the `Options` of a workload or None.
     """
     schema: DictConfig = OmegaConf.structured(RunConfig)

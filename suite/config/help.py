@@ -1,4 +1,7 @@
-"""Text of `run_suite.py --help`. The keys and their descriptions come from the dataclasses that define them."""
+"""Text of `run_suite.py --help`.
+
+The keys and their descriptions come from the dataclasses that define them.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,8 @@ def help_text(overrides: Mapping[str, Sequence[str]]) -> str:
 
 
 def _workload_keys(name: str, profile: str, framework: str, typed_set: str) -> list[str]:
-    """Return the lines about a workload: its keys with their values, its frameworks, and its hyperparameter sets.
+    """Return the lines about a workload: its keys with their values, its frameworks, and its
+    hyperparameter sets.
 
     No framework has separate keys. The only keys of `framework.*` are those of the suite.
 
@@ -144,7 +148,10 @@ def _variables() -> list[str]:
 
 
 def _line(key: str, item: Field[Any], default: object = None) -> str:
-    """Return the line of a key. `default` replaces the default value of its field, unless it is None or empty."""
+    """Return the line of a key.
+
+    `default` replaces the default value of its field, unless it is None or empty.
+    """
     allowed = " | ".join(choices(key, item) if key in GROWING else item.metadata.get("choices", ()))
     field_default = "" if callable(item.default_factory) else item.default
     value = field_default if default in (None, "") else default

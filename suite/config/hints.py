@@ -1,4 +1,5 @@
-"""Next steps for arguments that other programs accept: `amp=true`, `workload=all`, `seed=0..3`, `dry-run`.
+"""Next steps for arguments that other programs accept: `amp=true`, `workload=all`, `seed=0..3`,
+`dry-run`.
 
 The arguments are checked before Hydra parses them.
 """
@@ -27,7 +28,10 @@ FLAGS_WITH_VALUE = ("-c", "--cfg", "-p", "--package", "-cd", "--config-dir")
 _TRUE, _FALSE = ("true", "1", "yes", "on", "y"), ("false", "0", "no", "off", "n", "none", "null")
 _ALL = ("all", "*", "every", "any", "each")
 _LONGEST_LIST = 8
-"""Largest number of values of a range that a message lists. A longer range is written as range(…)."""
+"""Largest number of values of a range that a message lists.
+
+A longer range is written as range(…).
+"""
 _OUTPUT = "set output={}"
 _RESUME = "set output=FOLDER resume=true, with the folder of the runs to resume"
 _DATA = (
@@ -122,7 +126,8 @@ _BARE = {
 
 
 def next_step(argument: str, following: str = "") -> str:
-    """Return the next step for a flag, word, or key that the suite does not have, or an empty string if there is no hint.
+    """Return the next step for a flag, word, or key that the suite does not have, or an empty
+    string if there is no hint.
 
     Args:
         argument: A word of the command line, `key=value`, `word` or `--flag`.
@@ -137,7 +142,8 @@ def next_step(argument: str, following: str = "") -> str:
 
 
 def next_step_for_value(argument: str) -> str:
-    """Return the allowed values and the next step for a value that is not allowed, or an empty string if there is no hint.
+    """Return the allowed values and the next step for a value that is not allowed, or an empty
+    string if there is no hint.
 
     Files and packages may add values, so the user's folders must be searched before.
     """
@@ -264,7 +270,9 @@ def _step_for_value(key: str, value: str) -> str:
 
 
 def _list_of_integers(text: str) -> str:
-    """Return `0..3`, `0-3`, `0:3`, `[0,1]` or `0;1` as a list for `-m`, or an empty string for a different form."""
+    """Return `0..3`, `0-3`, `0:3`, `[0,1]` or `0;1` as a list for `-m`, or an empty string for a
+    different form.
+    """
     span = re.fullmatch(r"(\d{1,9})(?:\.{2,3}|-|:)(\d{1,9})", text)
     if span:
         first, last = int(span[1]), int(span[2])
@@ -281,7 +289,9 @@ def _list_of_integers(text: str) -> str:
 
 
 def _checkpoint(text: str) -> str:
-    """Return the value of `checkpoint.when` for a different spelling, or an empty string if the meaning is not clear."""
+    """Return the value of `checkpoint.when` for a different spelling, or an empty string if the
+    meaning is not clear.
+    """
     if text in _FALSE:
         return "off"
     match = re.fullmatch(

@@ -29,7 +29,9 @@ SHORT = {
     "update": "update.kind",
     "checkpoint": "checkpoint.when",
 }
-"""Group that may be set directly, to the key that is then set: `timing=steps` sets `timing.each=steps`."""
+"""Group that may be set directly, to the key that is then set: `timing=steps` sets
+`timing.each=steps`.
+"""
 ELSEWHERE = {
     **dict.fromkeys(("lr", "rate", "base_lr"), "workload.learning_rate={}"),
     **dict.fromkeys(("epochs", "epoch", "num_epochs"), "stop=epochs:{} workload.max_epochs={}"),
@@ -57,7 +59,8 @@ ELSEWHERE = {
     ),
     "dtype": "precision={}",
 }
-"""Name of a setting in other programs, to overrides of the suite with the value in place of `{}`."""
+"""Name of a setting in other programs, to overrides of the suite with the value in place of `{}`.
+"""
 SYNONYMS = {
     **dict.fromkeys(("gpu", "nvidia"), "cuda"),
     **dict.fromkeys(("half", "float16"), "fp16"),
@@ -85,7 +88,8 @@ def group_choices(group: str) -> list[str]:
 
 
 def suite_keys(kind: Any = RunConfig, prefix: str = "") -> dict[str, Field[Any]]:
-    """Return the keys that every workload has, such as `gpus` and `cpu.cores_per_device`, with their fields.
+    """Return the keys that every workload has, such as `gpus` and `cpu.cores_per_device`, with
+    their fields.
 
     Keys that choose a file are excluded.
 
@@ -104,17 +108,21 @@ def suite_keys(kind: Any = RunConfig, prefix: str = "") -> dict[str, Field[Any]]
 
 
 def workload_keys(workload: str) -> dict[str, Field[Any]]:
-    """Return the keys of a workload, such as `workload.learning_rate` and `data.decode`, with their fields."""
+    """Return the keys of a workload, such as `workload.learning_rate` and `data.decode`, with their
+    fields.
+    """
     return option_keys(registry.load_workload(workload).Options)
 
 
 def choices(key: str, item: Field[Any] | None, workload: str = "") -> list[str]:
-    """Return the allowed values of a key for tab completion and `glob(…)`, or an empty list if they are not a list.
+    """Return the allowed values of a key for tab completion and `glob(…)`, or an empty list if they
+    are not a list.
 
     Args:
         key: Full key, such as `precision`.
         item: Field of the key. None: it has no field.
-        workload: Name of the workload. Its hyperparameter sets are values of `workload.hyperparameter_set`.
+        workload: Name of the workload. Its hyperparameter sets are values of
+            `workload.hyperparameter_set`.
     """
     if key in (*GROUPS, "study"):
         return group_choices(key)

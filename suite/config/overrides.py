@@ -1,4 +1,6 @@
-"""Checks the command line before Hydra parses it, so that each mistake has a message of a single line."""
+"""Checks the command line before Hydra parses it, so that each mistake has a message of a single
+line.
+"""
 
 from __future__ import annotations
 
@@ -62,17 +64,20 @@ _LISTS = ("launch.hosts", "launch.slurm.sbatch", "launch.kubernetes.node_selecto
 
 
 def in_full(argument: str) -> str:
-    """Return an override with its full key and quoted values: `timing=steps` becomes `timing.each=steps`.
+    """Return an override with its full key and quoted values: `timing=steps` becomes
+    `timing.each=steps`.
 
-    Paths are quoted, and so is every item of `plugins=[PATH,…]` and of the lists of `launch.*`. Hydra's grammar does not allow
-    commas, brackets, non-ASCII letters, or leading and trailing spaces in values without quotes.
+    Paths are quoted, and so is every item of `plugins=[PATH,…]` and of the lists of `launch.*`.
+    Hydra's grammar does not allow commas, brackets, non-ASCII letters, or leading and trailing
+    spaces in values without quotes.
     """
     key, _, value = argument.partition("=")
     key = key.lstrip("+") if key.lstrip("+") in ("study", "experiment") else SHORT.get(key, key)
     plain = bool(value) and not set(value) & set("'\"")
     if key in _LISTS and plain:
         inner = value[1:-1] if value[0] == "[" and value[-1] == "]" else value
-        return f"{key}={_list(re.split(r',(?![^[]*])', inner))}"  # not between the brackets of node[1,3]
+        # not between the brackets of node[1,3]
+        return f"{key}={_list(re.split(r',(?![^[]*])', inner))}"
     if key in _PATHS and value and value[0] not in "'\"":
         return f"{key}={_quote(value)}"
     if key == "plugins" and plain and value != "null":
@@ -84,7 +89,9 @@ def in_full(argument: str) -> str:
 
 
 def experiment_or_study(argument: str) -> str:
-    """Return `experiment=NAME` as `study=NAME`, unless the user's folders have a file experiment/NAME.yaml."""
+    """Return `experiment=NAME` as `study=NAME`, unless the user's folders have a file
+    experiment/NAME.yaml.
+    """
     if not argument.startswith("experiment="):
         return argument
     if set(texts(argument)) <= set(group_choices("experiment")):
@@ -93,7 +100,8 @@ def experiment_or_study(argument: str) -> str:
 
 
 def sweeper_params(argument: str) -> list[str]:
-    """Convert `hydra.sweeper.params.KEY=VALUES` and `hydra.sweeper.params={KEY: VALUES}` to `KEY=VALUES`.
+    """Convert `hydra.sweeper.params.KEY=VALUES` and `hydra.sweeper.params={KEY: VALUES}` to
+    `KEY=VALUES`.
 
     Raises:
         ValueError: The value of `hydra.sweeper.params` is not a mapping.
@@ -126,8 +134,8 @@ def check_form(arguments: Sequence[str]) -> None:
     """Check that every argument may be a flag or a setting of the suite.
 
     Raises:
-        ValueError: A setting has leading dashes (`--gpus 2`), contains a line end, or belongs to a different program
-            (`amp=true`). The message contains the next step.
+        ValueError: A setting has leading dashes (`--gpus 2`), contains a line end, or belongs to a
+            different program (`amp=true`). The message contains the next step.
     """
     for before, argument, following in zip(
         ["", *arguments], arguments, [*arguments[1:], ""], strict=False
@@ -152,7 +160,9 @@ def check_form(arguments: Sequence[str]) -> None:
 
 
 def check_values(arguments: Sequence[str]) -> None:
-    """Check that no value belongs to a different program (`checkpoint=5`). The user's folders must be searched before.
+    """Check that no value belongs to a different program (`checkpoint=5`).
+
+    The user's folders must be searched before.
 
     Raises:
         ValueError: There is such a value. The message contains the next step.
@@ -218,7 +228,9 @@ def texts(argument: str) -> list[str]:
 
 
 def count(argument: str) -> int:
-    """Return the number of values of an override without generating them. A pattern counts as a single value.
+    """Return the number of values of an override without generating them.
+
+    A pattern counts as a single value.
 
     Raises:
         ValueError: The override is a sweep without values, or a range that never ends.
@@ -311,7 +323,8 @@ def check(arguments: Sequence[str], workloads: Sequence[str], multirun: bool) ->
         multirun: Overrides may have several values.
 
     Raises:
-        ValueError: An override is not valid. The message is a single line about the first such override.
+        ValueError: An override is not valid. The message is a single line about the first such
+            override.
     """
     for argument in arguments:
         override = parse(argument)
@@ -372,10 +385,12 @@ def check_key(key: str, value: Any, workloads: Sequence[str]) -> None:
     Args:
         key: Full key, such as `workload.learning_rate`.
         value: Parsed value.
-        workloads: Names of the workloads. All of them must have the key, unless it is a key of the suite.
+        workloads: Names of the workloads. All of them must have the key, unless it is a key of the
+            suite.
 
     Raises:
-        ValueError: A workload does not have the key, or the value is not allowed. The message is a single line.
+        ValueError: A workload does not have the key, or the value is not allowed. The message is a
+            single line.
     """
     group, _, below = key.partition(".")
     available_keys = key_suggestions.suite_keys()
@@ -409,7 +424,9 @@ def check_key(key: str, value: Any, workloads: Sequence[str]) -> None:
 
 
 def _check_set_alone(key: str, value: Any, workload: str) -> None:
-    """Raise ValueError for a key that only hyperparameter sets may set, such as `optimizer`, with the folder of their files."""
+    """Raise ValueError for a key that only hyperparameter sets may set, such as `optimizer`, with
+    the folder of their files.
+    """
     name = _OPTIMIZER.get(key.removeprefix("workload."), key.removeprefix("workload."))
     item = hyperparameter_fields(registry.load_workload(workload).Options).get(name)
     if item is not None and item.metadata.get("internal"):
@@ -449,7 +466,8 @@ def _check_target(key: str, value: Any, metrics: Sequence[str]) -> None:
     """Check a key below `workload.target` and its value.
 
     Raises:
-        ValueError: The key does not select a single target of the workload, or the value is not a number of at least 0.
+        ValueError: The key does not select a single target of the workload, or the value is not a
+            number of at least 0.
     """
     metric = key.removeprefix("workload.target").removeprefix(".")
     if not metric and len(metrics) > 1 and value is not None:

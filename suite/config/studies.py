@@ -1,4 +1,6 @@
-"""Expands `study=NAME` and the other overrides of the command line to the overrides of each job of the study."""
+"""Expands `study=NAME` and the other overrides of the command line to the overrides of each job of
+the study.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ class CellOverrides(NamedTuple):
     """A cell of a study, with the overrides of its job."""
 
     cell: StudyCell | None
-    """The cell, or None if the study has no table. Its jobs are then the same as those of a sweep with `-m`."""
+    """The cell, or None if the study has no table.
+
+    Its jobs are then the same as those of a sweep with `-m`.
+    """
     overrides: tuple[str, ...]
 
 
@@ -51,7 +56,8 @@ def cells(arguments: Sequence[str]) -> list[CellOverrides]:
         arguments: Overrides of the command line, with `study=NAME`.
 
     Raises:
-        ValueError: The study does not exist, or an override does not fit it. The message is a single line.
+        ValueError: The study does not exist, or an override does not fit it. The message is a
+            single line.
     """
     study_words = {
         key: text.partition("=")[2] for text in arguments if (key := text.partition("=")[0]) in KEYS
@@ -85,7 +91,10 @@ def cells(arguments: Sequence[str]) -> list[CellOverrides]:
 
 
 def _crossed(study: Study) -> list[Point]:
-    """Return all combinations of the points and the values of the axes. Within a point, the first axis changes fastest."""
+    """Return all combinations of the points and the values of the axes.
+
+    Within a point, the first axis changes fastest.
+    """
     names = list(study.axes)
     grid = [
         dict(zip(names, reversed(chosen), strict=True))
@@ -102,7 +111,8 @@ def _shortened(study: Study, values_by_key: Mapping[str, Sequence[str]]) -> Stud
         values_by_key: Key to its values on the command line.
 
     Raises:
-        ValueError: No point has the values, or a key that applies to the whole command has several values.
+        ValueError: No point has the values, or a key that applies to the whole command has several
+            values.
     """
     axes = {key: tuple(values_by_key.get(key, values)) for key, values in study.axes.items()}
     points = study.points

@@ -26,11 +26,12 @@ def default_gpus(
         config: Configuration of the first job, including the user's files.
 
     Returns:
-        The override to add and a note about it. Both are empty if the user sets the devices or sweeps over a key.
+        The override to add and a note about it. Both are empty if the user sets the devices or
+        sweeps over a key.
 
     Raises:
-        ValueError: A sweep is resumed without its device counts. The default depends on the machine, and resuming a sweep
-            must not add runs.
+        ValueError: A sweep is resumed without its device counts. The default depends on the
+            machine, and resuming a sweep must not add runs.
     """
     if (
         "gpus" in overrides
@@ -61,7 +62,8 @@ def divides(config: RunConfig) -> bool:
 
 
 def left_out(configs: Sequence[RunConfig]) -> str:
-    """Return a note about the jobs of a sweep whose devices are not divisible by their machines, or an empty string.
+    """Return a note about the jobs of a sweep whose devices are not divisible by their machines, or
+    an empty string.
 
     Raises:
         ValueError: No job has a number of devices that is divisible by the number of machines.
@@ -77,6 +79,8 @@ def left_out(configs: Sequence[RunConfig]) -> str:
 
 
 def _most(config: RunConfig) -> int:
-    """Return the number of devices of this machine: its GPUs, or its cores divided by the cores per device."""
+    """Return the number of devices of this machine: its GPUs, or its cores divided by the cores per
+    device.
+    """
     gpus, each = [] if config.device == "cpu" else devices.gpus(), str(config.cpu.cores_per_device)
     return len(gpus) or len(devices.cpu_cores()) // max(1, int(each) if each.isdecimal() else 1)

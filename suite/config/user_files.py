@@ -1,4 +1,6 @@
-"""Checks configuration files before Hydra composes them, so that each mistake has a single message with the file name."""
+"""Checks configuration files before Hydra composes them, so that each mistake has a single message
+with the file name.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ from suite.catalog.yaml_files import parse_yaml, read_text
 from suite.common import conf
 
 MAX_DEPTH = 10
-"""Largest number of files in a chain of defaults lists. Hydra reads each file again for every file above it in the chain."""
+"""Largest number of files in a chain of defaults lists.
+
+Hydra reads each file again for every file above it in the chain.
+"""
 _GROUP = re.compile(r"(override +|optional +)?(/?)([^@ ]+)(?:@.*)?")
 """An entry of a defaults list: `override /system`, `optional db@package`, `/system`, or `name`."""
 _PACKAGE_LINE = re.compile(r"# *@package +\S+ *")
@@ -34,7 +39,8 @@ def check_files(choices: Mapping[str, str]) -> None:
     """Check the file of each choice, and the files that its defaults list includes.
 
     Args:
-        choices: Group to the name of the chosen file, such as `{"system": "mine"}`. Names without a file are ignored.
+        choices: Group to the name of the chosen file, such as `{"system": "mine"}`. Names without a
+            file are ignored.
 
     Raises:
         ValueError: A file is not a YAML mapping, has an invalid defaults list, or includes itself.
@@ -95,7 +101,8 @@ def _defaults(name: str, path: Path, content: Mapping[str, object]) -> Iterator[
     """Yield the entries of a file's defaults list that name a file.
 
     Raises:
-        ValueError: An entry is neither `NAME` nor `GROUP: NAME`. NAME is a string, a list of strings, or null.
+        ValueError: An entry is neither `NAME` nor `GROUP: NAME`. NAME is a string, a list of
+            strings, or null.
     """
     parent_group = name.rpartition("/")[0]
     entries = content.get("defaults", [])

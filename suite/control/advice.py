@@ -15,7 +15,10 @@ from suite.machine import disks
 
 
 def full_disk(status: RunStatus, folder: Path, controls: Sequence[HostControl]) -> str:
-    """Return the message on a full disk of a machine. Empty: no disk is full, or the run did not fail because of it."""
+    """Return the message on a full disk of a machine.
+
+    Empty: no disk is full, or the run did not fail because of it.
+    """
     if status.status not in ("failed", "rank_died"):
         return ""
     return disks.full(folder) or next(filter(None, (control.full_disk for control in controls)), "")

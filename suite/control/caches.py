@@ -1,10 +1,13 @@
-"""Drops the data set from the page cache before a run, and checks the result, which decides `cache_clear` in the log.
+"""Drops the data set from the page cache before a run, and checks the result, which decides
+`cache_clear` in the log.
 
-On a remote machine, the controller runs `python -m suite.control.caches JSON`, where `JSON` holds the arguments of `clear`. The
-command prints the result of `clear` as JSON. Its exit code is 1 if the caches cannot be cleared.
+On a remote machine, the controller runs `python -m suite.control.caches JSON`, where `JSON` holds
+the arguments of `clear`. The command prints the result of `clear` as JSON. Its exit code is 1 if
+the caches cannot be cleared.
 
-The files that are dropped are the files that the run will read: `Dataset.files`. For a sample of these files, the kernel
-reports the pages in memory (mincore(2)). This check is the same for every method of clearing.
+The files that are dropped are the files that the run will read: `Dataset.files`. For a sample of
+these files, the kernel reports the pages in memory (mincore(2)). This check is the same for every
+method of clearing.
 """
 
 from __future__ import annotations
@@ -39,23 +42,32 @@ COMMAND_SECONDS = 600.0
 MAX_RESIDENT = 0.001
 """Largest share of the sample that may still be in memory.
 
-The limit tolerates single pages of a large file that a different process reads at that moment, such as a backup or an indexer.
-It does not tolerate a whole file of a full sample, which is more than a thousandth of the sample. A run that reads a thousandth
-less from the disk gains far less time than times to train vary by.
+The limit tolerates single pages of a large file that a different process reads at that moment, such
+as a backup or an indexer. It does not tolerate a whole file of a full sample, which is more than a
+thousandth of the sample. A run that reads a thousandth less from the disk gains far less time than
+times to train vary by.
 """
 SAMPLED_INSIDE = 600
 """Number of files of the prepared folder in the sample. Most prepared folders have fewer files."""
 SAMPLED_ELSEWHERE = 200
-"""Number of files outside the prepared folder in the sample, mostly images. If 1 file in 50 is still in memory, 98 % of such
-samples contain such a file."""
+"""Number of files outside the prepared folder in the sample, mostly images.
+
+If 1 file in 50 is still in memory, 98 % of such samples contain such a file.
+"""
 THREADS = 8
-"""Number of threads that open files. Each open waits for the disk that holds the inode, so the waits overlap."""
+"""Number of threads that open files.
+
+Each open waits for the disk that holds the inode, so the waits overlap.
+"""
 FILES_AT_ONCE = 256
 """Number of files that a thread takes at a time."""
 PAGES_AT_ONCE = 1 << 18
 """Number of pages per call of mincore(2): 1 GiB of a file with pages of 4 KiB."""
 GONE = (FileNotFoundError, PermissionError)
-"""Errors of a file that is skipped here. The run cannot read the file either, and reports the error itself."""
+"""Errors of a file that is skipped here.
+
+The run cannot read the file either, and reports the error itself.
+"""
 MANIFEST = "manifest.json"
 """File of a prepared folder that `suite data verify` touches without changing its content."""
 FileState = tuple[int | str, ...]
@@ -64,17 +76,21 @@ FileState = tuple[int | str, ...]
 class DataStates:
     """States of the sampled files of a data set, which reveal a later change.
 
-    A state consists of the device, the inode, the size, and the times of the last changes of the content and of the inode. The
-    kernel updates the change time of the inode at each change, and has no call that sets it back. The contents are not read
-    again, because this would put them into the page cache that was just cleared, and would take minutes after every run with a
-    large data set. The manifest is the exception: its state is a hash of its content.
+    A state consists of the device, the inode, the size, and the times of the last changes of the
+    content and of the inode. The kernel updates the change time of the inode at each change, and
+    has no call that sets it back. The contents are not read again, because this would put them into
+    the page cache that was just cleared, and would take minutes after every run with a large data
+    set. The manifest is the exception: its state is a hash of its content.
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._states = {path: _state(path) for path in paths}
 
     def find_change(self) -> str:
-        """Return the path of a file that has been changed, replaced, or removed since. Empty: no file has changed."""
+        """Return the path of a file that has been changed, replaced, or removed since.
+
+        Empty: no file has changed.
+        """
         return next((path for path, state in self._states.items() if _state(path) != state), "")
 
     def drop_manifests(self) -> None:
@@ -85,7 +101,10 @@ class DataStates:
 
 
 def _state(path: str) -> FileState:
-    """Return values that differ after a file has been written to or replaced. Empty: the file cannot be opened."""
+    """Return values that differ after a file has been written to or replaced.
+
+    Empty: the file cannot be opened.
+    """
     try:
         if os.path.basename(path) == MANIFEST:
             return (hashlib.sha256(files.read_bytes(Path(path))).hexdigest(),)
@@ -112,7 +131,9 @@ def clear(system: SystemConfig, dataset: str, folder: str) -> tuple[bool, str]:
 
 
 def clear_and_watch(system: SystemConfig, dataset: str, folder: str) -> Cleared:
-    """Clear the caches according to the `system.*` settings. By default, drop the data set's files from the page cache.
+    """Clear the caches according to the `system.*` settings.
+
+    By default, drop the data set's files from the page cache.
 
     Args:
         system: The `system.*` settings.
@@ -120,8 +141,8 @@ def clear_and_watch(system: SystemConfig, dataset: str, folder: str) -> Cleared:
         folder: Folder of the prepared data set. Empty: synthetic data, which has no files.
 
     Raises:
-        ValueError: The caches cannot be cleared, the folder does not hold the data set that was prepared, or
-            `system.cache_clear_command` changed the data set.
+        ValueError: The caches cannot be cleared, the folder does not hold the data set that was
+            prepared, or `system.cache_clear_command` changed the data set.
     """
     paths: Iterator[str] = iter(())
     if folder:
@@ -175,7 +196,8 @@ def _drop_everything() -> None:
 
 @dataclass
 class CacheSample:
-    """A random sample of at most `limit` of the added paths, each with the same probability (reservoir sampling).
+    """A random sample of at most `limit` of the added paths, each with the same probability
+    (reservoir sampling).
 
     Each run has a different sample, so that it cannot be predicted which files are checked.
     """
@@ -194,7 +216,9 @@ class CacheSample:
 
 
 class Files:
-    """Iterates once over the files of a data set, which may come from a generator, and keeps a sample of their paths."""
+    """Iterates once over the files of a data set, which may come from a generator, and keeps a
+    sample of their paths.
+    """
 
     def __init__(self, folder: str, paths: Iterator[str]) -> None:
         self._inside = os.path.join(folder, "")
@@ -212,7 +236,10 @@ class Files:
             pass
 
     def drop(self) -> None:
-        """Advise the kernel to drop the pages of all files. The advice may have no effect, so the caller checks the result."""
+        """Advise the kernel to drop the pages of all files.
+
+        The advice may have no effect, so the caller checks the result.
+        """
         with ThreadPoolExecutor(THREADS) as pool:
             try:
                 for done in [pool.submit(self._drop_some) for _ in range(THREADS)]:
@@ -241,7 +268,10 @@ def _drop(path: str) -> None:
 
 
 def _kept(paths: Iterable[str]) -> str:
-    """Return a message on the files that are still in memory. Empty: at most MAX_RESIDENT of the sample is."""
+    """Return a message on the files that are still in memory.
+
+    Empty: at most MAX_RESIDENT of the sample is.
+    """
     shares: dict[str, float] = {}
     resident = total = 0
     for path in paths:
@@ -256,7 +286,8 @@ def _kept(paths: Iterable[str]) -> str:
             resident, total = resident + file_resident, total + pages
     if not shares:
         return "the data set has no file that can be checked"
-    # The share of pages reveals a large file in memory, and the mean share per file reveals many small files.
+    # The share of pages reveals a large file in memory, and the mean share per file reveals many
+    # small files.
     if max(resident / total, sum(shares.values()) / len(shares)) <= MAX_RESIDENT:
         return ""
     first = max(shares, key=lambda path: shares[path])
@@ -269,10 +300,11 @@ def _kept(paths: Iterable[str]) -> str:
 
 
 def resident_pages(path: str | os.PathLike[str]) -> tuple[int, int]:
-    """Return the number of a file's pages that are in the page cache, and the number of all its pages. No page is read.
+    """Return the number of a file's pages that are in the page cache, and the number of all its
+    pages. No page is read.
 
-    If the user neither owns the file nor may write it, the kernel reports all its pages as resident (mincore(2), since
-    Linux 5.2).
+    If the user neither owns the file nor may write it, the kernel reports all its pages as resident
+    (mincore(2), since Linux 5.2).
 
     Raises:
         OSError: The file cannot be opened, or the kernel does not report its pages.
@@ -281,7 +313,8 @@ def resident_pages(path: str | os.PathLike[str]) -> tuple[int, int]:
         size = os.fstat(file.fileno()).st_size
         if not size:
             return 0, 0
-        # The mapping reads no page. It is private because some network file systems allow private mappings only.
+        # The mapping reads no page. It is private because some network file systems allow private
+        # mappings only.
         mapping = mmap.mmap(file.fileno(), size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
     pages, resident = -(-size // mmap.PAGESIZE), 0
     start = np.frombuffer(mapping, np.uint8)  # keeps the mapping alive, and gives its address
@@ -322,7 +355,9 @@ def _file_system(path: str) -> str:
 
 
 def main() -> int:
-    """Clear the caches for the JSON request in the first argument, and print the result of `clear` as JSON."""
+    """Clear the caches for the JSON request in the first argument, and print the result of `clear`
+    as JSON.
+    """
     try:
         request = json.loads(sys.argv[1])
         cleared = clear(SystemConfig(**request["system"]), request["dataset"], request["folder"])

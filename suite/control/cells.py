@@ -1,4 +1,6 @@
-"""The cells of a study, with the reason for each cell that cannot run, and the file `study-NAME.json` that lists them."""
+"""The cells of a study, with the reason for each cell that cannot run, and the file
+`study-NAME.json` that lists them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Clears the caches of all machines before a run, and checks after the run whether the data set has changed."""
+"""Clears the caches of all machines before a run, and checks after the run whether the data set has
+changed.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,9 @@ def clear_caches(
     """Clear the caches before a run that starts from the beginning.
 
     Returns:
-        Whether the caches are cleared, and the states of the data set's files. The states are None if the run is on several
-        machines. In this case, the files are compared directly after the clearing only.
+        Whether the caches are cleared, and the states of the data set's files. The states are None
+        if the run is on several machines. In this case, the files are compared directly after the
+        clearing only.
     """
     settings = job.template.settings
     states = None

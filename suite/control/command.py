@@ -51,7 +51,8 @@ def output_folder(composed: Composed) -> Path:
     """Return the folder of a command's runs: `output=FOLDER`, or a new folder below the log folder.
 
     Raises:
-        ValueError: `output` is empty, a broken link, or in the folder with the temporary files of a run.
+        ValueError: `output` is empty, a broken link, or in the folder with the temporary files of a
+            run.
     """
     folder = composed.config.output
     if folder is None:
@@ -75,7 +76,9 @@ def output_folder(composed: Composed) -> Path:
 
 
 def job_name(composed: Composed) -> str:
-    """Return a job's folder name: workload, framework, profile, devices, and the remaining overrides or the cell of a study."""
+    """Return a job's folder name: workload, framework, profile, devices, and the remaining
+    overrides or the cell of a study.
+    """
     config = composed.config
     overrides = composed.overrides if composed.cell is None else composed.cell.texts
     kinds = (config.workload_name, config.framework.name, config.profile.name)

@@ -1,7 +1,9 @@
-"""Writes `suite_condition`, the share of the machine that a run got. The line follows the last line of the run itself.
+"""Writes `suite_condition`, the share of the machine that a run got.
 
-The workers measure the figures (`suite.machine.contention`) from `run_start` to `run_stop`. The figures of GPUs are in
-telemetry.jsonl. This module alone decides whether the machine was busy.
+The line follows the last line of the run itself.
+
+The workers measure the figures (`suite.machine.contention`) from `run_start` to `run_stop`. The
+figures of GPUs are in telemetry.jsonl. This module alone decides whether the machine was busy.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ KEY = "suite_condition"
 BUSY_SHARE = 0.1
 """Share above which the machine counts as busy, for each share that `busy` checks.
 
-A run that loses a tenth of the cores loses at least a tenth of its speed. Runs on an idle machine differ by less. `cpu_share`
-is reported but not checked, because the threads of a run also wait for each other on an idle machine.
+A run that loses a tenth of the cores loses at least a tenth of its speed. Runs on an idle machine
+differ by less. `cpu_share` is reported but not checked, because the threads of a run also wait for
+each other on an idle machine.
 """
 
 
@@ -38,24 +41,26 @@ def figures(
         heartbeats: Last state of each worker.
         hosts: Name of each worker's machine.
         device_rows: Telemetry samples of the run's devices.
-        serving: Names of the machines with processes that serve the workers. If the workers can see these servers, the CPU time
-            of the servers counts as the run's.
+        serving: Names of the machines with processes that serve the workers. If the workers can see
+            these servers, the CPU time of the servers counts as the run's.
 
     Returns:
-        An empty mapping if a worker reported no measurements, because its CPU time would then count as used outside the run.
-        Otherwise, a figure is left out if it is unknown:
+        An empty mapping if a worker reported no measurements, because its CPU time would then count
+        as used outside the run. Otherwise, a figure is left out if it is unknown:
 
         * `seconds`: Length of the measurement.
-        * `cpu_share`: CPU time that the threads of the run got, as a share of the CPU time that they could have used.
+        * `cpu_share`: CPU time that the threads of the run got, as a share of the CPU time that
+          they could have used.
         * `cores`: Number of cores.
-        * `others_share`, `server_share`, `stolen_share`: Shares of the cores' time that were used by processes outside the
-          run, by the run's servers, and by a hypervisor.
+        * `others_share`, `server_share`, `stolen_share`: Shares of the cores' time that were used
+          by processes outside the run, by the run's servers, and by a hypervisor.
         * `servers`: 1 if `others_share` includes the servers of the run.
-        * `threads_per_device`: Smallest number of threads per device, if it was reduced below the number of cores because
-          processes outside the run used cores (suite/worker/threads.py).
+        * `threads_per_device`: Smallest number of threads per device, if it was reduced below the
+          number of cores because processes outside the run used cores (suite/worker/threads.py).
         * `quota_share`: Share of the scheduling periods in which the CPU quota stopped the run.
-        * `memory_stall_share`, `hot_share`, `gpu_slow_share`: Shares of the time in which a process of the machine waited for
-          memory, the hottest core was slowed down, and the GPUs were slowed down.
+        * `memory_stall_share`, `hot_share`, `gpu_slow_share`: Shares of the time in which a process
+          of the machine waited for memory, the hottest core was slowed down, and the GPUs were
+          slowed down.
         * `load_average`: Largest load average.
         * `gpu_clock_mhz`, `cpu_clock_mhz`: Mean clocks.
         * `gpu_other_processes`: Largest number of processes outside the run on a GPU.
@@ -104,7 +109,10 @@ def _total(values: Iterator[Json]) -> float | None:
 
 
 def _core_shares(reported: Sequence[tuple[str, Mapping[str, Json]]]) -> dict[str, Json]:
-    """Return the number of cores, and the shares of their time. A core that several workers share counts once."""
+    """Return the number of cores, and the shares of their time.
+
+    A core that several workers share counts once.
+    """
     cores = {
         (host, core): seconds
         for host, contention in reported
@@ -135,7 +143,9 @@ def _core_shares(reported: Sequence[tuple[str, Mapping[str, Json]]]) -> dict[str
 
 
 def _device_figures(device_rows: Sequence[Mapping[str, Json]]) -> Iterator[tuple[str, Json]]:
-    """Yield the mean of each clock and slowdown, and the largest number of processes outside the run on a GPU."""
+    """Yield the mean of each clock and slowdown, and the largest number of processes outside the
+    run on a GPU.
+    """
     means = {
         "gpu_clock_mhz": "gpu_clock_mhz",
         "gpu_slow": "gpu_slow_share",
@@ -162,7 +172,9 @@ def _rounded(value: Json) -> Json:
 
 
 def busy(condition: Mapping[str, Json]) -> list[str]:
-    """Return the reasons why the machine was busy. Empty: the machine was not busy according to the known figures.
+    """Return the reasons why the machine was busy.
+
+    Empty: the machine was not busy according to the known figures.
 
     If `servers` is 1, the CPU time of the run's servers is unknown, and is part of `others_share`.
     """
@@ -190,7 +202,10 @@ def busy(condition: Mapping[str, Json]) -> list[str]:
 
 
 def device_rows(path: Path, devices: Sequence[int]) -> list[dict[str, Json]]:
-    """Return the samples of a telemetry.jsonl, with the values of these devices only. Empty: the file cannot be read."""
+    """Return the samples of a telemetry.jsonl, with the values of these devices only.
+
+    Empty: the file cannot be read.
+    """
     samples = []
     with contextlib.suppress(OSError, ValueError):
         for row in rows(path):
@@ -207,7 +222,10 @@ def device_rows(path: Path, devices: Sequence[int]) -> list[dict[str, Json]]:
 
 
 def append(log: Path, condition: Mapping[str, Json]) -> None:
-    """Append the line to the log. If the disk is full, the log stays as it was, and the run does not fail."""
+    """Append the line to the log.
+
+    If the disk is full, the log stays as it was, and the run does not fail.
+    """
     with contextlib.suppress(OSError):
         size = log.stat().st_size
         try:

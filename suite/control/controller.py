@@ -1,4 +1,6 @@
-"""Main program of `run_suite.py`: composes and plans the jobs, checks that they can run, and executes the command's target."""
+"""Main program of `run_suite.py`: composes and plans the jobs, checks that they can run, and
+executes the command's target.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,12 @@ from suite.plan.sweep_commands import commands_to_resume
 def main(arguments: Sequence[str]) -> int:
     """Run a command line.
 
-    `resume=true output=FOLDER` without a workload repeats all commands that wrote to the folder, in order.
+    `resume=true output=FOLDER` without a workload repeats all commands that wrote to the folder, in
+    order.
 
     Returns:
-        Exit code: 0 if all runs succeeded, 1 if some did not, 2 if the command line is wrong, 130 if a signal interrupted it.
+        Exit code: 0 if all runs succeeded, 1 if some did not, 2 if the command line is wrong, 130
+            if a signal interrupted it.
     """
     try:
         resumed = commands_to_resume(arguments)
@@ -54,7 +58,10 @@ def main(arguments: Sequence[str]) -> int:
 
 @contextlib.contextmanager
 def _working_directory(folder: str) -> Iterator[None]:
-    """Change to the working directory of an earlier command, to which its relative paths refer. Stay if the folder is gone."""
+    """Change to the working directory of an earlier command, to which its relative paths refer.
+
+    Stay if the folder is gone.
+    """
     before = os.getcwd()
     if not os.path.isdir(folder):
         folder = before

@@ -39,7 +39,8 @@ class Earlier(NamedTuple):
 def lines(
     plans: Sequence[tuple[str, Plan]], output: Path, submits: bool, full: bool = False
 ) -> Iterator[str]:
-    """Yield the details of a job and the folders of its runs, or a table if the command has several jobs.
+    """Yield the details of a job and the folders of its runs, or a table if the command has several
+    jobs.
 
     Args:
         plans: Name and plan of each job.
@@ -78,7 +79,10 @@ def lines(
 def _table(
     plans: Sequence[tuple[str, Plan]], earlier: Sequence[Earlier], submits: bool
 ) -> Iterator[str]:
-    """Yield the lines of the table, one row per job. The problems are in the last column because they are long."""
+    """Yield the lines of the table, one row per job.
+
+    The problems are in the last column because they are long.
+    """
     rows = [["job", "runs", "devices", "batch", "stop", "division", "time per run", "problems"]]
     for name, plan in plans:
         cells = (
@@ -170,7 +174,10 @@ def _size(size_bytes: float) -> str:
 
 
 def _unallocated(hosts: Sequence[AvailableHost], submits: bool, count: int) -> str:
-    """Return the text on machines that SLURM has not allocated yet. Empty: the machines are known."""
+    """Return the text on machines that SLURM has not allocated yet.
+
+    Empty: the machines are known.
+    """
     return (
         f"{count} machine(s), which SLURM allocates and the job checks"
         if submits and not hosts
@@ -187,7 +194,8 @@ def _division(draft: PartialJob, job: Job | None, submits: bool) -> tuple[str, s
         draft.settings.batch_rule.startswith("per_device")
         and draft.settings.devices < draft.devices
     )
-    # With fewer devices than requested, the batch of the draft is too small, and its deviations do not apply.
+    # With fewer devices than requested, the batch of the draft is too small, and its deviations do
+    # not apply.
     draft_deviations = () if fewer else draft.deviations()
     reasons = job.template.deviations if job is not None else draft_deviations
     if reasons:
@@ -199,7 +207,10 @@ def _division(draft: PartialJob, job: Job | None, submits: bool) -> tuple[str, s
 
 
 def _until(draft: PartialJob, submits: bool) -> str:
-    """Return until when the facts are unknown that need a complete job. A login node has no job, only a draft."""
+    """Return until when the facts are unknown that need a complete job.
+
+    A login node has no job, only a draft.
+    """
     if draft.generates:
         return " until the data set is generated"
     if submits and draft.dataset_info is not None:

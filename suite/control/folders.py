@@ -1,4 +1,6 @@
-"""Checks that the folders of jobs differ from each other, and that they do not hold earlier results."""
+"""Checks that the folders of jobs differ from each other, and that they do not hold earlier
+results.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,12 @@ from suite.plan.sweep_commands import is_recorded
 
 
 def refuse_equal(jobs: Sequence[Job], output: Path) -> None:
-    """Raise ValueError if two jobs would write to the same folder. The message names the settings that differ.
+    """Raise ValueError if two jobs would write to the same folder.
 
-    Some file systems do not distinguish upper and lower case, or two encodings of a letter with an accent.
+    The message names the settings that differ.
+
+    Some file systems do not distinguish upper and lower case, or two encodings of a letter with an
+    accent.
     """
     seen: dict[str, Job] = {}
     folds = folds_names(output)
@@ -44,10 +49,12 @@ def refuse_equal(jobs: Sequence[Job], output: Path) -> None:
 def check_folders(
     jobs: Sequence[Job], resume: bool, output: Path, arguments: Sequence[str]
 ) -> None:
-    """Raise ValueError if the folder of a job holds results, or, with `resume`, results of different settings.
+    """Raise ValueError if the folder of a job holds results, or, with `resume`, results of
+    different settings.
 
-    The caller holds the lock of `output`. A resumed command that is not recorded in `output` must match the unfinished runs in
-    this folder. Otherwise it would train from scratch in addition to them.
+    The caller holds the lock of `output`. A resumed command that is not recorded in `output` must
+    match the unfinished runs in this folder. Otherwise it would train from scratch in addition to
+    them.
 
     Args:
         jobs: The jobs of the command.

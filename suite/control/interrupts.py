@@ -1,4 +1,7 @@
-"""Handles the signals that end a command. The first signal ends it, and the signals that follow are ignored."""
+"""Handles the signals that end a command.
+
+The first signal ends it, and the signals that follow are ignored.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,9 @@ from suite.common.command_text import run_command
 from suite.common.terminal import clean_lines
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-"""Ctrl-C, `kill`, a closed terminal or ssh connection, and the signals that batch systems send before the time limit or to
-preempt a job."""
+"""Ctrl-C, `kill`, a closed terminal or ssh connection, and the signals that batch systems send
+before the time limit or to preempt a job.
+"""
 
 
 def listen() -> None:
@@ -42,7 +46,9 @@ class _Held:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Ignore further signals, and raise KeyboardInterrupt, or note the signal inside `signals_held`."""
+    """Ignore further signals, and raise KeyboardInterrupt, or note the signal inside
+    `signals_held`.
+    """
     for (
         following
     ) in SIGNALS:  # the processes are ended and the status is written once, which takes seconds
@@ -56,7 +62,10 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _leave_terminal() -> None:
-    """Redirect stdout and stderr to /dev/null, because a write to a closed terminal fails. Output to files is kept."""
+    """Redirect stdout and stderr to /dev/null, because a write to a closed terminal fails.
+
+    Output to files is kept.
+    """
     devnull = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -68,7 +77,8 @@ def _leave_terminal() -> None:
 def signals_held() -> Iterator[None]:
     """Delay signals that arrive during the block until its end.
 
-    A signal mask is not sufficient. Python runs the handler in the main thread, whichever thread receives the signal.
+    A signal mask is not sufficient. Python runs the handler in the main thread, whichever thread
+    receives the signal.
     """
     _Held.depth += 1
     try:
@@ -89,8 +99,9 @@ MIN_LINES, MAX_LINES = 2, 10_000
 def usable_terminal_env(env: Mapping[str, str]) -> dict[str, str]:
     """Return `env` without a `COLUMNS` or `LINES` value that is invalid as a terminal size.
 
-    rich does not check the two values. With a width of 0, it prints an empty text, and with `²`, it raises ValueError. Without
-    the variable, rich reads the size of the terminal, or uses 80 × 25 without a terminal.
+    rich does not check the two values. With a width of 0, it prints an empty text, and with `²`, it
+    raises ValueError. Without the variable, rich reads the size of the terminal, or uses 80 × 25
+    without a terminal.
     """
     ranges = {"COLUMNS": (MIN_COLUMNS, MAX_COLUMNS), "LINES": (MIN_LINES, MAX_LINES)}
 
@@ -106,8 +117,8 @@ def usable_terminal_env(env: Mapping[str, str]) -> dict[str, str]:
 class WholeLines(Console):
     """A console that prints whole lines, even if a signal arrives.
 
-    Without `signals_held`, rich would print its buffer, or the rest of it, a second time. Strings are printed without control
-    characters, because they may come from a file.
+    Without `signals_held`, rich would print its buffer, or the rest of it, a second time. Strings
+    are printed without control characters, because they may come from a file.
     """
 
     def __init__(self, **options: Any) -> None:

@@ -1,4 +1,6 @@
-"""Advice for a run that ran out of memory, and the log to read. suite/machine/exhaustion.py decides when such a run ends."""
+"""Advice for a run that ran out of memory, and the log to read. suite/machine/exhaustion.py decides
+when such a run ends.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ from suite.plan.capacity import fitting_batch, memory_of_each, memory_of_each_gp
 
 
 def batch_advice(run: RunSpec) -> str:
-    """Return advice on the batch after a run that ran out of memory. Call it after the processes of the run have ended."""
+    """Return advice on the batch after a run that ran out of memory.
+
+    Call it after the processes of the run have ended.
+    """
     settings = run.settings
     nodes = run.hardware.get("nodes")
     hardware = nodes if isinstance(nodes, list) else [run.hardware]
@@ -24,7 +29,9 @@ def batch_advice(run: RunSpec) -> str:
 
 
 def log_to_read(folder: Path, name: str) -> str:
-    """Return the name of the text log to read about a process: the log of the process, or the first log that is not empty."""
+    """Return the name of the text log to read about a process: the log of the process, or the first
+    log that is not empty.
+    """
     logs = sorted(folder.glob("*.log"), key=lambda path: path.name)
     for path in (folder / f"{name}.log", *logs, folder / "telemetry.jsonl"):
         with contextlib.suppress(OSError):

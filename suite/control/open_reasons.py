@@ -1,4 +1,6 @@
-"""Appends reasons for division open that are found after the first lines of the log have been written."""
+"""Appends reasons for division open that are found after the first lines of the log have been
+written.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ KEY = "suite_open"
 
 
 def append_open_reasons(log: Path, reasons: Sequence[Deviation]) -> None:
-    """Append the line to the log of a run that has ended. A log that does not exist is not created."""
+    """Append the line to the log of a run that has ended.
+
+    A log that does not exist is not created.
+    """
     with contextlib.suppress(FileNotFoundError), RunLog(log, append=True) as stream:
         texts, facts = [reason.text for reason in reasons], [reason.to_json() for reason in reasons]
         stream.event(KEY, {"reasons": texts, "deviation_facts": facts})
@@ -27,7 +32,8 @@ def append_open_reasons(log: Path, reasons: Sequence[Deviation]) -> None:
 def code_deviation(
     run: RunSpec, heartbeats: Sequence[WorkerStatus | None], environment: str
 ) -> Deviation | None:
-    """Return the deviation of a run whose workers imported different code than the controller's checkout has.
+    """Return the deviation of a run whose workers imported different code than the controller's
+    checkout has.
 
     Args:
         run: The run, with the digest of the code that it should use.

@@ -1,4 +1,6 @@
-"""Plans all jobs of a command, refuses a command that cannot run, and prepares demo data, before the first run starts."""
+"""Plans all jobs of a command, refuses a command that cannot run, and prepares demo data, before
+the first run starts.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ def plan_all(
         request: The composed command.
         output: Folder of the runs.
         hosts: The machines, if the command runs on several. Empty: this machine.
-        earlier: Earlier plans of the same jobs. Only jobs whose data were missing are planned again.
+        earlier: Earlier plans of the same jobs. Only jobs whose data were missing are planned
+            again.
 
     Raises:
         ValueError: `resume=true` without `output=FOLDER`.
@@ -73,12 +76,15 @@ def plan_all(
 
 
 def refusal(request: Request, plans: Sequence[Plan], here: bool) -> ValueError | None:
-    """Return the error with all obstacles of a command, or None if the command can run. A study needs one cell that can run.
+    """Return the error with all obstacles of a command, or None if the command can run.
+
+    A study needs one cell that can run.
 
     Args:
         request: The composed command.
         plans: A plan for each job.
-        here: Whether the command runs on this machine. If so, the error names a demo that this machine can run.
+        here: Whether the command runs on this machine. If so, the error names a demo that this
+            machine can run.
     """
     pairs = list(zip(request.jobs, plans, strict=True))
     refused = [
@@ -96,10 +102,13 @@ def refusal(request: Request, plans: Sequence[Plan], here: bool) -> ValueError |
 def check_jobs(
     command: Command, plans: Sequence[Plan], hosts: Sequence[AvailableHost] = (), here: bool = True
 ) -> CheckedJobs:
-    """Return the jobs of a command whose plans the target has not refused. Missing demo data sets are generated first.
+    """Return the jobs of a command whose plans the target has not refused.
+
+    Missing demo data sets are generated first.
 
     Raises:
-        ValueError: The command cannot run. The message lists all obstacles, each on a separate line.
+        ValueError: The command cannot run. The message lists all obstacles, each on a separate
+            line.
         OSError: A data set cannot be written.
     """
     request = command.request
@@ -107,7 +116,8 @@ def check_jobs(
         job_plan.draft for job_plan in plans if job_plan.draft is not None and not job_plan.findings
     ]
     check_trainers(drafts, request.plugins)
-    # The plans are repeated even if no data set is generated here, because a different command may have generated it.
+    # The plans are repeated even if no data set is generated here, because a different command may
+    # have generated it.
     waiting = any(job_plan.job is None and not job_plan.findings for job_plan in plans)
     for dataset in sorted({draft.generates for draft in drafts} - {""}):
         command.show(generate_demo_data(dataset))

@@ -1,4 +1,6 @@
-"""Prints the progress of a run: a table with a row per evaluation block, and the current phase between rows."""
+"""Prints the progress of a run: a table with a row per evaluation block, and the current phase
+between rows.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,12 @@ FIRST_COLUMN_WIDTH, MIN_COLUMN_WIDTH = 7, 9
 
 
 class Progress:
-    """Prints the progress of a run. Heartbeats contain the current phase, and `metrics.jsonl` contains the rows of the table.
+    """Prints the progress of a run.
 
-    Times are measured by the run's clock, which starts at `run_start`. Before `run_start`, they are measured from the launch,
-    and the line states this.
+    Heartbeats contain the current phase, and `metrics.jsonl` contains the rows of the table.
+
+    Times are measured by the run's clock, which starts at `run_start`. Before `run_start`, they are
+    measured from the launch, and the line states this.
     """
 
     def __init__(self, run: RunSpec, title: str, console: Console) -> None:

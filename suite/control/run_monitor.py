@@ -1,4 +1,6 @@
-"""Decides from the heartbeats, processes, and machines of a run whether it has ended, how it ended, and what failed first."""
+"""Decides from the heartbeats, processes, and machines of a run whether it has ended, how it ended,
+and what failed first.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,8 @@ EXIT_SECONDS = 20.0
 class RunMonitor:
     """Monitors the processes of a run. The supervisor adds each process that it starts.
 
-    A run ends when all workers have finished (see `HeartbeatWriter`), or at the first failure. If several failures are found,
-    the cause is the first of this list:
+    A run ends when all workers have finished (see `HeartbeatWriter`), or at the first failure. If
+    several failures are found, the cause is the first of this list:
 
     1. a lost machine
     2. a killed server
@@ -39,8 +41,8 @@ class RunMonitor:
     4. a server that failed
     5. a worker that reports a failure
 
-    The order matters because one failure makes the remaining workers fail. Before the decision, each machine reports all its
-    events.
+    The order matters because one failure makes the remaining workers fail. Before the decision,
+    each machine reports all its events.
     """
 
     def __init__(
@@ -52,7 +54,8 @@ class RunMonitor:
             run: The run.
             hosts: Machines of the run.
             process_hosts: Machine of each worker.
-            has_agents: Whether agents report the events of the machines. Events then arrive with a delay.
+            has_agents: Whether agents report the events of the machines. Events then arrive with a
+                delay.
         """
         self.run_spec = run
         self.folder = Path(run.folder)
@@ -78,7 +81,8 @@ class RunMonitor:
         Returns:
             How the run ended, or None while it continues.
         """
-        exits = self._exits()  # read before the heartbeats, so that the last heartbeat of a worker that exited is included
+        # read before the heartbeats, so that the last heartbeat of a worker that exited is included
+        exits = self._exits()
         heartbeats = self.heartbeats()
         show(heartbeats)
         all_done = all(heartbeat is not None and heartbeat.status for heartbeat in heartbeats)
@@ -91,7 +95,8 @@ class RunMonitor:
             or self._failed(heartbeats)
         )
         if ended is not None:
-            # If a process dies, its peers fail because of it, perhaps before its exit is visible. Wait to find the cause.
+            # If a process dies, its peers fail because of it, perhaps before its exit is visible.
+            # Wait to find the cause.
             time.sleep(POLL_SECONDS)
             return self._first_of_all(ended)
         workers = [code for name, code in exits.items() if name not in self.servers]
@@ -109,8 +114,9 @@ class RunMonitor:
     def _first_of_all(self, ended: RunStatus) -> RunStatus:
         """Return the first failure, in the order of causes in the docstring of the class.
 
-        A machine counts as lost only after its lease has expired. By this time, its peers have already failed. Therefore, each
-        machine is requested to report all its events. A machine that does not respond is lost.
+        A machine counts as lost only after its lease has expired. By this time, its peers have
+        already failed. Therefore, each machine is requested to report all its events. A machine
+        that does not respond is lost.
         """
         for control in self.controls:
             control.flush_events()
@@ -175,7 +181,10 @@ class RunMonitor:
         return host.name if len(self.hosts) > 1 else ""
 
     def _left_late(self) -> bool:
-        """Check whether EXIT_SECONDS have passed since all workers finished. If so, the run ends even if a process runs."""
+        """Check whether EXIT_SECONDS have passed since all workers finished.
+
+        If so, the run ends even if a process runs.
+        """
         self._done_since = self._done_since or time.monotonic()
         return time.monotonic() - self._done_since > EXIT_SECONDS
 
@@ -243,7 +252,9 @@ class RunMonitor:
     def _left(
         self, heartbeats: list[WorkerStatus | None], exits: dict[str, int | None]
     ) -> RunStatus | None:
-        """Return the status if a command ended before its workers finished, or failed before all workers finished."""
+        """Return the status if a command ended before its workers finished, or failed before all
+        workers finished.
+        """
         if all(heartbeat is not None and heartbeat.status for heartbeat in heartbeats):
             return None
         done = {
@@ -302,7 +313,8 @@ class RunMonitor:
             if silent > allowed:
                 since = datetime.datetime.now() - datetime.timedelta(seconds=silent)
                 silence = f"no progress since {since:%H:%M:%S} ({silent:.0f} s, allowed {allowed:.0f} s) in phase '{phase}'"
-                # A process waits for its peers. Therefore a stopped process is the cause, even if a peer is silent first.
+                # A process waits for its peers. Therefore a stopped process is the cause, even if a
+                # peer is silent first.
                 for peer, peer_heartbeat in enumerate(heartbeats):
                     pid = self._pid_if_stopped(peer, peer_heartbeat)
                     if pid is not None:
@@ -328,7 +340,10 @@ class RunMonitor:
         )
 
     def _stack(self, heartbeat: WorkerStatus | None) -> str:
-        """Return the innermost Python line of a hung worker. All stacks are written to its text log."""
+        """Return the innermost Python line of a hung worker.
+
+        All stacks are written to its text log.
+        """
         log = self.folder / f"worker-{heartbeat.process}.log" if heartbeat is not None else None
         if heartbeat is None or log is None or not log.exists():
             return ""
@@ -355,7 +370,10 @@ def _stopped_text(pid: int) -> str:
 
 
 def _text_from(log: Path, start: int) -> str:
-    """Return at most LOG_BYTES of a text log from byte `start`. A negative `start` counts from the end."""
+    """Return at most LOG_BYTES of a text log from byte `start`.
+
+    A negative `start` counts from the end.
+    """
     with files.open_stream(log) as stream:
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, size + start) if start < 0 else start)
@@ -363,7 +381,10 @@ def _text_from(log: Path, start: int) -> str:
 
 
 def _innermost(lines: list[str]) -> str:
-    """Return the innermost line of the main thread, whose stack faulthandler writes last. Empty: there is no such line."""
+    """Return the innermost line of the main thread, whose stack faulthandler writes last.
+
+    Empty: there is no such line.
+    """
     start = max(
         (number for number, line in enumerate(lines) if line.endswith("(most recent call first):")),
         default=-1,

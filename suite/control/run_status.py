@@ -25,13 +25,19 @@ class RunStatus:
     process: int | None = None
     """Rank of the process to which the reason refers."""
     node: str = ""
-    """Machine of this process. Empty: the run is on a single machine, or the reason does not refer to a process."""
+    """Machine of this process.
+
+    Empty: the run is on a single machine, or the reason does not refer to a process.
+    """
     code: str = ""
     """Value of the `EndCode` that belongs to the reason (suite/common/run_end.py)."""
 
 
 class StatusWriter:
-    """Writes the status of a run. Durations come from the monotonic clock, because the wall clock may be changed."""
+    """Writes the status of a run.
+
+    Durations come from the monotonic clock, because the wall clock may be changed.
+    """
 
     def __init__(self, run: RunSpec) -> None:
         self._run = run
@@ -44,7 +50,8 @@ class StatusWriter:
 
         Args:
             status: The status.
-            open_reasons: Reasons for division open that were found after the first lines of the log were written.
+            open_reasons: Reasons for division open that were found after the first lines of the log
+                were written.
         """
         settings = self._run.settings
         ended = None

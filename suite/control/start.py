@@ -1,4 +1,7 @@
-"""Entry of `run_suite.py` and `suite run`. It imports the controller, and with it most of the suite, only if it is needed."""
+"""Entry of `run_suite.py` and `suite run`.
+
+It imports the controller, and with it most of the suite, only if it is needed.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run a command line.
 
     Returns:
-        Exit code: the code of the controller, 2 if the command line is wrong, 1 if packages are missing.
+        Exit code: the code of the controller, 2 if the command line is wrong, 1 if packages are
+            missing.
     """
     process.prepare()
     try:

@@ -19,8 +19,8 @@ from suite.control.sweep import EndedRun
 def print_summary(ended: Sequence[EndedRun], console: Console, code: int) -> int:
     """Print the summary of the runs, and return the exit code.
 
-    A failure of the report does not change the result of the runs. In this case, a line with the command for the report is
-    printed.
+    A failure of the report does not change the result of the runs. In this case, a line with the
+    command for the report is printed.
 
     Args:
         ended: The runs of the command.
@@ -59,7 +59,9 @@ def one_line(error: ValueError | OSError) -> str:
 
 
 def _summarize(ended: Sequence[EndedRun], console: Console) -> None:
-    """Print the report of the runs, and, even if there is no report, their folder and the command for the page."""
+    """Print the report of the runs, and, even if there is no report, their folder and the command
+    for the page.
+    """
     try:
         from suite.results.render.document import markdown
         from suite.results.table import read_runs

@@ -27,8 +27,9 @@ from suite.launch.hosts import hosts_of
 class Supervisor:
     """Runs the processes of a run to their end.
 
-    It starts the workers on all machines, and checks with `RunMonitor` ten times per second whether the run has ended. Then it
-    ends all processes and writes status.json. `HeartbeatWriter` describes the protocol between controller and workers.
+    It starts the workers on all machines, and checks with `RunMonitor` ten times per second whether
+    the run has ended. Then it ends all processes and writes status.json. `HeartbeatWriter`
+    describes the protocol between controller and workers.
     """
 
     def __init__(
@@ -48,9 +49,11 @@ class Supervisor:
             framework: The framework of its workers.
             environment: The environment of its workers.
             progress: Shows the progress of the run.
-            links: Name of each machine to the connection to its agent. Empty: the run is on this machine.
+            links: Name of each machine to the connection to its agent. Empty: the run is on this
+                machine.
             checkpoint: The file from which the run resumes. It is moved to the folder of the run.
-            find_open_reasons: Function that returns further reasons for division open, after the workers have ended.
+            find_open_reasons: Function that returns further reasons for division open, after the
+                workers have ended.
         """
         self.hosts = hosts_of(run)
         self.run_spec = replace(
@@ -73,7 +76,8 @@ class Supervisor:
         self._records = MachineRecords(self.run_spec, has_agents=bool(links))
         self._status_writer = StatusWriter(self.run_spec)
         self.open_reasons: list[Deviation] = []
-        """Reasons for division open that were found after the first lines of the log were written."""
+        """Reasons for division open that were found after the first lines of the log were written.
+        """
 
     @property
     def busy(self) -> list[str]:
@@ -84,7 +88,8 @@ class Supervisor:
         """Run all processes, and return how the run ended.
 
         Raises:
-            KeyboardInterrupt: A signal interrupted the controller. All processes have ended, and the status is `interrupted`.
+            KeyboardInterrupt: A signal interrupted the controller. All processes have ended, and
+                the status is `interrupted`.
         """
         self.folder.mkdir(parents=True, exist_ok=False)
         self.run_spec.write(self.folder / RUN_FILE)
@@ -162,7 +167,10 @@ class Supervisor:
             control.wait()
 
     def _append_open_reasons(self, status: RunStatus, deviations: Sequence[Deviation]) -> RunStatus:
-        """Append reasons for division open to the log and to the status. The run has failed if the log cannot be written."""
+        """Append reasons for division open to the log and to the status.
+
+        The run has failed if the log cannot be written.
+        """
         if status.status not in ("success", "target_missed"):
             return status
         self.open_reasons = [*deviations, *self._find_open_reasons()]

@@ -43,14 +43,19 @@ class EndedRun:
 
     @property
     def is_expected(self) -> bool:
-        """Whether the run succeeded, or is a cell of a study that did not fit into memory, which the study's table shows."""
+        """Whether the run succeeded, or is a cell of a study that did not fit into memory, which
+        the study's table shows.
+        """
         status = self.status.status
         return (status == "success" and not self.is_lost) or (
             status == "oom" and bool(self.job.template.study)
         )
 
     def text(self) -> str:
-        """Return the result of the run with rich markup. Unless the run succeeded, add the reason and the file to read."""
+        """Return the result of the run with rich markup.
+
+        Unless the run succeeded, add the reason and the file to read.
+        """
         status, reason = self.status.status, self.status.reason
         if status == "success" and not self.is_lost:
             is_reached = self.job.template.settings.stop == "target"
@@ -61,7 +66,9 @@ class EndedRun:
         return f"[red]{escape(text)}[/]  {escape(relative_path(self._file_to_read()))}"
 
     def _file_to_read(self) -> Path:
-        """Return the file to read about the end of the run: the log, or the file with the traceback of the failed process."""
+        """Return the file to read about the end of the run: the log, or the file with the traceback
+        of the failed process.
+        """
         folder = self.log.parent
         if self.status.status in ("failed", "oom") and self.status.process is not None:
             worker_log = folder / f"worker-{self.status.process}.log"
@@ -83,7 +90,8 @@ def run_jobs(
         jobs: The jobs, each with at least one run.
         command: The command that requested the jobs.
         ended: List to which each run is appended when it ends.
-        check_output: Function that raises OSError if the output folder is gone. It is called before and after each run.
+        check_output: Function that raises OSError if the output folder is gone. It is called before
+            and after each run.
         agents: The agents, if the jobs run on several machines.
 
     Returns:
@@ -119,7 +127,10 @@ def run_jobs(
 def _run(
     job: Job, index: int, command: Command, agents: Agents | None
 ) -> tuple[EndedRun, list[str]]:
-    """Execute a run, unless it finished in an earlier command. Return the run with warnings about its result."""
+    """Execute a run, unless it finished in an earlier command.
+
+    Return the run with warnings about its result.
+    """
     folder = job.folder / f"run_{index}"
     if folder.exists():
         earlier = finished_status(folder, job.run(index, cache_cleared=False))

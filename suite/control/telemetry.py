@@ -1,8 +1,8 @@
 """Writes `telemetry.jsonl`: samples of a machine's load and clocks during a run, once per second.
 
-A thread of the controller takes the samples, and the loop of the supervisor never waits for it. An error in this module may
-lose samples, but never fails the run. On a remote machine, the agent starts
-`python -m suite.control.telemetry FOLDER DEVICE` together with the workers.
+A thread of the controller takes the samples, and the loop of the supervisor never waits for it. An
+error in this module may lose samples, but never fails the run. On a remote machine, the agent
+starts `python -m suite.control.telemetry FOLDER DEVICE` together with the workers.
 """
 
 from __future__ import annotations
@@ -34,11 +34,15 @@ _LINE_BYTES = 1 << 20
 JOIN_SECONDS = 2.0
 """Longest time that the end of a run waits for the current sample, because a driver can hang."""
 SEARCH_SHARE = 0.001
-"""Largest share of a core's time for the search for new processes. Reading all of /proc takes long on a machine with many
-processes."""
+"""Largest share of a core's time for the search for new processes.
+
+Reading all of /proc takes long on a machine with many processes.
+"""
 SLOW_REASONS = 0x08 | 0x20 | 0x40 | 0x80
-"""Reasons that count as a slowdown (nvml.h, nvmlClocksEventReasons): hardware slowdown, thermal slowdown by software and by
-hardware, and power brake. The power limit is not included, because GPUs at full load normally reach it."""
+"""Reasons that count as a slowdown (nvml.h, nvmlClocksEventReasons): hardware slowdown, thermal
+slowdown by software and by hardware, and power brake. The power limit is not included, because GPUs
+at full load normally reach it.
+"""
 CLOCK_CORES = 16
 """Largest number of cores whose clocks are read, because each reading may interrupt the core."""
 
@@ -59,7 +63,8 @@ class ProcessTree:
         self._search_at = 0.0
 
     def sample(self) -> dict[str, Json]:
-        """Return the CPU use since the last sample (100: all CPUs of the machine), the resident memory, and the process count.
+        """Return the CPU use since the last sample (100: all CPUs of the machine), the resident
+        memory, and the process count.
 
         Memory that several processes share counts once per process.
         """
@@ -128,9 +133,12 @@ class Sensors:
             self._handles = self._try("gpus", lambda: devices.visible_handles(nvml)) or ()
 
     def read(self) -> dict[str, Json]:
-        """Return a value per sensor. For a GPU sensor, the value is a list with one entry per visible device.
+        """Return a value per sensor.
 
-        The CPU shares of the first call are meaningless, because they refer to the time since the previous call.
+        For a GPU sensor, the value is a list with one entry per visible device.
+
+        The CPU shares of the first call are meaningless, because they refer to the time since the
+        previous call.
         """
         row: dict[str, Json] = {
             "cpu_percent": self._try("cpu_percent", psutil.cpu_percent),
@@ -163,7 +171,8 @@ class Sensors:
     def _try(self, name: str, read: Callable[..., Any], *arguments: Any) -> Any:
         try:
             value = read(*arguments)
-        except Exception as error:  # the errors of NVML and psutil have no common base class, and must not end a run
+        except Exception as error:
+            # the errors of NVML and psutil have no common base class, and must not end a run
             self.reasons[name] = self.reasons.get(name) or f"{type(error).__name__}: {error}"
             return None
         self.reasons.setdefault(name, None)
@@ -202,8 +211,11 @@ GPU_SENSORS: Mapping[str, Callable[[Any, Any, int], Json]] = {
         nvml.nvmlDeviceGetComputeRunningProcesses(device), root
     ),
 }
-"""Name of each GPU sensor to the function that reads it. Its arguments are NVML, the handle of a device, and the id of the
-process whose descendants belong to the run."""
+"""Name of each GPU sensor to the function that reads it.
+
+Its arguments are NVML, the handle of a device, and the id of the process whose descendants belong
+to the run.
+"""
 
 
 class TelemetryRecorder:
@@ -241,7 +253,8 @@ class TelemetryRecorder:
     def start(self) -> None:
         """Start the sampling.
 
-        Call this after the processes of the run have started, because a process with threads must not fork.
+        Call this after the processes of the run have started, because a process with threads must
+        not fork.
         """
         thread = threading.Thread(target=self._work, name="telemetry", daemon=True)
         with contextlib.suppress(RuntimeError):  # no more threads allowed
@@ -279,8 +292,9 @@ class TelemetryRecorder:
         with open(self.path, "x", encoding="utf-8", buffering=1) as stream:
             stream.write(json.dumps(self._header(), ensure_ascii=False) + "\n")
             while True:
-                # After a late sample, samples are left out rather than shifted. The next sample is at least half an interval
-                # away, because CPU shares of a shorter time are meaningless.
+                # After a late sample, samples are left out rather than shifted. The next sample is
+                # at least half an interval away, because CPU shares of a shorter time are
+                # meaningless.
                 tick = int((time.monotonic() - begin) / self.interval_seconds + 0.5) + 1
                 if self._ended.wait(
                     max(0.0, begin + tick * self.interval_seconds - time.monotonic())
@@ -334,7 +348,10 @@ def rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _clock(log: Path) -> tuple[float | None, float | None]:
-    """Return the times of `run_start` and `run_stop` in a log, in milliseconds. None: the log does not hold the event."""
+    """Return the times of `run_start` and `run_stop` in a log, in milliseconds.
+
+    None: the log does not hold the event.
+    """
     from suite.results.logs.lines import read_file
 
     if not log.exists():
@@ -346,7 +363,10 @@ def _clock(log: Path) -> tuple[float | None, float | None]:
 
 
 def main() -> int:
-    """Write the topology of this machine, and sample it until a signal ends this process. The agent sends both files."""
+    """Write the topology of this machine, and sample it until a signal ends this process.
+
+    The agent sends both files.
+    """
     folder, device = Path(sys.argv[1]), sys.argv[2]
     topology.write(folder)
     TelemetryRecorder(

@@ -1,4 +1,6 @@
-"""The CUDA version and the GPU architectures that a framework was built for, and whether a machine can run this build."""
+"""The CUDA version and the GPU architectures that a framework was built for, and whether a machine
+can run this build.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,20 @@ class Build:
     cuda: str
     """CUDA version, such as `13.0`."""
     architectures: tuple[str, ...]
-    """`sm_90` is machine code. `compute_90` is code that the driver translates for any newer device."""
+    """`sm_90` is machine code.
+
+    `compute_90` is code that the driver translates for any newer device.
+    """
 
     def needs_newer_driver(self, driver_cuda: str | None) -> bool:
         """Check whether the driver is too old for this build.
 
-        A driver runs every minor version of the newest CUDA major version that it supports (CUDA Compatibility, section 2).
+        A driver runs every minor version of the newest CUDA major version that it supports (CUDA
+        Compatibility, section 2).
 
         Args:
-            driver_cuda: Newest CUDA version that the driver supports, such as `13.0`. None if unknown.
+            driver_cuda: Newest CUDA version that the driver supports, such as `13.0`. None if
+                unknown.
         """
         return driver_cuda is not None and int(driver_cuda.partition(".")[0]) < int(
             self.cuda.partition(".")[0]
@@ -50,9 +57,9 @@ class Build:
 def carries(architectures: Sequence[str], capability: str) -> bool:
     """Check whether a build contains code for a device.
 
-    Machine code runs if it has the major version of the device and no newer minor version. Code that the driver translates
-    runs if its version is not newer than the device (CUDA C++ Programming Guide, sections "Binary Compatibility" and "PTX
-    Compatibility").
+    Machine code runs if it has the major version of the device and no newer minor version. Code
+    that the driver translates runs if its version is not newer than the device (CUDA C++
+    Programming Guide, sections "Binary Compatibility" and "PTX Compatibility").
 
     Args:
         architectures: Targets of the build, such as `sm_90`, `sm_90a`, or `compute_90`.

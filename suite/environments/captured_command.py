@@ -15,7 +15,10 @@ class CommandResult(NamedTuple):
     """The exit code and the output of a program."""
 
     code: int | None
-    """The exit code. None if the program did not end in time or cannot be started: `errors` then has the reason."""
+    """The exit code.
+
+    None if the program did not end in time or cannot be started: `errors` then has the reason.
+    """
     out: str
     errors: str
 
@@ -36,8 +39,8 @@ def captured(
     Args:
         command: The command line.
         seconds: Time after which the command is killed. None: there is no limit.
-        without: Environment variables that the command does not inherit, in addition to the variables that no worker
-            inherits.
+        without: Environment variables that the command does not inherit, in addition to the
+            variables that no worker inherits.
         also: Environment variables to set for the command.
     """
     inherited = inherited_variables(os.environ)
@@ -66,7 +69,8 @@ def captured(
 def last_line(text: str) -> str:
     """Return the last informative line of an output, or an empty string.
 
-    Blank lines are skipped, and so are the lines at the end of docker's error messages that refer to its help.
+    Blank lines are skipped, and so are the lines at the end of docker's error messages that refer
+    to its help.
     """
     lines = [
         line.strip()

@@ -53,7 +53,9 @@ def check_environment(name: str, project: Path = PROJECT) -> list[CheckResult]:
 
 
 def installed(folder: Path) -> dict[str, metadata.Distribution]:
-    """Return the distributions in an environment's site-packages by canonical name, without starting its Python."""
+    """Return the distributions in an environment's site-packages by canonical name, without
+    starting its Python.
+    """
     site_packages = [str(path) for path in folder.glob("lib/python3.*/site-packages")]
     return {
         str(canonicalize_name(item.metadata["Name"])): item
@@ -64,8 +66,9 @@ def installed(folder: Path) -> dict[str, metadata.Distribution]:
 def damage(status: venvs.EnvironmentStatus) -> str:
     """Return the first defect in the packages of a finished environment, or an empty string.
 
-    Only files are read, and the environment's Python is not started. A ready environment must contain the packages of its
-    lock. An outdated environment is only checked for missing files of its installed packages.
+    Only files are read, and the environment's Python is not started. A ready environment must
+    contain the packages of its lock. An outdated environment is only checked for missing files of
+    its installed packages.
     """
     if status.lock is None or status.state not in ("ready", "outdated"):
         return ""
@@ -86,7 +89,9 @@ def damage(status: venvs.EnvironmentStatus) -> str:
 def _version_mismatches(
     status: venvs.EnvironmentStatus, distributions: Mapping[str, metadata.Distribution]
 ) -> list[str]:
-    """Return a text for each package that is missing, or whose version is not the version in the lock."""
+    """Return a text for each package that is missing, or whose version is not the version in the
+    lock.
+    """
     pins = status.lock.pins(venvs.parsed_version(status.python_version)) if status.lock else {}
     versions = {
         name: distributions[name].version if name in distributions else "missing" for name in pins
@@ -123,7 +128,9 @@ def _check_import(environment: Environment, module: str) -> CheckResult:
 
 
 def _check_entry_points(folder: Path, project: Path) -> CheckResult:
-    """Check that the workloads and trainers that the package declares are visible in the environment."""
+    """Check that the workloads and trainers that the package declares are visible in the
+    environment.
+    """
     declared = own_package.entry_points(project)
     points = (
         point for distribution in installed(folder).values() for point in distribution.entry_points

@@ -1,8 +1,10 @@
-"""Builds command lines for docker, podman, apptainer, and enroot, checks their images, and ends leftover containers.
+"""Builds command lines for docker, podman, apptainer, and enroot, checks their images, and ends
+leftover containers.
 
-A container is a command prefix. It shares the network, the shared memory, and the process ids of the machine, so that
-collectives and supervision work as without a container. Code, plugins, and data are mounted read-only. Only the folder of the
-run is writable. Docker was tried. The command lines of podman, apptainer, and enroot follow their manuals.
+A container is a command prefix. It shares the network, the shared memory, and the process ids of
+the machine, so that collectives and supervision work as without a container. Code, plugins, and
+data are mounted read-only. Only the folder of the run is writable. Docker was tried. The command
+lines of podman, apptainer, and enroot follow their manuals.
 """
 
 from __future__ import annotations
@@ -30,10 +32,15 @@ PROGRAMS = ("docker", "podman", "apptainer", "enroot")
 WITH_DAEMON = ("docker", "podman")
 """Programs whose containers are not children of the started process, and outlive it."""
 ANSWER_SECONDS = 8.0
-"""Timeout for a query to a program. The user waits for the answer before the time of a run starts."""
+"""Timeout for a query to a program.
+
+The user waits for the answer before the time of a run starts.
+"""
 RUN_LABEL, OWNER_LABEL = "suite.run", "suite.owner"
 PASSED_VARIABLES = ("CUDA_", "NVIDIA_")
-"""Prefixes of the environment variables that are passed into a container: they tune devices, collectives, and threads."""
+"""Prefixes of the environment variables that are passed into a container: they tune devices,
+collectives, and threads.
+"""
 OWN_VARIABLES = {
     "HOME": "/tmp",
     "USER": "suite",
@@ -41,8 +48,9 @@ OWN_VARIABLES = {
     "PYTHONNOUSERSITE": "1",
     "PYTHONSAFEPATH": "1",
 }
-"""Environment variables that replace the name and the home folder of the user, which may not exist in the container. Libraries
-read both."""
+"""Environment variables that replace the name and the home folder of the user, which may not exist
+in the container. Libraries read both.
+"""
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,10 @@ class Mount:
 
     @classmethod
     def read(cls, text: str) -> Mount:
-        """Parse `HOST`, `HOST:INSIDE`, or `HOST:INSIDE:rw`. Raises ValueError if the text has a different form."""
+        """Parse `HOST`, `HOST:INSIDE`, or `HOST:INSIDE:rw`.
+
+        Raises ValueError if the text has a different form.
+        """
         source, target, mode, *rest = [*text.split(":"), "", ""]
         if (
             not source.startswith("/")
@@ -85,15 +96,20 @@ class Container:
     options: tuple[str, ...] = ()
     """Options of the user for the program."""
     run: str = ""
-    """Folder of the run. It is writable, the working directory, and the label by which the containers of the run are found.
-    Empty for a query before a run."""
+    """Folder of the run.
+
+    It is writable, the working directory, and the label by which the containers of the run are
+    found. Empty for a query before a run.
+    """
     process: str = ""
     """Name of the process in the run, such as `server` or `worker-3`."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of the process."""
 
     def run_argv(self, mounts: Sequence[Mount]) -> list[str]:
-        """Return the command line that precedes the command in the container. It ends with the environment variables.
+        """Return the command line that precedes the command in the container.
+
+        It ends with the environment variables.
 
         Args:
             mounts: Mounts of the suite. The mounts of the user are added.
@@ -109,8 +125,8 @@ class Container:
     def ending(self, processes: Sequence[str]) -> list[str]:
         """Return the command line that ends the containers of these processes of the run.
 
-        It is empty if containers end with their clients. The command fails with a message if no container is left, which is
-        not an error.
+        It is empty if containers end with their clients. The command fails with a message if no
+        container is left, which is not an error.
         """
         if self.program not in WITH_DAEMON:
             return []
@@ -133,15 +149,17 @@ def passed_variables() -> dict[str, str]:
 
 
 def container_name(run: str, process: str) -> str:
-    """Return a name that docker and podman accept and that depends only on the folder of the run and the process."""
+    """Return a name that docker and podman accept and that depends only on the folder of the run
+    and the process.
+    """
     return f"suite-{hashlib.sha256(run.encode()).hexdigest()[:12]}-{process}"
 
 
 def from_config(config: EnvironmentConfig, gpus: bool, log: Callable[[str], object]) -> Container:
     """Return the container that `environment.*` specifies, after checking that it can be used.
 
-    The checks are made here so that an obstacle is reported before the time of a run starts. Containers that earlier runs left
-    on this machine are ended.
+    The checks are made here so that an obstacle is reported before the time of a run starts.
+    Containers that earlier runs left on this machine are ended.
 
     Args:
         config: Settings of the environment.
@@ -174,7 +192,10 @@ def from_config(config: EnvironmentConfig, gpus: bool, log: Callable[[str], obje
 
 
 def _image_id(program: str, image: str) -> str:
-    """Return the digest of an image. Raises ValueError if the daemon does not respond, or does not have the image."""
+    """Return the digest of an image.
+
+    Raises ValueError if the daemon does not respond, or does not have the image.
+    """
     result = _query(
         program,
         "version",
@@ -199,7 +220,8 @@ def _image_id(program: str, image: str) -> str:
 
 
 def _image_file(program: str, image: str) -> str:
-    """Return the absolute path of an image that is a file or a folder, or the name of a container of enroot.
+    """Return the absolute path of an image that is a file or a folder, or the name of a container
+    of enroot.
 
     Raises:
         ValueError: The image does not exist, or is a URL.
@@ -227,7 +249,10 @@ def _image_file(program: str, image: str) -> str:
 
 
 def _query(*argv: str) -> CommandResult:
-    """Run a command of a container program. Raises ValueError if it does not respond in time or cannot be started."""
+    """Run a command of a container program.
+
+    Raises ValueError if it does not respond in time or cannot be started.
+    """
     outcome = captured(argv, ANSWER_SECONDS)
     if outcome.code is None:
         raise ValueError(
@@ -254,7 +279,9 @@ def end_leftovers(program: str, log: Callable[[str], object]) -> None:
 
 
 def _owner() -> str:
-    """Return the owner of the containers that this process starts: machine, process id, and start time in whole seconds."""
+    """Return the owner of the containers that this process starts: machine, process id, and start
+    time in whole seconds.
+    """
     return f"{platform.node()}/{os.getpid()}/{psutil.Process().create_time():.0f}"
 
 
@@ -292,11 +319,15 @@ def _with_daemon(container: Container, mounts: Sequence[Mount]) -> list[str]:
 
 
 _LOCKS = ["--ulimit=memlock=-1", "--ulimit=stack=67108864"]
-"""Limits for GPUs and InfiniBand, which access locked memory: more than a daemon allows. Runs on CPUs do not lock memory."""
+"""Limits for GPUs and InfiniBand, which access locked memory: more than a daemon allows.
+
+Runs on CPUs do not lock memory.
+"""
 
 
 def _docker(container: Container, mounts: Sequence[Mount]) -> list[str]:
-    # --userns: files belong to the user, even if the daemon maps the user ids of containers to a different range.
+    # --userns: files belong to the user, even if the daemon maps the user ids of containers to a
+    # different range.
     argv = ["--userns=host"]
     argv += [f"--group-add={group}" for group in os.getgroups() if group != os.getgid()]
     argv += ["--gpus=all", *_LOCKS] if container.gpus else []
@@ -304,7 +335,8 @@ def _docker(container: Container, mounts: Sequence[Mount]) -> list[str]:
 
 
 def _podman(container: Container, mounts: Sequence[Mount]) -> list[str]:
-    # Without root, files belong to the user, the user's groups are kept, and limits cannot be raised above the user's limits.
+    # Without root, files belong to the user, the user's groups are kept, and limits cannot be
+    # raised above the user's limits.
     argv = ["--security-opt=label=disable"]
     if os.getuid() != 0:
         argv += ["--userns=keep-id", "--group-add=keep-groups", "--ulimit=host"]
@@ -337,7 +369,10 @@ _BUILDERS: dict[str, Callable[[Container, Sequence[Mount]], list[str]]] = {
 
 
 def _fields(mount: Mount, target: str, read_only: str) -> list[str]:
-    """Return the fields of `--mount`. The programs use different names for the target and for read-only."""
+    """Return the fields of `--mount`.
+
+    The programs use different names for the target and for read-only.
+    """
     return [
         "type=bind",
         f"source={mount.source}",
@@ -347,7 +382,9 @@ def _fields(mount: Mount, target: str, read_only: str) -> list[str]:
 
 
 def _csv(fields: Sequence[str]) -> str:
-    """Return fields as a line of CSV, the format of `--mount`, so that a comma in a path does not separate fields."""
+    """Return fields as a line of CSV, the format of `--mount`, so that a comma in a path does not
+    separate fields.
+    """
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(fields)
     return line.getvalue()

@@ -1,7 +1,7 @@
 """Environments of worker processes: a command prefix, a Python interpreter, and a path map.
 
-A venv, the running interpreter, and a container (`suite.environments.containers`) differ only in these three, so the rest of
-the runner treats them alike.
+A venv, the running interpreter, and a container (`suite.environments.containers`) differ only in
+these three, so the rest of the runner treats them alike.
 """
 
 import json
@@ -55,26 +55,36 @@ class Environment:
     name: str
     """Name for messages and records, such as `torch`, `current`, or `custom`."""
     argv_prefix: tuple[str, ...]
-    """Command prefix before the Python, such as `("numactl", "--interleave=all")`. It runs inside the container, if any."""
+    """Command prefix before the Python, such as `("numactl", "--interleave=all")`.
+
+    It runs inside the container, if any.
+    """
     python: str
     """Path of the Python interpreter inside the environment."""
     path_map: Mapping[str, str] = field(default_factory=dict)
-    """Path inside the environment by host folder. All paths outside these folders are the same on the host and inside."""
+    """Path inside the environment by host folder.
+
+    All paths outside these folders are the same on the host and inside.
+    """
     python_path: tuple[str, ...] = ()
-    """Host folders of plugins. They come first on the Python path, before the PYTHONPATH of the environment."""
+    """Host folders of plugins.
+
+    They come first on the Python path, before the PYTHONPATH of the environment.
+    """
     container: containers.Container | None = None
     """Container in which all commands run. None: they run on the host."""
 
     def command(self, *args: str | os.PathLike[str]) -> list[str]:
         """Return the command line that runs Python with `args` in this environment.
 
-        An argument that is a path below a mapped folder is translated. A path inside an argument (`--file=/data/x`) is not
-        translated: pass it as a separate argument.
+        An argument that is a path below a mapped folder is translated. A path inside an argument
+        (`--file=/data/x`) is not translated: pass it as a separate argument.
         """
         python = [self.python, *(self.map_path(arg) for arg in args)]
         folders = [*self.python_path, *([str(PROJECT)] if self.container and IN_CHECKOUT else [])]
         if folders:
-            # The path is set inside the environment, because environment variables of the host do not reach a container.
+            # The path is set inside the environment, because environment variables of the host do
+            # not reach a container.
             path = ":".join(map(self.map_path, folders))
             python = ["sh", "-c", PYTHONPATH_WRAPPER, path, *python]
         container_argv = (
@@ -97,7 +107,9 @@ class Environment:
         )
 
     def ending(self, folder: Path, names: Sequence[str]) -> list[str]:
-        """Return the command line that ends the containers of a run. It is empty if no container outlives its client.
+        """Return the command line that ends the containers of a run.
+
+        It is empty if no container outlives its client.
 
         Args:
             folder: Folder of the run.
@@ -110,11 +122,15 @@ class Environment:
         )
 
     def map_path(self, path: str | os.PathLike[str]) -> str:
-        """Return a path inside the environment: the longest mapped folder that contains the path is replaced."""
+        """Return a path inside the environment: the longest mapped folder that contains the path is
+        replaced.
+        """
         return mapped(path, self.path_map)
 
     def _mounts(self, container: containers.Container) -> list[containers.Mount]:
-        """Return mounts of code, plugins, and data, which are read-only, and of the folder of the run, which is writable."""
+        """Return mounts of code, plugins, and data, which are read-only, and of the folder of the
+        run, which is writable.
+        """
         data = data_root()
         read_only = [
             *([str(PROJECT)] if IN_CHECKOUT else []),
@@ -138,14 +154,16 @@ def resolve(
     """Return the environment that a configuration selects.
 
     Args:
-        config: `name` (`auto`, `current`, `custom`, a container program such as `docker`, or the name of a venv),
-            `argv_prefix`, `python`, `path_map`, and for a container `image`, `mounts`, and `options`.
+        config: `name` (`auto`, `current`, `custom`, a container program such as `docker`, or the
+            name of a venv), `argv_prefix`, `python`, `path_map`, and for a container `image`,
+            `mounts`, and `options`.
         framework_default_name: Name of the venv for `auto`, such as `torch` or `tensorflow-cpu`.
         device: Device of the run. With `cuda`, a container gets the GPUs.
         tell: Receives warnings about the environment, which is used nevertheless.
 
     Raises:
-        ValueError: The name is unknown, the venv or the image does not exist, or keys contradict each other.
+        ValueError: The name is unknown, the venv or the image does not exist, or keys contradict
+            each other.
     """
     name, python = config.name, config.python
     prefix = tuple(str(argument) for argument in config.argv_prefix)
@@ -185,7 +203,8 @@ def resolve(
 def libraries_of(name: str, python: Path) -> tuple[str, ...]:
     """Return the command prefix that adds library folders to `LD_LIBRARY_PATH` of a venv.
 
-    The prefix is empty if the framework finds its libraries without it. The lock specifies the folders.
+    The prefix is empty if the framework finds its libraries without it. The lock specifies the
+    folders.
 
     Args:
         name: Name of the venv.
@@ -207,21 +226,28 @@ class Description(NamedTuple):
     versions: Mapping[str, str | None]
     """Installed version by distribution name. None if the distribution is not installed."""
     env: Mapping[str, str]
-    """Environment variables of a process in the environment that are recorded with a run. Secrets are removed.
+    """Environment variables of a process in the environment that are recorded with a run.
 
-    PYTHONPATH does not contain the folders of the suite and of plugins. The values of `sitecustomize` and `usercustomize` are
-    the files that Python ran.
+    Secrets are removed.
+
+    PYTHONPATH does not contain the folders of the suite and of plugins. The values of
+    `sitecustomize` and `usercustomize` are the files that Python ran.
     """
 
 
 def describing_command(environment: Environment, packages: Sequence[str]) -> list[str]:
-    """Return the command line that prints a `Description` of an environment as JSON. No package is imported."""
+    """Return the command line that prints a `Description` of an environment as JSON. No package is
+    imported.
+    """
     arguments = json.dumps([list(packages), recorded_prefixes(), SECRET, HIDDEN])
     return environment.command("-c", DESCRIBE_SCRIPT, arguments)
 
 
 def description_from(text: str, environment: Environment) -> Description:
-    """Parse the description of an environment from the output of a command. Raises ValueError if its last line is different."""
+    """Parse the description of an environment from the output of a command.
+
+    Raises ValueError if its last line is different.
+    """
     try:
         printed = json.loads(last_line(text))
         env = dict(printed["env"])
@@ -233,7 +259,9 @@ def description_from(text: str, environment: Environment) -> Description:
 
 
 def _other_folders(python_path: str, environment: Environment) -> str:
-    """Return the folders of a PYTHONPATH inside an environment that belong neither to the suite nor to a plugin."""
+    """Return the folders of a PYTHONPATH inside an environment that belong neither to the suite nor
+    to a plugin.
+    """
     excluded = [
         Path(environment.map_path(folder)) for folder in (str(PROJECT), *environment.python_path)
     ]
@@ -272,12 +300,18 @@ def describe(
 def installed_versions(
     environment: Environment, packages: Sequence[str]
 ) -> Mapping[str, str | None]:
-    """Return the installed version (None if not installed) by distribution name. Raises ValueError like `describe`."""
+    """Return the installed version (None if not installed) by distribution name.
+
+    Raises ValueError like `describe`.
+    """
     return describe(environment, packages).versions
 
 
 class Descriptions:
-    """Cache of the descriptions of a command. A Python is started once per environment, not for each job of a sweep."""
+    """Cache of the descriptions of a command.
+
+    A Python is started once per environment, not for each job of a sweep.
+    """
 
     def __init__(self) -> None:
         self._descriptions: dict[tuple[str, ...], Description] = {}
@@ -291,7 +325,9 @@ class Descriptions:
 
 
 def _check_name(name: str) -> None:
-    """Raise ValueError for a name that is neither reserved nor a venv that exists or can be created."""
+    """Raise ValueError for a name that is neither reserved nor a venv that exists or can be
+    created.
+    """
     allowed = sorted({*RESERVED_NAMES, *locks.framework_locks(), *venvs.existing(env_root())})
     if name not in allowed:
         raise ValueError(
@@ -300,7 +336,10 @@ def _check_name(name: str) -> None:
 
 
 def _venv_python(name: str, warn: Callable[[str], object]) -> Path:
-    """Return the Python of a finished venv. An outdated venv is used with a warning through `warn`."""
+    """Return the Python of a finished venv.
+
+    An outdated venv is used with a warning through `warn`.
+    """
     status = venvs.status(name)
     create = f"suite env create {name}"
     if status.state == "missing":

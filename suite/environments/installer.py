@@ -1,6 +1,8 @@
-"""Installs packages with uv, which takes a fifth of pip's time (docs/environments.md), using the settings of pip.
+"""Installs packages with uv, which takes a fifth of pip's time (docs/environments.md), using the
+settings of pip.
 
-python -m suite.environments.installer ARGUMENTS    installs the packages in ARGUMENTS into this Python, without dependencies
+python -m suite.environments.installer ARGUMENTS    installs the packages in ARGUMENTS into this
+Python, without dependencies
 """
 
 from __future__ import annotations
@@ -19,15 +21,17 @@ VARIABLES = {
     "timeout": "UV_HTTP_TIMEOUT",
 }  # fmt: skip
 """Environment variables of uv by the setting of pip. uv does not read the settings of pip
-(docs.astral.sh/uv/pip/compatibility). Several values are separated by spaces in both, except that uv separates links by
-commas."""
+(docs.astral.sh/uv/pip/compatibility). Several values are separated by spaces in both, except that
+uv separates links by commas.
+"""
 
 
 def install(python: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
-    """Return the command that installs packages without their dependencies, and the environment variables of the command.
+    """Return the command that installs packages without their dependencies, and the environment
+    variables of the command.
 
-    The variables contain the settings from pip's files and from `PIP_…` variables. A variable of uv that is already set takes
-    precedence.
+    The variables contain the settings from pip's files and from `PIP_…` variables. A variable of uv
+    that is already set takes precedence.
 
     Args:
         python: Interpreter into whose environment the packages are installed.
@@ -54,7 +58,8 @@ def install(python: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
 def _settings() -> dict[str, str]:
     """Return the settings of pip by name.
 
-    Environment variables override files, and the section `[install]` of a file overrides `[global]`.
+    Environment variables override files, and the section `[install]` of a file overrides
+    `[global]`.
     """
     output = captured([sys.executable, "-m", "pip", "config", "list"]).out.splitlines()
     lines = [line.partition("=") for line in output]

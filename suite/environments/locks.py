@@ -1,7 +1,8 @@
 """Reads the locks in `environments/`: the packages of each environment, with exact versions.
 
-A lock is a pip requirements file that pins every package, including transitive dependencies. It is installed with `--no-deps`,
-so that no package is installed that the lock does not name. Comments at its head contain the facts that pip has no syntax for:
+A lock is a pip requirements file that pins every package, including transitive dependencies. It is
+installed with `--no-deps`, so that no package is installed that the lock does not name. Comments at
+its head contain the facts that pip has no syntax for:
 
     # tried: Linux x86_64, Python 3.11, CPU       or  # not tried: why
     # python: 3.10-3.13                           Python versions, both ends included
@@ -158,7 +159,8 @@ def suiting(names: Sequence[str], capabilities: Sequence[str], driver_cuda: str 
         driver_cuda: Newest CUDA version that the driver supports. None if unknown.
 
     Returns:
-        Name of the environment. If no build fits, the first name: `Build.why_not` then has the reason for the user.
+        Name of the environment. If no build fits, the first name: `Build.why_not` then has the
+            reason for the user.
     """
     framework_environments = framework_locks()
     builds = {
@@ -173,9 +175,11 @@ def suiting(names: Sequence[str], capabilities: Sequence[str], driver_cuda: str 
 
 
 def digest(lock: Lock, project: Path = PROJECT, creator: str = "") -> str:
-    """Return a hash of all inputs of an installed environment: the lock, the metadata of the suite, the path of the checkout.
+    """Return a hash of all inputs of an installed environment: the lock, the metadata of the suite,
+    the path of the checkout.
 
-    A checkout is installed editable. An environment therefore runs the code of the checkout that created it.
+    A checkout is installed editable. An environment therefore runs the code of the checkout that
+    created it.
 
     Args:
         lock: Lock of the environment.

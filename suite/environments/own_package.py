@@ -1,4 +1,6 @@
-"""Installs the package of the suite into environments: editable from a checkout, or a copy of an installed package."""
+"""Installs the package of the suite into environments: editable from a checkout, or a copy of an
+installed package.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,10 @@ def fingerprint(project: Path) -> bytes:
 
 
 def copy_into(site_packages: Path) -> None:
-    """Install the running package into another environment by copying its files. It is pure Python."""
+    """Install the running package into another environment by copying its files.
+
+    It is pure Python.
+    """
     for name in ("suite", "workloads"):
         shutil.rmtree(site_packages / name, ignore_errors=True)
     for old in site_packages.glob(f"{DISTRIBUTION.replace('-', '_')}-*.dist-info"):

@@ -1,4 +1,6 @@
-"""Installs a plugin (folder or wheel) into a folder that is named after a digest of its content, for plugins.py."""
+"""Installs a plugin (folder or wheel) into a folder that is named after a digest of its content,
+for plugins.py.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _digest(source: Path) -> str:
-    """Return a hash of file names and contents, which identifies an installation: 16 hexadecimal digits."""
+    """Return a hash of file names and contents, which identifies an installation: 16 hexadecimal
+    digits.
+    """
     digest = hashlib.sha256()
     for path in _files(source) if source.is_dir() else [source]:
         name = str(path.relative_to(source)).encode()
@@ -75,12 +79,15 @@ def _digest(source: Path) -> str:
 
 
 def install(source: Path, text: str, keep: bool = True) -> Path:
-    """Install a plugin into the folder for its content, unless the folder exists. The folder appears only when it is complete.
+    """Install a plugin into the folder for its content, unless the folder exists.
+
+    The folder appears only when it is complete.
 
     Args:
         source: The plugin's folder or wheel.
         text: The plugin as the user specified it, for messages.
-        keep: False: install a new plugin into a temporary folder, which is deleted when this process ends.
+        keep: False: install a new plugin into a temporary folder, which is deleted when this
+            process ends.
 
     Returns:
         The folder with the installed plugin.
@@ -119,7 +126,9 @@ def install(source: Path, text: str, keep: bool = True) -> Path:
 
 
 def _pip_install(source: Path, scratch: Path, text: str) -> None:
-    """Install a plugin into `scratch`/installed. A folder is copied first, because a build writes into its folder.
+    """Install a plugin into `scratch`/installed.
+
+    A folder is copied first, because a build writes into its folder.
 
     Args:
         source: The plugin's folder or wheel.
@@ -166,7 +175,9 @@ def _pip_install(source: Path, scratch: Path, text: str) -> None:
 
 
 def _error_line(output: str) -> str:
-    """Return the line of pip's output with the cause: the last line that the build printed, else the last error."""
+    """Return the line of pip's output with the cause: the last line that the build printed, else
+    the last error.
+    """
     lines = [line.strip(" │\t") for line in output.splitlines() if line.strip(" │\t")]
     ends = [number for number, line in enumerate(lines) if "[end of output]" in line]
     if ends and ends[0] > 0:

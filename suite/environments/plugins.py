@@ -1,11 +1,14 @@
-"""Plugins: `plugins=[PATH or NAME]` makes the workloads and frameworks of a different package available.
+"""Plugins: `plugins=[PATH or NAME]` makes the workloads and frameworks of a different package
+available.
 
-pip installs a folder or wheel once, into a separate folder that is named after a digest of its content (`plugins/` below the
-environments). This folder comes first on the Python path of the controller and of every worker.
+pip installs a folder or wheel once, into a separate folder that is named after a digest of its
+content (`plugins/` below the environments). This folder comes first on the Python path of the
+controller and of every worker.
 
-No environment is changed. All environments, including read-only environments and containers, therefore use the same plugin, a
-running sweep keeps the version with which it began, and a plugin is removed by deleting its folder. A distribution that is
-installed already is used as it is. Packages are not downloaded.
+No environment is changed. All environments, including read-only environments and containers,
+therefore use the same plugin, a running sweep keeps the version with which it began, and a plugin
+is removed by deleting its folder. A distribution that is installed already is used as it is.
+Packages are not downloaded.
 """
 
 from __future__ import annotations
@@ -32,7 +35,10 @@ from workloads.api.trainer_info import framework_trainers, package_trainers
 
 IMPORT_HINT = "It must be importable, with all its dependencies installed in the same environment"
 TRAINER_CHECK_SECONDS = 300.0
-"""Timeout for importing a trainer. The first import of a framework from a slow disk takes a minute."""
+"""Timeout for importing a trainer.
+
+The first import of a framework from a slow disk takes a minute.
+"""
 
 TRAINER_CHECK_SCRIPT = """
 import sys
@@ -56,7 +62,9 @@ _LOADERS: dict[str, tuple[Callable[[str], Any], type]] = {
     registry.LAUNCHERS: (registry.load_launcher, Launcher),
     registry.TRAINERS: (framework_trainers, Mapping),
 }
-"""The function that loads an entry point, and the type of the loaded object, by group of entry points."""
+"""The function that loads an entry point, and the type of the loaded object, by group of entry
+points.
+"""
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,10 @@ class Plugin:
     name: str
     version: str
     folder: Path | None
-    """Folder into which the suite installed the plugin. None if it is part of the controller's environment."""
+    """Folder into which the suite installed the plugin.
+
+    None if it is part of the controller's environment.
+    """
     entry_points: tuple[tuple[str, str], ...]
     """Group and name of each entry point."""
 
@@ -108,7 +119,8 @@ def with_plugins(environment: Environment, plugins: Sequence[Plugin]) -> Environ
         plugins: The plugins of the command.
 
     Raises:
-        ValueError: A plugin from the controller's environment has a different version in this environment, or is missing.
+        ValueError: A plugin from the controller's environment has a different version in this
+            environment, or is missing.
     """
     installed = [plugin for plugin in plugins if plugin.folder is None]
     versions = (
@@ -129,7 +141,9 @@ def with_plugins(environment: Environment, plugins: Sequence[Plugin]) -> Environ
 def check_trainer(
     environment: Environment, workload: str, framework: str, plugins: Sequence[Plugin]
 ) -> None:
-    """Import the trainer of a plugin in the environment in which it will run. Built-in trainers are not checked.
+    """Import the trainer of a plugin in the environment in which it will run.
+
+    Built-in trainers are not checked.
 
     Args:
         environment: Environment of the workers.
@@ -157,7 +171,10 @@ def check_trainer(
 
 
 def _activate_plugin(text: str, installs: bool) -> Plugin:
-    """Make a plugin importable in this process, and return it. Raises ValueError if it has no entry points."""
+    """Make a plugin importable in this process, and return it.
+
+    Raises ValueError if it has no entry points.
+    """
     dist = _installed_distribution(text)
     folder = None
     if dist is None:
@@ -198,7 +215,10 @@ def _installed_distribution(text: str) -> Distribution | None:
 
 
 def _check_loadable(plugin: Plugin) -> None:
-    """Load all entry points, and check their types. Raises ValueError. The classes of trainers need their framework."""
+    """Load all entry points, and check their types.
+
+    Raises ValueError. The classes of trainers need their framework.
+    """
     for group, name in plugin.entry_points:
         subject = f"plugins={plugin.argument}: its {registry.kind_of(group)} '{name}'"
         load, expected_type = _LOADERS[group]

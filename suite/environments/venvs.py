@@ -1,7 +1,8 @@
 """Creates, updates, and removes virtual environments from locks, and reports their state.
 
-An environment counts as complete if it has a marker with the digest of its lock. The marker is written last, so an
-environment whose creation was interrupted counts as broken and is created again from scratch.
+An environment counts as complete if it has a marker with the digest of its lock. The marker is
+written last, so an environment whose creation was interrupted counts as broken and is created again
+from scratch.
 """
 
 import contextlib
@@ -32,7 +33,10 @@ PrintLine = Callable[[str], None]
 
 
 class CommandFailed(RuntimeError):
-    """A command that creates an environment failed. The message ends with the last lines of its output."""
+    """A command that creates an environment failed.
+
+    The message ends with the last lines of its output.
+    """
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,9 @@ class EnvironmentStatus:
     python_version: str = ""
     """Python version, such as `3.11.7`. Empty if unknown."""
     is_of_another_checkout: bool = False
-    """True for an outdated environment that a different checkout created from the same lock and `setup.cfg`. It works with the
-    code of that checkout."""
+    """True for an outdated environment that a different checkout created from the same lock and
+    `setup.cfg`. It works with the code of that checkout.
+    """
 
     @property
     def python(self) -> Path:
@@ -120,8 +125,8 @@ def create(
     Args:
         name: Name of the lock.
         recreate: Start from an empty folder.
-        python: Interpreter of the environment. Default: this interpreter if the lock supports it, else an interpreter on the
-            PATH that the lock supports.
+        python: Interpreter of the environment. Default: this interpreter if the lock supports it,
+            else an interpreter on the PATH that the lock supports.
         project: Checkout that is installed (editable) into the environment.
 
     Raises:
@@ -205,7 +210,8 @@ def remove(name: str, print_line: PrintLine = print, project: Path = PROJECT) ->
         project: Checkout whose locks are used.
 
     Raises:
-        ValueError: The folder does not exist, or is not the folder of an environment directly below the root of environments.
+        ValueError: The folder does not exist, or is not the folder of an environment directly below
+            the root of environments.
     """
     current = status(name, project)
     if not os.path.lexists(current.folder):
@@ -220,10 +226,12 @@ def find_python(lock: Lock, requested: str | None = None) -> str:
 
     Args:
         lock: Lock of the environment.
-        requested: Interpreter to use. None: this interpreter if the lock supports it, else `python3.N` on PATH.
+        requested: Interpreter to use. None: this interpreter if the lock supports it, else
+            `python3.N` on PATH.
 
     Raises:
-        ValueError: No such interpreter was found, or the lock does not support the requested interpreter.
+        ValueError: No such interpreter was found, or the lock does not support the requested
+            interpreter.
     """
     first, last = lock.python_first, lock.python_last
     names = [f"python{first[0]}.{minor}" for minor in range(last[1], first[1] - 1, -1)]
@@ -257,7 +265,10 @@ def parsed_version(text: str) -> Version:
 
 
 def _validated_name(name: str) -> str:
-    """Return the name. Raises ValueError if it could be a path other than a folder directly below the root."""
+    """Return the name.
+
+    Raises ValueError if it could be a path other than a folder directly below the root.
+    """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise ValueError(
             f"{name!r} is not a valid name of an environment: only letters, digits, '.', '_', and '-' are allowed"
@@ -288,7 +299,10 @@ def _delete_folder(folder: Path) -> None:
 
 
 def _run(command: list[str], env: Mapping[str, str] | None = None) -> None:
-    """Run a command without printing its output. Raises CommandFailed with the last lines of its output."""
+    """Run a command without printing its output.
+
+    Raises CommandFailed with the last lines of its output.
+    """
     # With a PYTHONPATH, builds would import packages that the environment does not have.
     outcome = captured(command, without=("PYTHONPATH", "PYTHONHOME"), also=env)
     if outcome.code != 0:
@@ -300,7 +314,10 @@ def _run(command: list[str], env: Mapping[str, str] | None = None) -> None:
 
 @contextlib.contextmanager
 def _exclusive_lock(name: str, log: PrintLine) -> Iterator[None]:
-    """Hold the file lock of an environment in a context. The system releases the lock if this process dies."""
+    """Hold the file lock of an environment in a context.
+
+    The system releases the lock if this process dies.
+    """
     with open(env_root() / f".{name}.lock", "w", encoding="utf-8") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -15,7 +15,9 @@ from workloads.api import Settings, WorkerContext
 WORKER = ("-m", "suite.worker.main")
 SERVER = ("-m", "suite.worker.server")
 SERVER_VARIABLE = "SUITE_SERVER"
-"""Environment variable of servers and workers with a server's `address:port` (`update=async`, and the KVStore of MXNet)."""
+"""Environment variable of servers and workers with a server's `address:port` (`update=async`, and
+the KVStore of MXNet).
+"""
 
 
 @dataclass(frozen=True)
@@ -23,42 +25,58 @@ class Command:
     """One process to start on a host."""
 
     name: str
-    """Name of the process, unique in its run, such as `server` or `worker-R`. The text log of the process has the same name."""
+    """Name of the process, unique in its run, such as `server` or `worker-R`.
+
+    The text log of the process has the same name.
+    """
     arguments: tuple[str, ...]
     """Arguments after the host's Python on the command line."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Environment variables that the run sets for the process."""
     is_server: bool = False
-    """Whether the process is a server for the workers. A server need not end by itself, and the run is over if it does."""
+    """Whether the process is a server for the workers.
+
+    A server need not end by itself, and the run is over if it does.
+    """
 
 
 @dataclass(frozen=True)
 class Framework:
-    """Definition of a framework. A package registers it under the entry-point group `suite.frameworks`."""
+    """Definition of a framework.
+
+    A package registers it under the entry-point group `suite.frameworks`.
+    """
 
     name: str
     environments: Mapping[str, str]
     """Name of the environment that `environment=auto` selects, by device (`cpu`, `cuda`)."""
     packages: tuple[str, ...]
-    """Alternative distributions of the framework. The version of the installed distribution is the framework's version."""
+    """Alternative distributions of the framework.
+
+    The version of the installed distribution is the framework's version.
+    """
     processes: Callable[[int, str], int]
     """Returns the number of worker processes of a host with `update=sync`.
 
-    The arguments are the number of devices of the host, and `cpu` or `cuda`. With `update=async`, each device has a process.
+    The arguments are the number of devices of the host, and `cpu` or `cuda`. With `update=async`,
+    each device has a process.
     """
     commands: Callable[[RunSpec, str, Rendezvous, Host], list[Command]]
     """Returns the processes to start on a host.
 
-    The arguments are the run, the path of run.json in the file system of the host's workers, the rendezvous, and the host.
+    The arguments are the run, the path of run.json in the file system of the host's workers, the
+    rendezvous, and the host.
     """
     static_work_split: bool = False
     """Whether an operator on CPU cores gives each thread an equal share of its work (OpenMP).
 
-    Such an operator ends when the slowest core ends. It is False for a thread pool whose threads take the remaining work
-    piece by piece (Eigen).
+    Such an operator ends when the slowest core ends. It is False for a thread pool whose threads
+    take the remaining work piece by piece (Eigen).
     """
     other_gpu_environments: tuple[str, ...] = ()
-    """Environments that `environment=auto` selects if they support the GPUs and their driver and `environments` does not."""
+    """Environments that `environment=auto` selects if they support the GPUs and their driver and
+    `environments` does not.
+    """
     title: str = ""
     """Name in sentences and descriptions, such as `PyTorch`. Empty: `name`."""
     colour: int | None = None
@@ -69,17 +87,22 @@ class Framework:
     TUNING_VARIABLES has the prefixes that apply to all frameworks.
     """
     max_error_vs_float64: Mapping[str, float] = field(default_factory=dict)
-    """Largest difference of weights and optimizer state from float64 after ten steps on the CPU, by optimizer.
+    """Largest difference of weights and optimizer state from float64 after ten steps on the CPU, by
+    optimizer.
 
-    Differences are relative to the largest value of the array. Each figure is the maximum over all variants in
-    tests/workloads/frameworks/test_updates.py, rounded up. Packages with a framework specify the figures.
+    Differences are relative to the largest value of the array. Each figure is the maximum over all
+    variants in tests/workloads/frameworks/test_updates.py, rounded up. Packages with a framework
+    specify the figures.
     """
     listens_everywhere: Callable[[Settings], bool] = lambda settings: False
-    """Returns whether processes of a run with these settings accept unauthenticated connections on all interfaces."""
+    """Returns whether processes of a run with these settings accept unauthenticated connections on
+    all interfaces.
+    """
     has_gpu_kernels: bool = False
     """Whether the trainers use GPU kernels of the suite, which `framework.kernels=off` disables."""
     build_info_script: str = ""
-    """Python code that prints a JSON list: [version, CUDA version or null, whether a GPU is visible, architectures].
+    """Python code that prints a JSON list: [version, CUDA version or null, whether a GPU is
+    visible, architectures].
 
     Empty: the lock file of the environment specifies these facts.
     """
@@ -129,11 +152,13 @@ def ports_here(host: Host) -> list[int]:
 def create_rendezvous(
     hosts: Sequence[Host], ports_of: Callable[[Host], Sequence[int]] = ports_here
 ) -> Rendezvous:
-    """Return the rendezvous of a run: its hosts, a port for each replica, and a port on the first host for a server.
+    """Return the rendezvous of a run: its hosts, a port for each replica, and a port on the first
+    host for a server.
 
     Args:
         hosts: Hosts of the run.
-        ports_of: Returns a free port of a host for each of its replicas, and a free port for a server.
+        ports_of: Returns a free port of a host for each of its replicas, and a free port for a
+            server.
     """
     ports_by_host = [list(ports_of(host)) for host in hosts]
     return Rendezvous(
@@ -144,7 +169,9 @@ def create_rendezvous(
 
 
 def thread_variables(cores: int) -> dict[str, str]:
-    """Return variables that set the thread counts of numerical libraries to the number of cores of a process."""
+    """Return variables that set the thread counts of numerical libraries to the number of cores of
+    a process.
+    """
     count = str(cores)
     return {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count}
 
@@ -156,14 +183,17 @@ TUNING_VARIABLES = (
     *("XLA_", "TRITON_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "ATEN_"),
     *("TF_", "TORCH_", "PYTORCH_", "MXNET_", "JAX_"),
 )
-"""Prefixes of environment variables with which users tune collectives, threads, libraries, compilers, and frameworks.
+"""Prefixes of environment variables with which users tune collectives, threads, libraries,
+compilers, and frameworks.
 
-These variables are copied to workers on remote machines and in containers. They are recorded (suite/launch/recorded_env.py).
+These variables are copied to workers on remote machines and in containers. They are recorded
+(suite/launch/recorded_env.py).
 """
 NETWORK_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 """Variables that select the network interface of collectives.
 
-Gloo requires a single name. NCCL's default may be an interface without a route to the hosts of the run.
+Gloo requires a single name. NCCL's default may be an interface without a route to the hosts of the
+run.
 """
 
 
@@ -185,17 +215,20 @@ WAITING_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 DEMO_SPIN_COUNT = 1_000
 """Spin count of libgomp for demos: some microseconds.
 
-libgomp's default is 300,000 iterations, a millisecond or more. No setting is faster as long as every thread has a core to
-itself, and no setting is slower if a thread shares its core (benchmarks/busy_machine.py).
+libgomp's default is 300,000 iterations, a millisecond or more. No setting is faster as long as
+every thread has a core to itself, and no setting is slower if a thread shares its core
+(benchmarks/busy_machine.py).
 """
 
 
 def omp_spin_env(run: RunSpec) -> dict[str, str]:
-    """Return the variable that sets libgomp's spin count for a demo on CPU cores, or an empty dict for any other run.
+    """Return the variable that sets libgomp's spin count for a demo on CPU cores, or an empty dict
+    for any other run.
 
-    Demos must tolerate other load on their machine. A reference run has its machine to itself. A spin count or wait policy
-    that the user set takes precedence. Use this function only for frameworks whose operators run on libgomp: PyTorch and
-    MXNet. TensorFlow has a different thread pool.
+    Demos must tolerate other load on their machine. A reference run has its machine to itself. A
+    spin count or wait policy that the user set takes precedence. Use this function only for
+    frameworks whose operators run on libgomp: PyTorch and MXNet. TensorFlow has a different thread
+    pool.
     """
     if (
         run.settings.device != "cpu"
@@ -207,7 +240,10 @@ def omp_spin_env(run: RunSpec) -> dict[str, str]:
 
 
 def omp_spin_settings(env: Mapping[str, str]) -> str:
-    """Return the settings in WAITING_VARIABLES for the log. Empty: none is set, and the runtime's default applies."""
+    """Return the settings in WAITING_VARIABLES for the log.
+
+    Empty: none is set, and the runtime's default applies.
+    """
     return " ".join(f"{name}={env[name]}" for name in WAITING_VARIABLES if name in env)
 
 
@@ -226,7 +262,9 @@ def malloc_variables(run: RunSpec, tunables: str) -> dict[str, str]:
 
 
 WITHOUT_PROXY = {"grpc_proxy": ""}
-"""Disables the proxy of gRPC, which would otherwise connect the processes of a run through the proxy of `http_proxy`."""
+"""Disables the proxy of gRPC, which would otherwise connect the processes of a run through the
+proxy of `http_proxy`.
+"""
 LINK_VARIABLES: Mapping[str, Mapping[str, str]] = {
     "auto": {},
     "no_p2p": {"NCCL_P2P_DISABLE": "1"},
@@ -234,18 +272,21 @@ LINK_VARIABLES: Mapping[str, Mapping[str, str]] = {
 }
 """NCCL variables for each value of `link`.
 
-With `no_p2p`, GPUs exchange data through the host's memory. With `network`, they use sockets or InfiniBand within a machine
-too. A framework that copies without NCCL sets its variable itself. Processes on CPU cores always use TCP.
+With `no_p2p`, GPUs exchange data through the host's memory. With `network`, they use sockets or
+InfiniBand within a machine too. A framework that copies without NCCL sets its variable itself.
+Processes on CPU cores always use TCP.
 """
 DEVICE_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-"""Makes CUDA number devices in the order of NVML, which the suite uses to describe and to sample them.
+"""Makes CUDA number devices in the order of NVML, which the suite uses to describe and to sample
+them.
 
 CUDA's default order begins with the fastest device.
 """
 
 
 def arithmetic_variables(run: RunSpec) -> dict[str, str]:
-    """Return the variable that forbids TF32 in NVIDIA's libraries if a run on GPUs computes in fp32.
+    """Return the variable that forbids TF32 in NVIDIA's libraries if a run on GPUs computes in
+    fp32.
 
     The variable overrides the value in the shell.
     """
@@ -258,7 +299,9 @@ def arithmetic_variables(run: RunSpec) -> dict[str, str]:
 
 
 def worker(process: int, processes: int, run_file: str, env: Mapping[str, str]) -> Command:
-    """Return the command that starts a worker. Its environment variables are those that `worker_context_from_env` reads.
+    """Return the command that starts a worker.
+
+    Its environment variables are those that `worker_context_from_env` reads.
 
     Args:
         process: Rank of the worker.
@@ -286,7 +329,9 @@ def single_process(
 
 
 def server_variables(run: RunSpec, rendezvous: Rendezvous) -> dict[str, str]:
-    """Return the variable with the endpoint of the parameter server, or an empty dict with `update=sync`."""
+    """Return the variable with the endpoint of the parameter server, or an empty dict with
+    `update=sync`.
+    """
     return {SERVER_VARIABLE: rendezvous.server_endpoint} if run.settings.asynchronous else {}
 
 
@@ -316,7 +361,9 @@ def server_commands(
 
 
 def command_variables(run: RunSpec, host: Host, command: Command) -> dict[str, str]:
-    """Return the environment variables that the run sets for a process, in addition to the inherited variables."""
+    """Return the environment variables that the run sets for a process, in addition to the
+    inherited variables.
+    """
     links = LINK_VARIABLES[run.settings.link]
     return {"PYTHONUNBUFFERED": "1", **links, **network_variables(host), **command.env}
 
@@ -337,7 +384,8 @@ def variables_set_by_run(framework: Framework, run: RunSpec) -> frozenset[str]:
 
 
 def needs_private_network(framework: Framework, run: RunSpec) -> bool:
-    """Check whether the processes of a run must start in a private network, which other users cannot reach.
+    """Check whether the processes of a run must start in a private network, which other users
+    cannot reach.
 
     This is the case for a run on a single machine whose framework listens on all interfaces, unless
     `framework.allow_open_grpc` is set.
@@ -350,9 +398,12 @@ def needs_private_network(framework: Framework, run: RunSpec) -> bool:
 
 
 def worker_context_for(run: RunSpec, rank: int, world_size: int) -> WorkerContext:
-    """Return the context of a worker. Replicas are assigned in order, the same number to each worker.
+    """Return the context of a worker.
 
-    Ranks and replicas are numbered across all machines. Devices and cores are numbered on each machine.
+    Replicas are assigned in order, the same number to each worker.
+
+    Ranks and replicas are numbered across all machines. Devices and cores are numbered on each
+    machine.
 
     Args:
         run: The run.

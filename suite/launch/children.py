@@ -21,15 +21,21 @@ GRACE_SECONDS = 3.0
 ENDING_SECONDS = 20.0
 """Timeout for the command that ends containers."""
 TOKEN = "SUITE_LAUNCH_TOKEN"
-"""Variable with the secret that authenticates the machines of `launch=external`. Processes of a run do not need it."""
+"""Variable with the secret that authenticates the machines of `launch=external`.
+
+Processes of a run do not need it.
+"""
 
 
 def die_with_parent() -> None:
-    """Make the kernel kill this process when its parent ends. This function has no effect on systems other than Linux.
+    """Make the kernel kill this process when its parent ends.
 
-    The kernel does not report the end of a parent that ended before the call. If the id of the parent changes during the call,
-    the parent has ended, and this process kills itself. A parent id of 1 is not a sign of that, because process 1 of a
-    container may be the parent. Call this function as early as possible.
+    This function has no effect on systems other than Linux.
+
+    The kernel does not report the end of a parent that ended before the call. If the id of the
+    parent changes during the call, the parent has ended, and this process kills itself. A parent id
+    of 1 is not a sign of that, because process 1 of a container may be the parent. Call this
+    function as early as possible.
     """
     if _LIBC is not None:
         parent = os.getppid()
@@ -39,7 +45,9 @@ def die_with_parent() -> None:
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of all descendants whose parent ends, so that no process leaves its tree (Linux)."""
+    """Make this process the parent of all descendants whose parent ends, so that no process leaves
+    its tree (Linux).
+    """
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
@@ -67,7 +75,9 @@ def start(
     def prepare() -> None:
         if network is not None:
             network.enter()
-        die_with_parent()  # before exec, so that the process never runs without it, and after the change of user namespace
+        # before exec, so that the process never runs without it, and after the change of user
+        # namespace
+        die_with_parent()
 
     if network is not None:
         env = {**env, **network.env}
@@ -88,7 +98,9 @@ def start(
 
 
 def run_ending(command: Sequence[str]) -> None:
-    """Run the argv that ends containers after their clients have ended. Its output and its errors are ignored.
+    """Run the argv that ends containers after their clients have ended.
+
+    Its output and its errors are ignored.
 
     Args:
         command: The argv. Empty: there are no containers.

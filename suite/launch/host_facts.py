@@ -16,11 +16,17 @@ class HostFacts:
     pid: int
     """Process id of the agent."""
     suite: str
-    """Version of the suite. Every version sends it under this name, so that other versions can report the difference."""
+    """Version of the suite.
+
+    Every version sends it under this name, so that other versions can report the difference.
+    """
     python: str
     """Version of the agent's Python."""
     addresses: Mapping[str, str]
-    """IPv4 address of each network interface, by the name of the interface. Loopback is left out."""
+    """IPv4 address of each network interface, by the name of the interface.
+
+    Loopback is left out.
+    """
     cores: tuple[int, ...]
     """Numbers of the CPU cores that processes may use."""
     hardware: Mapping[str, Any]
@@ -30,4 +36,7 @@ class HostFacts:
     gpu_fault: str = ""
     """Why the GPUs cannot be used. Empty: they can."""
     private_network_fault: str = ""
-    """Why workers cannot have a private network (suite/launch/private_network.py). Empty: they can."""
+    """Why workers cannot have a private network (suite/launch/private_network.py).
+
+    Empty: they can.
+    """

@@ -1,4 +1,5 @@
-"""The hosts of a run with their devices and cores, and the addresses at which their processes communicate.
+"""The hosts of a run with their devices and cores, and the addresses at which their processes
+communicate.
 
 This module has only data structures. It does not probe ports or start processes.
 """
@@ -30,9 +31,15 @@ class AvailableHost:
     hardware: Mapping[str, Json]
     """Result of `suite.machine.devices.hardware` on the machine."""
     gpu_fault: str = ""
-    """Why the GPUs of the machine cannot be used, if a GPU does not answer. `hardware` then lists no GPUs."""
+    """Why the GPUs of the machine cannot be used, if a GPU does not answer.
+
+    `hardware` then lists no GPUs.
+    """
     private_network_fault: str = ""
-    """Why the machine cannot create a private network for a run (suite/launch/private_network.py). Empty: it can."""
+    """Why the machine cannot create a private network for a run (suite/launch/private_network.py).
+
+    Empty: it can.
+    """
 
 
 @dataclass(frozen=True)
@@ -68,10 +75,13 @@ class Rendezvous:
 
 
 def hosts_of(run: RunSpec) -> tuple[Host, ...]:
-    """Return the hosts of a run, ordered by their replicas. If the run names no hosts, return this machine with all devices.
+    """Return the hosts of a run, ordered by their replicas.
+
+    If the run names no hosts, return this machine with all devices.
 
     Raises:
-        ValueError: The hosts are not consistent with each other or with the number of devices of the run.
+        ValueError: The hosts are not consistent with each other or with the number of devices of
+            the run.
     """
     devices = run.settings.devices
     if not run.hosts:

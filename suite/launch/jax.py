@@ -1,4 +1,7 @@
-"""JAX: one process per device. The processes meet through `jax.distributed` (workloads/frameworks/jax/trainer.py)."""
+"""JAX: one process per device.
+
+The processes meet through `jax.distributed` (workloads/frameworks/jax/trainer.py).
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,9 @@ ADDRESS_VARIABLE = "SUITE_JAX_ADDRESS"
 def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
     """Return the commands of the workers of a host.
 
-    The workers have PyTorch's tunables of malloc, because XLA allocates the memory of a step at its start and frees it at its
-    end. On two cores the Transformer's demo trained 1.36 times as fast with the tunables, and ResNet-50 1.1 times (one round,
-    noisy machine).
+    The workers have PyTorch's tunables of malloc, because XLA allocates the memory of a step at its
+    start and frees it at its end. On two cores the Transformer's demo trained 1.36 times as fast
+    with the tunables, and ResNet-50 1.1 times (one round, noisy machine).
     """
     variables = {
         **thread_variables(run.settings.cores_per_device),

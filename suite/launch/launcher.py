@@ -1,4 +1,7 @@
-"""Launcher definition: how agents are started on remote machines. Agents import this package, too."""
+"""Launcher definition: how agents are started on remote machines.
+
+Agents import this package, too.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,21 @@ from suite.launch.host_facts import HostFacts
 class Launcher:
     """Definition of a launcher, which starts agents on remote machines.
 
-    A package registers it under the entry-point group `suite.launchers`. Users select it with `launch=NAME`.
+    A package registers it under the entry-point group `suite.launchers`. Users select it with
+    `launch=NAME`.
     """
 
     name: str
     list_hosts: Callable[[LaunchConfig, Mapping[str, str]], list[str]]
-    """Returns the names of all available machines, in order. The arguments are `launch.*` and the environment variables.
+    """Returns the names of all available machines, in order.
+
+    The arguments are `launch.*` and the environment variables.
 
     Raises ValueError if there are none or the configuration is invalid.
     """
     build_argv: Callable[[str, LaunchConfig, Sequence[str]], list[str]]
-    """Returns the argv that runs the agent's command on a machine and connects its standard input and output.
+    """Returns the argv that runs the agent's command on a machine and connects its standard input
+    and output.
 
     The arguments are the name of the machine, `launch.*`, and the agent's command.
     """

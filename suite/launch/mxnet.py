@@ -1,12 +1,13 @@
 """MXNet: one process per CPU device, and one process per host for all GPUs of the host.
 
-The process for the GPUs has a context per GPU and sums gradients over its contexts. Several processes communicate through the
-servers of a KVStore, whose addresses they get from a scheduler (ps-lite). The servers sum gradients. With `update=async`, the
-server holds the weights, and each GPU has a process.
+The process for the GPUs has a context per GPU and sums gradients over its contexts. Several
+processes communicate through the servers of a KVStore, whose addresses they get from a scheduler
+(ps-lite). The servers sum gradients. With `update=async`, the server holds the weights, and each
+GPU has a process.
 
-CPU devices do not share a process, because CPU contexts of a process share its random generator, which RNN operators request,
-and the thread that prepares their steps. The demos of GNMT, Mask R-CNN, and Transformer gained little or no speed from a
-second CPU context.
+CPU devices do not share a process, because CPU contexts of a process share its random generator,
+which RNN operators request, and the thread that prepares their steps. The demos of GNMT, Mask
+R-CNN, and Transformer gained little or no speed from a second CPU context.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from suite.launch.hosts import Rendezvous
 MALLOC_TUNABLES = "glibc.malloc.hugetlb=1"
 """Enables huge pages: ResNet-50 on two cores trained 1.02 to 1.05 times as fast (three rounds).
 
-The tunables with which PyTorch keeps memory have no additional effect, because MXNet plans its memory once.
+The tunables with which PyTorch keeps memory have no additional effect, because MXNet plans its
+memory once.
 """
 
 
@@ -41,7 +43,9 @@ The process copies it to DMLC_ROLE (workloads/frameworks/mxnet/server.py).
 
 
 def device_variables(run: RunSpec) -> dict[str, str]:
-    """Return the variables for malloc on CPU cores, and for the arithmetic and peer-to-peer copies on GPUs."""
+    """Return the variables for malloc on CPU cores, and for the arithmetic and peer-to-peer copies
+    on GPUs.
+    """
     settings = run.settings
     if settings.device == "cpu":
         return malloc_variables(run, MALLOC_TUNABLES)
@@ -54,9 +58,10 @@ def store_variables(
 ) -> dict[str, str]:
     """Return the variables of a process of a distributed KVStore (ps-lite).
 
-    The scheduler listens on `rendezvous.server_port`. A single server runs on the first host. If DMLC_ROLE is `server`
-    or `scheduler`, MXNet starts to serve while it is imported, before the optimizers of the suite can be loaded. These
-    processes therefore get their role in ROLE_VARIABLE and set DMLC_ROLE later.
+    The scheduler listens on `rendezvous.server_port`. A single server runs on the first host. If
+    DMLC_ROLE is `server` or `scheduler`, MXNet starts to serve while it is imported, before the
+    optimizers of the suite can be loaded. These processes therefore get their role in ROLE_VARIABLE
+    and set DMLC_ROLE later.
 
     Args:
         rendezvous: Hosts and ports of the run.
@@ -78,7 +83,9 @@ def store_variables(
 
 
 def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
-    """Return the commands of a host: its workers, and its servers and scheduler if the run has several workers."""
+    """Return the commands of a host: its workers, and its servers and scheduler if the run has
+    several workers.
+    """
     settings = run.settings
     counts = [
         MXNET.process_count(len(node.replicas), settings.device, settings.update)

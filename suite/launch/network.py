@@ -8,12 +8,17 @@ import socket
 import struct
 
 LOOPBACK = "127.0.0.1"
-"""Address of the host of a run on a single machine, whose processes communicate over the loopback interface."""
+"""Address of the host of a run on a single machine, whose processes communicate over the loopback
+interface.
+"""
 _SIOCGIFADDR = 0x8915  # netdevice(7)
 
 
 def addresses() -> dict[str, str]:
-    """Return the IPv4 address of each network interface. Loopback and interfaces without an IPv4 address are left out."""
+    """Return the IPv4 address of each network interface.
+
+    Loopback and interfaces without an IPv4 address are left out.
+    """
     address_by_name = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
@@ -30,7 +35,10 @@ def addresses() -> dict[str, str]:
 
 
 def loopback_interface() -> str:
-    """Return the name of the loopback interface. Empty: no interface has a usual name, `lo` or `lo0`."""
+    """Return the name of the loopback interface.
+
+    Empty: no interface has a usual name, `lo` or `lo0`.
+    """
     return next((name for _, name in socket.if_nameindex() if name in ("lo", "lo0")), "")
 
 
@@ -44,7 +52,9 @@ def resolved(name: str) -> str:
 
 
 def route(address: str) -> tuple[str, str]:
-    """Return the local address and the interface that this machine uses to reach an IPv4 address. No packet is sent.
+    """Return the local address and the interface that this machine uses to reach an IPv4 address.
+
+    No packet is sent.
 
     Raises:
         OSError: There is no route to the address.

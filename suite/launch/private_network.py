@@ -1,9 +1,11 @@
-"""A network that only the processes of one run on one machine can reach: a network namespace with a loopback interface.
+"""A network that only the processes of one run on one machine can reach: a network namespace with a
+loopback interface.
 
-TensorFlow's gRPC server has no authentication and listens on all interfaces. Anyone who can reach its port can run code as the
-user. In a separate network namespace, only the processes of the run can reach the port. Root creates the network namespace
-directly. Users without root privileges create it inside a user namespace that keeps their user id. Linux only. This module
-imports only the standard library.
+TensorFlow's gRPC server has no authentication and listens on all interfaces. Anyone who can reach
+its port can run code as the user. In a separate network namespace, only the processes of the run
+can reach the port. Root creates the network namespace directly. Users without root privileges
+create it inside a user namespace that keeps their user id. Linux only. This module imports only the
+standard library.
 """
 
 from __future__ import annotations
@@ -43,7 +45,10 @@ sys.stdin.read()
 
 
 class PrivateNetwork:
-    """A network namespace. It exists until `close` is called and the last process in it has ended."""
+    """A network namespace.
+
+    It exists until `close` is called and the last process in it has ended.
+    """
 
     def __init__(self) -> None:
         """Create the namespace.
@@ -97,7 +102,10 @@ class PrivateNetwork:
                 raise OSError(number, os.strerror(number))
 
     def close(self) -> None:
-        """Release the network. No more processes can enter it, and it disappears when its last process ends."""
+        """Release the network.
+
+        No more processes can enter it, and it disappears when its last process ends.
+        """
         for descriptor in (self._user, self._network):
             if descriptor >= 0:
                 with contextlib.suppress(OSError):
@@ -107,7 +115,10 @@ class PrivateNetwork:
 
 @functools.cache
 def unavailable_reason() -> str:
-    """Return the kernel's reason why this machine cannot create a private network. Empty: it can."""
+    """Return the kernel's reason why this machine cannot create a private network.
+
+    Empty: it can.
+    """
     try:
         PrivateNetwork().close()
     except OSError as error:

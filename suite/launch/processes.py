@@ -1,7 +1,7 @@
 """Lists and terminates process trees, so that no process outlives a run.
 
-The suite may lack the permission to end a process of a different user (`environment.argv_prefix=[sudo,…]`). The remaining
-processes are ended in any case.
+The suite may lack the permission to end a process of a different user
+(`environment.argv_prefix=[sudo,…]`). The remaining processes are ended in any case.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ def descendants(pid: int) -> list[psutil.Process]:
 
 
 def _is_alive(process: psutil.Process) -> bool:
-    """Check whether the process has not ended. A later process with the same id is a different one."""
+    """Check whether the process has not ended.
+
+    A later process with the same id is a different one.
+    """
     with contextlib.suppress(psutil.NoSuchProcess):
         return process.is_running() and process.status() not in _ENDED
     return False
@@ -74,7 +77,9 @@ def end_descendants() -> None:
 
 
 def _end(remaining: Callable[[], list[psutil.Process]]) -> None:
-    """Terminate all processes, wait up to GRACE_SECONDS, kill the remaining processes, and wait for their end."""
+    """Terminate all processes, wait up to GRACE_SECONDS, kill the remaining processes, and wait for
+    their end.
+    """
     _signal(remaining(), signal.SIGTERM)
     _wait(remaining, GRACE_SECONDS)
     deadline = time.monotonic() + GRACE_SECONDS
@@ -86,8 +91,9 @@ def _end(remaining: Callable[[], list[psutil.Process]]) -> None:
 def reap(kept: frozenset[int]) -> None:
     """Reap adopted orphans that have ended.
 
-    The function checks only children of the main thread, which psutil does not list separately. The kernel assigns all
-    orphans to the main thread, and a process that a different thread started is a child of that thread.
+    The function checks only children of the main thread, which psutil does not list separately. The
+    kernel assigns all orphans to the main thread, and a process that a different thread started is
+    a child of that thread.
 
     Args:
         kept: Ids of processes that are not reaped, because their owners wait for them.

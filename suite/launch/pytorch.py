@@ -1,7 +1,9 @@
-"""PyTorch: one process per device. Rank 0 holds the rendezvous store (workloads/frameworks/pytorch/store.py).
+"""PyTorch: one process per device.
 
-The suite does not use torchrun: its store listens on all interfaces, its agents keep folders in TMPDIR, and the controller
-detects dead workers without it.
+Rank 0 holds the rendezvous store (workloads/frameworks/pytorch/store.py).
+
+The suite does not use torchrun: its store listens on all interfaces, its agents keep folders in
+TMPDIR, and the controller detects dead workers without it.
 """
 
 from __future__ import annotations
@@ -25,9 +27,10 @@ MALLOC_TUNABLES = (
 )
 """Tunables with which malloc keeps freed memory.
 
-PyTorch's CPU allocator is malloc. By default, malloc returns the memory of large activations to the system after every use
-and requests new pages for the next activation. With these tunables, ResNet-50 on two cores trained 1.16 times as fast in fp32
-(two rounds) and 1.5 times as fast in bf16 (one round), on a noisy machine.
+PyTorch's CPU allocator is malloc. By default, malloc returns the memory of large activations to the
+system after every use and requests new pages for the next activation. With these tunables,
+ResNet-50 on two cores trained 1.16 times as fast in fp32 (two rounds) and 1.5 times as fast in bf16
+(one round), on a noisy machine.
 """
 
 BUILD_QUERY = """

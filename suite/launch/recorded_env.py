@@ -1,7 +1,8 @@
-"""Environment variables that are recorded with a run, because users tune frameworks, compilers, and libraries with them.
+"""Environment variables that are recorded with a run, because users tune frameworks, compilers, and
+libraries with them.
 
-Runs that differ in a recorded variable are different experiments. A variable that can change the arithmetic moves a run to the
-open division.
+Runs that differ in a recorded variable are different experiments. A variable that can change the
+arithmetic moves a run to the open division.
 """
 
 from __future__ import annotations
@@ -15,9 +16,13 @@ from suite.launch.base import WAITING_VARIABLES
 from suite.launch.registered_frameworks import tuning_variables
 
 MACHINE_PREFIXES = ("CUDA_", "NVIDIA_")
-"""Prefixes of recorded variables that are specific to a machine, and that are not copied to remote machines."""
+"""Prefixes of recorded variables that are specific to a machine, and that are not copied to remote
+machines.
+"""
 DEVICE_CHOICE = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
-"""Recorded variables that do not distinguish experiments: they select the devices of a machine that a process can use."""
+"""Recorded variables that do not distinguish experiments: they select the devices of a machine that
+a process can use.
+"""
 PRELOADING = {
     "LD_PRELOAD": "loads other libraries into the workers",
     "LD_AUDIT": "loads other libraries into the workers",
@@ -36,7 +41,9 @@ PRELOADING = {
     "sitecustomize": "runs other code in the workers",
     "usercustomize": "runs other code in the workers",
 }
-"""Effects of variables, and of modules that Python imports at its start, that make the workers run different code."""
+"""Effects of variables, and of modules that Python imports at its start, that make the workers run
+different code.
+"""
 OF_LIBRARIES = (
     "BLIS_ARCH_TYPE",
     "DISABLE_ADDMM_CUDA_LT",
@@ -50,7 +57,9 @@ _SET_BY_IMAGES = re.compile(
     r"(CUDA|CUDNN|NVIDIA|NCCL|CUBLAS|MKL|TF|PYTORCH|TORCH|JAX|XLA|MXNET)_([A-Z0-9_]*_)?VERSION|NV_\w+"
     r"|NVIDIA_(REQUIRE_CUDA|DRIVER_CAPABILITIES|PRODUCT_NAME|BUILD_ID|BUILD_REF)|(CUDA|CUDNN)_(HOME|PATH|ROOT)"
 )
-"""Recorded variables that do not distinguish experiments: they describe an image or an installation and have no effect."""
+"""Recorded variables that do not distinguish experiments: they describe an image or an installation
+and have no effect.
+"""
 _TERRAFORM = re.compile(
     r"TF_(VAR|CLI|TOKEN|REGISTRY|STATE)_\w+|TF_(LOG|LOG_\w+|INPUT|WORKSPACE|IN_AUTOMATION|DATA_DIR|PLUGIN_CACHE_\w+|IGNORE)"
 )
@@ -73,7 +82,8 @@ def recorded_variables(env: Mapping[str, str], set_by_run: Collection[str] = ())
 
     Args:
         variables: The variables that a worker inherits.
-        set_by_run: Names of the variables that the run sets. They are not recorded, because they follow from its settings.
+        set_by_run: Names of the variables that the run sets. They are not recorded, because they
+            follow from its settings.
     """
     unrecorded = {*set_by_run, *WAITING_VARIABLES}  # the log has thread_waiting
     prefixes = recorded_prefixes()
@@ -101,7 +111,9 @@ def _without_secret(name: str, value: str) -> str:
 
 
 def _as_text(value: str) -> str:
-    """Return the value with escape sequences for all bytes that are not UTF-8, which JSON files cannot contain."""
+    """Return the value with escape sequences for all bytes that are not UTF-8, which JSON files
+    cannot contain.
+    """
     return value.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
@@ -272,15 +284,18 @@ NUMERIC_VARIABLES = (
     ),
     NumericVariable("JAX_DISABLE_JIT", "computes without the compiler", _JAX),
 )
-"""Variables that move a run to the open division, with their effects and the documents that describe them.
+"""Variables that move a run to the open division, with their effects and the documents that
+describe them.
 
-Variables that change only the order in which devices are summed (NCCL_ALGO), or the number of threads, are not in this list:
-the closed rules leave these to the submitter.
+Variables that change only the order in which devices are summed (NCCL_ALGO), or the number of
+threads, are not in this list: the closed rules leave these to the submitter.
 """
 
 
 def opens_run(name: str) -> bool:
-    """Check whether a variable moves a run to the open division: it can change the arithmetic, or it loads code."""
+    """Check whether a variable moves a run to the open division: it can change the arithmetic, or
+    it loads code.
+    """
     return name in PRELOADING or _numeric_variable(name) is not None
 
 

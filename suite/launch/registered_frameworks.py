@@ -11,8 +11,8 @@ from suite.launch.base import TUNING_VARIABLES, Framework
 def known() -> dict[str, Framework]:
     """Return the registered frameworks by name.
 
-    A framework whose package cannot be imported is left out, like a framework that is not installed, because logs can be
-    read without it.
+    A framework whose package cannot be imported is left out, like a framework that is not
+    installed, because logs can be read without it.
     """
     loaded = {}
     for name in registry.names(registry.FRAMEWORKS):
@@ -24,13 +24,18 @@ def known() -> dict[str, Framework]:
 
 
 def title_of(name: str) -> str:
-    """Return the title of a framework, such as `PyTorch` for `pytorch`. A name that is not registered is returned unchanged."""
+    """Return the title of a framework, such as `PyTorch` for `pytorch`.
+
+    A name that is not registered is returned unchanged.
+    """
     framework = known().get(name)
     return framework.title or name if framework else name
 
 
 def tuning_variables() -> tuple[str, ...]:
-    """Return the prefixes of environment variables with which users tune workers of all registered frameworks."""
+    """Return the prefixes of environment variables with which users tune workers of all registered
+    frameworks.
+    """
     return (
         *TUNING_VARIABLES,
         *(prefix for framework in known().values() for prefix in framework.tuning_variables),

@@ -1,6 +1,7 @@
 """The folder for all temporary files of a run on one machine. Imports only the standard library.
 
-The folder is removed at the end of the run. If its process was killed, the next run removes it (`workloads.held_folder`).
+The folder is removed at the end of the run. If its process was killed, the next run removes it
+(`workloads.held_folder`).
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ class Scratch(HeldFolder):
 
 
 def scratch_above(path: Path) -> Path | None:
-    """Return the scratch folder that equals or contains `path`, or None. The scratch folder is removed with its run.
+    """Return the scratch folder that equals or contains `path`, or None.
+
+    The scratch folder is removed with its run.
 
     A symbolic link that points to itself is not resolved.
     """
@@ -39,7 +42,10 @@ def scratch_above(path: Path) -> Path | None:
 
 
 def _keeps_a_run(folder: Path) -> bool:
-    """Return True if the folder contains results. An agent's copy of run.json that names this same folder does not count."""
+    """Return True if the folder contains results.
+
+    An agent's copy of run.json that names this same folder does not count.
+    """
     for directory, _, names in os.walk(folder):
         if RUN_FILE not in names:
             continue

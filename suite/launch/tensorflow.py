@@ -1,4 +1,7 @@
-"""TensorFlow: one process per device. The processes use `MultiWorkerMirroredStrategy`, configured through TF_CONFIG."""
+"""TensorFlow: one process per device.
+
+The processes use `MultiWorkerMirroredStrategy`, configured through TF_CONFIG.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ COMMON_VARIABLES = {
     "KERAS_HOME": "/dev/null/keras",  # a folder that cannot exist: no keras.json is read or written
     "TF_USE_LEGACY_KERAS": "0",
 }
-"""Variables of all processes. They set the Keras options that the trainers need, and override the shell and keras.json."""
+"""Variables of all processes.
+
+They set the Keras options that the trainers need, and override the shell and keras.json.
+"""
 
 
 def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:

@@ -1,7 +1,8 @@
 """Environment variables that a worker inherits from the shell. Imports only the standard library.
 
-A worker inherits the shell's variables, except variables that would connect it to processes of a different job or change a
-framework's backend. `Framework.commands` sets the variables that a run needs.
+A worker inherits the shell's variables, except variables that would connect it to processes of a
+different job or change a framework's backend. `Framework.commands` sets the variables that a run
+needs.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ NOT_INHERITED = (
     "TF_USE_LEGACY_KERAS",
     "WORLD_SIZE",
 )
-"""Names of variables that no worker inherits. A name that ends with `_` is a prefix and covers all names that begin with it."""
+"""Names of variables that no worker inherits.
+
+A name that ends with `_` is a prefix and covers all names that begin with it.
+"""
 PYTHON_SWITCHES = frozenset(
     [
         "PYTHONASYNCIODEBUG",
@@ -75,14 +79,15 @@ PYTHON_SWITCHES = frozenset(
 """Variables that change how Python itself starts and works. No worker inherits them."""
 _PREFIXES = tuple(name for name in NOT_INHERITED if name.endswith("_"))
 USER_VARIABLES = ("LOGNAME", "USER", "LNAME", "USERNAME")
-"""Variables that `getpass.getuser()` reads before it looks up the user id in the passwd database."""
+"""Variables that `getpass.getuser()` reads before it looks up the user id in the passwd database.
+"""
 
 
 def inherited_variables(env: Mapping[str, str]) -> dict[str, str]:
     """Return the subset of `env` that a process of a run inherits.
 
-    If the user id has no entry in the passwd database, as in containers, the result also has a user name, because PyTorch's
-    compiler requires it.
+    If the user id has no entry in the passwd database, as in containers, the result also has a user
+    name, because PyTorch's compiler requires it.
     """
     inherited = {
         name: value
@@ -98,10 +103,11 @@ def inherited_variables(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def worker_variables(env: Mapping[str, str], temporary_folder: Path) -> dict[str, str]:
-    """Return the inherited variables of a worker, with the run's folder for temporary files as TMPDIR.
+    """Return the inherited variables of a worker, with the run's folder for temporary files as
+    TMPDIR.
 
-    If the home folder is unusable, a folder inside the temporary folder replaces it. Triton, CUDA, and Matplotlib keep caches
-    in the home folder and fail if they cannot write there.
+    If the home folder is unusable, a folder inside the temporary folder replaces it. Triton, CUDA,
+    and Matplotlib keep caches in the home folder and fail if they cannot write there.
 
     Args:
         variables: Environment variables of the shell.
@@ -129,7 +135,9 @@ def _has_passwd_entry() -> bool:
 
 
 def _home_from_passwd() -> str:
-    """Return the home folder of this user in the passwd database, or an empty string if the user id has no entry."""
+    """Return the home folder of this user in the passwd database, or an empty string if the user id
+    has no entry.
+    """
     try:
         return pwd.getpwuid(os.getuid()).pw_dir or "/"
     except KeyError:

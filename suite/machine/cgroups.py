@@ -1,4 +1,6 @@
-"""Limits that a container or a scheduler sets: CPU quota and memory limit of this process's control groups (v1 and v2)."""
+"""Limits that a container or a scheduler sets: CPU quota and memory limit of this process's control
+groups (v1 and v2).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from pathlib import Path
 from suite.machine.sysfiles import counts, number, text
 
 UNLIMITED_BYTES = 1 << 60
-"""Limits of this size or more mean "no limit". cgroup v1 then writes the largest multiple of a page below 2^63."""
+"""Limits of this size or more mean "no limit". cgroup v1 then writes the largest multiple of a page
+below 2^63.
+"""
 
 
 @dataclass(frozen=True)
@@ -22,7 +26,10 @@ class Limits:
     cpu_quota_cores: float | None = None
     memory_limit_bytes: int | None = None
     memory_free_bytes: int | None = None
-    """Free memory below the tightest limit. File pages that the kernel can reclaim count as free."""
+    """Free memory below the tightest limit.
+
+    File pages that the kernel can reclaim count as free.
+    """
 
 
 def limits(root: Path = Path("/")) -> Limits:
@@ -49,7 +56,8 @@ def limits(root: Path = Path("/")) -> Limits:
 
 
 def container(root: Path = Path("/")) -> str | None:
-    """Return the kind of container in which this process runs, or None without a sign of a container.
+    """Return the kind of container in which this process runs, or None without a sign of a
+    container.
 
     Args:
         root: Root folder of the file system.
@@ -68,7 +76,10 @@ def container(root: Path = Path("/")) -> str | None:
 
 
 def _groups(root: Path) -> dict[str, str]:
-    """Return the path of this process's control group for each controller. The unified hierarchy (v2) has an empty name."""
+    """Return the path of this process's control group for each controller.
+
+    The unified hierarchy (v2) has an empty name.
+    """
     groups = {}
     for line in (text(root / "proc/self/cgroup") or "").splitlines():
         _, _, rest = line.partition(":")
@@ -78,11 +89,12 @@ def _groups(root: Path) -> dict[str, str]:
 
 
 def _folders(root: Path) -> tuple[int | None, list[Path], list[Path]]:
-    """Return the version of the control groups, and the folders of this process's groups and their parents.
+    """Return the version of the control groups, and the folders of this process's groups and their
+    parents.
 
     Returns:
-        Version, folders of the CPU controller, and folders of the memory controller. Without control groups, the
-        version is missing and both lists are empty.
+        Version, folders of the CPU controller, and folders of the memory controller. Without
+        control groups, the version is missing and both lists are empty.
     """
     groups, mount = _groups(root), root / "sys/fs/cgroup"
     if "" in groups and (mount / "cgroup.controllers").exists():
@@ -131,10 +143,11 @@ def _memory(
 
 
 def oom_kills(root: Path = Path("/")) -> int:
-    """Return the number of processes of this control group that the kernel has killed for lack of memory.
+    """Return the number of processes of this control group that the kernel has killed for lack of
+    memory.
 
-    If control groups do not count them, the result is the number of such processes of the machine since boot. If the machine
-    does not count them either, the result is 0.
+    If control groups do not count them, the result is the number of such processes of the machine
+    since boot. If the machine does not count them either, the result is 0.
 
     Args:
         root: Folder that contains /proc and /sys.
@@ -153,9 +166,11 @@ def oom_kills(root: Path = Path("/")) -> int:
 
 
 def quota_periods(root: Path = Path("/")) -> tuple[int, int] | None:
-    """Return the number of periods of the CPU quota so far, and the number of periods in which the quota stopped the group.
+    """Return the number of periods of the CPU quota so far, and the number of periods in which the
+    quota stopped the group.
 
-    The result is for the cgroup, this one or one of its ancestors, that was throttled most often. It is None without a quota.
+    The result is for the cgroup, this one or one of its ancestors, that was throttled most often.
+    It is None without a quota.
 
     Args:
         root: Folder that contains /proc and /sys.

@@ -1,6 +1,8 @@
-"""Measures the share of the machine that a process got, and the load that competed with it, from two reads of kernel counters.
+"""Measures the share of the machine that a process got, and the load that competed with it, from
+two reads of kernel counters.
 
-A figure is left out if the kernel does not report it. This module does not sample, and `Contention` does not raise errors.
+A figure is left out if the kernel does not report it. This module does not sample, and `Contention`
+does not raise errors.
 """
 
 from __future__ import annotations
@@ -21,27 +23,42 @@ from workloads.api import Json
 
 ROOT = Path("/")
 LEAST_SECONDS = 0.5
-"""Shortest measurement. Shares of shorter times are meaningless, because /proc/stat counts in hundredths of a second."""
+"""Shortest measurement.
+
+Shares of shorter times are meaningless, because /proc/stat counts in hundredths of a second.
+"""
 
 
 @dataclass(frozen=True)
 class Counters:
-    """Values of the kernel's counters at one moment. None: the kernel does not report this value."""
+    """Values of the kernel's counters at one moment.
+
+    None: the kernel does not report this value.
+    """
 
     seconds: float
     """Time of the monotonic clock."""
     threads: dict[str, tuple[float, float]]
-    """Seconds on a core, and seconds of waiting for a core while ready to run, for each thread of this process (schedstat)."""
+    """Seconds on a core, and seconds of waiting for a core while ready to run, for each thread of
+    this process (schedstat).
+    """
     cpu_seconds: float
     """CPU seconds of this process and its children, including children that have ended."""
     server_seconds: dict[int, float]
-    """CPU seconds of the run's server processes by process id. Processes that have ended are left out."""
+    """CPU seconds of the run's server processes by process id.
+
+    Processes that have ended are left out.
+    """
     cores: CoreSeconds
     """Busy, stolen, and total CPU seconds of each core."""
     quota_periods: tuple[int, int] | None
-    """Number of periods of the control group's CPU quota, and number of periods in which the quota stopped the group."""
+    """Number of periods of the control group's CPU quota, and number of periods in which the quota
+    stopped the group.
+    """
     memory_stall_seconds: float | None
-    """Seconds in which at least one process of the machine waited for memory (pressure stall information)."""
+    """Seconds in which at least one process of the machine waited for memory (pressure stall
+    information).
+    """
     hot_seconds: float | None
     """Seconds of thermal throttling of the core that was throttled longest."""
 
@@ -73,7 +90,8 @@ class Contention:
         """Read the counters for the first time.
 
         Args:
-            earlier: Result of `end` for an earlier part of the run, which a different process executed.
+            earlier: Result of `end` for an earlier part of the run, which a different process
+                executed.
         """
         self._earlier = earlier or {}
         with contextlib.suppress(psutil.Error, OSError):
@@ -81,18 +99,23 @@ class Contention:
         self._before = self._read_counters()
 
     def end(self) -> dict[str, Json]:
-        """Return the measurements since `begin`, combined with the measurements of the earlier part of the run.
+        """Return the measurements since `begin`, combined with the measurements of the earlier part
+        of the run.
 
-        If `begin` was not called, or was called less than LEAST_SECONDS ago, the result has only the earlier measurements.
+        If `begin` was not called, or was called less than LEAST_SECONDS ago, the result has only
+        the earlier measurements.
 
         Returns:
             A dictionary with the following keys, except those that the kernel does not report:
 
             * `seconds`: Duration of the measurement.
             * `cpu_seconds`: CPU seconds of this process and its children.
-            * `run_seconds`, `wait_seconds`: Seconds on a core, and of waiting for a core, of the threads that are alive now.
-            * `server_cpu_seconds`: CPU seconds of the servers, if there are servers and all of them are alive.
-            * `cores`: [busy, stolen, total] seconds of each core. Stolen seconds are part of the busy seconds.
+            * `run_seconds`, `wait_seconds`: Seconds on a core, and of waiting for a core, of the
+              threads that are alive now.
+            * `server_cpu_seconds`: CPU seconds of the servers, if there are servers and all of them
+              are alive.
+            * `cores`: [busy, stolen, total] seconds of each core. Stolen seconds are part of the
+              busy seconds.
             * `quota_share`, `memory_stall_share`, `hot_share`: Share of the time from 0 to 1.
             * `load_average`: Load average of the last minute.
         """
@@ -151,7 +174,8 @@ def counters(
 
 
 def _combine(earlier: Mapping[str, Json], later: Mapping[str, Json]) -> dict[str, Json]:
-    """Combine the measurements of two parts of a run: add seconds, and average shares, weighted by the duration.
+    """Combine the measurements of two parts of a run: add seconds, and average shares, weighted by
+    the duration.
 
     Figures that only one part has are left out.
     """
@@ -241,7 +265,8 @@ def _each_cpu_seconds(processes: Iterable[psutil.Process]) -> dict[int, float]:
 def _memory_stall_seconds(root: Path) -> float | None:
     """Return the seconds in which at least one process waited for memory.
 
-    The file has the line `some avg10=… total=MICROSECONDS` (Linux, Documentation/accounting/psi.rst).
+    The file has the line `some avg10=… total=MICROSECONDS` (Linux,
+    Documentation/accounting/psi.rst).
     """
     for line in (text(root / "proc/pressure/memory") or "").splitlines():
         kind, *_, total = line.split()

@@ -1,4 +1,6 @@
-"""Measures the current load of CPU cores, from two reads of the kernel's counters a tenth of a second apart."""
+"""Measures the current load of CPU cores, from two reads of the kernel's counters a tenth of a
+second apart.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,8 @@ def busy_percent(cores: Sequence[int], root: Path = ROOT) -> float | None:
 def cores_taken(cores: Sequence[int], looks: int = TAKEN_LOOKS, root: Path = ROOT) -> int:
     """Return how many of these cores other processes use all the time.
 
-    The result is the minimum of several measurements, so that short bursts of load do not count. The caller must be idle
-    during the measurement, or its load is counted, too.
+    The result is the minimum of several measurements, so that short bursts of load do not count.
+    The caller must be idle during the measurement, or its load is counted, too.
 
     Args:
         cores: Numbers of the cores.
@@ -110,10 +112,11 @@ def busiest(cores: Sequence[int]) -> list[str]:
 
 
 def core_seconds(root: Path = ROOT) -> CoreSeconds:
-    """Return the CPU seconds of each core since boot, or an empty dict if the kernel does not report them.
+    """Return the CPU seconds of each core since boot, or an empty dict if the kernel does not
+    report them.
 
-    Waiting for input and output counts as idle. Time that the hypervisor took away counts as busy. The times of guests are
-    subtracted from the sum, because the user and nice times contain them.
+    Waiting for input and output counts as idle. Time that the hypervisor took away counts as busy.
+    The times of guests are subtracted from the sum, because the user and nice times contain them.
 
     Args:
         root: Folder that contains /sys.

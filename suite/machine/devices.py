@@ -56,7 +56,10 @@ def nvml() -> Iterator[Any]:
 
 
 def cuda_driver_version(library: Any) -> str | None:
-    """Return the newest CUDA version that the driver supports, such as `13.0`. None: the driver does not report it."""
+    """Return the newest CUDA version that the driver supports, such as `13.0`.
+
+    None: the driver does not report it.
+    """
     try:
         version = library.nvmlSystemGetCudaDriverVersion()  # 1000 x major + 10 x minor
     except library.NVMLError:
@@ -126,8 +129,8 @@ def hardware(visible_gpus: Sequence[Gpu] | None = None) -> dict[str, Any]:
     """Return the CPU, memory, and GPUs of this machine for run.json.
 
     Args:
-        visible_gpus: Result of `gpus`. None: query it. The list in run.json is then empty if a GPU does not answer. A command
-            that uses GPUs checks them before it calls this function.
+        visible_gpus: Result of `gpus`. None: query it. The list in run.json is then empty if a GPU
+            does not answer. A command that uses GPUs checks them before it calls this function.
     """
     if visible_gpus is None:
         visible_gpus = []

@@ -6,13 +6,19 @@ import os
 import tempfile
 
 FULL_BYTES = 1 << 20
-"""A disk with less free space counts as full. A disk that refused a large block may still have some free space."""
+"""A disk with less free space counts as full.
+
+A disk that refused a large block may still have some free space.
+"""
 
 
 def full(*paths: str | os.PathLike[str]) -> str:
-    """Return the first full disk as `no space left in PATH (N bytes free)`, or `(no free inodes)`. Empty: no disk is full.
+    """Return the first full disk as `no space left in PATH (N bytes free)`, or `(no free inodes)`.
 
-    The disks of `paths`, of temporary files, and of shared memory are checked, except read-only disks.
+    Empty: no disk is full.
+
+    The disks of `paths`, of temporary files, and of shared memory are checked, except read-only
+    disks.
     """
     for path in (*paths, tempfile.gettempdir(), "/dev/shm"):
         try:

@@ -1,4 +1,5 @@
-"""Detects that a run is about to exhaust the machine's memory, which would harm all programs on the machine.
+"""Detects that a run is about to exhaust the machine's memory, which would harm all programs on the
+machine.
 
 This module imports only the standard library.
 """
@@ -12,17 +13,27 @@ from pathlib import Path
 from suite.machine.sysfiles import memory_bytes, text
 
 LEFT_BYTES = 512 << 20
-"""Memory that a run must leave free. A step can allocate a few hundred MB between two checks (0.1 s)."""
+"""Memory that a run must leave free.
+
+A step can allocate a few hundred MB between two checks (0.1 s).
+"""
 LEFT_SHARE = 0.03
-"""Share of the machine's memory that a run must leave free. The larger of the two limits applies."""
+"""Share of the machine's memory that a run must leave free.
+
+The larger of the two limits applies.
+"""
 OWN_SHARE = 0.5
-"""A run is ended only if it uses this share of the machine's memory. Otherwise other programs use most of it."""
+"""A run is ended only if it uses this share of the machine's memory.
+
+Otherwise other programs use most of it.
+"""
 
 
 def exhausts(pids: Iterable[int], root: Path = Path("/")) -> str:
     """Return why a run must end now for lack of memory. Empty: it need not end.
 
-    The check is fast as long as there is enough memory. If the kernel does not report memory, the result is empty.
+    The check is fast as long as there is enough memory. If the kernel does not report memory, the
+    result is empty.
 
     Args:
         pids: Ids of the run's processes.

@@ -25,7 +25,8 @@ def cores_near_gpus(numbers: Iterable[int], root: Path = Path("/")) -> set[int]:
         root: Folder that contains /proc and /sys.
 
     Returns:
-        Numbers of the cores. Empty: the system does not report them, or CUDA_VISIBLE_DEVICES selects a GPU by UUID.
+        Numbers of the cores. Empty: the system does not report them, or CUDA_VISIBLE_DEVICES
+            selects a GPU by UUID.
     """
     addresses = sorted(path.name.lower() for path in (root / "proc/driver/nvidia/gpus").glob("*"))
     visible = os.environ.get(VARIABLE, ",".join(map(str, range(len(addresses))))).split(",")

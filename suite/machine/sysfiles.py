@@ -1,6 +1,7 @@
 """Reads small files of /proc and /sys. Some of these files are missing on every machine.
 
-The functions that return a single value return None if the file or the field is missing or has an unexpected content.
+The functions that return a single value return None if the file or the field is missing or has an
+unexpected content.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Writes `topology.json`, the hardware of the machine according to /proc, /sys, and NVML. Unknown values are null."""
+"""Writes `topology.json`, the hardware of the machine according to /proc, /sys, and NVML. Unknown
+values are null.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ The levels after `internal` are: one switch, several switches, host bridge, NUMA
 
 
 def write(folder: Path) -> None:
-    """Write `topology.json` to a run's folder. Errors are ignored, because they must not end a run."""
+    """Write `topology.json` to a run's folder.
+
+    Errors are ignored, because they must not end a run.
+    """
     with contextlib.suppress(OSError):
         write_atomically(
             folder / "topology.json",
@@ -36,7 +41,10 @@ def write(folder: Path) -> None:
 
 @functools.cache
 def _cached_topology() -> Json:
-    """Return the topology, or the error. The result is cached, because the machine does not change while this process runs."""
+    """Return the topology, or the error.
+
+    The result is cached, because the machine does not change while this process runs.
+    """
     try:
         return topology()
     except (
@@ -63,7 +71,10 @@ def topology(root: Path = ROOT) -> dict[str, Json]:
 
 
 def governors(root: Path = ROOT) -> set[str]:
-    """Return the CPU frequency governors in use. Empty: the kernel does not report them (virtual machines)."""
+    """Return the CPU frequency governors in use.
+
+    Empty: the kernel does not report them (virtual machines).
+    """
     paths = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
     return {name for path in paths if (name := text(path)) is not None}
 
@@ -80,7 +91,8 @@ def _system(root: Path) -> dict[str, Json]:
 
 
 def _network(root: Path) -> dict[str, Json]:
-    """Return the network interfaces except the loopback interface, and the ports of InfiniBand and RoCE.
+    """Return the network interfaces except the loopback interface, and the ports of InfiniBand and
+    RoCE.
 
     A virtual interface has no driver, and may have no speed.
     """
@@ -130,7 +142,9 @@ def _cpu(root: Path) -> dict[str, Json]:
 
 
 def _caches(folders: list[Path]) -> list[Json]:
-    """Return the level, kind, size in bytes, and number of the caches, with one entry for caches that are alike."""
+    """Return the level, kind, size in bytes, and number of the caches, with one entry for caches
+    that are alike.
+    """
     seen: set[tuple[str, str | None]] = set()
     counts: dict[tuple[int | None, str, int | None], int] = {}
     for folder in folders:
@@ -167,7 +181,9 @@ def _numa_nodes(root: Path) -> list[Json]:
 
 
 def _gpus(root: Path) -> dict[str, Json]:
-    """Return the visible GPUs in the order of a run's devices, and the connections between each pair of GPUs."""
+    """Return the visible GPUs in the order of a run's devices, and the connections between each
+    pair of GPUs.
+    """
     with devices.nvml() as nvml:
         if nvml is None:
             names = ("driver_version", "cuda_driver_version", "gpus", "gpu_pcie", "gpu_nvlink")
@@ -208,7 +224,8 @@ def _gpu(nvml: Any, handle: Any, index: int, root: Path) -> dict[str, Json]:
 def _gpu_numa_node(pci_bus_id: str | None, root: Path) -> int | None:
     """Return the NUMA node of a GPU, if it is known.
 
-    NVML writes the PCI domain with eight digits, and /sys with four digits. /sys has -1 if the node is not known.
+    NVML writes the PCI domain with eight digits, and /sys with four digits. /sys has -1 if the node
+    is not known.
     """
     if pci_bus_id is None:
         return None
@@ -217,7 +234,10 @@ def _gpu_numa_node(pci_bus_id: str | None, root: Path) -> int | None:
 
 
 def _active_nvlinks(nvml: Any, handle: Any) -> int:
-    """Return the number of NVLinks in use, to GPUs or to a switch. It is 0 for a device without NVLink."""
+    """Return the number of NVLinks in use, to GPUs or to a switch.
+
+    It is 0 for a device without NVLink.
+    """
     count = 0
     for link in range(nvml.NVML_NVLINK_MAX_LINKS):
         state = _ask(nvml.nvmlDeviceGetNvLinkState, handle, link)
@@ -250,7 +270,8 @@ def _nvlink(nvml: Any, a: Any, b: Any) -> bool | None:
 def _ask(function: Callable[..., Any], *arguments: Any) -> Any:
     """Return the result of an NVML function, or None if it fails.
 
-    A driver raises an error for an unsupported query, and an old version of the bindings lacks functions.
+    A driver raises an error for an unsupported query, and an old version of the bindings lacks
+    functions.
     """
     try:
         return function(*arguments)

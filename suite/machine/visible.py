@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 NULL_DEVICE = "null device"
-"""Part of the name of a GPU that does not compute (tests/gpu_paths), and label of its runs, whose figures are meaningless."""
+"""Part of the name of a GPU that does not compute (tests/gpu_paths), and label of its runs, whose
+figures are meaningless.
+"""
 
 
 class UnusableGpuError(ValueError):
@@ -26,8 +28,8 @@ class UnusableGpuError(ValueError):
 def chosen(uuids: Mapping[int, str]) -> list[int]:
     """Return the indices of the devices in the inherited CUDA_VISIBLE_DEVICES, in its order.
 
-    If the variable is not set, the result has all devices. An entry is an index, a UUID, or a prefix of a UUID
-    (`GPU-8932f937`) that matches a single device.
+    If the variable is not set, the result has all devices. An entry is an index, a UUID, or a
+    prefix of a UUID (`GPU-8932f937`) that matches a single device.
 
     Args:
         uuids: UUID of each device, by index.
@@ -63,7 +65,8 @@ IN_PARTS = "is partitioned with MIG, which is not supported"
 
 
 def no_answer(number: int, numbers: Sequence[int], why: str) -> UnusableGpuError:
-    """Return the error for a device that does not answer, because it is lost or the driver does not find it.
+    """Return the error for a device that does not answer, because it is lost or the driver does not
+    find it.
 
     Args:
         number: Index of the device.

@@ -1,7 +1,8 @@
-"""Runs the seed checker and the package checker of mlperf-logging, and gives verdicts for what they find.
+"""Runs the seed checker and the package checker of mlperf-logging, and gives verdicts for what they
+find.
 
-As commands both exit with 0 if they find errors, and with a traceback on unexpected input. Here they are called as functions,
-and a crash is one more complaint.
+As commands both exit with 0 if they find errors, and with a traceback on unexpected input. Here
+they are called as functions, and a crash is one more complaint.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ SEED_RULESET = "1.0.0"
 def check_seeds(
     place: Path, logs: Sequence[Path], records: Sequence[RunRecord], werror: bool = False
 ) -> Verdict:
-    """Check that each run logs a seed, and no two the same one. In division open a violation is a warning."""
+    """Check that each run logs a seed, and no two the same one.
+
+    In division open a violation is a warning.
+    """
     from mlperf_logging.package_checker.seed_checker import SeedChecker
 
     opened = any(record.division == "open" for record in records)
@@ -65,7 +69,8 @@ def _complain_of_equal_seeds(
 ) -> None:
     """Complain about two runs of this suite with one seed.
 
-    The seed checker compares seeds that were logged by the same line of code, which is an entry of the log that can be edited.
+    The seed checker compares seeds that were logged by the same line of code, which is an entry of
+    the log that can be edited.
     """
     first: dict[int, RunRecord] = {}
     for record in records:
@@ -81,7 +86,9 @@ def _complain_of_equal_seeds(
 
 
 def check_package(folder: Path, werror: bool = False) -> Verdict:
-    """Run the package checker of ruleset 0.7.0 on a whole tree whose system descriptions can be read."""
+    """Run the package checker of ruleset 0.7.0 on a whole tree whose system descriptions can be
+    read.
+    """
     crashed: Complaint | None = None
     good = False
     with captured_messages() as messages, restricted_package_checker() as module:
@@ -105,8 +112,11 @@ def check_package(folder: Path, werror: bool = False) -> Verdict:
 
 
 def _unknown(record: logging.LogRecord) -> Complaint | None:
-    """A message of the package checker that is new to us; None for what the verdicts on logs and sets already say."""
-    # A benchmark is skipped that the tool has no rules for: a package's notes and docs/packaging.md say so.
+    """A message of the package checker that is new to us; None for what the verdicts on logs and
+    sets already say.
+    """
+    # A benchmark is skipped that the tool has no rules for: a package's notes and docs/packaging.md
+    # say so.
     known = (
         " Skipping benchmark", "Detected %d total files", "Unknown files", "Incorrect number of files",
         " 1 file does not comply", " %s", " Found parsing errors", "  %s", "   ^^  %s",

@@ -1,4 +1,6 @@
-"""Chooses the runs of a package: all with the same settings, in order of start, and only what can be submitted."""
+"""Chooses the runs of a package: all with the same settings, in order of start, and only what can
+be submitted.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,12 @@ class ChosenRuns:
 
 
 def choose_runs(runs: Sequence[RunRecord], explanation: str = "") -> list[ChosenRuns]:
-    """The runs of each benchmark. Raises ValueError (one line) for the first thing that cannot be submitted.
+    """The runs of each benchmark.
 
-    `explanation`: why runs of a job are not among them, which stands in the package; without one they may not be missing.
+    Raises ValueError (one line) for the first thing that cannot be submitted.
+
+    `explanation`: why runs of a job are not among them, which stands in the package; without one
+    they may not be missing.
     """
     notes = [
         f"left out: {clean(run.name)} has no log in which the clock started ({clean(run.status, 40)})"
@@ -89,7 +94,9 @@ def _never_started(run: RunRecord) -> bool:
 
 
 def _missing(runs: Sequence[RunRecord]) -> dict[str, list[int]]:
-    """Job to the indices of its runs, up to the last one that is there, that are not: a folder was deleted, or not given."""
+    """Job to the indices of its runs, up to the last one that is there, that are not: a folder was
+    deleted, or not given.
+    """
     indices: dict[Path, set[int]] = {}
     for run in runs:
         folder = run.path if not run.has_log and run.path.is_dir() else run.path.parent
@@ -109,7 +116,10 @@ def _missing(runs: Sequence[RunRecord]) -> dict[str, list[int]]:
 
 
 def _explained(missing: Mapping[str, Sequence[int]], explanation: str) -> list[str]:
-    """Notes on the missing runs of jobs. Raises ValueError where they are not explained, or none is missing."""
+    """Notes on the missing runs of jobs.
+
+    Raises ValueError where they are not explained, or none is missing.
+    """
     if explanation and not missing:
         raise ValueError(
             "--explain: no run is missing between the first and the last one; leave it out"
@@ -127,7 +137,10 @@ def _explained(missing: Mapping[str, Sequence[int]], explanation: str) -> list[s
 
 
 def _submittable_record(run: RunRecord) -> RunRecord:
-    """The record of a run that can be submitted. Raises ValueError with why it cannot, and what to do."""
+    """The record of a run that can be submitted.
+
+    Raises ValueError with why it cannot, and what to do.
+    """
     name = clean(str(run.path), 300)
     if run.running:
         raise ValueError(f"{name} is still being written; wait until the run has ended")
@@ -201,7 +214,8 @@ def _choose_runs(benchmark: str, records: list[RunRecord]) -> ChosenRuns:
 
 
 def _command_for_missing_runs(record: RunRecord) -> str:
-    """What to type for the missing runs: what the job's folder is named by, so that they come into it.
+    """What to type for the missing runs: what the job's folder is named by, so that they come into
+    it.
 
     Where its name is not one of ours, the command says all that is known, and makes another folder.
     """
@@ -233,7 +247,9 @@ def _command_for_missing_runs(record: RunRecord) -> str:
 
 
 def _check_logs(benchmark: str, records: Sequence[RunRecord]) -> None:
-    """Check every log against the rules, and the set against the number of runs that may miss the target."""
+    """Check every log against the rules, and the set against the number of runs that may miss the
+    target.
+    """
     missed: list[RunRecord] = []
     for record in records:
         verdict = check_file(record.path)

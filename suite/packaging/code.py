@@ -1,4 +1,6 @@
-"""Writes `benchmarks/BENCHMARK/implementations/NAME`: the code of the runs, their settings, and scripts to run it again."""
+"""Writes `benchmarks/BENCHMARK/implementations/NAME`: the code of the runs, their settings, and
+scripts to run it again.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def write_code(folder: Path, runs: ChosenRuns, own_code: Path | None) -> list[str]:
-    """Fill `folder` (new) for the runs of one benchmark; returns notes for the user. Raises ValueError.
+    """Fill `folder` (new) for the runs of one benchmark; returns notes for the user.
+
+    Raises ValueError.
 
     `own_code`: the user's folder of code, for logs that this suite did not write.
     """
@@ -72,7 +76,9 @@ def write_code(folder: Path, runs: ChosenRuns, own_code: Path | None) -> list[st
 
 
 def _paths(settings: RunSettings) -> tuple[tuple[str, ...], list[str]]:
-    """Paths below the repository that make up a workload, and notes about code that is not among them."""
+    """Paths below the repository that make up a workload, and notes about code that is not among
+    them.
+    """
     try:
         kind = registry.load_workload(settings.workload)
         place = Path(inspect.getfile(kind)).resolve().parent
@@ -115,7 +121,8 @@ def _source(folder: Path, paths: Sequence[str], records: Sequence[RunRecord]) ->
 
 
 def _holds_code_of(folder: Path, records: Sequence[RunRecord]) -> bool:
-    """Return True if the logs name the code in `folder` by its digest, False if they cannot be compared.
+    """Return True if the logs name the code in `folder` by its digest, False if they cannot be
+    compared.
 
     Raises ValueError for a closed run of other code: its package would not be what ran.
     """
@@ -179,7 +186,9 @@ def _copy_paths(folder: Path, paths: Sequence[str]) -> None:
 
 
 def _copy_folder(source: Path, folder: Path) -> None:
-    """Copy the ordinary files of a folder; links are not followed, hidden and compiled files are skipped."""
+    """Copy the ordinary files of a folder; links are not followed, hidden and compiled files are
+    skipped.
+    """
     if not source.is_dir():
         raise ValueError(f"--code {source} is no folder; give the folder that holds the code")
     total = 0
@@ -221,7 +230,9 @@ def _write_file(path: Path, content: bytes, executable: bool) -> None:
 
 
 def _settings(records: Sequence[RunRecord]) -> str:
-    """The settings of the runs as logged, the seed of each, and where every hyperparameter came from."""
+    """The settings of the runs as logged, the seed of each, and where every hyperparameter came
+    from.
+    """
     logged = {
         name: value for name, value in asdict(records[0].settings).items() if name != "run_index"
     }

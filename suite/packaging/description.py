@@ -17,7 +17,9 @@ from workloads import files
 from workloads.api import Json
 
 RULESET = "1.0.0"
-"""The first ruleset with rules for descriptions: that all fields are there. 0.7.0 asks for a division."""
+"""The first ruleset with rules for descriptions: that all fields are there. 0.7.0 asks for a
+division.
+"""
 FIELDS = (
     "submitter", "division", "status", "system_name", "number_of_nodes", "host_processors_per_node",
     "host_processor_model_name", "host_processor_core_count", "host_processor_vcpu_count",

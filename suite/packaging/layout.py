@@ -1,4 +1,6 @@
-"""The layout of a submission tree, and the names allowed in it (mlperf-logging 4.1.68, package_checker)."""
+"""The layout of a submission tree, and the names allowed in it (mlperf-logging 4.1.68,
+package_checker).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _NAME = re.compile(r"[A-Za-z0-9_][\w.=+-]{0,99}", re.ASCII)
 
 
 def failed_allowed(benchmark: str) -> int:
-    """Return how many runs of a set may miss the target: four for 3D U-Net, 50 for NCF, one for most benchmarks."""
+    """Return how many runs of a set may miss the target: four for 3D U-Net, 50 for NCF, one for
+    most benchmarks.
+    """
     rule = find_scoring_rule(benchmark)
     return 1 if rule is None else rule.allowed_failures
 
@@ -31,12 +35,17 @@ def is_tree(folder: Path) -> bool:
 
 
 def is_valid_name(name: str) -> bool:
-    """True for a name that is allowed in a tree: letters, digits and `_.=+-`, at most 100, no dot or dash first."""
+    """True for a name that is allowed in a tree: letters, digits and `_.=+-`, at most 100, no dot
+    or dash first.
+    """
     return _NAME.fullmatch(name) is not None
 
 
 def validated_name(what: str, name: str) -> str:
-    """`name`, if it is allowed in a tree. Raises ValueError: what the user types is refused, never changed."""
+    """`name`, if it is allowed in a tree.
+
+    Raises ValueError: what the user types is refused, never changed.
+    """
     if not is_valid_name(name):
         raise ValueError(
             f"{what} {name[:100]!a}: letters, digits and _.=+- are allowed, at most 100, the first a letter or digit; "
@@ -54,7 +63,10 @@ def sanitized_name(text: str) -> str:
 
 
 def validated_benchmark(name: str) -> str:
-    """`name`, if a submission can contain that benchmark. Raises ValueError with the allowed ones."""
+    """`name`, if a submission can contain that benchmark.
+
+    Raises ValueError with the allowed ones.
+    """
     if name not in PACKAGED:
         shown = ascii(name[:80])
         raise ValueError(

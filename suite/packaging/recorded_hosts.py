@@ -53,7 +53,9 @@ def hosts_note(nodes: Sequence[RecordedHost], device: str) -> str:
 
 
 def networking(node: RecordedHost) -> str:
-    """The interface that leads to the other nodes, `eth0, 25000 Mbit/s, driver mlx5_core`, and InfiniBand's ports."""
+    """The interface that leads to the other nodes, `eth0, 25000 Mbit/s, driver mlx5_core`, and
+    InfiniBand's ports.
+    """
     network = node.topology.part("network")
     named = (
         item

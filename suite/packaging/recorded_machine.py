@@ -1,7 +1,8 @@
-"""The machine that ran, read from `topology.json` and `run.json` beside its logs, as the 33 fields of a description.
+"""The machine that ran, read from `topology.json` and `run.json` beside its logs, as the 33 fields
+of a description.
 
-Fields that they do not tell stay empty and are listed for the user. Of several nodes a field holds what is equal on all; what
-each is made of stands in `hw_notes`.
+Fields that they do not tell stay empty and are listed for the user. Of several nodes a field holds
+what is equal on all; what each is made of stands in `hw_notes`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from workloads.api import Json
 
 
 def description_fields(records: Sequence[RunRecord]) -> dict[str, Json]:
-    """The fields that are known and equal for all runs. Raises ValueError if the runs were on different machines."""
+    """The fields that are known and equal for all runs.
+
+    Raises ValueError if the runs were on different machines.
+    """
     fields = [_fields_of_run(record) for record in records]
     first = fields[0]
     for record, other in zip(records, fields, strict=True):
@@ -61,7 +65,10 @@ def _fields_of_run(record: RunRecord) -> dict[str, Json]:
 def _fields_of_node(
     settings: RunSettings, versions: Recorded, node: RecordedHost
 ) -> dict[str, Json]:
-    """All 33 fields; counts are texts. Processor and thread counts are those of one processor, as in published files."""
+    """All 33 fields; counts are texts.
+
+    Processor and thread counts are those of one processor, as in published files.
+    """
     topology, hardware = node.topology, node.hardware
     cpu = topology.part("cpu")
     framework = clean(settings.framework, 60)
@@ -91,7 +98,9 @@ def _used(settings: RunSettings) -> int | None:
 
 
 def _accelerators(settings: RunSettings, topology: Recorded, hardware: Recorded) -> dict[str, Json]:
-    """The fields of the GPUs; `0` accelerators for a run on CPU cores, empty fields if the log does not name the device."""
+    """The fields of the GPUs; `0` accelerators for a run on CPU cores, empty fields if the log does
+    not name the device.
+    """
     if settings.device == "cpu":
         return {"accelerators_per_node": "0"}
     used = _used(settings)

@@ -1,4 +1,6 @@
-"""What repeats the runs of a result anywhere: all that stands in a log and beside it, as words to type, defaults or not."""
+"""What repeats the runs of a result anywhere: all that stands in a log and beside it, as words to
+type, defaults or not.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _OF_SETTINGS = ("hyperparameter_sources", "hyperparameters", "options")
 
 
 def recorded_machine(record: RunRecord) -> dict[str, Any]:
-    """What was recorded beside a log (`versions`, `environment`, …); missing parts are empty objects."""
+    """What was recorded beside a log (`versions`, `environment`, …); missing parts are empty
+    objects.
+    """
     run = Recorded.read(record.path.parent / "run.json")
     settings = run.part("settings")
     return {
@@ -30,7 +34,8 @@ def recorded_machine(record: RunRecord) -> dict[str, Any]:
 
 
 def recorded_overrides(settings: RunSettings, recorded: Mapping[str, Any]) -> dict[str, str]:
-    """Key to `key=value` of everything known that a command for all runs of a result sets, defaults or not; none is quoted.
+    """Key to `key=value` of everything known that a command for all runs of a result sets, defaults
+    or not; none is quoted.
 
     `recorded`: what `recorded_machine` read beside the log.
     """
@@ -69,7 +74,9 @@ def _targets(targets: Mapping[str, float]) -> dict[str, float]:
 
 
 def _option_keys(workload: str) -> dict[str, str]:
-    """Name of an option to the key that it is typed as; empty for a workload that is not installed here."""
+    """Name of an option to the key that it is typed as; empty for a workload that is not installed
+    here.
+    """
     try:
         return {
             item.name: key

@@ -1,4 +1,6 @@
-"""Checks that runs belong to one result: one experiment, one submission, and a different log for each run."""
+"""Checks that runs belong to one result: one experiment, one submission, and a different log for
+each run.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,10 @@ from suite.results.logs.record import RunRecord
 from suite.results.text import clean
 
 SHIFTED_TOLERANCE_MS, SCALED_TOLERANCE_MS = 1.0, 2.0
-"""Stamps are whole milliseconds, so a shifted copy differs from its original by at most 1 ms and a scaled copy by at most 2 ms.
-Among 19,657 pairs of published runs (rounds v1.0 to v5.1) the closest two differ by 3.4 ms after scaling."""
+"""Stamps are whole milliseconds, so a shifted copy differs from its original by at most 1 ms and a
+scaled copy by at most 2 ms. Among 19,657 pairs of published runs (rounds v1.0 to v5.1) the closest
+two differ by 3.4 ms after scaling.
+"""
 MAX_EDITED_STAMPS = 2
 """Stamps of a shifted copy that may have been edited, such as `run_start`."""
 SEPARATE_STAMPS_MS = 20.0
@@ -28,13 +32,22 @@ SEPARATE_STAMPS_MS = 20.0
 MIN_SHIFTED_STAMPS, MIN_SCALED_STAMPS = 4, 6
 """In logs with fewer moments than these, a copy and another run look alike."""
 MAX_PAUSES = 2
-"""Pauses that may have been put into a shifted copy. Between them its stamps are shifted by different constants."""
+"""Pauses that may have been put into a shifted copy.
+
+Between them its stamps are shifted by different constants.
+"""
 MIN_COPIED_SHARE = 0.75
-"""Share of the moments of the log with fewer moments that a copy with added, removed and edited lines has in common with it."""
+"""Share of the moments of the log with fewer moments that a copy with added, removed and edited
+lines has in common with it.
+"""
 MIN_COPIED_SHARE_WITH_PAUSES = 0.9
-"""The same with pauses, of both logs: with several constants to choose, more moments of regular runs agree by chance."""
+"""The same with pauses, of both logs: with several constants to choose, more moments of regular
+runs agree by chance.
+"""
 MIN_COPIED_STAMPS = 10
-"""Moments that logs with different lines have in common at least if they are copies: few moments agree by chance."""
+"""Moments that logs with different lines have in common at least if they are copies: few moments
+agree by chance.
+"""
 MIN_SCALED_COPIED_STAMPS = 12
 """The same for scaled copies, whose factor is chosen to fit."""
 MAX_STAMPS = 500
@@ -56,13 +69,18 @@ class RunTrace:
     start_ms: float
     stop_ms: float
     spans_ms: tuple[tuple[float, float], ...]
-    """When its processes trained: from start to stop, without the time between an interruption and the resumption."""
+    """When its processes trained: from start to stop, without the time between an interruption and
+    the resumption.
+    """
     stamps_ms: tuple[float, ...]
     """Time stamps of the run, its blocks, epochs and evaluations, in the order of their lines."""
     moments_ms: tuple[float, ...]
     """The same in order of time, without those that follow another one at once."""
     machines: frozenset[str]
-    """Digests of the machines' names (`suite_run`, docs/logs.md). Empty if the log does not state them."""
+    """Digests of the machines' names (`suite_run`, docs/logs.md).
+
+    Empty if the log does not state them.
+    """
     system: str
     """`system` of `suite_run`. Empty in logs of other programs."""
     code_digest: str
@@ -70,7 +88,9 @@ class RunTrace:
 
 
 def difference(records: Sequence[RunRecord]) -> str:
-    """The first setting that must be equal and is not, with both values and their logs; empty if all are equal."""
+    """The first setting that must be equal and is not, with both values and their logs; empty if
+    all are equal.
+    """
     earlier = records[
         0
     ]  # whether different commits hold the same code is looked at where the code is packed
@@ -88,8 +108,8 @@ def difference(records: Sequence[RunRecord]) -> str:
 def find_copy(records: Sequence[RunRecord], others: Sequence[RunRecord] = ()) -> str:
     """Return which two logs are copies of one run and how that shows, or an empty string.
 
-    Copies are found by equal starts, by equal differences of time stamps, and by differences that are equal up to a factor.
-    The seed does not matter: it is a line that can be edited.
+    Copies are found by equal starts, by equal differences of time stamps, and by differences that
+    are equal up to a factor. The seed does not matter: it is a line that can be edited.
 
     Args:
         records: Runs that are compared with each other.
@@ -112,7 +132,8 @@ def find_copy(records: Sequence[RunRecord], others: Sequence[RunRecord] = ()) ->
 
 
 def find_overlap(records: Sequence[RunRecord]) -> str:
-    """Return which two logs of this suite are of runs that overlapped in time on one machine, or an empty string.
+    """Return which two logs of this suite are of runs that overlapped in time on one machine, or an
+    empty string.
 
     Logs that state no machine (of older versions) are compared by `system`.
     """
@@ -123,10 +144,11 @@ def find_overlap(records: Sequence[RunRecord]) -> str:
 
 
 def find_foreign_overlap(records: Sequence[RunRecord]) -> str:
-    """Return which two logs of other programs are of runs that overlapped in time, or an empty string.
+    """Return which two logs of other programs are of runs that overlapped in time, or an empty
+    string.
 
-    Such logs do not name their machines. 215 of the 1,326 result sets of rounds v1.0 to v5.1 overlap, since large clusters
-    train several runs at a time.
+    Such logs do not name their machines. 215 of the 1,326 result sets of rounds v1.0 to v5.1
+    overlap, since large clusters train several runs at a time.
     """
     pairs = _overlapping(records)
     return next(
@@ -180,7 +202,8 @@ def _are_scaled(first: RunTrace, second: RunTrace) -> bool:
 
 
 def _have_shifted_parts(first: RunTrace, second: RunTrace) -> bool:
-    """Check whether most moments differ by one constant, or by one constant before and another one after a pause.
+    """Check whether most moments differ by one constant, or by one constant before and another one
+    after a pause.
 
     Lines may have been added, removed, edited, or put into another order.
     """
@@ -210,7 +233,8 @@ def _have_shifted_parts(first: RunTrace, second: RunTrace) -> bool:
 
 
 def _have_scaled_parts(first: RunTrace, second: RunTrace) -> bool:
-    """Check whether all moments but MAX_EDITED_STAMPS differ by one factor and one constant, with lines added or removed.
+    """Check whether all moments but MAX_EDITED_STAMPS differ by one factor and one constant, with
+    lines added or removed.
 
     Two of the first and two of the last moments of either log fix the factor.
     """
@@ -237,7 +261,10 @@ def _have_scaled_parts(first: RunTrace, second: RunTrace) -> bool:
 def _moments(
     first: RunTrace, second: RunTrace
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return the stamps of both logs without those that follow another one at once. Empty if their numbers differ."""
+    """Return the stamps of both logs without those that follow another one at once.
+
+    Empty if their numbers differ.
+    """
     if len(first.stamps_ms) != len(second.stamps_ms) or len(first.stamps_ms) < MIN_SHIFTED_STAMPS:
         return np.empty(0), np.empty(0)
     ours, theirs = np.array(first.stamps_ms), np.array(second.stamps_ms)

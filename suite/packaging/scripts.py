@@ -1,4 +1,6 @@
-"""Writes `setup.sh` and `run_and_time.sh` of a package, which reproduce the environment and the runs."""
+"""Writes `setup.sh` and `run_and_time.sh` of a package, which reproduce the environment and the
+runs.
+"""
 
 from __future__ import annotations
 

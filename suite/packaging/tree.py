@@ -1,4 +1,6 @@
-"""Checks a submission tree: names, structure, system descriptions, logs, seeds, and mlperf-logging's own checkers."""
+"""Checks a submission tree: names, structure, system descriptions, logs, seeds, and
+mlperf-logging's own checkers.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,12 @@ from suite.results.text import clean
 
 
 def check_tree(folder: Path, werror: bool = False) -> list[Verdict]:
-    """The verdicts on all parts of a tree, in the order in which to repair them. No content of the tree raises.
+    """The verdicts on all parts of a tree, in the order in which to repair them.
 
-    Links and special files are never opened: if there are any, or a file without read permission, only the names are checked.
+    No content of the tree raises.
+
+    Links and special files are never opened: if there are any, or a file without read permission,
+    only the names are checked.
     """
     names = check_names(folder, werror)
     if any(complaint.found in (_NOT_A_FILE, _NOT_READABLE) for complaint in names.complaints):
@@ -66,7 +71,9 @@ _NOT_READABLE = "no permission to read it"
 
 
 def check_names(folder: Path, werror: bool = False) -> Verdict:
-    """Check names by repo_checker's rules (no spaces, no leading dots, at most 50 MB); links and special files are refused."""
+    """Check names by repo_checker's rules (no spaces, no leading dots, at most 50 MB); links and
+    special files are refused.
+    """
     complaints = []
     name = real_path(folder).name
     for path, information in [(Path(name), None), *_entries(folder)]:
@@ -166,8 +173,8 @@ def check_results(
         folder: The tree.
         place: The folder of the logs.
         werror: Whether warnings fail.
-        of_tree: Records of the tree's result sets so far, to which the records of this set are added. They may neither overlap
-            with this set on one machine nor be copies of its runs.
+        of_tree: Records of the tree's result sets so far, to which the records of this set are
+            added. They may neither overlap with this set on one machine nor be copies of its runs.
     """
     logs = sorted(place.glob("result_*.txt"), key=lambda path: (len(path.name), path.name))
     verdicts = [check_file(path, werror=werror) for path in logs if path.is_file()]
@@ -280,7 +287,9 @@ def _stray_file_complaints(place: Path) -> Iterator[Complaint]:
 def _mixed_run_complaints(
     place: Path, records: list[RunRecord], of_tree: Sequence[RunRecord] = ()
 ) -> Iterator[Complaint]:
-    """Complaints about logs of other settings, another benchmark than the folder's, or that cannot be submitted."""
+    """Complaints about logs of other settings, another benchmark than the folder's, or that cannot
+    be submitted.
+    """
     for record in records:
         if record.benchmark and record.benchmark != place.name:
             do = f"move {record.path.name} to the folder of its benchmark"
@@ -319,7 +328,10 @@ def _mixed_run_complaints(
 def _overlap_complaints(
     place: Path, records: list[RunRecord], of_tree: Sequence[RunRecord]
 ) -> Iterator[Complaint]:
-    """Complaints about runs that overlapped in time on one machine. Other programs do not log the machine: then a warning."""
+    """Complaints about runs that overlapped in time on one machine.
+
+    Other programs do not log the machine: then a warning.
+    """
     if names := find_overlap([*of_tree, *records]):
         do = "run again one after another; runs on different machines need system.name=NAME for each machine"
         yield Complaint(

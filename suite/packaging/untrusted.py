@@ -1,4 +1,6 @@
-"""Values of `topology.json` and `run.json`, which are not trusted: sizes are bounded, an unexpected type counts as unknown."""
+"""Values of `topology.json` and `run.json`, which are not trusted: sizes are bounded, an unexpected
+type counts as unknown.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ _BYTES_LIMIT = 4 << 20
 
 
 class Recorded:
-    """An object of such a file. What is not there, or of another type than asked for, is empty or None."""
+    """An object of such a file.
+
+    What is not there, or of another type than asked for, is empty or None.
+    """
 
     def __init__(self, value: Json | Mapping[str, Json]) -> None:
         self.values: Mapping[str, Json] = value if isinstance(value, Mapping) else {}

@@ -60,8 +60,8 @@ class Packaged:
 def package(logs: Sequence[Path], out: Path, options: PackageOptions) -> Packaged:
     """Write the tree to `out`, which must not exist.
 
-    The tree is made beside `out` and gets its name when it is whole and every checker has passed. Raises ValueError (one
-    line) for whatever cannot be submitted; then nothing is left.
+    The tree is made beside `out` and gets its name when it is whole and every checker has passed.
+    Raises ValueError (one line) for whatever cannot be submitted; then nothing is left.
     """
     _check_out(out, logs)
     remove_left(out.parent, _work_prefix(out))
@@ -116,7 +116,9 @@ def _check_out(out: Path, logs: Sequence[Path]) -> None:
 
 
 def _check_links(given: Sequence[Path], logs: Sequence[Path]) -> None:
-    """A link below a given folder may not lead out of it; what the user names directly may be a link."""
+    """A link below a given folder may not lead out of it; what the user names directly may be a
+    link.
+    """
     roots = [real_path(path) for path in given]
     for log in logs:
         if not any(real_path(log).is_relative_to(root) for root in roots):
@@ -126,7 +128,10 @@ def _check_links(given: Sequence[Path], logs: Sequence[Path]) -> None:
 
 
 def _systems(chosen: Sequence[ChosenRuns], options: PackageOptions) -> dict[str, list[RunRecord]]:
-    """System to its runs. Raises ValueError where a name is missing or one name would hold several systems."""
+    """System to its runs.
+
+    Raises ValueError where a name is missing or one name would hold several systems.
+    """
     systems: dict[str, list[RunRecord]] = {}
     for item in chosen:
         systems.setdefault(_system(item.records[0], options), []).extend(item.records)
@@ -192,7 +197,9 @@ def _write(
 
 
 def _refuse_superseded_runs(chosen: Sequence[ChosenRuns]) -> None:
-    """Raise ValueError if a finished run was set aside and run again: it counts, and leaving it out chooses the seed."""
+    """Raise ValueError if a finished run was set aside and run again: it counts, and leaving it out
+    chooses the seed.
+    """
     for attempt in _superseded_folders(chosen):
         ends = [
             read_filed_end(attempt),
@@ -265,7 +272,9 @@ def _common_value(key: str, values: Sequence[str]) -> str:
 
 
 def _check_written_tree(folder: Path) -> None:
-    """Raise ValueError if a checker refuses the tree (complaints about its temporary name, with a leading dot, are ignored)."""
+    """Raise ValueError if a checker refuses the tree (complaints about its temporary name, with a
+    leading dot, are ignored).
+    """
     for verdict in check_tree(folder):
         complaints = [
             item for item in verdict.complaints if item.key != folder.name and not item.warning

@@ -19,8 +19,9 @@ from workloads.api import Settings, Workload
 TAKEN = 2.0
 """Memory that a proposed batch may take, as a multiple of the lower bound of its activations.
 
-ResNet-50 at 224 pixels takes 1.6 times its lower bound of 89 MB per image in PyTorch (140 MB measured), and 1.1 times in
-TensorFlow and MXNet (100 MB measured). The remainder is reserved for the framework.
+ResNet-50 at 224 pixels takes 1.6 times its lower bound of 89 MB per image in PyTorch (140 MB
+measured), and 1.1 times in TensorFlow and MXNet (100 MB measured). The remainder is reserved for
+the framework.
 """
 
 HELD_BATCHES = 2
@@ -40,11 +41,12 @@ def available_bytes(allowed: Limits) -> int:
 def memory_of_each(hardware: Sequence[Mapping[str, Any]]) -> int:
     """Return the memory in bytes that every machine of a run has: the minimum over the machines.
 
-    The available memory of this machine counts, and the total memory of each remote machine. A machine whose description has
-    no memory counts as this machine.
+    The available memory of this machine counts, and the total memory of each remote machine. A
+    machine whose description has no memory counts as this machine.
 
     Args:
-        hardware: A description of each machine, from `suite.machine.devices.hardware`. Empty: this machine.
+        hardware: A description of each machine, from `suite.machine.devices.hardware`. Empty: this
+            machine.
     """
     remote = [
         int(machine["memory_bytes"])
@@ -57,7 +59,10 @@ def memory_of_each(hardware: Sequence[Mapping[str, Any]]) -> int:
 
 
 def memory_of_each_gpu(hardware: Sequence[Mapping[str, Any]]) -> int:
-    """Return the memory in bytes of the smallest GPU of these machines. Returns 0 if no description has a GPU."""
+    """Return the memory in bytes of the smallest GPU of these machines.
+
+    Returns 0 if no description has a GPU.
+    """
     return min(
         (int(gpu["memory_bytes"]) for machine in hardware for gpu in machine.get("gpus", ())),
         default=0,
@@ -73,7 +78,8 @@ class TooLarge(UnsupportedError):
 def check_memory(
     workload: type[Workload], settings: Settings, hosts: Sequence[AvailableHost] = ()
 ) -> None:
-    """Check that the activations of a training step can fit into the memory of the machine or of a GPU.
+    """Check that the activations of a training step can fit into the memory of the machine or of a
+    GPU.
 
     Args:
         workload: The workload, which gives a lower bound for the activations of a sample.
@@ -156,8 +162,9 @@ def fitting_batch(workload: type[Workload], settings: Settings, memory_bytes: in
         memory_bytes: Memory of all devices of the run.
 
     Returns:
-        At most half of the batch size, and at most the samples whose activations fit if their size is known. A multiple of the
-        number of devices. 0 if no such batch size can be divided evenly among the devices.
+        At most half of the batch size, and at most the samples whose activations fit if their size
+        is known. A multiple of the number of devices. 0 if no such batch size can be divided evenly
+        among the devices.
     """
     sample, half = workload.activation_bytes(settings), settings.global_batch_size // 2
     largest = min(half, memory_bytes / (TAKEN * sample)) if sample else half

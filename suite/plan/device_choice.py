@@ -21,7 +21,10 @@ class Devices:
     kind: str
     """`cpu` or `cuda`."""
     count: int
-    """Number of devices on all machines. If fewer are available than were requested, the number of available devices."""
+    """Number of devices on all machines.
+
+    If fewer are available than were requested, the number of available devices.
+    """
     cores: int
     """CPU cores of each device."""
     oversubscribe: bool
@@ -40,7 +43,8 @@ def decide_devices(
     Args:
         config: The configuration.
         profile: Name of the profile. Under `device=auto`, the profile `reference` requires GPUs.
-        framework: The framework. Under `device=auto`, a demo uses GPUs only if an environment for them exists.
+        framework: The framework. Under `device=auto`, a demo uses GPUs only if an environment for
+            them exists.
         hosts: The machines that the run may use. Empty: this machine.
         lacks: Function that is called if the machines lack devices, cores, or are too few.
 
@@ -53,7 +57,9 @@ def decide_devices(
 
 
 def _evenly_shared(config: RunConfig, hosts: Sequence[AvailableHost], lacks: Lacks) -> int:
-    """Return the largest number of devices, up to the requested number, that the machines can share evenly."""
+    """Return the largest number of devices, up to the requested number, that the machines can share
+    evenly.
+    """
     count, machines = config.gpus, config.nodes
     if machines > max(1, len(hosts)):
         remedy = (
@@ -115,7 +121,10 @@ def _kind_and_count(
 
 
 def _has_cuda_environment(config: RunConfig, profile: str, framework: Framework) -> bool:
-    """Check whether a run under `device=auto` has an environment for GPUs. The profile `reference` always uses GPUs."""
+    """Check whether a run under `device=auto` has an environment for GPUs.
+
+    The profile `reference` always uses GPUs.
+    """
     if profile == "reference":
         return True
     try:
@@ -129,7 +138,9 @@ def _has_cuda_environment(config: RunConfig, profile: str, framework: Framework)
 def _with_cores(
     config: RunConfig, kind: str, count: int, hosts: Sequence[AvailableHost], lacks: Lacks
 ) -> Devices:
-    """Return the devices with the CPU cores of each, and no more devices than every machine has cores for."""
+    """Return the devices with the CPU cores of each, and no more devices than every machine has
+    cores for.
+    """
     cores = min((len(host.cores) for host in hosts), default=0) or len(devices.cpu_cores())
     machines, requested = max(len(hosts), config.nodes), config.cpu.cores_per_device
     per_machine = count // machines
@@ -156,7 +167,9 @@ def smallest_host(hosts: Sequence[AvailableHost]) -> str:
 
 
 def visible_gpus(hosts: Sequence[AvailableHost]) -> list[list[Mapping[str, Any]]]:
-    """Return the GPUs of each machine, or of this machine, as `suite.machine.devices.hardware` describes them."""
+    """Return the GPUs of each machine, or of this machine, as `suite.machine.devices.hardware`
+    describes them.
+    """
     return (
         [host.hardware["gpus"] for host in hosts]
         if hosts
@@ -165,7 +178,9 @@ def visible_gpus(hosts: Sequence[AvailableHost]) -> list[list[Mapping[str, Any]]
 
 
 def gpu_capabilities(hosts: Sequence[AvailableHost], count: int) -> list[str]:
-    """Return the different compute capabilities of the first `count` GPUs, shared evenly by the machines."""
+    """Return the different compute capabilities of the first `count` GPUs, shared evenly by the
+    machines.
+    """
     per_machine = count // max(1, len(hosts))
     return sorted(
         {str(gpu["capability"]) for gpus in visible_gpus(hosts) for gpu in gpus[:per_machine]}
@@ -175,7 +190,9 @@ def gpu_capabilities(hosts: Sequence[AvailableHost], count: int) -> list[str]:
 def auto_environment(
     framework: Framework, device: str, hosts: Sequence[AvailableHost], count: int
 ) -> str:
-    """Return the environment that `environment=auto` means: the first of the framework that suits the GPUs and their driver."""
+    """Return the environment that `environment=auto` means: the first of the framework that suits
+    the GPUs and their driver.
+    """
     name, alternatives = framework.environments[device], framework.other_gpu_environments
     if device == "cpu" or not alternatives:
         return name

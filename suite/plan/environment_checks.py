@@ -1,4 +1,6 @@
-"""Checks the environment of a job: its packages, its workers' environment variables, and ports open to other machines."""
+"""Checks the environment of a job: its packages, its workers' environment variables, and ports open
+to other machines.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ from workloads.api import DatasetInfo
 def check_open_ports(config: RunConfig, draft: PartialJob, log: Callable[[str], object]) -> None:
     """Check whether other machines could connect to unauthenticated servers of the run.
 
-    On a single machine, processes that listen on all interfaces are started in a private network. This is not possible if the
-    kernel forbids it, or in a container, which uses the network of the machine.
+    On a single machine, processes that listen on all interfaces are started in a private network.
+    This is not possible if the kernel forbids it, or in a container, which uses the network of the
+    machine.
 
     Args:
         config: The configuration of the job.
@@ -30,7 +33,8 @@ def check_open_ports(config: RunConfig, draft: PartialJob, log: Callable[[str], 
         log: Receives a warning if the run may start with open ports.
 
     Raises:
-        MissingResourceError: No private network is possible, and `framework.allow_open_grpc` is not set.
+        MissingResourceError: No private network is possible, and `framework.allow_open_grpc` is not
+            set.
     """
     framework, settings, env = draft.framework, draft.settings, draft.environment
     if env is None or not framework.listens_everywhere(settings):
@@ -63,7 +67,8 @@ def check_open_ports(config: RunConfig, draft: PartialJob, log: Callable[[str], 
 def describe_environment(
     draft: PartialJob, env: Environment, descriptions: Descriptions
 ) -> PartialJob:
-    """Return the draft with package versions and environment variables, as the Python of its environment reports them.
+    """Return the draft with package versions and environment variables, as the Python of its
+    environment reports them.
 
     Args:
         draft: The partial job.
@@ -81,7 +86,9 @@ def describe_environment(
 
 
 def _launched(draft: PartialJob) -> RunSpec:
-    """Return a run of the draft that has only the fields on which the commands of its processes depend."""
+    """Return a run of the draft that has only the fields on which the commands of its processes
+    depend.
+    """
     settings = draft.settings
     on_cpu = settings.device == "cpu"
     return RunSpec(

@@ -1,4 +1,7 @@
-"""A job is a point of a sweep. A partial job needs no data set. A plan holds both, or the errors that prevent them."""
+"""A job is a point of a sweep.
+
+A partial job needs no data set. A plan holds both, or the errors that prevent them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ class Job:
     folder: Path
     run_count: int
     template: RunSpec
-    """The spec of the runs, except for index, folder, seed, and `cache_cleared` with the deviations that depend on it."""
+    """The spec of the runs, except for index, folder, seed, and `cache_cleared` with the deviations
+    that depend on it.
+    """
     fixed_seed: int | None
     framework: Framework
     environment: Environment
@@ -38,8 +43,9 @@ class Job:
     def run(self, index: int, cache_cleared: bool) -> RunSpec:
         """Return the spec of a run, with a new seed.
 
-        A run of a job in the closed division is in the open division if the caches were not cleared. The runs of a job in the
-        open division keep the same deviations, so that they share a row in reports.
+        A run of a job in the closed division is in the open division if the caches were not
+        cleared. The runs of a job in the open division keep the same deviations, so that they share
+        a row in reports.
 
         Args:
             index: Index of the run, from 0.
@@ -84,7 +90,8 @@ class PartialJob:
     """Environment variables of the workers that are recorded with its runs."""
 
     def deviations(self, of_run: Workload | None = None) -> tuple[Deviation, ...]:
-        """Return the reasons why its runs are in the open division, except that the caches were not cleared (see `Job.run`).
+        """Return the reasons why its runs are in the open division, except that the caches were not
+        cleared (see `Job.run`).
 
         Args:
             of_run: The workload with its data set. With it, lengths are checked too.
@@ -103,7 +110,10 @@ class PartialJob:
 
     @property
     def generates(self) -> str:
-        """The data set that is generated when the command starts. Empty: it exists, or the suite does not generate it."""
+        """The data set that is generated when the command starts.
+
+        Empty: it exists, or the suite does not generate it.
+        """
         settings = self.settings
         if settings.profile != "demo" or not settings.data_dir:
             return ""
@@ -121,7 +131,10 @@ class Plan(NamedTuple):
     job: Job | None
     """None: there are errors, or the data set of a demo must be generated first."""
     findings: tuple[ValueError, ...]
-    """All errors, in the order in which to fix them. Each names the given value, the allowed values, and a remedy."""
+    """All errors, in the order in which to fix them.
+
+    Each names the given value, the allowed values, and a remedy.
+    """
     draft: PartialJob | None
     """None: the settings could not be determined."""
     notes: tuple[str, ...] = ()

@@ -45,14 +45,17 @@ def plan(
     descriptions: Descriptions | None = None,
     overrides: Sequence[str] = (),
 ) -> Plan:
-    """Plan a job, and collect all errors that would prevent it, without starting a process of the run.
+    """Plan a job, and collect all errors that would prevent it, without starting a process of the
+    run.
 
     Args:
         config: The composed configuration of the job.
         name: Name of the job, which is also the name of its folder.
-        output: Folder that job folders are created in. Without it, no job is made, and only errors are collected.
+        output: Folder that job folders are created in. Without it, no job is made, and only errors
+            are collected.
         plugins: The plugins of the command.
-        hosts: The machines of the command. The job uses the first `config.nodes` of them. Empty: this machine.
+        hosts: The machines of the command. The job uses the first `config.nodes` of them. Empty:
+            this machine.
         cell: The cell of a study that the job belongs to.
         descriptions: Descriptions of environments, shared by all jobs of the command.
         typed: Command-line overrides that repeat the job.
@@ -131,7 +134,10 @@ def _check_checkpoint(when: str, settings: Settings) -> None:
 
 
 def _run_count(config: RunConfig, workload: type[Workload]) -> int:
-    """Return the number of runs. Raises ValueError for `official` if the rules do not specify a number."""
+    """Return the number of runs.
+
+    Raises ValueError for `official` if the rules do not specify a number.
+    """
     if config.runs != "official":
         return int(config.runs)
     if not workload.runs_required:

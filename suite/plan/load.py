@@ -11,7 +11,10 @@ from workloads.api import Workload, frameworks_of
 
 
 def load_workload_and_framework(config: RunConfig) -> tuple[type[Workload], Framework]:
-    """Return the workload and the framework of a configuration. Raises ValueError; `UnsupportedError` without a trainer."""
+    """Return the workload and the framework of a configuration.
+
+    Raises ValueError; `UnsupportedError` without a trainer.
+    """
     workload = registry.load_workload(config.workload_name)
     framework: Framework = registry.load_framework(config.framework.name)
     offered = frameworks_of(workload)

@@ -1,6 +1,7 @@
 """Formats the resolved settings of a job as YAML, for `--cfg job`.
 
-Values that come from the hyperparameter set, the profile, or the rules replace null, `auto`, and `set`.
+Values that come from the hyperparameter set, the profile, or the rules replace null, `auto`, and
+`set`.
 """
 
 from __future__ import annotations

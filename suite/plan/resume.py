@@ -1,10 +1,13 @@
-"""Resumes an interrupted sweep: decides which runs are finished, and keeps the files of unfinished attempts.
+"""Resumes an interrupted sweep: decides which runs are finished, and keeps the files of unfinished
+attempts.
 
-A run is finished if its log has a `run_stop` without a reason: it reached the target, or missed it after the last allowed
-epoch. The log decides, since `status.json` may be lost. If only `status.json` records that the run finished, its log was
-lost, and the command is refused. All remaining runs are unfinished (interrupted, died, hung, out of memory, failed, or killed
-with the controller) and are run again. The files of such an attempt are kept in `superseded/` next to the runs, and reports
-leave that folder out. If the attempt left a checkpoint, the run resumes from it with the same seed.
+A run is finished if its log has a `run_stop` without a reason: it reached the target, or missed it
+after the last allowed epoch. The log decides, since `status.json` may be lost. If only
+`status.json` records that the run finished, its log was lost, and the command is refused. All
+remaining runs are unfinished (interrupted, died, hung, out of memory, failed, or killed with the
+controller) and are run again. The files of such an attempt are kept in `superseded/` next to the
+runs, and reports leave that folder out. If the attempt left a checkpoint, the run resumes from it
+with the same seed.
 """
 
 from __future__ import annotations
@@ -37,7 +40,9 @@ _OF_ONE_LOG = ("device_name", "framework_version")
 
 
 def identity(run: RunSpec) -> str:
-    """Return a hash of a run's computation: settings without seed and paths, the data's fingerprint, environment variables."""
+    """Return a hash of a run's computation: settings without seed and paths, the data's
+    fingerprint, environment variables.
+    """
     parts: list[Any] = [_compared_settings(run), run.dataset_info.fingerprint]
     if env := identifying_variables(run.environment_variables):
         parts.append(env)
@@ -58,7 +63,8 @@ def _compared_settings(run: RunSpec) -> dict[str, Json]:
 
 
 def finished_status(folder: Path, run: RunSpec) -> str:
-    """Return how the run in `folder` ended, if it is finished and has the same settings and data as `run`.
+    """Return how the run in `folder` ended, if it is finished and has the same settings and data as
+    `run`.
 
     Args:
         folder: Folder of the earlier run.
@@ -68,8 +74,8 @@ def finished_status(folder: Path, run: RunSpec) -> str:
         `success` or `target_missed`. Empty if the run must be run.
 
     Raises:
-        ValueError: The folder holds a run with different settings, a finished log whose `run.json` is missing or damaged, or
-            a finished run whose log is missing or has no end.
+        ValueError: The folder holds a run with different settings, a finished log whose `run.json`
+            is missing or damaged, or a finished run whose log is missing or has no end.
         OSError: The log cannot be read.
     """
     end = read_logged_end(folder / f"result_{run.run_index}.txt")
@@ -121,7 +127,8 @@ def _refuse_lost_log(folder: Path, run: RunSpec) -> None:
 
 
 def restore_status(folder: Path, run: RunSpec, status: str) -> None:
-    """Write `status.json` of a run with a finished log, if the file is missing or the controller ended before the run.
+    """Write `status.json` of a run with a finished log, if the file is missing or the controller
+    ended before the run.
 
     A failure that the controller recorded stays in the file.
 
@@ -179,7 +186,9 @@ def settings_differences(earlier: RunSpec, run: RunSpec) -> list[str]:
 
 
 def _flat(settings: Mapping[str, Json], prefix: str = "") -> dict[str, str]:
-    """Return nested settings by dotted key, such as `hyperparameters.learning_rate`, with their values as JSON."""
+    """Return nested settings by dotted key, such as `hyperparameters.learning_rate`, with their
+    values as JSON.
+    """
     flat: dict[str, str] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
@@ -205,7 +214,10 @@ class UnfinishedJob:
 
 
 def unfinished_jobs(output: Path) -> list[UnfinishedJob]:
-    """Return the unfinished jobs below an output folder. Folders without a readable `run.json` are skipped."""
+    """Return the unfinished jobs below an output folder.
+
+    Folders without a readable `run.json` are skipped.
+    """
     unfinished = []
     for folder in sorted({path.parent.parent for path in output.glob(f"*/run_*/{RUN_FILE}")}):
         last, finished_count = None, 0
@@ -225,7 +237,8 @@ def unfinished_jobs(output: Path) -> list[UnfinishedJob]:
 def check_unmatched(
     output: Path, names: Mapping[str, RunSpec], run_counts: Mapping[str, int]
 ) -> None:
-    """Raise ValueError if a resumed command would start new runs next to unfinished runs that it does not match.
+    """Raise ValueError if a resumed command would start new runs next to unfinished runs that it
+    does not match.
 
     A command may add jobs to a folder, as long as it names every unfinished job there.
 
@@ -272,7 +285,10 @@ def check_unmatched(
 
 
 def _differing_settings(earlier: RunSpec, run: RunSpec) -> dict[str, tuple[str | None, str | None]]:
-    """Return each setting of a job's name that differs, with its earlier and its new value. None: it is not set."""
+    """Return each setting of a job's name that differs, with its earlier and its new value.
+
+    None: it is not set.
+    """
     before, now = _named_settings(earlier), _named_settings(run)
     keys = dict.fromkeys((*before, *now))
     return {key: (before.get(key), now.get(key)) for key in keys if before.get(key) != now.get(key)}
@@ -314,7 +330,9 @@ def set_aside(folder: Path) -> Path:
 def find_resume(
     run: RunSpec, folder: Path, print_line: Callable[[str], object]
 ) -> tuple[RunSpec, Path] | None:
-    """Find the newest valid checkpoint of the unfinished attempts of a run. Checkpoints older than the last two are deleted.
+    """Find the newest valid checkpoint of the unfinished attempts of a run.
+
+    Checkpoints older than the last two are deleted.
 
     Args:
         run: Settings of the run that is about to start.
@@ -322,7 +340,8 @@ def find_resume(
         say: Receives the reason why a newer checkpoint is skipped.
 
     Returns:
-        The run as resumed from the checkpoint, and the path of the checkpoint. None if there is no valid checkpoint.
+        The run as resumed from the checkpoint, and the path of the checkpoint. None if there is no
+        valid checkpoint.
     """
     attempts = (folder.parent / SUPERSEDED).glob(f"{folder.name}-*")
     paths = [path for attempt in attempts for path in checkpoint_files.found(attempt)]
@@ -340,7 +359,10 @@ def find_resume(
 
 
 def _not_resumable_reason(path: Path, run: RunSpec) -> str:
-    """Return why `run` cannot resume from a checkpoint, or an empty string. A run that diverged would diverge again."""
+    """Return why `run` cannot resume from a checkpoint, or an empty string.
+
+    A run that diverged would diverge again.
+    """
     try:
         earlier = read_run(path.parent / RUN_FILE)
         end = read_logged_end(path.parent / f"result_{earlier.run_index}.txt")
@@ -362,7 +384,9 @@ def _not_resumable_reason(path: Path, run: RunSpec) -> str:
 
 
 def _resumed(run: RunSpec, path: Path) -> RunSpec:
-    """Return the run as resumed from a checkpoint, with the seed of the earlier attempt and the labels of a resumed run."""
+    """Return the run as resumed from a checkpoint, with the seed of the earlier attempt and the
+    labels of a resumed run.
+    """
     earlier = read_run(path.parent / "run.json")
     stopped_ms = max(file.stat().st_mtime for file in path.parent.iterdir()) * 1e3
     before = int(earlier.resume_from.get("resumptions", bool(earlier.resume_from)))

@@ -109,7 +109,10 @@ def make_job(
 
 
 def _hardware(hosts: Sequence[AvailableHost]) -> Mapping[str, Any]:
-    """Return the hardware of this machine or of the first host. With several hosts, `nodes` lists the hardware of each."""
+    """Return the hardware of this machine or of the first host.
+
+    With several hosts, `nodes` lists the hardware of each.
+    """
     if not hosts:
         return devices.hardware()
     nodes = [
@@ -121,7 +124,9 @@ def _hardware(hosts: Sequence[AvailableHost]) -> Mapping[str, Any]:
 def _labels(
     settings: Settings, dataset_info: DatasetInfo, hosts: Sequence[AvailableHost] = ()
 ) -> tuple[tuple[Label, ...], tuple[int, ...]]:
-    """Return the labels of the run, and the cores that its devices share (those of the first machine)."""
+    """Return the labels of the run, and the cores that its devices share (those of the first
+    machine).
+    """
     labels = [profile_label(settings.profile)] if settings.profile != "reference" else []
     cores: tuple[int, ...] = ()
     if settings.device == "cpu":

@@ -7,10 +7,11 @@ from workloads.api import Workload
 
 
 def schedule_note(workload: Workload) -> str:
-    """Return a note if a run trains whole epochs after its learning rate has decayed to its end value. Empty otherwise.
+    """Return a note if a run trains whole epochs after its learning rate has decayed to its end
+    value. Empty otherwise.
 
-    A schedule ends when a continuous decay ends, such as a polynomial or half a cosine. A constant rate and a decay in steps
-    have no such end.
+    A schedule ends when a continuous decay ends, such as a polynomial or half a cosine. A constant
+    rate and a decay in steps have no such end.
     """
     settings = workload.settings
     chosen = "user" in settings.hyperparameter_sources.values() or settings.stop != "target"
@@ -44,7 +45,10 @@ def schedule_note(workload: Workload) -> str:
 
 
 def _end_of_decay(workload: Workload, last_step: int) -> int | None:
-    """Return the first step with the learning rate of the last step. None if no continuous decay leads to this rate."""
+    """Return the first step with the learning rate of the last step.
+
+    None if no continuous decay leads to this rate.
+    """
     begin, end = workload.warmup_steps, last_step - 1
     if end - begin < 2:
         return None

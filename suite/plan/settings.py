@@ -1,4 +1,6 @@
-"""Resolves the composed configuration to the settings of a run: chooses defaults, scales, and refuses invalid settings."""
+"""Resolves the composed configuration to the settings of a run: chooses defaults, scales, and
+refuses invalid settings.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ from workloads.api import (
 )
 
 FIRST_WITH = {"fp32": (0, 0), "fp16": (7, 0), "tf32": (8, 0), "bf16": (8, 0)}
-"""Lowest compute capability whose matrix units support a precision. 7.0 is Volta, and 8.0 is Ampere."""
+"""Lowest compute capability whose matrix units support a precision. 7.0 is Volta, and 8.0 is
+Ampere.
+"""
 
 
 def resolve_settings(
@@ -106,7 +110,9 @@ def resolve_settings(
 
 
 def _settings_from_config(config: RunConfig, decided: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the settings that are copied from the configuration, by the command-line key of their field."""
+    """Return the settings that are copied from the configuration, by the command-line key of their
+    field.
+    """
     values = {}
     for item in fields(Settings):
         if item.metadata["cli_key"] and item.name not in decided:
@@ -115,7 +121,8 @@ def _settings_from_config(config: RunConfig, decided: Mapping[str, Json]) -> dic
 
 
 def typed_options(config: RunConfig, workload: type[Workload]) -> dict[str, Json]:
-    """Return the values of the workload's `Options` by field name, from the groups that hold their keys.
+    """Return the values of the workload's `Options` by field name, from the groups that hold their
+    keys.
 
     Raises:
         ValueError: A key is set that the workload does not have.
@@ -169,8 +176,8 @@ def _precision(
 ) -> str:
     """Return the precision.
 
-    `auto` on GPUs is the first precision in the workload's list that the trainer and the devices support and the rules allow.
-    `auto` on CPU cores is fp32.
+    `auto` on GPUs is the first precision in the workload's list that the trainer and the devices
+    support and the rules allow. `auto` on CPU cores is fp32.
     """
     precision, allowed = str(config.precision), trainer.precisions
     least = _least_capability(hosts, config.gpus) if device == "cuda" else (0, 0)
@@ -224,7 +231,9 @@ def _linear_backend(
     device: str,
     precision: str,
 ) -> str:
-    """Return the library of linear layers, `mkl` or `onednn`. Empty if the workload and the device offer no choice.
+    """Return the library of linear layers, `mkl` or `onednn`.
+
+    Empty if the workload and the device offer no choice.
 
     `auto` depends on the processor of this machine. Measurements are in docs/design.md.
 
@@ -251,7 +260,10 @@ def _graphs(
     device: str,
     devices: int,
 ) -> str:
-    """Return `on` to capture a step as a CUDA graph, or empty. Raises ValueError if it is set but not supported."""
+    """Return `on` to capture a step as a CUDA graph, or empty.
+
+    Raises ValueError if it is set but not supported.
+    """
     if str(config.framework.graphs) != "on":
         return ""
     able = device == "cuda" and devices <= trainer.max_cuda_graph_devices
@@ -264,7 +276,10 @@ def _graphs(
 
 
 def _kernels(config: RunConfig, framework: Framework, device: str) -> str:
-    """Return `off` to disable the suite's GPU kernels, or empty. Raises ValueError for `off` if the run uses none of them."""
+    """Return `off` to disable the suite's GPU kernels, or empty.
+
+    Raises ValueError for `off` if the run uses none of them.
+    """
     if config.framework.kernels == "auto":
         return ""
     if not framework.has_gpu_kernels or device != "cuda":
@@ -282,7 +297,10 @@ def _check_asynchronous(
     trainer: TrainerInfo,
     precision: str,
 ) -> None:
-    """Raise ValueError if `update=async` does not support the settings. The message is a single line."""
+    """Raise ValueError if `update=async` does not support the settings.
+
+    The message is a single line.
+    """
     if not trainer.async_updates:
         trainers = {
             name: find_trainer(registry.load_workload(name), framework.name)
@@ -354,7 +372,10 @@ def _stop(config: RunConfig, profile: str, targets: Mapping[str, float], length:
 
 
 def _threads_per_device(config: RunConfig, device: str, cores: int) -> str:
-    """Return the threads per device, or `auto`. Raises ValueError for more threads than a device has cores."""
+    """Return the threads per device, or `auto`.
+
+    Raises ValueError for more threads than a device has cores.
+    """
     threads = str(config.cpu.threads_per_device)
     if threads != "auto" and device == "cpu" and int(threads) > cores:
         raise ValueError(
@@ -371,10 +392,11 @@ def _values(
     options: Mapping[str, Json],
     framework: str,
 ) -> dict[str, Json]:
-    """Return the hyperparameters and the settings that depend on them: batch size, scaling, and the source of each value.
+    """Return the hyperparameters and the settings that depend on them: batch size, scaling, and the
+    source of each value.
 
-    Values that the user sets replace those of the hyperparameter set. The learning rate is scaled to the requested batch
-    size, unless the user sets it.
+    Values that the user sets replace those of the hyperparameter set. The learning rate is scaled
+    to the requested batch size, unless the user sets it.
     """
     name, sets = str(options.get("hyperparameter_set", "auto")), named_sets(workload)
     name = defaults.set_for(framework) if name == "auto" else name
@@ -438,7 +460,9 @@ def batch_size(rule: str, devices_count: int, set_batch: int | None) -> int:
 
 
 def _rate_factor(scaling: str, ratio: float) -> float:
-    """Return the factor for the learning rate of the set if the batch size is `ratio` times the batch size of the set."""
+    """Return the factor for the learning rate of the set if the batch size is `ratio` times the
+    batch size of the set.
+    """
     return {"none": 1.0, "linear": ratio, "sqrt": math.sqrt(ratio)}[scaling]
 
 
@@ -447,7 +471,8 @@ def _targets(
 ) -> dict[str, float]:
     """Return the targets by metric: those of the profile, or the user's values.
 
-    A user sets `workload.target=X` if there is a single metric, and `workload.target.METRIC=X` if there are several.
+    A user sets `workload.target=X` if there is a single metric, and `workload.target.METRIC=X` if
+    there are several.
     """
     target = options.get("target")
     if target is None:

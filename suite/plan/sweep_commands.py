@@ -1,4 +1,6 @@
-"""Records the commands that write into an output folder, so that `resume=true output=FOLDER` alone can repeat them."""
+"""Records the commands that write into an output folder, so that `resume=true output=FOLDER` alone
+can repeat them.
+"""
 
 from __future__ import annotations
 
@@ -105,12 +107,18 @@ def _without_call(arguments: Sequence[str]) -> tuple[str, ...]:
 
 
 def _runs_of(arguments: Sequence[str]) -> list[str]:
-    """Return the sorted arguments that determine the runs of a command. How processes are launched is left out."""
+    """Return the sorted arguments that determine the runs of a command.
+
+    How processes are launched is left out.
+    """
     return sorted(text for text in _without_call(arguments) if not text.startswith("launch"))
 
 
 def _recorded(output: Path) -> list[SweepCommand]:
-    """Return the commands that are listed in the file of an output folder. Empty if the file cannot be read."""
+    """Return the commands that are listed in the file of an output folder.
+
+    Empty if the file cannot be read.
+    """
     try:
         content = files.read_json(output / COMMANDS_FILE)
         return [
@@ -122,7 +130,9 @@ def _recorded(output: Path) -> list[SweepCommand]:
 
 
 def _commands_of_jobs(output: Path) -> Iterator[SweepCommand]:
-    """Yield a command for each job, from the command line that its runs recorded. Used for folders without a command list.
+    """Yield a command for each job, from the command line that its runs recorded.
+
+    Used for folders without a command list.
 
     Jobs of a study are left out, because a run does not record the axes of its study.
     """

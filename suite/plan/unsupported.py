@@ -1,4 +1,6 @@
-"""Errors of a run that this machine or a framework cannot execute, although its settings have no mistake."""
+"""Errors of a run that this machine or a framework cannot execute, although its settings have no
+mistake.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ from collections.abc import Callable
 
 
 class UnsupportedError(ValueError):
-    """This machine or a framework cannot execute a run. In a study, a cell shows this, and the other cells run.
+    """This machine or a framework cannot execute a run.
+
+    In a study, a cell shows this, and the other cells run.
 
     Args:
         problem: What was given, and what is available.
@@ -26,7 +30,10 @@ class MissingResourceError(UnsupportedError):
 
 
 Lacks = Callable[[UnsupportedError], None]
-"""Function that is called with each resource that is missing. If it returns, planning continues with what is available."""
+"""Function that is called with each resource that is missing.
+
+If it returns, planning continues with what is available.
+"""
 
 
 def refuse(error: UnsupportedError) -> None:

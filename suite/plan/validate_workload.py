@@ -1,4 +1,6 @@
-"""Checks a workload with its settings and data set: incomplete plugins, runs that cannot converge, and undefined lengths."""
+"""Checks a workload with its settings and data set: incomplete plugins, runs that cannot converge,
+and undefined lengths.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,12 @@ STEPS_PER_EPOCH = 10
 
 
 def check_workload(workload: Workload) -> None:
-    """Check that a run can reach its first evaluation, and that its batch size and length suit its data set.
+    """Check that a run can reach its first evaluation, and that its batch size and length suit its
+    data set.
 
     Raises:
-        ValueError: The run would fail, or a setting does not suit the data set. The message is a single line.
+        ValueError: The run would fail, or a setting does not suit the data set. The message is a
+            single line.
     """
     settings = workload.settings
     evaluates = (
@@ -28,7 +32,8 @@ def check_workload(workload: Workload) -> None:
 
 
 def _check_written(workload: Workload) -> None:
-    """Raise ValueError if a workload with a target does not define `eval_batch_metrics` and `compute_metrics`.
+    """Raise ValueError if a workload with a target does not define `eval_batch_metrics` and
+    `compute_metrics`.
 
     A plugin may leave them out, because a workload without a target needs neither.
     """
@@ -47,7 +52,9 @@ def _check_written(workload: Workload) -> None:
 
 
 def _check_length(workload: Workload) -> None:
-    """Raise ValueError if the length is in samples, but the batch size is not, so that the samples per step vary."""
+    """Raise ValueError if the length is in samples, but the batch size is not, so that the samples
+    per step vary.
+    """
     stop, unit = workload.settings.stop, workload.batch_unit
     if stop.startswith("samples:") and unit != "samples":
         raise ValueError(
@@ -83,7 +90,8 @@ def _check_batch(workload: Workload) -> None:
 def _check_first_evaluation(workload: Workload) -> None:
     """Raise ValueError if a run to its target would stop before its first evaluation.
 
-    An additional evaluation after the last epoch would not help, because the rules do not name it (SSD under v0.7).
+    An additional evaluation after the last epoch would not help, because the rules do not name it
+    (SSD under v0.7).
     """
     settings = workload.settings
     max_epochs = int(settings.hyperparameters["max_epochs"])

@@ -1,7 +1,9 @@
-"""Checks for conditions that prevent a run or would distort its times. Each finding is a line with a remedy.
+"""Checks for conditions that prevent a run or would distort its times.
 
-`preflight` runs the checks before every job, and `suite doctor` runs them at any time. For a run on CPUs, the checks start no
-framework and take 0.1 s.
+Each finding is a line with a remedy.
+
+`preflight` runs the checks before every job, and `suite doctor` runs them at any time. For a run on
+CPUs, the checks start no framework and take 0.1 s.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
     from suite.plan.job import Job
 
 MINIMUM_DISK_MB = 200
-"""Free disk space in MB that a run needs to start, because a run whose log cannot be completed is lost.
+"""Free disk space in MB that a run needs to start, because a run whose log cannot be completed is
+lost.
 
 The environment variable SUITE_MINIMUM_DISK_MB overrides it.
 """
@@ -33,7 +36,9 @@ SCANT_DISK_BYTES = 10**9
 MEMORY_PER_PROCESS_BYTES = 1 << 30
 """Memory of a worker process with only its framework and a small model."""
 BUSY_PERCENT = 25.0
-"""Load of the run's cores in percent, caused by unrelated processes, above which measured times are not reliable."""
+"""Load of the run's cores in percent, caused by unrelated processes, above which measured times are
+not reliable.
+"""
 
 
 @dataclass(frozen=True)
@@ -70,7 +75,8 @@ def warnings_before(job: Job, on_agents: bool) -> list[str]:
 
     Args:
         job: The job that is about to start.
-        on_agents: The job runs on agents, each of which checks its machine. Only the folder of the logs is checked here.
+        on_agents: The job runs on agents, each of which checks its machine. Only the folder of the
+            logs is checked here.
 
     Raises:
         ValueError: The job cannot run.
@@ -88,7 +94,8 @@ def preflight(need: Resources) -> list[str]:
 
 
 def preflight_of_logs(folder: Path) -> list[str]:
-    """Return the warnings before a run of which only the logs are stored on this machine, a line each.
+    """Return the warnings before a run of which only the logs are stored on this machine, a line
+    each.
 
     Raises:
         ValueError: The logs cannot be written. The message is a single line.

@@ -1,4 +1,6 @@
-"""Combines all errors that prevent a command from running here into a single error, with the remedies and a demo command."""
+"""Combines all errors that prevent a command from running here into a single error, with the
+remedies and a demo command.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,14 @@ def combine_errors(
 ) -> ValueError:
     """Return the error of a command that cannot run.
 
-    Its message is a single line if there is a single finding. Otherwise the message is a numbered list of all findings.
+    Its message is a single line if there is a single finding. Otherwise the message is a numbered
+    list of all findings.
 
     Args:
         jobs: Composed jobs of the command.
         plans: Plans of the jobs. At least one of them has findings.
-        here: The command runs on this machine. A list of findings then ends with a demo command that this machine can run.
+        here: The command runs on this machine. A list of findings then ends with a demo command
+            that this machine can run.
     """
     lines = list(dict.fromkeys(str(error) for plan in plans for error in plan.findings))
     if len(lines) < 2:
@@ -36,7 +40,8 @@ def combine_errors(
 
 
 def _demo(composed: Composed) -> str:
-    """Return the command of a demo of the same workload and framework on the devices of this machine.
+    """Return the command of a demo of the same workload and framework on the devices of this
+    machine.
 
     The data and the environment that the demo needs are not checked.
     """

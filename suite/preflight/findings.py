@@ -11,7 +11,9 @@ class Finding:
     """Result of the check of a topic, with a remedy."""
 
     level: str
-    """`ok`, `warning` (a run starts, but its times may be wrong or it may fail), or `impossible` (no run can succeed)."""
+    """`ok`, `warning` (a run starts, but its times may be wrong or it may fail), or `impossible`
+    (no run can succeed).
+    """
     topic: str
     text: str
     do: str = ""

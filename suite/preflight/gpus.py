@@ -1,4 +1,6 @@
-"""Checks of the GPUs: visible devices, processes that use them, and whether a framework's build supports them."""
+"""Checks of the GPUs: visible devices, processes that use them, and whether a framework's build
+supports them.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,15 @@ from suite.machine.visible import UnusableGpuError
 from suite.preflight.findings import Finding, impossible, ok, warning
 
 BUILD_SECONDS = 120.0
-"""Longest time for importing the framework, in seconds. The first import from a slow disk takes a minute."""
+"""Longest time for importing the framework, in seconds.
+
+The first import from a slow disk takes a minute.
+"""
 USED_BYTES = 1 << 30
-"""Used memory of a device in bytes, above which a process must be using it. On an idle device, drivers use some hundred MB."""
+"""Used memory of a device in bytes, above which a process must be using it.
+
+On an idle device, drivers use some hundred MB.
+"""
 
 
 @dataclass(frozen=True)
@@ -96,7 +104,10 @@ def _present(count: int, driver_cuda: str | None) -> Finding:
 
 
 def _used(nvml: Any, index: int, handle: Any) -> list[Finding]:
-    """Return findings about the processes and the used memory of a device. Before a run, no process of the suite uses it."""
+    """Return findings about the processes and the used memory of a device.
+
+    Before a run, no process of the suite uses it.
+    """
     topic, do = (
         f"device {index}",
         "end that process, or choose different devices with CUDA_VISIBLE_DEVICES",
@@ -127,7 +138,8 @@ def _fits(
 ) -> list[Finding]:
     """Return the finding about a framework's build.
 
-    The build is queried from the framework if the framework has a query. Otherwise it is read from the lock of the environment.
+    The build is queried from the framework if the framework has a query. Otherwise it is read from
+    the lock of the environment.
     """
     lock, kind = locks.framework_locks().get(environment.name), registry.load_framework(framework)
     if kind.build_info_script:
@@ -190,7 +202,8 @@ def check_build(
         answer: Build of the framework.
         capabilities: Compute capabilities of the devices, such as `9.0`.
         driver_cuda: Highest CUDA version that the driver supports. None: it is unknown.
-        instead: Remedy that selects an environment with a suitable build. Empty if no environment has such a build.
+        instead: Remedy that selects an environment with a suitable build. Empty if no environment
+            has such a build.
     """
     if build_info.build is None:
         return impossible("build", f"{name} is a build for CPUs", instead or "set device=cpu")

@@ -1,8 +1,9 @@
 """Runs and results: the fields of `Run` and `Result`, and how the record of a log becomes a run.
 
-A column is declared here and nowhere else. Its field has a description, the function that computes it for a run, the function
-that combines the values of several runs, a heading, and whether reports show it (docs/dev/add_a_column.md).
-Times and counts have the unit in their name. None is an unknown value.
+A column is declared here and nowhere else. Its field has a description, the function that computes
+it for a run, the function that combines the values of several runs, a heading, and whether reports
+show it (docs/dev/add_a_column.md). Times and counts have the unit in their name. None is an unknown
+value.
 """
 
 from __future__ import annotations
@@ -60,7 +61,10 @@ _KINDS = {
     "int | None": "count",
     "bool": "flag",
 }
-"""Type of a field to the kind of its column. Columns of all remaining types have the kind `object`."""
+"""Type of a field to the kind of its column.
+
+Columns of all remaining types have the kind `object`.
+"""
 Value = Callable[[RunRecord], Any]
 """Function that computes a column of a run from its record."""
 
@@ -69,7 +73,9 @@ BUSY, QUIET = LabelKind.BUSY.value, "not busy"
 
 
 def busy_label(conditions: Sequence[Condition | None]) -> Label | None:
-    """Return the label of runs on a busy machine, with the reasons of the run that lost most; None if no machine was busy."""
+    """Return the label of runs on a busy machine, with the reasons of the run that lost most; None
+    if no machine was busy.
+    """
     busy = [condition for condition in conditions if condition is not None and condition.busy]
     if not busy:
         return None
@@ -97,7 +103,8 @@ def condition_text(conditions: Sequence[Condition | None]) -> str:
     return QUIET if conditions and None not in conditions else ""
 
 
-# --- columns of a run -----------------------------------------------------------------------------------------
+# --- columns of a run
+# -----------------------------------------------------------------------------------------
 
 
 def _settings_of(log: RunRecord) -> RunSettings:
@@ -208,7 +215,9 @@ def _folder(log: RunRecord) -> str:
 
 
 def _is_one_submission(log: RunRecord) -> bool:
-    """Check whether all logs in the folder of a foreign log are one result, even if their settings differ."""
+    """Check whether all logs in the folder of a foreign log are one result, even if their settings
+    differ.
+    """
     if not _folder(log):
         return False
     return is_submission_log(log.path.name) or (log.entry is not None and log.entry.is_submission)
@@ -231,16 +240,22 @@ def _entry_value(name: str, unknown: Any) -> Value:
     return lambda log: unknown if log.entry is None else getattr(log.entry, name)
 
 
-# --- the columns --------------------------------------------------------------------------------------------------------
+# --- the columns
+# --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its description, its value for a run, and how a result combines the values of its runs."""
+    """A column: its description, its value for a run, and how a result combines the values of its
+    runs.
+    """
 
     text: str
     value: Callable[..., Any] | None
-    """Computes the column: from a record (`Value`), or in a study from a result. None: only scores have the column."""
+    """Computes the column: from a record (`Value`), or in a study from a result.
+
+    None: only scores have the column.
+    """
     combine: Combine | None = None
     """None: a result does not have the column, or its runs all have the same value."""
     shown: bool = True
@@ -292,7 +307,10 @@ def _summed(text: str, name: str, *needed: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Columns(RunSettings):
-    """Columns that both runs and results have. Two instances are equal if they are the same object."""
+    """Columns that both runs and results have.
+
+    Two instances are equal if they are the same object.
+    """
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__
@@ -515,7 +533,9 @@ class Run(Columns):
 
 
 def epochs_trained(run: Run) -> float | None:
-    """Return the epochs that a run trained within its `seconds`: also those after the target was reached."""
+    """Return the epochs that a run trained within its `seconds`: also those after the target was
+    reached.
+    """
     trained = run.record.epochs_trained if run.record is not None else None
     return run.epochs if trained is None or run.epochs is None else trained
 
@@ -589,7 +609,9 @@ class Result(Columns):
     run_seconds: float | None = scored("Mean length of the successful runs, to a target or not")
     machine_condition: str = scored("`not busy`, or what made the machine a busy one", unknown="")
     key: str = ""
-    """Digest of the experiment: stable between calls, and different for each result of one set of runs."""
+    """Digest of the experiment: stable between calls, and different for each result of one set of
+    runs.
+    """
     all_reduces: tuple[AllReduceTime, ...] = ()
 
     @property
@@ -699,7 +721,8 @@ HEADINGS: Mapping[str, str] = {
 """Headings that differ from the names."""
 
 
-# --- the table ----------------------------------------------------------------------------------------------------------
+# --- the table
+# ----------------------------------------------------------------------------------------------------------
 
 
 def run_of(log: RunRecord) -> Run:

@@ -1,4 +1,6 @@
-"""Curves of runs: quality, loss, and throughput over time, as a table with a row for each evaluation and metric."""
+"""Curves of runs: quality, loss, and throughput over time, as a table with a row for each
+evaluation and metric.
+"""
 
 from __future__ import annotations
 
@@ -28,17 +30,18 @@ _TYPES = {  # types of the columns in a DataFrame
 def curves(paths: str | Path | Sequence[str | Path]) -> pd.DataFrame:
     """Return the curves of the runs below `paths`, runs that failed or have not ended included.
 
-    Copies of logs are left out. Unknown values are missing. A block of training without an evaluation has a
-    row without a metric. In foreign logs this holds for every block, because these logs do not contain which
-    evaluation belongs to a block.
+    Copies of logs are left out. Unknown values are missing. A block of training without an
+    evaluation has a row without a metric. In foreign logs this holds for every block, because these
+    logs do not contain which evaluation belongs to a block.
 
     Args:
         paths: Logs, or folders that are searched for logs.
 
     Returns:
-        Columns: `run` (name below the folder), `step` (optimizer steps so far), `epoch` (epochs trained so far), `seconds`
-        since `run_start`, `metric` and its `value` in the unit of the log, `training_loss` and `samples_per_second` of the
-        block of training before the evaluation.
+        Columns: `run` (name below the folder), `step` (optimizer steps so far), `epoch` (epochs
+        trained so far), `seconds` since `run_start`, `metric` and its `value` in the unit of the
+        log, `training_loss` and `samples_per_second` of the block of training before the
+        evaluation.
 
     Raises:
         ValueError: A path contains no log.
@@ -83,8 +86,9 @@ def _rows(log: RunRecord) -> Iterator[dict[str, Any]]:
 def paired(log: RunRecord) -> list[tuple[Evaluation | None, Throughput | None]]:
     """Return the evaluations and blocks of training of a log, in order.
 
-    In logs of this suite a block is paired with the evaluation before it in the log, because the suite writes a block after its
-    evaluation. In foreign logs each evaluation and each block is alone.
+    In logs of this suite a block is paired with the evaluation before it in the log, because the
+    suite writes a block after its evaluation. In foreign logs each evaluation and each block is
+    alone.
     """
     pairs: list[tuple[Evaluation | None, Throughput | None]] = []
     items: list[Evaluation | Throughput] = [*log.evaluations, *log.throughput]

@@ -1,4 +1,7 @@
-"""The table of a view: named columns and plain rows. Only the writers of files convert it to a DataFrame."""
+"""The table of a view: named columns and plain rows.
+
+Only the writers of files convert it to a DataFrame.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ class DataTable:
 
     @classmethod
     def from_rows(cls, rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> DataTable:
-        """Build a table from mappings of column to value. A column that a mapping lacks is unknown in its row.
+        """Build a table from mappings of column to value.
+
+        A column that a mapping lacks is unknown in its row.
 
         Args:
             rows: The rows. Their columns are in the order in which they first occur.
@@ -56,7 +61,10 @@ class DataTable:
         return [row[index] for row in self.rows]
 
     def only(self, names: Iterable[str]) -> DataTable:
-        """Return the table with only these columns, in this order. Names of missing columns are ignored."""
+        """Return the table with only these columns, in this order.
+
+        Names of missing columns are ignored.
+        """
         kept = [name for name in names if name in self.columns]
         indices = [self.columns.index(name) for name in kept]
         return DataTable(
@@ -68,7 +76,9 @@ class DataTable:
         return self.only(name for name in self.columns if name not in names)
 
     def without_empty(self, keep: Iterable[str] = ()) -> DataTable:
-        """Return the table without the columns that are unknown or empty in every row, except those in `keep`."""
+        """Return the table without the columns that are unknown or empty in every row, except those
+        in `keep`.
+        """
         kept = {*keep}
         return self.only(
             name
@@ -106,7 +116,9 @@ class DataTable:
 
 
 def _normalized(values: list[Any]) -> list[Any]:
-    """Return the values of a column, with None for NaN, and all numbers as floats if any number is a float."""
+    """Return the values of a column, with None for NaN, and all numbers as floats if any number is
+    a float.
+    """
     without_nan = [
         None if isinstance(value, float) and math.isnan(value) else value for value in values
     ]

@@ -1,4 +1,6 @@
-"""Directions of metrics: errors, losses, and distances improve as they fall, and all further metrics as they rise."""
+"""Directions of metrics: errors, losses, and distances improve as they fall, and all further
+metrics as they rise.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,12 @@ FALLING_METRICS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("deepseekv3_671b", "flux1"), _EVERY_METRIC),
     **dict.fromkeys(("cosmoflow", "oc20"), _EVERY_METRIC),  # MLPerf HPC
 }
-"""Benchmark to its metrics that improve as they fall. An empty set stands for all metrics of the benchmark.
+"""Benchmark to its metrics that improve as they fall.
 
-Source: the checks of `eval_accuracy` in compliance_checker/*/closed_*.yaml of mlperf-logging 4.1.68. The metrics of benchmarks
-that are not listed improve as they rise.
+An empty set stands for all metrics of the benchmark.
+
+Source: the checks of `eval_accuracy` in compliance_checker/*/closed_*.yaml of mlperf-logging
+4.1.68. The metrics of benchmarks that are not listed improve as they rise.
 """
 
 

@@ -33,8 +33,9 @@ class Disagreement:
 def find_disagreements(results: Iterable[Result]) -> list[Disagreement]:
     """Return the results of this suite whose runs in several output folders disagree.
 
-    The folders disagree if their mean times per epoch differ by more than `NOTABLE_RATIO`, and by more than the largest
-    difference between the runs of a folder. Time per epoch is compared since epochs to target vary between seeds.
+    The folders disagree if their mean times per epoch differ by more than `NOTABLE_RATIO`, and by
+    more than the largest difference between the runs of a folder. Time per epoch is compared since
+    epochs to target vary between seeds.
     """
     found = []
     for result in results:
@@ -56,7 +57,9 @@ def find_disagreements(results: Iterable[Result]) -> list[Disagreement]:
 
 
 def _output_folder(run: Run) -> Path:
-    """Return the output folder of a run: OUTPUT of OUTPUT/JOB/run_N/result_N.txt, or the root if a log lies less deep."""
+    """Return the output folder of a run: OUTPUT of OUTPUT/JOB/run_N/result_N.txt, or the root if a
+    log lies less deep.
+    """
     folders = Path(run.path).absolute().parents
     return folders[min(2, len(folders) - 1)]
 

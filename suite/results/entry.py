@@ -1,7 +1,9 @@
-"""Entries of submissions: the origin of a folder of logs, according to the names of folders and the files near it.
+"""Entries of submissions: the origin of a folder of logs, according to the names of folders and the
+files near it.
 
-A submission has the folders `ROUND/SUBMITTER/results/SYSTEM/BENCHMARK`, in some rounds with `closed` or `open` above SUBMITTER.
-Its logs often contain placeholders, or the names of the machine of an example, so that the names of folders take precedence.
+A submission has the folders `ROUND/SUBMITTER/results/SYSTEM/BENCHMARK`, in some rounds with
+`closed` or `open` above SUBMITTER. Its logs often contain placeholders, or the names of the machine
+of an example, so that the names of folders take precedence.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from suite.results.system_description import (
 from suite.results.text import clean
 
 SCALING_FILE = "scaling.json"
-"""File with the factor by which result_summarizer of mlperf-logging multiplies the score of a folder."""
+"""File with the factor by which result_summarizer of mlperf-logging multiplies the score of a
+folder.
+"""
 _FACTOR_RANGE = (0.1, 10.0)
 _DIVISION_FOLDERS = ("closed", "open")
 _SCALING_KINDS = ("strong", "weak")
@@ -36,7 +40,10 @@ _LOG_OF_SUBMISSION = re.compile(r"result_[^/]*\.txt(\.(gz|bz2|xz))?")
 
 @dataclass(frozen=True)
 class Entry:
-    """A folder of logs, with the facts from the names of folders and from files. Empty strings are unknown values."""
+    """A folder of logs, with the facts from the names of folders and from files.
+
+    Empty strings are unknown values.
+    """
 
     folder: Path
     round: str = ""
@@ -72,13 +79,17 @@ class Entry:
 
 
 def log_folder(log: Path) -> Path:
-    """Return the folder of a result's logs: the folder of the log, or the folder above it if the name is `run_N`."""
+    """Return the folder of a result's logs: the folder of the log, or the folder above it if the
+    name is `run_N`.
+    """
     folder = absolute_place(log.parent)
     return folder.parent if _RUN_FOLDER.fullmatch(folder.name) else folder
 
 
 def is_submission_log(name: str) -> bool:
-    """Check whether a file has the name of a log of a submission: `result_0.txt`, compressed or not."""
+    """Check whether a file has the name of a log of a submission: `result_0.txt`, compressed or
+    not.
+    """
     return _LOG_OF_SUBMISSION.fullmatch(name) is not None
 
 
@@ -93,8 +104,8 @@ def read_entry(folder: Path) -> Entry:
 
     No content of a file raises an exception. Files that cannot be used are listed in `problems`.
 
-    A symbolic link to a folder of a submission gives the entry of that folder, unless the folders above the link have the
-    layout of a submission themselves.
+    A symbolic link to a folder of a submission gives the entry of that folder, unless the folders
+    above the link have the layout of a submission themselves.
     """
     path = absolute_place(folder)
     entry = _read_entry_at(path)
@@ -106,7 +117,9 @@ def read_entry(folder: Path) -> Entry:
 
 
 def _read_entry_at(folder: Path) -> Entry:
-    """Return the entry of a folder, according to the names in its absolute path and the files of the entry."""
+    """Return the entry of a folder, according to the names in its absolute path and the files of
+    the entry.
+    """
     system_folder = folder.parent.parent if folder.parent.name in _SCALING_KINDS else folder.parent
     submitter_folder = _find_submitter_folder(system_folder)
     problems: list[str] = []
@@ -145,9 +158,11 @@ def _read_entry_at(folder: Path) -> Entry:
 
 
 def _find_submitter_folder(system_folder: Path) -> Path | None:
-    """Return the folder SUBMITTER of `SUBMITTER/results/SYSTEM`, or None for folders with a different layout.
+    """Return the folder SUBMITTER of `SUBMITTER/results/SYSTEM`, or None for folders with a
+    different layout.
 
-    The name `results` is common. So SUBMITTER must also contain `systems`, or be in a folder of a division or a round.
+    The name `results` is common. So SUBMITTER must also contain `systems`, or be in a folder of a
+    division or a round.
     """
     submitter_folder = system_folder.parent.parent
     if system_folder.parent.name.lower() != "results" or not submitter_folder.name:
@@ -162,7 +177,10 @@ def _find_submitter_folder(system_folder: Path) -> Path | None:
 
 
 def _read_scaling_factor(path: Path) -> float:
-    """Return the factor in a `scaling.json`. Raises ValueError with a single line if the file has no valid factor."""
+    """Return the factor in a `scaling.json`.
+
+    Raises ValueError with a single line if the file has no valid factor.
+    """
     value = read_json_object(path).get("scaling_factor")
     low, high = _FACTOR_RANGE
     if isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high:

@@ -1,7 +1,8 @@
-"""Identity of experiments: two runs belong to the same experiment if their settings and logged hyperparameters agree.
+"""Identity of experiments: two runs belong to the same experiment if their settings and logged
+hyperparameters agree.
 
-Seeds and bookkeeping do not count. `same` compares two rows, `differences` returns the settings that differ, and
-`suite.results.settings_difference` compares any number of results.
+Seeds and bookkeeping do not count. `same` compares two rows, `differences` returns the settings
+that differ, and `suite.results.settings_difference` compares any number of results.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ _OF_OTHERS = ("round", "submitter", "division", "folder")
 """Columns that identify an experiment of another program, in addition to the settings."""
 FIELDS = (*field_names(RunSettings, experiment_key=True), *_OF_OTHERS)
 DERIVED = ("labels", "deviations", "data_fingerprint")
-"""Fields that follow from settings. They distinguish experiments, but are only named if no setting differs."""
+"""Fields that follow from settings.
+
+They distinguish experiments, but are only named if no setting differs.
+"""
 _BOOKKEEPING_PREFIXES = ("submission_", "suite_", "power_")
 
 HYPERPARAMETERS, ENVIRONMENT_VARIABLES = "hyperparameters", "environment_variables"
@@ -60,11 +64,18 @@ _FOLLOWS: Mapping[str, tuple[str, ...]] = {
         HYPERPARAMETERS,
     ),
 }  # fmt: skip
-"""Setting on the command line to the fields that change with it, in addition to the field of the setting."""
+"""Setting on the command line to the fields that change with it, in addition to the field of the
+setting.
+"""
 _OF_SIZE = ("system", "folder", "framework_version")
-"""Fields that change with the number of devices in results of other programs. Names of clusters contain their size."""
+"""Fields that change with the number of devices in results of other programs.
+
+Names of clusters contain their size.
+"""
 OF_SIZE_LOGGED = ("model_bn_span", "input_pairs_left_out")
-"""Logged keys that follow from the number of devices at a given global batch, so that no user chose them."""
+"""Logged keys that follow from the number of devices at a given global batch, so that no user chose
+them.
+"""
 _FIELD_OF_SETTING = {
     item.metadata["cli_key"]: item.name
     for item in fields(LoggedSettings)
@@ -91,7 +102,9 @@ _LABELS = {
 
 
 def facts(row: Columns) -> dict[str, Any]:
-    """Return the settings that identify an experiment: fields, environment variables, and logged hyperparameters."""
+    """Return the settings that identify an experiment: fields, environment variables, and logged
+    hyperparameters.
+    """
     values = {
         name: getattr(row, name)
         for name in FIELDS
@@ -114,7 +127,8 @@ def key(row: Columns, *aside: str) -> tuple[Any, ...]:
 
     Args:
         row: A run or a result.
-        aside: Settings on the command line (`gpus`, `batch`) that may differ, together with all settings that follow from them.
+        aside: Settings on the command line (`gpus`, `batch`) that may differ, together with all
+            settings that follow from them.
     """
     out = left_out(row, aside)
     return tuple(
@@ -127,7 +141,8 @@ def key(row: Columns, *aside: str) -> tuple[Any, ...]:
 def experiment(row: Columns) -> tuple[Any, ...]:
     """Return a value that is equal for the runs of a result.
 
-    It is the folder for a submission, even if the logged settings of its runs differ, and `key` for all further runs.
+    It is the folder for a submission, even if the logged settings of its runs differ, and `key` for
+    all further runs.
     """
     if row.is_submission:
         return row.folder, row.workload
@@ -135,7 +150,10 @@ def experiment(row: Columns) -> tuple[Any, ...]:
 
 
 def varying(rows: Sequence[Columns]) -> dict[str, list[Any]]:
-    """Return the settings in which rows differ, with their distinct values. A row without the setting has the value None."""
+    """Return the settings in which rows differ, with their distinct values.
+
+    A row without the setting has the value None.
+    """
     every = [facts(row) for row in rows]
     found = {}
     for name in dict.fromkeys(name for settings in every for name in settings):
@@ -153,13 +171,17 @@ def same(row: Columns, other: Columns, *aside: str) -> bool:
 def differences(
     row: Columns, other: Columns, *aside: str, known: bool = False
 ) -> dict[str, tuple[Any, Any]]:
-    """Return the settings in which two rows differ, with both values. A value that was not logged is None.
+    """Return the settings in which two rows differ, with both values.
+
+    A value that was not logged is None.
 
     Args:
         row: A run or a result.
         other: A run or a result.
-        aside: Settings on the command line that may differ, together with all settings that follow from them.
-        known: Leave out settings that are missing in either row. A run may fail before it logs all settings.
+        aside: Settings on the command line that may differ, together with all settings that follow
+            from them.
+        known: Leave out settings that are missing in either row. A run may fail before it logs all
+            settings.
     """
     out = left_out(row, aside) | left_out(other, aside)
     first, second = facts(row), facts(other)
@@ -214,7 +236,8 @@ class Refusal(NamedTuple):
 def refusals(
     row: Columns, other: Columns, names: tuple[str, str] = ("the first", "the second")
 ) -> Iterator[Refusal]:
-    """Yield the reasons for ratios of two results to be meaningless, the most important reason first.
+    """Yield the reasons for ratios of two results to be meaningless, the most important reason
+    first.
 
     Args:
         row: A result.
@@ -251,7 +274,9 @@ def refusals(
 
 
 def _trained_on_other_data(row: Columns) -> bool:
-    """Check whether the runs of a row are open because of the name or the fingerprint of their data set."""
+    """Check whether the runs of a row are open because of the name or the fingerprint of their data
+    set.
+    """
     return any(
         deviation.setting == "dataset" or deviation.code is DeviationCode.DATA_NOT_VERIFIED
         for deviation in row.parsed_deviations
@@ -259,7 +284,10 @@ def _trained_on_other_data(row: Columns) -> bool:
 
 
 def label(name: str) -> str:
-    """Return the name of a setting in tables: `global batch`. Logged keys lose the prefixes of their programs."""
+    """Return the name of a setting in tables: `global batch`.
+
+    Logged keys lose the prefixes of their programs.
+    """
     if name.startswith(f"{ENVIRONMENT_VARIABLES}."):
         return clean(name.removeprefix(f"{ENVIRONMENT_VARIABLES}."), 60)
     name = name.removeprefix(f"{HYPERPARAMETERS}.")
@@ -275,7 +303,9 @@ def heading(name: str) -> str:
 
 
 def value_text(name: str, value: Any, row: Columns | None = None, limit: int = 80) -> str:
-    """Return a value as text of at most `limit` characters: `8,192`, `BLEU ≥ 24`, or `none` for an unknown value."""
+    """Return a value as text of at most `limit` characters: `8,192`, `BLEU ≥ 24`, or `none` for an
+    unknown value.
+    """
     if value is None or value in ("", (), [], {}):
         return "none"
     if name == "targets":
@@ -302,7 +332,10 @@ def follows(aside: Iterable[str]) -> set[str]:
 
 
 def left_out(row: Columns, aside: Collection[str]) -> set[str]:
-    """Return the fields that change with the settings in `aside`. In results of other programs the system may change too."""
+    """Return the fields that change with the settings in `aside`.
+
+    In results of other programs the system may change too.
+    """
     scales_with_devices = set(
         _OF_SIZE if not row.profile and {"gpus", "nodes"} & set(aside) else ()
     )

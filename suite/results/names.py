@@ -36,25 +36,35 @@ WORKLOAD_TITLES: Mapping[str, str] = {
 
 
 PLACEHOLDER = "PLACEHOLDER"
-"""Part of the names in logs whose submitter left the defaults of NVIDIA's scripts: `SUBMISSION_ORG_PLACEHOLDER`."""
+"""Part of the names in logs whose submitter left the defaults of NVIDIA's scripts:
+`SUBMISSION_ORG_PLACEHOLDER`.
+"""
 UNKNOWN_ROUND = "not known"
-"""Round of a log whose format several rounds used, if no published run and no folder name identifies the round."""
+"""Round of a log whose format several rounds used, if no published run and no folder name
+identifies the round.
+"""
 _ROUND = re.compile(
     r"(?:(?:mlperf_)?training_(?:results_)?)?v?(\d\.\d)(?:\.0)?(?:-(?:main|master|[0-9a-f]{7,40}))?"
 )
-"""Folder of a round: `v3.1`, or a repository, whose archives end with the name of a branch: `training_results_v3.1-main`."""
+"""Folder of a round: `v3.1`, or a repository, whose archives end with the name of a branch:
+`training_results_v3.1-main`.
+"""
 
 
 def parse_round_name(folder_name: str) -> str:
-    """Return `v3.1` for a folder called `v3.1` or `training_results_v3.1`, and an empty string for all remaining names."""
+    """Return `v3.1` for a folder called `v3.1` or `training_results_v3.1`, and an empty string for
+    all remaining names.
+    """
     match = _ROUND.fullmatch(folder_name)
     return f"v{match[1]}" if match else ""
 
 
 def round_of_folder(path: Path) -> str:
-    """Return the round of a log by the nearest folder above it that is named like a round, or an empty string.
+    """Return the round of a log by the nearest folder above it that is named like a round, or an
+    empty string.
 
-    If no folder of the path as given is named so, the folders count to which its symbolic links lead.
+    If no folder of the path as given is named so, the folders count to which its symbolic links
+    lead.
     """
     place = absolute_place(path)
     named = filter(
@@ -68,7 +78,9 @@ def round_of_folder(path: Path) -> str:
 
 
 def absolute_place(path: Path) -> Path:
-    """Return the absolute path whose parts are the names of folders: without `..`, and with symbolic links as given."""
+    """Return the absolute path whose parts are the names of folders: without `..`, and with
+    symbolic links as given.
+    """
     return path.resolve() if ".." in path.parts else path.absolute()
 
 
@@ -85,7 +97,10 @@ def data_text(dataset: str) -> str:
 
 
 def short_title(workload: str) -> str:
-    """Return the title of a workload in sentences, such as `Mask R-CNN`. An unknown name is returned unchanged."""
+    """Return the title of a workload in sentences, such as `Mask R-CNN`.
+
+    An unknown name is returned unchanged.
+    """
     return WORKLOAD_TITLES.get(workload, workload).partition(" (")[0]
 
 
@@ -103,11 +118,13 @@ _BENCHMARKS_BY_FRAMEWORK: Mapping[str, tuple[str, ...]] = {
 
 
 def framework_name(text: str, system: str = "", workload: str = "") -> str:
-    """Return the framework that a submitter's description names, or the text itself if it names none.
+    """Return the framework that a submitter's description names, or the text itself if it names
+    none.
 
-    A description may list the containers of several frameworks. The name of the system decides if it names only one of them.
-    A framework for one kind of model, such as HugeCTR, is chosen for its workloads and ignored for the rest. If several remain,
-    all are named without versions: `mxnet or pytorch`.
+    A description may list the containers of several frameworks. The name of the system decides if
+    it names only one of them. A framework for one kind of model, such as HugeCTR, is chosen for its
+    workloads and ignored for the rest. If several remain, all are named without versions:
+    `mxnet or pytorch`.
 
     Args:
         text: The description's text, such as `NGC MXNet 23.04, NGC HugeCTR 23.04`.
@@ -143,7 +160,8 @@ _CARD_OR_MODULE = re.compile(
 
 
 def accelerator_chip(hardware: str) -> str:
-    """Return the chip in a submitter's description: `V100` for `Tesla V100-SXM2-16GB`, `TPU v3` for `tpuv3-8`.
+    """Return the chip in a submitter's description: `V100` for `Tesla V100-SXM2-16GB`, `TPU v3` for
+    `tpuv3-8`.
 
     A description without a known name is returned unchanged.
     """
@@ -157,10 +175,12 @@ def accelerator_chip(hardware: str) -> str:
 
 
 def accelerator_name(hardware: str) -> str:
-    """Return the kind of accelerator in a submitter's description: `H100 PCIe`, `A100 SXM 80 GB`, or the chip.
+    """Return the kind of accelerator in a submitter's description: `H100 PCIe`, `A100 SXM 80 GB`,
+    or the chip.
 
-    A chip that is sold as a card and as a module is two kinds, which differ in clock, power, and memory. The two sizes of
-    A100 memory differ in bandwidth. DatasetInfo that the description omits are omitted: `A100`.
+    A chip that is sold as a card and as a module is two kinds, which differ in clock, power, and
+    memory. The two sizes of A100 memory differ in bandwidth. DatasetInfo that the description omits
+    are omitted: `A100`.
     """
     kind = accelerator_chip(hardware)
     if kind not in ("V100", "A100", "H100"):

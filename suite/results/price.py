@@ -1,4 +1,6 @@
-"""Cost of a result: devices × hours to target × price per device-hour, in the currency of the price."""
+"""Cost of a result: devices × hours to target × price per device-hour, in the currency of the
+price.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ class Prices:
     """Prices per device-hour: a price for all devices, and prices for devices by name."""
 
     every: float | None
-    """Price of devices without a price by name, or None if only devices in `by_name` have a price."""
+    """Price of devices without a price by name, or None if only devices in `by_name` have a price.
+    """
     by_name: tuple[tuple[str, float], ...] = ()
     """Part of a device's name in lower case and price, longest names first."""
 
@@ -29,16 +32,21 @@ class Prices:
         return self.every
 
     def cost(self, result: Columns) -> float | None:
-        """Return the cost of a time to target, or None if the time, the number of devices, or the price is unknown."""
+        """Return the cost of a time to target, or None if the time, the number of devices, or the
+        price is unknown.
+        """
         price = self.price(result)
         if price is None or result.seconds is None or not result.devices:
             return None
         return cost_of(price, result.devices, result.seconds)
 
     def unused_notes(self, results: Iterable[Columns]) -> tuple[str, ...]:
-        """Return a note that lists the names without a device in `results`. The tuple is empty if all names have a device.
+        """Return a note that lists the names without a device in `results`.
 
-        A price list may name more devices than a report has. A list without any price that applies is a mistake.
+        The tuple is empty if all names have a device.
+
+        A price list may name more devices than a report has. A list without any price that applies
+        is a mistake.
 
         Raises:
             ValueError: No price of the list applies to any device of `results`.
@@ -81,7 +89,8 @@ def parse_prices(text: str) -> Prices:
     """Parse the value of `--price-per-device-hour`.
 
     Args:
-        text: A price for all devices, `2.5`, or prices by a part of the device's name, `v100=2.48,a100=4.10`.
+        text: A price for all devices, `2.5`, or prices by a part of the device's name,
+            `v100=2.48,a100=4.10`.
 
     Raises:
         ValueError: The text is invalid, or a name has two prices.

@@ -1,8 +1,9 @@
-"""Published results of rounds and of the DGX-1 scaling article, from the CSV files in `logs/published/`.
+"""Published results of rounds and of the DGX-1 scaling article, from the CSV files in
+`logs/published/`.
 
-`logs/published/README.md` describes the columns. A user may add a folder with files `results*.csv` that have the required
-columns and any of the optional columns. Foreign logs get the settings that they do not contain from the system
-description in their folders, or from the published results.
+`logs/published/README.md` describes the columns. A user may add a folder with files `results*.csv`
+that have the required columns and any of the optional columns. Foreign logs get the settings that
+they do not contain from the system description in their folders, or from the published results.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ _LARGEST_NUMBER = 1e15
 """Largest number accepted in a cell."""
 
 
-# --- the files ----------------------------------------------------------------------------------------------------------
+# --- the files
+# ----------------------------------------------------------------------------------------------------------
 
 
 def published_folders() -> tuple[Path, ...]:
@@ -225,7 +227,9 @@ def _result_row(line: _Line) -> Run:
 
 
 def _article_row(line: _Line) -> Run:
-    """Return a result of tables 1-6 of the article, which print a time per epoch and a number of epochs, and no single runs."""
+    """Return a result of tables 1-6 of the article, which print a time per epoch and a number of
+    epochs, and no single runs.
+    """
     result = _result_row(line)
     batch, epochs = result.global_batch_size, result.epochs or 0.0
     replicas = {"per device": result.devices, "unknown": None}.get(line["batch_basis"], 1)
@@ -251,15 +255,18 @@ def _article_row(line: _Line) -> Run:
     )
 
 
-# --- foreign logs ---------------------------------------------------------------------------------------------
+# --- foreign logs
+# ---------------------------------------------------------------------------------------------
 
 
 def with_system_details(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """Return the runs with their entries. Foreign runs get devices, hardware, framework, system, and round.
+    """Return the runs with their entries.
 
-    The first source that has a setting decides: the folders and the system description of a submission, then the published
-    result of the run, then the log. If the published result has the name of the entry, it comes first, because its settings
-    were checked.
+    Foreign runs get devices, hardware, framework, system, and round.
+
+    The first source that has a setting decides: the folders and the system description of a
+    submission, then the published result of the run, then the log. If the published result has the
+    name of the entry, it comes first, because its settings were checked.
     """
     entry_of_folder = functools.cache(read_entry)
     described = []
@@ -307,7 +314,10 @@ def _describe(run: RunRecord, entry: Entry) -> RunRecord:
 
 
 def _entry_settings(entry: Entry, workload: str) -> dict[str, Any]:
-    """Return the settings that the folders and the system description of an entry give. Empty values are unknown."""
+    """Return the settings that the folders and the system description of an entry give.
+
+    Empty values are unknown.
+    """
     description = entry.description
     return {
         "devices": description.devices,
@@ -346,7 +356,9 @@ def _is_entry_of(published: Run, entry: Entry) -> bool:
 
 
 def _find_published_run(run: RunRecord) -> Run | None:
-    """Return the published run with the workload, start, and length of a log, or None if the log is not published."""
+    """Return the published run with the workload, start, and length of a log, or None if the log is
+    not published.
+    """
     if not run.has_log or run.described_settings is None:
         return None
     identity = _identity(workload_name(run.described_settings.workload), run.start_ms, run.seconds)
@@ -359,7 +371,8 @@ def _find_published_run(run: RunRecord) -> Run | None:
 
 
 def _identity(workload: str, start_ms: float | None, seconds: float | None) -> tuple[str, int, int]:
-    """Return a key that identifies a run: workload, start in seconds, and length in hundredths of a second.
+    """Return a key that identifies a run: workload, start in seconds, and length in hundredths of a
+    second.
 
     For a log that was cut off, the key has the start in milliseconds and no length.
     """
@@ -370,7 +383,10 @@ def _identity(workload: str, start_ms: float | None, seconds: float | None) -> t
 
 @functools.cache
 def _by_start() -> dict[tuple[str, int, int], tuple[Run, ...]]:
-    """Return the published runs by their identity, failed runs included. A log may be in several rounds, in order."""
+    """Return the published runs by their identity, failed runs included.
+
+    A log may be in several rounds, in order.
+    """
     by_identity: dict[tuple[str, int, int], tuple[Run, ...]] = {}
     for run in published_rows(published_folders()):
         if not run.start_ms:

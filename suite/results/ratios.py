@@ -28,7 +28,9 @@ SEED = 20_181_212
 _DRAWS_AT_A_TIME = 1 << 20
 """Number of indices drawn at a time, which bounds the memory."""
 SAME_EPOCHS = 0.005
-"""If the ratio of two numbers of epochs differs from 1 by less than this, they are called unchanged."""
+"""If the ratio of two numbers of epochs differs from 1 by less than this, they are called
+unchanged.
+"""
 MUCH_SETUP = 0.2
 """Share of a difference above which setup is named next to a speedup."""
 NOTABLE_SETUP = 0.02
@@ -36,7 +38,10 @@ NOTABLE_SETUP = 0.02
 SIGNIFICANCE = 0.05
 """Significance level: a difference with a smaller p value is more than variation between runs."""
 _ASSIGNMENTS = 100_000
-"""Maximum number of assignments of runs to two results. If there are more, this many assignments are drawn."""
+"""Maximum number of assignments of runs to two results.
+
+If there are more, this many assignments are drawn.
+"""
 
 
 @dataclass(frozen=True)
@@ -49,24 +54,31 @@ class Interval:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Factors by which the result `after` is better than the result `before`. Values below 1 mean that it is worse."""
+    """Factors by which the result `after` is better than the result `before`.
+
+    Values below 1 mean that it is worse.
+    """
 
     before: Result
     after: Result
     total: float | None
     """Ratio of times to target; None for runs of fixed length.
 
-    If `throughput` and `efficiency` are known, this is exactly the product of `throughput`, `efficiency`, `setup` if it is
-    known, and the ratio of the scaling factors of the two results (`scaling.json`).
+    If `throughput` and `efficiency` are known, this is exactly the product of `throughput`,
+    `efficiency`, `setup` if it is known, and the ratio of the scaling factors of the two results
+    (`scaling.json`).
     """
     throughput: float | None
     """Ratio of times per epoch, or of samples per second for runs of fixed length."""
     efficiency: float | None
     """Statistical efficiency: ratio of epochs to target."""
     setup: float | None = None
-    """Factor of setup and all other time outside of epochs. None if the logs of a result do not separate setup.
+    """Factor of setup and all other time outside of epochs.
 
-    It is the ratio of (time to target / time in epochs): 1 if both results spend the same share of their time in epochs.
+    None if the logs of a result do not separate setup.
+
+    It is the ratio of (time to target / time in epochs): 1 if both results spend the same share of
+    their time in epochs.
     """
     intervals: tuple[Interval | None, Interval | None, Interval | None] = (None, None, None)
     """Confidence intervals of total, throughput, and efficiency."""
@@ -95,8 +107,9 @@ class Ratio:
     def setup_saving(self) -> float | None:
         """Share of the difference between the two times to target that setup explains.
 
-        1: the whole difference. Above 1, or negative: without setup, the result that is slower to the target would be the
-        faster one. None if the logs do not separate setup, or if the times are equal.
+        1: the whole difference. Above 1, or negative: without setup, the result that is slower to
+        the target would be the faster one. None if the logs do not separate setup, or if the times
+        are equal.
         """
         before, after = self.before.parts, self.after.parts
         if before is None or after is None or before.total == after.total:
@@ -130,7 +143,9 @@ class Ratio:
 
     @property
     def scaling(self) -> str:
-        """`strong` (same global batch), `weak` (same batch per device), `mixed` (neither), `unknown`."""
+        """`strong` (same global batch), `weak` (same batch per device), `mixed` (neither),
+        `unknown`.
+        """
         batch_before, batch_after = self.before.global_batch_size, self.after.global_batch_size
         devices_before, devices_after = self.before.devices, self.after.devices
         if not (batch_before and batch_after and devices_before and devices_after):
@@ -143,7 +158,9 @@ class Ratio:
 
     @property
     def places(self) -> str:
-        """Devices before and after: `1 → 8`, or with several nodes `1 × 1 → 2 × 4` (nodes × devices per node)."""
+        """Devices before and after: `1 → 8`, or with several nodes `1 × 1 → 2 × 4` (nodes × devices
+        per node).
+        """
         several = max(self.before.nodes or 1, self.after.nodes or 1) > 1
         return " → ".join(
             placed_text(row.devices or 0, row.nodes, several) for row in (self.before, self.after)
@@ -151,7 +168,9 @@ class Ratio:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Further differences between the two results, and conclusions that the number of runs does not support."""
+        """Further differences between the two results, and conclusions that the number of runs does
+        not support.
+        """
         differing = settings_difference((self.before, self.after)).only((HYPERPARAMETERS,)).known()
         flags = (
             [f"the hyperparameters differ: {'; '.join(differing.phrases())}"]
@@ -164,7 +183,9 @@ class Ratio:
 
     @property
     def chance(self) -> str:
-        """Note that the runs are too few to show whether devices change the epochs to target; empty if it does not apply."""
+        """Note that the runs are too few to show whether devices change the epochs to target; empty
+        if it does not apply.
+        """
         if (
             self.scaling != "strong"
             or self.efficiency is None
@@ -191,7 +212,10 @@ def ratio_text(value: float) -> str:
 
 
 def ratio(before: Result, after: Result, intervals: bool = True) -> Ratio:
-    """Return the factors by which `after` is better than `before`. The caller must check that they are comparable."""
+    """Return the factors by which `after` is better than `before`.
+
+    The caller must check that they are comparable.
+    """
     total = throughput = efficiency = setup = None
     in_blocks = before.parts is not None and after.parts is not None
     if before.to_target and after.to_target:
@@ -220,7 +244,10 @@ def ratio(before: Result, after: Result, intervals: bool = True) -> Ratio:
 
 
 def _seconds_per_epoch(result: Result, in_blocks: bool) -> float | None:
-    """Return the time per epoch. It excludes setup if the logs of both results separate setup (`in_blocks`)."""
+    """Return the time per epoch.
+
+    It excludes setup if the logs of both results separate setup (`in_blocks`).
+    """
     return result.seconds_per_epoch if in_blocks else result.seconds_over_epochs
 
 
@@ -234,7 +261,10 @@ def _over(above: float | None, below: float | None) -> float | None:
 
 
 def place(row: Result) -> tuple[int, int]:
-    """Return the numbers of devices and nodes. A log without a number of nodes counts as a single node."""
+    """Return the numbers of devices and nodes.
+
+    A log without a number of nodes counts as a single node.
+    """
     return row.devices or 0, row.nodes or 1
 
 
@@ -254,7 +284,8 @@ def _resampled(row: Result, side: int, in_blocks: bool) -> _Floats:
     """Return means over as many runs drawn with replacement, averaged as the score is.
 
     Returns:
-        Array (RESAMPLES, 3): seconds, epochs, and seconds in epochs, with NaN for unknown values. For runs of fixed length,
+        Array (RESAMPLES, 3): seconds, epochs, and seconds in epochs, with NaN for unknown values.
+            For runs of fixed length,
         array (RESAMPLES, 2): seconds and samples.
     """
     cached: dict[tuple[int, bool], _Floats] = row.__dict__.setdefault("_resampled", {})
@@ -278,7 +309,8 @@ def _resampled(row: Result, side: int, in_blocks: bool) -> _Floats:
         runs, fast, slow = [run for run in row.runs if run.samples and run.train_seconds], 0, 0
         values = np.array(sorted((run.samples, run.train_seconds) for run in runs))[:, ::-1]
     draws = _draws(len(runs), np.random.default_rng([SEED, side]))
-    # runs are in order of seconds, so the fastest and the slowest runs are at the ends of sorted draws
+    # runs are in order of seconds, so the fastest and the slowest runs are at the ends of sorted
+    # draws
     cached[side, in_blocks] = np.concatenate(
         [values[np.sort(drawn)[:, fast : len(runs) - slow]].mean(axis=1) for drawn in draws]
     )
@@ -286,7 +318,9 @@ def _resampled(row: Result, side: int, in_blocks: bool) -> _Floats:
 
 
 def _draws(runs: int, random: np.random.Generator) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield indices of drawn runs, (resamples, runs), in blocks of bounded size with RESAMPLES rows in total."""
+    """Yield indices of drawn runs, (resamples, runs), in blocks of bounded size with RESAMPLES rows
+    in total.
+    """
     left = RESAMPLES
     while left:
         count = min(left, max(1, _DRAWS_AT_A_TIME // runs))
@@ -320,10 +354,12 @@ def _intervals(
 def permutation_test(
     first: Sequence[float | None], second: Sequence[float | None]
 ) -> tuple[float, float] | None:
-    """Return the p value of the difference of two means, and the smallest p value that this number of runs can give.
+    """Return the p value of the difference of two means, and the smallest p value that this number
+    of runs can give.
 
-    The test is two-sided: p is twice the smaller tail. If both samples came from the same distribution, every assignment of the
-    runs to them would be equally likely (Ernst, Permutation Methods, Statistical Science 19 (2004), 676-685).
+    The test is two-sided: p is twice the smaller tail. If both samples came from the same
+    distribution, every assignment of the runs to them would be equally likely (Ernst, Permutation
+    Methods, Statistical Science 19 (2004), 676-685).
 
     Returns:
         None if a value is unknown, or if a sample has fewer than two values.

@@ -1,4 +1,7 @@
-"""Results: the runs of an experiment with their score. All means and spreads of results are computed here."""
+"""Results: the runs of an experiment with their score.
+
+All means and spreads of results are computed here.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,9 @@ MIXED = "mixed"
 def results_table(
     paths: str | Path | Sequence[str | Path] = (), *, published: bool = False
 ) -> pd.DataFrame:
-    """Return a table with a row for each result below `paths`. The arguments are those of `suite.results.table`.
+    """Return a table with a row for each result below `paths`.
+
+    The arguments are those of `suite.results.table`.
 
     Raises:
         ValueError: A path contains no log.
@@ -63,7 +68,9 @@ def results_table(
 def results(
     paths: str | Path | Sequence[str | Path] = (), *, published: bool = False
 ) -> list[Result]:
-    """Return the results of the runs below `paths`. The arguments are those of `suite.results.table`.
+    """Return the results of the runs below `paths`.
+
+    The arguments are those of `suite.results.table`.
 
     Raises:
         ValueError: A path contains no log.
@@ -72,10 +79,12 @@ def results(
 
 
 def results_of(runs: Iterable[Run]) -> list[Result]:
-    """Return a result for each experiment among `runs`: its settings, its score, and the mean figures of its runs.
+    """Return a result for each experiment among `runs`: its settings, its score, and the mean
+    figures of its runs.
 
-    Runs that have not ended, were interrupted, have unknown settings, or are copies are left out. A run that failed before it
-    had logged all settings counts for the result that it fits, if it fits one alone.
+    Runs that have not ended, were interrupted, have unknown settings, or are copies are left out. A
+    run that failed before it had logged all settings counts for the result that it fits, if it fits
+    one alone.
     """
     usable = (
         row
@@ -146,9 +155,11 @@ def _result(members: Sequence[Run], key: str) -> Result:
 
 
 def _mixed(runs: Sequence[Run]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the columns in which the runs of a result differ, with the values of the result, and notes about them.
+    """Return the columns in which the runs of a result differ, with the values of the result, and
+    notes about them.
 
-    Runs of several versions of the suite form a result, and so do all logs in a folder of a submission.
+    Runs of several versions of the suite form a result, and so do all logs in a folder of a
+    submission.
     """
     versions = dict.fromkeys(
         f"{run.suite_version} ({run.git_commit})" for run in runs if run.profile
@@ -197,11 +208,13 @@ def _entry_notes(members: Sequence[Run]) -> Iterator[str]:
 def scoring_rule(row: Columns, attempts: int) -> ScoringRule | None:
     """Return the rule that scores the runs of a result, or None for runs that no rule covers.
 
-    No rule covers demo runs, synthetic data, runs of fixed length, and results of which a single figure is published.
+    No rule covers demo runs, synthetic data, runs of fixed length, and results of which a single
+    figure is published.
 
     Args:
         row: The result, or one of its runs.
-        attempts: Number of its runs, failed runs included. Every published result counts as complete.
+        attempts: Number of its runs, failed runs included. Every published result counts as
+            complete.
     """
     if not row.to_target or row.profile in ("demo", "synthetic") or row.single_figure:
         return None
@@ -271,7 +284,9 @@ def _score_method(runs: Sequence[Run], dropped_fastest: int) -> str:
 
 
 def _seconds_per_epoch(runs: Sequence[Run], in_blocks: bool) -> float | None:
-    """Return the mean time per epoch. The epochs are all that were trained in that time, also after the target.
+    """Return the mean time per epoch.
+
+    The epochs are all that were trained in that time, also after the target.
 
     Args:
         runs: The runs whose mean is the score.
@@ -287,10 +302,12 @@ def _seconds_per_epoch(runs: Sequence[Run], in_blocks: bool) -> float | None:
 def counted_runs(
     runs: Sequence[Run], failed: int, rule: ScoringRule | None
 ) -> tuple[Sequence[Run], int, int, tuple[str, ...]]:
-    """Return the runs that enter the score, how many of the fastest and of the slowest are dropped, and notes.
+    """Return the runs that enter the score, how many of the fastest and of the slowest are dropped,
+    and notes.
 
-    The runs are scored as mlperf-logging's result_summarizer does: failed runs, as many as the rule allows, are the slowest of
-    the dropped runs. If too few runs are left for that, one is dropped at each end, and none of fewer than three.
+    The runs are scored as mlperf-logging's result_summarizer does: failed runs, as many as the rule
+    allows, are the slowest of the dropped runs. If too few runs are left for that, one is dropped
+    at each end, and none of fewer than three.
     """
     attempts, notes = len(runs) + failed, []
     is_complete = rule is not None and attempts >= rule.runs_required
@@ -326,7 +343,8 @@ def counted_runs(
 
 
 def failures(row: Result) -> tuple[str, bool]:
-    """Return a text for the failed runs of a result (`2 of 5 runs`, empty without any), and whether it has an official score.
+    """Return a text for the failed runs of a result (`2 of 5 runs`, empty without any), and whether
+    it has an official score.
 
     A complete set has a score if it has no more failed runs than its scoring rule allows.
     """
@@ -355,7 +373,10 @@ def labels(row: Columns) -> tuple[str, ...]:
 
 
 def merged_labels(results: Iterable[Result]) -> tuple[str, ...]:
-    """Return the labels of several results. Different labels of busy machines become a single `busy machine`."""
+    """Return the labels of several results.
+
+    Different labels of busy machines become a single `busy machine`.
+    """
     results = list(results)
     busy = {row.machine_condition for row in results if row.busy is not None}
     every = dict.fromkeys(label for row in results for label in labels(row))
@@ -371,7 +392,9 @@ def shared_labels(results: Iterable[Result]) -> list[str]:
 
 
 def title(group: Sequence[Result]) -> str:
-    """Return the title of a group of results, with its labels: `ncf in pytorch on local (demo, cpu)`."""
+    """Return the title of a group of results, with its labels:
+    `ncf in pytorch on local (demo, cpu)`.
+    """
     first = group[0]
     systems = {row.system or row.device_name for row in group}
     where = (
@@ -388,13 +411,17 @@ def title(group: Sequence[Result]) -> str:
 
 
 def figure(row: Result) -> float | None:
-    """Return the main figure of a result: seconds to target, or samples per second of a run of fixed length."""
+    """Return the main figure of a result: seconds to target, or samples per second of a run of
+    fixed length.
+    """
     value = row.seconds if row.to_target else row.samples_per_second
     return value or None
 
 
 def published_results(places: tuple[Path, ...] | None = None) -> list[Result]:
-    """Return all published results, scored by the rules of their round, and the results of the article."""
+    """Return all published results, scored by the rules of their round, and the results of the
+    article.
+    """
     return list(_published(places if places is not None else published_folders()))
 
 
@@ -404,10 +431,13 @@ def _published(places: tuple[Path, ...]) -> list[Result]:
 
 
 def find_published(name: str, option: str = "--to") -> list[Result]:
-    """Return the results named by `ROUND/SUBMITTER/SYSTEM`, ignoring case. ROUND or ROUND/SUBMITTER name all of their systems.
+    """Return the results named by `ROUND/SUBMITTER/SYSTEM`, ignoring case.
 
-    A system may be given by the beginning of its name (`v0.5/NVIDIA/dgx1` is every `dgx1_…` of one node, not `dgx1_n24_…` or
-    `dgx1_multi_…`). Raises ValueError with the nearest names for one that does not exist.
+    ROUND or ROUND/SUBMITTER name all of their systems.
+
+    A system may be given by the beginning of its name (`v0.5/NVIDIA/dgx1` is every `dgx1_…` of one
+    node, not `dgx1_n24_…` or `dgx1_multi_…`). Raises ValueError with the nearest names for one that
+    does not exist.
     """
     listed = published_results()
     parts = [part for part in name.strip().strip("/").lower().split("/") if part]
@@ -444,9 +474,11 @@ def measured(
     workload: str | None = None,
     command: str = "report",
 ) -> list[Result]:
-    """Return the results below `paths` and the published results of these names, for `suite COMMAND`.
+    """Return the results below `paths` and the published results of these names, for
+    `suite COMMAND`.
 
-    Raises ValueError (one line) where nothing is given, no run below `paths` succeeded, or all are of different workloads.
+    Raises ValueError (one line) where nothing is given, no run below `paths` succeeded, or all are
+    of different workloads.
     """
     if not paths and not published:
         raise ValueError(

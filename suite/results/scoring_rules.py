@@ -1,7 +1,8 @@
-"""Scoring rules of the benchmarks for each round: required runs, dropped runs, and allowed failures.
+"""Scoring rules of the benchmarks for each round: required runs, dropped runs, and allowed
+failures.
 
-The numbers are from mlperf-logging 4.1.68: `_ALL_RESULT_FILE_COUNTS` in benchmark_meta.py, and `max_dropped_scores` in
-result_summarizer/result_summarizer.py. Only NCF changed between rounds.
+The numbers are from mlperf-logging 4.1.68: `_ALL_RESULT_FILE_COUNTS` in benchmark_meta.py, and
+`max_dropped_scores` in result_summarizer/result_summarizer.py. Only NCF changed between rounds.
 """
 
 from __future__ import annotations
@@ -16,29 +17,39 @@ from suite.results.names import workload_name
 class ScoringRule:
     """Rule for the score of a complete result.
 
-    The score is the mean time of the successful runs without the `dropped_runs` fastest and the `dropped_runs` slowest runs.
-    A failed run counts as slower than every successful run, so it is among the slowest runs, which are dropped.
+    The score is the mean time of the successful runs without the `dropped_runs` fastest and the
+    `dropped_runs` slowest runs. A failed run counts as slower than every successful run, so it is
+    among the slowest runs, which are dropped.
     """
 
     runs_required: int
     dropped_runs: int = 1
     """Number of fastest runs, and of slowest runs, that are dropped: `max_dropped_scores`."""
     first_converged: int | None = None
-    """Number of successful runs in the score. They are the first in order of start. None: all successful runs."""
+    """Number of successful runs in the score.
+
+    They are the first in order of start. None: all successful runs.
+    """
 
     @property
     def allowed_failures(self) -> int:
-        """Number of failed runs that a complete result may contain. With more failed runs, the summarizer gives no score."""
+        """Number of failed runs that a complete result may contain.
+
+        With more failed runs, the summarizer gives no score.
+        """
         if self.first_converged is not None:
             return self.runs_required - self.first_converged
         return self.dropped_runs
 
 
 FIRST_CONVERGED = 50
-"""Runs in the score of NCF in v0.5: the first 50 of 100 runs, in order of start, that reach the target (v0.5 rules)."""
+"""Runs in the score of NCF in v0.5: the first 50 of 100 runs, in order of start, that reach the
+target (v0.5 rules).
+"""
 
 _RULE_BY_BENCHMARK: Mapping[str, ScoringRule] = {
-    # benchmark_meta.py: `_ALL_RESULT_FILE_COUNTS["training"]`; result_summarizer.py: one dropped run, and four for unet3d.
+    # benchmark_meta.py: `_ALL_RESULT_FILE_COUNTS["training"]`; result_summarizer.py: one dropped
+    # run, and four for unet3d.
     "resnet50": ScoringRule(5),
     "ssd": ScoringRule(5),
     "retinanet": ScoringRule(5),
@@ -62,7 +73,8 @@ _RULE_BY_BENCHMARK: Mapping[str, ScoringRule] = {
     "llama31_405b": ScoringRule(3),
     "deepseekv3_671b": ScoringRule(3),
     "qwen35_397b_grpo": ScoringRule(3),
-    # v0.5 rules, section "Benchmark results": 100 runs of NCF. v0.5 is the only round with published NCF results.
+    # v0.5 rules, section "Benchmark results": 100 runs of NCF. v0.5 is the only round with
+    # published NCF results.
     "ncf": ScoringRule(100, first_converged=FIRST_CONVERGED),
 }
 _RULE_BY_ROUND: Mapping[tuple[str, str], ScoringRule] = {
@@ -82,8 +94,10 @@ def find_scoring_rule(benchmark: str, round_name: str = "") -> ScoringRule | Non
     """Return the rule of a benchmark in a round, or None for an unknown benchmark.
 
     Args:
-        benchmark: Name of the benchmark in logs of the rounds, or name of the workload in the suite.
-        round_name: Round such as `v4.0`. A round without a special rule has the rule of the benchmark.
+        benchmark: Name of the benchmark in logs of the rounds, or name of the workload in the
+            suite.
+        round_name: Round such as `v4.0`. A round without a special rule has the rule of the
+            benchmark.
     """
     workload = workload_name(benchmark)
     return _RULE_BY_ROUND.get((round_name, workload), _RULE_BY_BENCHMARK.get(workload))

@@ -1,4 +1,7 @@
-"""Series: an experiment over device counts. The baseline and the speedup of every view are defined here."""
+"""Series: an experiment over device counts.
+
+The baseline and the speedup of every view are defined here.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ from suite.results.scores import figure
 
 
 def choose_baseline(results: Sequence[AnyResult]) -> AnyResult:
-    """Return the baseline of a series, which speedups are relative to: the result on the fewest devices.
+    """Return the baseline of a series, which speedups are relative to: the result on the fewest
+    devices.
 
     This is the only definition of a baseline. Every view takes it from `Series.baseline`.
 
@@ -26,7 +30,9 @@ def choose_baseline(results: Sequence[AnyResult]) -> AnyResult:
 
 @dataclass(frozen=True)
 class Series(Generic[AnyResult]):
-    """Results of an experiment that differ in the number of devices, in order of devices; at least one."""
+    """Results of an experiment that differ in the number of devices, in order of devices; at least
+    one.
+    """
 
     results: tuple[AnyResult, ...]
 
@@ -57,7 +63,8 @@ class Series(Generic[AnyResult]):
         return self.results[-1]
 
     def speedup(self, result: Result, intervals: bool = False) -> Ratio | None:
-        """Return how much better a result of the series is than the baseline; None for the baseline.
+        """Return how much better a result of the series is than the baseline; None for the
+        baseline.
 
         Args:
             result: A result of this series.
@@ -67,7 +74,10 @@ class Series(Generic[AnyResult]):
 
 
 def all_series(results: Iterable[AnyResult]) -> list[Series[AnyResult]]:
-    """Return the series that the measured results form. Each measured result belongs to exactly 1 series."""
+    """Return the series that the measured results form.
+
+    Each measured result belongs to exactly 1 series.
+    """
     return [series for family in families(results) for series in series_of_family(family)]
 
 
@@ -83,13 +93,16 @@ def speedups(results: Iterable[Result], intervals: bool = False) -> dict[str, Ra
 
 
 def families(results: Iterable[AnyResult], *aside: str) -> list[list[AnyResult]]:
-    """Return the measured results grouped by experiment, the number of devices aside, each group in order of devices.
+    """Return the measured results grouped by experiment, the number of devices aside, each group in
+    order of devices.
 
-    A family may have several results on the same number of devices, with different batches; `series_of_family` separates them.
+    A family may have several results on the same number of devices, with different batches;
+    `series_of_family` separates them.
 
     Args:
         results: Results. Those without a time to target and without a rate are left out.
-        aside: Further settings, as a user sets them (`batch`), in which the results of a family may differ.
+        aside: Further settings, as a user sets them (`batch`), in which the results of a family may
+            differ.
     """
     measured = (
         result for result in results if figure(result) is not None and not result.all_reduces
@@ -104,8 +117,9 @@ def families(results: Iterable[AnyResult], *aside: str) -> list[list[AnyResult]]
 def series_of_family(family: Sequence[AnyResult]) -> list[Series[AnyResult]]:
     """Return a family as series with a single result on each number of devices.
 
-    Results with the same global batch in a series agree in their hyperparameters. If a number of devices was measured with
-    several batches or hyperparameters, results with the same batch form a series before results with other batches join it.
+    Results with the same global batch in a series agree in their hyperparameters. If a number of
+    devices was measured with several batches or hyperparameters, results with the same batch form a
+    series before results with other batches join it.
     """
     chosen = {result.key: _chosen_hyperparameters(result) for result in family}
     order = {result.key: position for position, result in enumerate(family)}

@@ -1,4 +1,5 @@
-"""How results differ in their settings, as data: a column for each setting that differs, and the common values apart.
+"""How results differ in their settings, as data: a column for each setting that differs, and the
+common values apart.
 
 Rows of tables, names of series, filters and captions are made from it.
 """
@@ -31,16 +32,24 @@ VALUE_CHARACTERS = 40
 
 @dataclass(frozen=True)
 class SettingsDifference:
-    """The settings of several results: which differ, with the value of each result, and which have a common value."""
+    """The settings of several results: which differ, with the value of each result, and which have
+    a common value.
+    """
 
     results: tuple[Columns, ...]
     columns: Mapping[str, tuple[Any, ...]]
-    """Setting that differs to its value in each result. None: the result's logs do not have the setting."""
+    """Setting that differs to its value in each result.
+
+    None: the result's logs do not have the setting.
+    """
     common: Mapping[str, Any]
     """Setting to the value that all results have."""
 
     def without(self, names: Collection[str]) -> SettingsDifference:
-        """Return the difference without some settings, such as those that a table shows anyway. `hyperparameters` names all."""
+        """Return the difference without some settings, such as those that a table shows anyway.
+
+        `hyperparameters` names all.
+        """
         kept = {name: values for name, values in self.columns.items() if not _is_named(name, names)}
         return SettingsDifference(self.results, kept, self.common)
 
@@ -66,12 +75,17 @@ class SettingsDifference:
         ]
 
     def without_derived(self) -> SettingsDifference:
-        """Return the difference without labels and fingerprints, which follow from other settings, if anything else differs."""
+        """Return the difference without labels and fingerprints, which follow from other settings,
+        if anything else differs.
+        """
         kept = {name: values for name, values in self.columns.items() if name not in DERIVED}
         return SettingsDifference(self.results, kept or self.columns, self.common)
 
     def distinguishing(self) -> SettingsDifference:
-        """Return the difference in as few settings as distinguish the results. Hyperparameters are left out first."""
+        """Return the difference in as few settings as distinguish the results.
+
+        Hyperparameters are left out first.
+        """
         if not self.columns:
             return self
         texts = {name: self.texts(name) for name in self.columns}
@@ -93,7 +107,9 @@ class SettingsDifference:
         return self.only(kept)
 
     def texts(self, name: str) -> list[str]:
-        """Return the values of a setting as text, cut to few characters so that different values stay different."""
+        """Return the values of a setting as text, cut to few characters so that different values
+        stay different.
+        """
         values = self.columns[name]
         if name in ("labels", "deviations"):  # only those that not all results have
             shared = set.intersection(*(set(value or ()) for value in values))
@@ -106,7 +122,8 @@ class SettingsDifference:
         return shortened(texts, VALUE_CHARACTERS)
 
     def labels(self, limit: int = LABEL_CHARACTERS, exceptions: bool = False) -> list[str]:
-        """Return a label for each result: `learning rate 0.01, global batch 512`; empty labels if nothing differs.
+        """Return a label for each result: `learning rate 0.01, global batch 512`; empty labels if
+        nothing differs.
 
         Args:
             limit: Characters of a label. Different labels stay different.
@@ -132,7 +149,8 @@ def settings_difference(results: Sequence[Columns], *aside: str) -> SettingsDiff
 
     Args:
         results: Results or runs.
-        aside: Settings, as a user sets them (`gpus`, `batch`), that are left out with all that follows from them.
+        aside: Settings, as a user sets them (`gpus`, `batch`), that are left out with all that
+            follows from them.
     """
     every = [facts(result) for result in results]
     out = set().union(*(left_out(result, aside) for result in results)) if aside else set()
@@ -154,14 +172,17 @@ def distinct_labels(
     aside: Sequence[str] = (),
     always: Collection[str] = (),
 ) -> list[str]:
-    """Return what distinguishes each result from the results of the same name, in as few settings as possible.
+    """Return what distinguishes each result from the results of the same name, in as few settings
+    as possible.
 
     Args:
         results: Results or runs.
-        names: Name of each result; results of different names are not compared. Empty: all have the same name.
+        names: Name of each result; results of different names are not compared. Empty: all have the
+            same name.
         shown: Settings that are shown next to the label, and are not repeated in it.
         aside: Settings, as a user sets them, that are left out with all that follows from them.
-        always: Settings that are named wherever they differ, between results of different names too.
+        always: Settings that are named wherever they differ, between results of different names
+            too.
     """
     groups = grouped(enumerate(results), lambda pair: names[pair[0]] if names else "")
     labels = [""] * len(results)
@@ -183,7 +204,9 @@ def distinct_labels(
 
 
 def named_apart(results: Sequence[Columns], names: Sequence[str], **options: Any) -> list[str]:
-    """Return the name of each result, followed by what distinguishes it from the results of the same name."""
+    """Return the name of each result, followed by what distinguishes it from the results of the
+    same name.
+    """
     labels = distinct_labels(results, names, **options)
     return [", ".join(filter(None, both)) for both in zip(names, labels, strict=True)]
 

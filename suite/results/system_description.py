@@ -1,6 +1,8 @@
-"""System descriptions of submissions: `systems/SYSTEM.json` (v0.7 on), `system.json` (v0.6), and `entry.json` (v0.5).
+"""System descriptions of submissions: `systems/SYSTEM.json` (v0.7 on), `system.json` (v0.6), and
+`entry.json` (v0.5).
 
-The files come from submitters. Every value is optional, sizes are limited, and values of a wrong type are unknown.
+The files come from submitters. Every value is optional, sizes are limited, and values of a wrong
+type are unknown.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ _DIVISIONS = ("closed", "open")
 
 @dataclass(frozen=True)
 class SystemDescription:
-    """Submitter, division, framework, and hardware of a system. Empty strings and None are unknown values."""
+    """Submitter, division, framework, and hardware of a system.
+
+    Empty strings and None are unknown values.
+    """
 
     submitter: str = ""
     division: str = ""
@@ -38,7 +43,10 @@ class SystemDescription:
 
 
 def read_json_object(path: Path) -> Mapping[str, Json]:
-    """Return the object in a small JSON file. Raises ValueError with a single line if the file cannot be used."""
+    """Return the object in a small JSON file.
+
+    Raises ValueError with a single line if the file cannot be used.
+    """
     try:
         value = files.read_json(path, _MAX_BYTES)
     except (OSError, ValueError) as error:
@@ -53,7 +61,8 @@ def find_description(submitter_folder: Path | None, system_folder: Path) -> Path
     """Return the file that describes a system, or None.
 
     Args:
-        submitter_folder: Folder that contains `systems/` and `results/`, if the layout of the folders is known.
+        submitter_folder: Folder that contains `systems/` and `results/`, if the layout of the
+            folders is known.
         system_folder: Folder of the system's results.
     """
     candidates = [system_folder / name for name in DESCRIPTION_FILES]
@@ -63,7 +72,10 @@ def find_description(submitter_folder: Path | None, system_folder: Path) -> Path
 
 
 def read_description(path: Path) -> SystemDescription:
-    """Return the description in a file. Raises ValueError with a single line if the file is not a JSON object."""
+    """Return the description in a file.
+
+    Raises ValueError with a single line if the file is not a JSON object.
+    """
     return parse_description(read_json_object(path))
 
 

@@ -4,7 +4,8 @@
     runs = table("logs/")                  # a row a run, also those that failed
     runs = table("logs/", published=True)  # with the runs of published rounds and an article
 
-`suite.results.columns.Run` describes each column. `suite.results.scores.results_table` returns a row for each result.
+`suite.results.columns.Run` describes each column. `suite.results.scores.results_table` returns a
+row for each result.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ def read_runs(
 
 
 def shareable(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table that files can hold: mappings and lists as JSON, columns of mixed types as text."""
+    """Return a table that files can hold: mappings and lists as JSON, columns of mixed types as
+    text.
+    """
     shown = frame.copy()
     for name in shown.columns:
         if shown[name].dtype == object:
@@ -74,7 +77,10 @@ def shareable(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_one_type(values: Sequence[Any]) -> list[Any]:
-    """Return the values of a column in one type. Seeds of logs may be text, or integers that a file's type cannot hold."""
+    """Return the values of a column in one type.
+
+    Seeds of logs may be text, or integers that a file's type cannot hold.
+    """
     storable = [_storable(value) for value in values]
     known = [value for value in storable if value is not None and value == value]
     mixed = len(set(map(type, known))) > 1 or any(
@@ -87,7 +93,10 @@ def _of_one_type(values: Sequence[Any]) -> list[Any]:
 
 
 def _storable(value: Any) -> Any:
-    """Return mappings and lists as JSON, and text in UTF-8. Logs may contain halves of surrogate pairs."""
+    """Return mappings and lists as JSON, and text in UTF-8.
+
+    Logs may contain halves of surrogate pairs.
+    """
     if isinstance(value, (Mapping, tuple, list)):
         value = json.dumps(value, ensure_ascii=False, default=str)
     return value.encode(errors="replace").decode() if isinstance(value, str) else value

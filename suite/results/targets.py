@@ -30,8 +30,8 @@ OFFICIAL_TARGETS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
         "transformer": {"bleu": 0.250},
         "ncf": {"hr_at_10": 0.635},
         "retinanet": {"map": 0.340},  # training_2.0.0/closed_ssd.yaml
-        # Benchmarks of later rounds, from their closed_*.yaml. No round changed one of these targets. Their logs have no name
-        # for the metric.
+        # Benchmarks of later rounds, from their closed_*.yaml. No round changed one of these
+        # targets. Their logs have no name for the metric.
         "dlrm": {"quality": 0.8025},
         "dlrm_dcnv2": {"quality": 0.80275},
         "unet3d": {"quality": 0.908},
@@ -47,7 +47,10 @@ OFFICIAL_TARGETS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
         "deepseekv3_671b": {"quality": 3.6},
     },
 }
-"""Line format to benchmark to metric name to target. NCF was dropped after v0.5 (its 0.635 is kept for `:::MLLOG`)."""
+"""Line format to benchmark to metric name to target.
+
+NCF was dropped after v0.5 (its 0.635 is kept for `:::MLLOG`).
+"""
 
 LABELED_IN_SAMPLES = frozenset(
     {
@@ -63,7 +66,9 @@ LABELED_IN_SAMPLES = frozenset(
         "deepseekv3_671b",
     }
 )
-"""Benchmarks whose evaluations have a number of samples, tokens, or epochs as label, depending on program and round."""
+"""Benchmarks whose evaluations have a number of samples, tokens, or epochs as label, depending on
+program and round.
+"""
 
 QUALITY_PAIRS: Mapping[str, tuple[str, str]] = {
     "maskrcnn": ("BBOX", "SEGM"),
@@ -75,7 +80,8 @@ QUALITY_PAIRS: Mapping[str, tuple[str, str]] = {
 def bleu_scale(metric: str, target: float | None, values: Iterable[float] = ()) -> float:
     """Return the factor to display values of a metric: 100 for BLEU as a fraction, else 1.
 
-    Some logs have BLEU as a fraction, and some in points. The target decides, or the largest of `values` without a target.
+    Some logs have BLEU as a fraction, and some in points. The target decides, or the largest of
+    `values` without a target.
     """
     if "bleu" not in metric.lower():
         return 1.0
@@ -84,7 +90,9 @@ def bleu_scale(metric: str, target: float | None, values: Iterable[float] = ()) 
 
 
 _TARGET_TOLERANCE = 2.0**-23
-"""Relative difference up to which two targets are one: the rounding of a float32, and no more: 0.6349996 is not 0.635."""
+"""Relative difference up to which two targets are one: the rounding of a float32, and no more:
+0.6349996 is not 0.635.
+"""
 
 
 def same_targets(
@@ -92,8 +100,8 @@ def same_targets(
 ) -> bool | None:
     """Check whether two targets of a workload are the same quality. None if a target is unknown.
 
-    Single targets are compared by value, because logs of the rounds name the metric differently. Several targets are
-    compared by name.
+    Single targets are compared by value, because logs of the rounds name the metric differently.
+    Several targets are compared by name.
     """
     metric = METRIC_NAMES.get(workload, "")  # whatever the log calls it
     first, second = (
@@ -155,12 +163,18 @@ def metric_abbreviation(metric: str) -> str:
 
 
 def metric_title(metric: str) -> str:
-    """Return the title of a metric, such as `top-1 accuracy` for `top1`. Metrics without a title are returned unchanged."""
+    """Return the title of a metric, such as `top-1 accuracy` for `top1`.
+
+    Metrics without a title are returned unchanged.
+    """
     return METRIC_TITLES.get(metric, metric)
 
 
 def targets_text(targets: Mapping[str, float], workload: str = "") -> str:
-    """Return targets as text, BLEU in points: `top1 0.759`, `bleu 24`. The workload resolves the metric name of v0.5."""
+    """Return targets as text, BLEU in points: `top1 0.759`, `bleu 24`.
+
+    The workload resolves the metric name of v0.5.
+    """
     named = {metric_name(metric, workload): value for metric, value in targets.items()}
     return ", ".join(
         f"{metric} {value * bleu_scale(metric, value):.7g}" for metric, value in named.items()
@@ -168,7 +182,9 @@ def targets_text(targets: Mapping[str, float], workload: str = "") -> str:
 
 
 def target_text(targets: Mapping[str, float], workload: str = "") -> str:
-    """Return targets as readable text: `top-1 accuracy ≥ 0.759`, `BLEU ≥ 24`, `quality ≤ 3.3` for a loss."""
+    """Return targets as readable text: `top-1 accuracy ≥ 0.759`, `BLEU ≥ 24`, `quality ≤ 3.3` for a
+    loss.
+    """
     named = {metric_name(metric, workload): value for metric, value in targets.items()}
     shown = (
         (metric_title(metric), value * bleu_scale(metric, value)) for metric, value in named.items()

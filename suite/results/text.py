@@ -1,4 +1,6 @@
-"""Cleans and escapes text for terminals, Markdown cells and CSV cells: text from logs is not trusted."""
+"""Cleans and escapes text for terminals, Markdown cells and CSV cells: text from logs is not
+trusted.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def clean(text: str, limit: int = 200) -> str:
 
 
 def markdown_escape(text: str) -> str:
-    """Return clean text with all characters escaped that would end a table cell of Markdown or make markup."""
+    """Return clean text with all characters escaped that would end a table cell of Markdown or make
+    markup.
+    """
     return "".join(_MARKDOWN.get(letter, letter) for letter in text)
 
 
@@ -35,21 +39,29 @@ def csv_cell(text: str) -> str:
 
 
 def devices_text(devices: int, nodes: int | None = None) -> str:
-    """Return a number of devices as text: `1 device`, `8 devices`, `2 × 4 devices` over nodes. 0 is an unknown number."""
+    """Return a number of devices as text: `1 device`, `8 devices`, `2 × 4 devices` over nodes. 0 is
+    an unknown number.
+    """
     if not devices:
         return "an unknown number of devices"
     return f"{placed_text(devices, nodes)} device{'' if devices == 1 else 's'}"
 
 
 def placed_text(devices: int, nodes: int | None, several: bool = False) -> str:
-    """Return devices with their nodes as text: `2 × 4` is nodes × devices per node. On a single node `4`, unless `several`."""
+    """Return devices with their nodes as text: `2 × 4` is nodes × devices per node.
+
+    On a single node `4`, unless `several`.
+    """
     if not nodes or not devices or (nodes == 1 and not several) or devices % nodes:
         return str(devices)
     return f"{nodes} × {devices // nodes}"
 
 
 def time_text(seconds: float, size: float | None = None) -> str:
-    """Return a time: seconds below two minutes, else minutes with two decimals. `size` is a time that selects the unit."""
+    """Return a time: seconds below two minutes, else minutes with two decimals.
+
+    `size` is a time that selects the unit.
+    """
     number, unit = _time_in(seconds, seconds if size is None else size)
     return f"{number} {unit}"
 
@@ -61,7 +73,9 @@ def range_text(low: float, high: float, mean: float) -> str:
 
 
 def figure_text(value: float, digits: int = 3) -> str:
-    """Return a figure with significant digits, or whole if it is larger: `0.0443`, `7,703`, `12,590`, never `1.259e+04`."""
+    """Return a figure with significant digits, or whole if it is larger: `0.0443`, `7,703`,
+    `12,590`, never `1.259e+04`.
+    """
     text = f"{value:,.{digits}g}"
     return f"{value:,.0f}" if "e+" in text else text
 

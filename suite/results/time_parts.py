@@ -1,4 +1,7 @@
-"""The parts of a time to target: setup, training, waiting for data, evaluation, and other. They add up to the whole."""
+"""The parts of a time to target: setup, training, waiting for data, evaluation, and other.
+
+They add up to the whole.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ class TimeParts(NamedTuple):
     """Seconds of a run from `run_start` to `run_stop`, separated by activity."""
 
     setup: float
-    """Before the first block. Under clock v0.5 this includes building the model and loading the data."""
+    """Before the first block.
+
+    Under clock v0.5 this includes building the model and loading the data.
+    """
     training: float
     """In training steps, without waiting for data."""
     data_wait: float

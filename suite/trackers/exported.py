@@ -1,6 +1,8 @@
-"""What trackers are given of a run: one plain record of scalars, hyperparameters, tags and files, out of the one table.
+"""What trackers are given of a run: one plain record of scalars, hyperparameters, tags and files,
+out of the one table.
 
-All of it is what the log says; nothing is of the machine that exports. Every time is a time stamp of the log.
+All of it is what the log says; nothing is of the machine that exports. Every time is a time stamp
+of the log.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ _TAGS = (
     "system", "device_name", "framework_version", "deviations", "round", "submitter", "division", "status", "reason",
     "machine_condition", *field_names(RunSettings, experiment_key=False),
 )  # fmt: skip
-"""Columns that say of whom, where and how, beside the labels; all that decides what a run computes is a hyperparameter."""
+"""Columns that say of whom, where and how, beside the labels; all that decides what a run computes
+is a hyperparameter.
+"""
 _LONGEST_NAME, _LONGEST_VALUE = 100, 500
 
 
@@ -40,7 +44,9 @@ class Scalar:
     """A point of a curve."""
 
     name: str
-    """`epoch/…`, `step/…` and `second/…` by what `at` counts; `result/…`: of the whole run, at its last step."""
+    """`epoch/…`, `step/…` and `second/…` by what `at` counts; `result/…`: of the whole run, at its
+    last step.
+    """
     value: float
     at: int
     time_ms: int
@@ -71,7 +77,9 @@ class ExportedRun:
     tags: Mapping[str, str]
     scalars: tuple[Scalar, ...]
     files: Mapping[str, Path]
-    """Its log, and what a run of ours has beside it, under their names in its folder; empty as long as it goes on."""
+    """Its log, and what a run of ours has beside it, under their names in its folder; empty as long
+    as it goes on.
+    """
 
     @property
     def title(self) -> str:
@@ -88,12 +96,16 @@ class Tracker(Protocol):
     """Where runs are brought."""
 
     def add(self, run: ExportedRun) -> int:
-        """Bring in what is new of a run; how many of its scalars were. Nothing that is there is written twice."""
+        """Bring in what is new of a run; how many of its scalars were.
+
+        Nothing that is there is written twice.
+        """
 
 
 def exported(paths: Sequence[Path]) -> tuple[list[ExportedRun], int]:
-    """(the runs below `paths` in order of start, how many are left out: their logs hold no evaluation and no throughput yet, or
-    are copies). Raises ValueError for a path without any log."""
+    """(the runs below `paths` in order of start, how many are left out: their logs hold no
+    evaluation and no throughput yet, or are copies). Raises ValueError for a path without any log.
+    """
     every = read_runs(paths)
     runs = [
         run
@@ -140,8 +152,10 @@ def _exported(row: Run, log: RunRecord) -> ExportedRun | None:
 
 
 def _identity(log: RunRecord) -> str:
-    """Of what a log says before its first evaluation. Its digest changes as it grows, its path where it is moved, and two
-    machines may have logs of one path. Runs without a seed may have begun in the same second (suite.results.logs.copies).
+    """Of what a log says before its first evaluation.
+
+    Its digest changes as it grows, its path where it is moved, and two machines may have logs of
+    one path. Runs without a seed may have begun in the same second (suite.results.logs.copies).
     """
     settings = [
         log.benchmark,
@@ -157,7 +171,9 @@ def _identity(log: RunRecord) -> str:
 
 
 def _curves(log: RunRecord, start_ms: float) -> Iterator[Scalar]:
-    """Every figure by the steps and, where all are whole, by the epochs until then; by seconds where neither is logged."""
+    """Every figure by the steps and, where all are whole, by the epochs until then; by seconds
+    where neither is logged.
+    """
     epochs = [log.epochs_at(evaluation) for evaluation in log.evaluations]
     whole = all(epoch is not None and epoch.is_integer() for epoch in epochs)
     for evaluation, block in paired(log):
@@ -204,7 +220,9 @@ def _figures(row: Run) -> Iterator[tuple[str, float]]:
 
 
 def _files(log: RunRecord) -> dict[str, Path]:
-    """The log, and of a run of ours what docs/logs.md names beside it; no links there, which may lead anywhere."""
+    """The log, and of a run of ours what docs/logs.md names beside it; no links there, which may
+    lead anywhere.
+    """
     folder, named = log.path.parent, list[Path]()
     if log.settings.profile:
         named += [folder / name for name in (RUN_FILE, STATUS_FILE, "metrics.jsonl", "server.log")]

@@ -39,7 +39,10 @@ class MLflow:
     """Runs at a tracking URI, in an experiment for each workload."""
 
     def __init__(self, output: str) -> None:
-        """Open the store. Raises ValueError if MLflow refuses it, or the package for its kind of database is missing."""
+        """Open the store.
+
+        Raises ValueError if MLflow refuses it, or the package for its kind of database is missing.
+        """
         self._output = output
         with self._one_line_errors():
             self._client = MlflowClient(tracking_uri=output)
@@ -51,7 +54,10 @@ class MLflow:
         self._known: dict[str, set[tuple[str, int, int]]] = {}
 
     def add(self, run: ExportedRun) -> int:
-        """Add what is new; how many scalars were. Raises ValueError for what MLflow refuses or a server without an answer."""
+        """Add what is new; how many scalars were.
+
+        Raises ValueError for what MLflow refuses or a server without an answer.
+        """
         with self._one_line_errors():
             return self._add(run)
 
@@ -120,7 +126,9 @@ class MLflow:
 
 
 def _tags(run: ExportedRun) -> dict[str, str]:
-    """The labels also as the run's description, which its page begins with, and in its name, which stands by its curves."""
+    """The labels also as the run's description, which its page begins with, and in its name, which
+    stands by its curves.
+    """
     own = {_IDENTITY: run.identity, "labels": run.labels_text}
     return {**run.tags, **own, "mlflow.note.content": run.labels_text, "mlflow.runName": run.title}
 

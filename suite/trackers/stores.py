@@ -1,4 +1,5 @@
-"""Checks of the place that runs are exported to, before a tracker's library is imported: that takes seconds.
+"""Checks of the place that runs are exported to, before a tracker's library is imported: that takes
+seconds.
 
 A place that cannot take runs is refused with what to set. A server gets a bounded time to answer.
 """
@@ -85,7 +86,9 @@ def _check_mlflow(output: str, given: str) -> None:
 
 
 def _refuse_folder_or_scheme(output: str, scheme: str, given: str) -> None:
-    """Raise ValueError for a folder, which MLflow writes no runs to any more, or for an unknown scheme."""
+    """Raise ValueError for a folder, which MLflow writes no runs to any more, or for an unknown
+    scheme.
+    """
     if scheme not in ("", "file"):
         schemes = ", ".join(f"{name}://" for name in ("sqlite", "http", "https", *_DATABASE_PORTS))
         raise ValueError(

@@ -1,4 +1,7 @@
-"""TensorBoard: a folder of event files for each run. What stands in them already is read back, so nothing is written twice."""
+"""TensorBoard: a folder of event files for each run.
+
+What stands in them already is read back, so nothing is written twice.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ from suite.trackers.exported import ExportedRun
 _Point = tuple[str, int, int]
 """Tag, step and milliseconds since 1970."""
 _START, _END = "_hparams_/session_start_info", "_hparams_/session_end_info"
-"""Tags by which the HParams page finds a run; it takes the first of each, so they are written when the run has ended."""
+"""Tags by which the HParams page finds a run; it takes the first of each, so they are written when
+the run has ended.
+"""
 
 
 class TensorBoard:
@@ -59,7 +64,9 @@ class TensorBoard:
         return len(scalars)
 
     def _append(self, folder: Path, run: ExportedRun, events: list[Event]) -> None:
-        """To a file of this process's own: a killed one may have left half a record at the end of its."""
+        """To a file of this process's own: a killed one may have left half a record at the end of
+        its.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         if run.identity not in self._files:
             count = len([*folder.glob("events.out.tfevents.*")])

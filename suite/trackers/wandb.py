@@ -1,7 +1,9 @@
-"""Weights & Biases: an offline run for each run, which `wandb sync` uploads where its user wants that.
+"""Weights & Biases: an offline run for each run, which `wandb sync` uploads where its user wants
+that.
 
-The records are the library's own (`wandb.proto`). `wandb.init` is not called: it starts a program that may go online, takes the
-time of the export for that of the run, and adds packages, user and load of the machine that exports.
+The records are the library's own (`wandb.proto`). `wandb.init` is not called: it starts a program
+that may go online, takes the time of the export for that of the run, and adds packages, user and
+load of the machine that exports.
 """
 
 from __future__ import annotations
@@ -34,7 +36,10 @@ class WandB:
         self._folder = Path(output, "wandb")
 
     def add(self, run: ExportedRun) -> int:
-        """Write a run that has ended, once: an offline run cannot be gone on with. How many scalars it has."""
+        """Write a run that has ended, once: an offline run cannot be gone on with.
+
+        How many scalars it has.
+        """
         if run.end_ms is None or any(self._folder.glob(f"offline-run-*-{run.identity}")):
             return 0
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -96,7 +101,9 @@ def _head(run: ExportedRun) -> Record:
 
 
 def _rows(run: ExportedRun) -> Iterator[dict[str, float]]:
-    """The scalars of one time and axis as a row of the run's history, with the columns that W&B makes itself otherwise."""
+    """The scalars of one time and axis as a row of the run's history, with the columns that W&B
+    makes itself otherwise.
+    """
     points: dict[tuple[int, str, int], dict[str, float]] = {}
     for one in run.scalars:
         where = {} if one.axis == "result" else {one.axis: one.at}
@@ -111,7 +118,9 @@ def _rows(run: ExportedRun) -> Iterator[dict[str, float]]:
 
 
 def _framed(records: Iterator[Record]) -> bytes:
-    """A `.wandb` file: each record numbered, cut where a block of 32 KiB ends, every piece with its checksum."""
+    """A `.wandb` file: each record numbered, cut where a block of 32 KiB ends, every piece with its
+    checksum.
+    """
     data = bytearray(_HEAD)
     for number, record in enumerate(records, start=1):
         record.num = number

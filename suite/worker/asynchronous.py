@@ -1,9 +1,11 @@
-"""The part of the loop for `update=async`: it ends each interval of steps, adds up its statistics, and counts staleness.
+"""The part of the loop for `update=async`: it ends each interval of steps, adds up its statistics,
+and counts staleness.
 
-A step of the schedule is W updates, if there are W workers. Any worker may compute any of these updates, so a slow worker
-computes fewer. No worker waits for a slow worker before the end of an interval, which is the end of an epoch or the next
-evaluation. At the end of an interval, all workers synchronize, pull the same weights, and each evaluate a part of the
-evaluation set, as under `update=sync`. When the last requested update is counted, up to W - 1 further updates may be in
+A step of the schedule is W updates, if there are W workers. Any worker may compute any of these
+updates, so a slow worker computes fewer. No worker waits for a slow worker before the end of an
+interval, which is the end of an epoch or the next evaluation. At the end of an interval, all
+workers synchronize, pull the same weights, and each evaluate a part of the evaluation set, as under
+`update=sync`. When the last requested update is counted, up to W - 1 further updates may be in
 progress.
 
 Each worker iterates over its share of every batch of the run, at its speed.
@@ -31,7 +33,9 @@ _SUMS = ("steps", "loss", "samples", "data_bytes")
 
 
 def own_batches(batches: Iterable[list[Batch]]) -> Iterator[list[Batch]]:
-    """Yield the share of each batch that this worker trains on, as a separate batch. Empty shares are skipped.
+    """Yield the share of each batch that this worker trains on, as a separate batch.
+
+    Empty shares are skipped.
 
     The weight of a yielded batch is its global weight, so its loss is the mean over the share.
 
@@ -54,7 +58,10 @@ def own_batches(batches: Iterable[list[Batch]]) -> Iterator[list[Batch]]:
 
 
 class Asynchronous:
-    """Runs the asynchronous updates of a worker. On rank 0, it also collects the statistics of all workers."""
+    """Runs the asynchronous updates of a worker.
+
+    On rank 0, it also collects the statistics of all workers.
+    """
 
     def __init__(self, trainer: Trainer, worker: WorkerContext) -> None:
         self.trainer, self.worker = trainer, worker
@@ -70,7 +77,8 @@ class Asynchronous:
         return self.trainer.exchange
 
     def until(self, stop_step: int, steps: Iterator[list[Batch]]) -> Iterator[list[Batch]]:
-        """Yield batches until the workers have together done the updates of steps 0 to `stop_step` - 1.
+        """Yield batches until the workers have together done the updates of steps 0 to `stop_step`
+        - 1.
 
         The newest weights are pulled before each batch.
         """
@@ -83,7 +91,9 @@ class Asynchronous:
     def sync_workers(
         self, stats: TrainStats, samples: int, data_bytes: int
     ) -> tuple[TrainStats, int, int] | None:
-        """Wait at the end of an interval for all workers, and pull the weights with all updates. This is a collective call.
+        """Wait at the end of an interval for all workers, and pull the weights with all updates.
+
+        This is a collective call.
 
         Args:
             stats: Steps of this worker in the interval, and the mean loss of its updates.
@@ -91,7 +101,8 @@ class Asynchronous:
             data_bytes: Size of the arrays that this worker trained on, in bytes.
 
         Returns:
-            The statistics, samples, and bytes of all workers on rank 0, and None on the remaining ranks.
+            The statistics, samples, and bytes of all workers on rank 0, and None on the remaining
+            ranks.
         """
         staleness = self.exchange.staleness
         local = {
@@ -140,8 +151,8 @@ class Asynchronous:
             seconds: Training time, for the updates per second of each worker.
 
         Returns:
-            The number of updates in total and of each worker, the updates per second of each worker, the mean and the
-            maximum of the staleness, and its histogram.
+            The number of updates in total and of each worker, the updates per second of each
+            worker, the mean and the maximum of the staleness, and its histogram.
         """
         total = sum(self.staleness.values())
         return {

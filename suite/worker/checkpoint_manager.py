@@ -1,4 +1,6 @@
-"""Writes checkpoints of a run, and resumes a run from a checkpoint (`checkpoint=…`, docs/checkpoints.md)."""
+"""Writes checkpoints of a run, and resumes a run from a checkpoint (`checkpoint=…`,
+docs/checkpoints.md).
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,13 @@ MAX_STEPS = 1_000_000
 class CheckpointManager:
     """Decides in each worker when to write a checkpoint, and writes it on rank 0.
 
-    All workers stop for a checkpoint at the same step: after whole epochs, or after a time that rank 0 measures. With a time,
-    rank 0 broadcasts at each check how many steps later the next check is, so that the steps in between do not wait for a
-    message. The state of the model is the same in all workers. The file holds the state, the position in the data, and the
-    log so far. The controller keeps the newest two files. To resume, it moves the newest complete file into the folder of
-    the new attempt and names it in run.json (`resume_from`). Each worker then calls `restore` after `setup`.
+    All workers stop for a checkpoint at the same step: after whole epochs, or after a time that
+    rank 0 measures. With a time, rank 0 broadcasts at each check how many steps later the next
+    check is, so that the steps in between do not wait for a message. The state of the model is the
+    same in all workers. The file holds the state, the position in the data, and the log so far. The
+    controller keeps the newest two files. To resume, it moves the newest complete file into the
+    folder of the new attempt and names it in run.json (`resume_from`). Each worker then calls
+    `restore` after `setup`.
     """
 
     def __init__(
@@ -60,11 +64,16 @@ class CheckpointManager:
         self._checked_step, self._check_step = step, step + 1
 
     def next_check_step(self, stop_step: int) -> int:
-        """Return the step at which steps that would end at `stop_step` are interrupted, to check the clock."""
+        """Return the step at which steps that would end at `stop_step` are interrupted, to check
+        the clock.
+        """
         return min(stop_step, self._check_step) if self._seconds else stop_step
 
     def should_save(self, step: int) -> bool:
-        """Check whether to write a checkpoint after `step` steps. With a clock, this is a collective call."""
+        """Check whether to write a checkpoint after `step` steps.
+
+        With a clock, this is a collective call.
+        """
         if self._epochs:
             before, self._epochs_done = self._epochs_done, self.epochs.epoch_of(step)
             return self._epochs_done // self._epochs > before // self._epochs
@@ -138,7 +147,10 @@ class CheckpointManager:
 
 
 def _written(folder: Path, checkpoint: Checkpoint) -> dict[str, Json]:
-    """Write the file, and return its size, or the reason if it cannot be written. The run continues in both cases."""
+    """Write the file, and return its size, or the reason if it cannot be written.
+
+    The run continues in both cases.
+    """
     try:
         return {"bytes": checkpoint_files.write(folder, checkpoint)}
     except OSError as error:
@@ -153,8 +165,8 @@ def _resumed_from(run: RunSpec) -> Path:
 def load_resumed_log(run: RunSpec) -> Checkpoint:
     """Return the checkpoint of a resumed run without the state of the trainer.
 
-    The first lines of its log are updated, because the labels and the reasons for division open of a resumed run may differ
-    from those of the interrupted attempt.
+    The first lines of its log are updated, because the labels and the reasons for division open of
+    a resumed run may differ from those of the interrupted attempt.
     """
     earlier = checkpoint_files.read(_resumed_from(run), with_state=False)
     lines = earlier.log.splitlines(keepends=True)

@@ -1,4 +1,6 @@
-"""Checks the clock of a run against the kernel's uptime, because a process may run with a fake clock (libfaketime)."""
+"""Checks the clock of a run against the kernel's uptime, because a process may run with a fake
+clock (libfaketime).
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,16 @@ UPTIME = Path("/proc/uptime")
 TOLERANCE_SECONDS = 0.5
 """Allowed difference of the clocks in addition to `TOLERANCE_SHARE`."""
 TOLERANCE_SHARE = 1e-3
-"""Allowed difference as a share of the elapsed time. It can be small, because NTP corrects both clocks alike."""
+"""Allowed difference as a share of the elapsed time.
+
+It can be small, because NTP corrects both clocks alike.
+"""
 
 
 class ClockCheck:
-    """Compares the monotonic clock, by which a run is timed, with the uptime that the kernel writes into a file."""
+    """Compares the monotonic clock, by which a run is timed, with the uptime that the kernel writes
+    into a file.
+    """
 
     def __init__(self) -> None:
         self._start: tuple[float, float] | None = None

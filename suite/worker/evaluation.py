@@ -1,4 +1,6 @@
-"""Evaluates a model: predicts on the devices, measures samples in threads, gathers the results, and computes the metrics."""
+"""Evaluates a model: predicts on the devices, measures samples in threads, gathers the results, and
+computes the metrics.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def evaluate(
     heartbeat: HeartbeatWriter,
     patience_seconds: float,
 ) -> dict[str, float] | None:
-    """Return the value of each metric on rank 0, and None on the remaining ranks. This is a collective call.
+    """Return the value of each metric on rank 0, and None on the remaining ranks.
+
+    This is a collective call.
 
     Args:
         workload: The workload, which measures samples and computes the metrics.
@@ -47,8 +51,8 @@ def targets_reached(scores: Mapping[str, float], targets: Mapping[str, float]) -
 def eval_accuracy_value(scores: Mapping[str, float], targets: Mapping[str, float]) -> Json:
     """Return the value of `eval_accuracy` in the log.
 
-    It is a number if a single metric has a target, or else an object with the metrics that have targets. Without targets,
-    all metrics count.
+    It is a number if a single metric has a target, or else an object with the metrics that have
+    targets. Without targets, all metrics count.
     """
     names = [name for name in targets if name in scores] or list(scores)
     return scores[names[0]] if len(names) == 1 else {name: scores[name] for name in names}
@@ -57,7 +61,10 @@ def eval_accuracy_value(scores: Mapping[str, float], targets: Mapping[str, float
 def measured(
     workload: Workload, trainer: Trainer, data: DataPipeline, heartbeat: HeartbeatWriter
 ) -> Iterator[Arrays]:
-    """Yield the results of each evaluation batch, in order. Threads measure them during the next predictions."""
+    """Yield the results of each evaluation batch, in order.
+
+    Threads measure them during the next predictions.
+    """
     outputs = trainer.predict(data.evaluation())
     if not workload.measure_threads:
         for batch, output in outputs:
@@ -78,7 +85,9 @@ def measured(
 
 @contextlib.contextmanager
 def keep_alive(heartbeat: HeartbeatWriter, patience_seconds: float) -> Iterator[None]:
-    """Update the heartbeat for up to `patience_seconds` while the block runs, because the block is a single long call."""
+    """Update the heartbeat for up to `patience_seconds` while the block runs, because the block is
+    a single long call.
+    """
     ended = threading.Event()
 
     def update() -> None:

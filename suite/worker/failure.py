@@ -22,7 +22,8 @@ _OUT_OF_MEMORY = (
 def status_of(error: BaseException) -> str:
     """Return `oom` or `failed`.
 
-    The type and the text of the exception are searched for phrases, because each framework raises a different type.
+    The type and the text of the exception are searched for phrases, because each framework raises a
+    different type.
     """
     text = f"{type(error).__name__}: {error}".lower()
     if isinstance(error, MemoryError) or "outofmemory" in text or "resourceexhausted" in text:
@@ -31,7 +32,9 @@ def status_of(error: BaseException) -> str:
 
 
 def end_of(error: BaseException, run: RunSpec) -> tuple[EndCode, str]:
-    """Return the code of an error, and a line with the exception, its source location, and a full disk if there is one."""
+    """Return the code of an error, and a line with the exception, its source location, and a full
+    disk if there is one.
+    """
     location = ""
     if status_of(error) == "failed":
         location = location_of(error, packages_of(run.settings.workload, run.settings.framework))

@@ -1,4 +1,6 @@
-"""The heartbeat of a worker: a small JSON file with its newest state, written by the worker and read by the controller."""
+"""The heartbeat of a worker: a small JSON file with its newest state, written by the worker and
+read by the controller.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +32,19 @@ class WorkerStatus:
     """`start`, `setup`, `open data`, `train`, `evaluate`, `done`."""
     step: int = 0
     count: int = 0
-    """Number of updates. It also rises while `step` does not change, such as during an evaluation."""
+    """Number of updates.
+
+    It also rises while `step` does not change, such as during an evaluation.
+    """
     samples: int = 0
     elapsed_seconds: float | None = None
     """Time since `run_start`. None before it."""
     loss: float | None = None
     contention: Mapping[str, Json] = field(default_factory=dict)
-    """Share of the machine from `run_start` to `run_stop` (`suite.machine.contention`). Empty before `run_stop`."""
+    """Share of the machine from `run_start` to `run_stop` (`suite.machine.contention`).
+
+    Empty before `run_stop`.
+    """
     code_digest: str = ""
     """Digest of the code that the worker imported. Empty before the trainer is loaded."""
     code_root: str = ""
@@ -53,14 +61,18 @@ class HeartbeatWriter:
 
     The protocol between the controller and the workers has three files in the folder of a run:
 
-    1. The controller writes run.json, then starts the workers. Everything that a worker needs is in this file.
-    2. Each worker calls `update` at every step. The heartbeat file is replaced at most twice per second, and at once when the
-       phase changes. Its `count` rises with each call. If `count` does not rise for the watchdog time, the run is `hung`.
-    3. A worker ends with `finish`, as the last thing that it writes. A worker that disappears without `finish` has died.
-    4. The controller (`RunMonitor`) reads the heartbeats ten times per second. It decides which process failed first, ends
-       the remaining processes (`Supervisor`), and writes status.json.
+    1. The controller writes run.json, then starts the workers. Everything that a worker needs is in
+       this file.
+    2. Each worker calls `update` at every step. The heartbeat file is replaced at most twice per
+       second, and at once when the phase changes. Its `count` rises with each call. If `count` does
+       not rise for the watchdog time, the run is `hung`.
+    3. A worker ends with `finish`, as the last thing that it writes. A worker that disappears
+       without `finish` has died.
+    4. The controller (`RunMonitor`) reads the heartbeats ten times per second. It decides which
+       process failed first, ends the remaining processes (`Supervisor`), and writes status.json.
 
-    If a worker runs on a remote machine, the agent copies its heartbeats to the controller. The protocol is the same.
+    If a worker runs on a remote machine, the agent copies its heartbeats to the controller. The
+    protocol is the same.
     """
 
     def __init__(self, folder: Path, process: int) -> None:
@@ -79,7 +91,10 @@ class HeartbeatWriter:
         return None if self._run_start is None else time.monotonic() - self._run_start
 
     def update(self, **changes: object) -> None:
-        """Record progress. A change of the phase is written at once, and further changes at most twice per second."""
+        """Record progress.
+
+        A change of the phase is written at once, and further changes at most twice per second.
+        """
         changed_phase = changes.get("phase", self.state.phase) != self.state.phase
         for name, value in changes.items():
             setattr(self.state, name, value)

@@ -16,7 +16,8 @@ PATHS = ("backbone_weights",)
 
 
 def write_log_header(log: RunLog, run: RunSpec, workload: Workload) -> None:
-    """Write the lines that identify the run: submission keys, `cache_clear`, and `suite_run` (docs/logs.md).
+    """Write the lines that identify the run: submission keys, `cache_clear`, and `suite_run`
+    (docs/logs.md).
 
     Args:
         log: The log of the run.
@@ -86,7 +87,8 @@ def machine_digest(name: str) -> str:
 
 
 def log_settings(log: RunLog, run: RunSpec, workload: Workload) -> None:
-    """Write the lines with the seed, the batch size, the keys of the workload, and the sample counts of the data.
+    """Write the lines with the seed, the batch size, the keys of the workload, and the sample
+    counts of the data.
 
     Args:
         log: The log of the run.

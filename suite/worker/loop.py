@@ -4,22 +4,22 @@
     cache_clear > run_start > setup() > open_data()                                   (rules=v0.5)
         > [block: train > evaluate: predict > measure > gather > score > broadcast]* > run_stop
 
-The log of a resumed run begins with the lines up to its checkpoint. The run then calls `setup`, logs `suite_continued`, and
-continues to train.
+The log of a resumed run begins with the lines up to its checkpoint. The run then calls `setup`,
+logs `suite_continued`, and continues to train.
 
-The loop trains to the next evaluation step, evaluates, and decides whether to continue. The same code runs in every process,
-but only rank 0 writes the log. A step depends on the mode:
+The loop trains to the next evaluation step, evaluates, and decides whether to continue. The same
+code runs in every process, but only rank 0 writes the log. A step depends on the mode:
 
     train              forward, backward, sum of gradients over replicas, update        evaluated if there are targets
     forward_backward   the same without the update                                      never evaluated
     forward            the loss of a training batch, without gradients                  never evaluated
     inference          the outputs of an evaluation batch, from `predict`               repeats the evaluation set
 
-Under `update=async`, each update uses the gradient of a single worker, and a step is W updates, if there are W workers
-(suite/worker/asynchronous.py).
+Under `update=async`, each update uses the gradient of a single worker, and a step is W updates, if
+there are W workers (suite/worker/asynchronous.py).
 
-The first `timing.warmup_steps` steps are not measured: times and throughput exclude them. Under `timing=steps`, each step is
-timed separately (suite/worker/step_times.py).
+The first `timing.warmup_steps` steps are not measured: times and throughput exclude them. Under
+`timing=steps`, each step is timed separately (suite/worker/step_times.py).
 """
 
 from __future__ import annotations
@@ -108,13 +108,16 @@ class Loop:
         """Number of steps that were done at the checkpoint from which the run resumed, or 0."""
 
     def run(self) -> Outcome:
-        """Train to the end. An exception after `run_start` is logged as an aborted run and raised again.
+        """Train to the end.
+
+        An exception after `run_start` is logged as an aborted run and raised again.
 
         Returns:
             How the run ended.
 
         Raises:
-            RuntimeError: The clock of the run and the uptime of the machine have not advanced alike.
+            RuntimeError: The clock of the run and the uptime of the machine have not advanced
+                alike.
             OSError: The log cannot be written.
         """
         try:
@@ -177,7 +180,9 @@ class Loop:
         self.heartbeat.write()
 
     def _fewer_threads(self) -> dict[str, Json]:
-        """Return the threads per device if `auto` chose fewer threads than cores because foreign programs use some cores."""
+        """Return the threads per device if `auto` chose fewer threads than cores because foreign
+        programs use some cores.
+        """
         threads, chosen = (
             self.trainer.threads_per_device,
             self.settings.threads_per_device == "auto",
@@ -190,7 +195,8 @@ class Loop:
 
     def _build(self) -> None:
         self.heartbeat.update(phase="setup")
-        # If the setup is timed, a warm-up saves no time: it costs the same as compiling at the first step.
+        # If the setup is timed, a warm-up saves no time: it costs the same as compiling at the
+        # first step.
         warmup = not self.workload.round.setup_is_timed
         self.trainer.beat = self.heartbeat.update
         self.trainer.setup(self.workload.initial_weights(self.settings.seed), warmup)
@@ -267,7 +273,9 @@ class Loop:
         return itertools.islice(evaluated_again(data), count)
 
     def _blocks(self) -> Iterator[tuple[int, int, bool]]:
-        """Yield (first step, stop step, whether to evaluate at the stop step) from the end of the warm-up up to the limit."""
+        """Yield (first step, stop step, whether to evaluate at the stop step) from the end of the
+        warm-up up to the limit.
+        """
         first = self.settings.timing_warmup_steps
         limit = first + self.stop.limit_steps
         measures = bool(self.settings.targets) or self.stop.at_target
@@ -319,11 +327,16 @@ class Loop:
         return reached
 
     def _epoch_num(self, epoch: int) -> int:
-        """Return the number that the log has for epoch 1, 2, …. It depends on how the round numbers its first epoch."""
+        """Return the number that the log has for epoch 1, 2, …. It depends on how the round numbers
+        its first epoch.
+        """
         return epoch - 1 + self.workload.round.first_epoch
 
     def _step(self, steps: Iterator[list[Batch]], first_step: int, stop_step: int) -> None:
-        """Run the steps from `first_step` to `stop_step` - 1. The steps pause whenever a checkpoint may be due."""
+        """Run the steps from `first_step` to `stop_step` - 1.
+
+        The steps pause whenever a checkpoint may be due.
+        """
         while first_step < stop_step:
             stop = self.checkpoints.next_check_step(stop_step)
             self._timed_steps(steps, first_step, stop)
@@ -340,7 +353,9 @@ class Loop:
             self.checkpoints.save(step, loop_state, self.contention.end())
 
     def _timed_steps(self, steps: Iterator[list[Batch]], first_step: int, stop_step: int) -> None:
-        """Run the steps of the mode, return when the devices are done, and add the time and the loss to the block."""
+        """Run the steps of the mode, return when the devices are done, and add the time and the
+        loss to the block.
+        """
         self.heartbeat.update(phase="train")
         begin = time.perf_counter()
         if self.asynchronous is not None:
@@ -369,7 +384,10 @@ class Loop:
         first_step: int,
         stop_step: int,
     ) -> TrainStats:
-        """Run asynchronous updates. The samples and bytes of all workers are added to the block of rank 0."""
+        """Run asynchronous updates.
+
+        The samples and bytes of all workers are added to the block of rank 0.
+        """
         samples, data_bytes = self.block.samples, self.block.data_bytes
         stats = self._steps_of_mode(asynchronous.until(stop_step, steps), first_step)
         local_samples, local_bytes = (
@@ -397,7 +415,9 @@ class Loop:
         return self.trainer.train(steps, first_step)
 
     def _watched(self, batches: Iterator[list[Batch]]) -> Iterator[list[Batch]]:
-        """Yield the batches, count their samples and the time that training waits for them, and update the heartbeat."""
+        """Yield the batches, count their samples and the time that training waits for them, and
+        update the heartbeat.
+        """
         step = self.position
         while True:
             begin = time.perf_counter()
@@ -523,7 +543,9 @@ def code_of(error: BaseException) -> EndCode:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the type of an exception and the first line of its text, or the last line of a traceback (MXNet raises these)."""
+    """Return the type of an exception and the first line of its text, or the last line of a
+    traceback (MXNet raises these).
+    """
     lines = str(error).strip().splitlines()
     if lines and lines[0].startswith("Traceback "):
         lines = lines[-1:]

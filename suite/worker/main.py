@@ -1,4 +1,6 @@
-"""Entry point of a worker process: `python -m suite.worker.main RUN_JSON`. The controller or an agent starts it.
+"""Entry point of a worker process: `python -m suite.worker.main RUN_JSON`.
+
+The controller or an agent starts it.
 
 This module does not import Hydra.
 """
@@ -16,7 +18,8 @@ from pathlib import Path
 from suite.launch.children import die_with_parent
 
 if __name__ == "__main__":
-    die_with_parent()  # before slow imports, so that the process ends if its parent ends during them
+    # before slow imports, so that the process ends if its parent ends during them
+    die_with_parent()
 
 from suite.common.registry import load_trainer, load_workload
 from suite.common.runspec import RunSpec, read_run
@@ -34,7 +37,9 @@ from workloads.api import WorkerContext
 
 
 def redirect_output(path: Path) -> None:
-    """Append standard output and standard error, including that of native code, to the text log at `path`."""
+    """Append standard output and standard error, including that of native code, to the text log at
+    `path`.
+    """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
@@ -44,8 +49,8 @@ def redirect_output(path: Path) -> None:
 def pin_to_cores(worker: WorkerContext) -> None:
     """Restrict this process to the cores of its devices, or to the cores near its GPUs.
 
-    For cores, the environment variables of the numerical libraries are also set to the threads per device. This must run
-    before a framework is imported.
+    For cores, the environment variables of the numerical libraries are also set to the threads per
+    device. This must run before a framework is imported.
     """
     gpus = [
         int(device.partition(":")[2]) for device in worker.devices if device.startswith("cuda:")
@@ -58,7 +63,9 @@ def pin_to_cores(worker: WorkerContext) -> None:
 
 
 def work(run: RunSpec, worker: WorkerContext, heartbeat: HeartbeatWriter) -> None:
-    """Run the loop in this process, and write how it ended into the heartbeat. Exceptions of the loop propagate.
+    """Run the loop in this process, and write how it ended into the heartbeat.
+
+    Exceptions of the loop propagate.
 
     Args:
         run: The run.
@@ -96,7 +103,10 @@ def _report_code(run: RunSpec, heartbeat: HeartbeatWriter) -> str:
 
 
 def main() -> int:
-    """Run a worker. The exit code is 0 if the run trained to its end, whether it reached its target or not."""
+    """Run a worker.
+
+    The exit code is 0 if the run trained to its end, whether it reached its target or not.
+    """
     run = read_run(Path(sys.argv[1])).seen_by_workers()
     worker = resolve_thread_count(worker_context_from_env(run), run.settings)
     redirect_output(Path(run.folder) / f"worker-{worker.rank}.log")

@@ -1,7 +1,7 @@
 """Writes the log of a run: mllog lines through the mlperf-logging package, each flushed at once.
 
-A line that cannot be written ends the run. Python's logging hides such errors, so the handler here keeps them and `RunLog`
-raises them.
+A line that cannot be written ends the run. Python's logging hides such errors, so the handler here
+keeps them and `RunLog` raises them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ class _LineHandler(logging.Handler):
         self.failure: Exception | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record as a line. A level above INFO counts as a failure, because mllog reports encoding failures there."""
+        """Write a record as a line.
+
+        A level above INFO counts as a failure, because mllog reports encoding failures there.
+        """
         try:
             if record.levelno > logging.INFO:
                 raise ValueError(record.getMessage())
@@ -49,14 +52,18 @@ class _LineHandler(logging.Handler):
 
 
 class RunLog:
-    """The log of a run, `result_N.txt`. Time stamps are the wall clock at the start plus a monotonic clock."""
+    """The log of a run, `result_N.txt`.
+
+    Time stamps are the wall clock at the start plus a monotonic clock.
+    """
 
     def __init__(self, path: Path | None, append: bool = False) -> None:
         """Open the log.
 
         Args:
             path: The file, or None for a log that discards all lines, for the ranks above 0.
-            append: Append to the log that an earlier attempt of the run has written, instead of creating a new file.
+            append: Append to the log that an earlier attempt of the run has written, instead of
+                creating a new file.
 
         Raises:
             FileExistsError: The file exists, without `append`.
@@ -82,7 +89,9 @@ class RunLog:
         return files.read_bytes(self._path, LOG_BYTES)
 
     def seconds_since(self, key: str) -> float:
-        """Return the seconds since the first line with this key that the log had when it was opened, or 0."""
+        """Return the seconds since the first line with this key that the log had when it was
+        opened, or 0.
+        """
         if self._path is None:
             return 0.0
         first_ms = _first_time(self._path, key)
@@ -136,7 +145,10 @@ class RunLog:
 
 
 def _end_of(path: Path) -> IO[str]:
-    """Open a log to append lines. If the last line is incomplete because a run was killed, the line is ended first."""
+    """Open a log to append lines.
+
+    If the last line is incomplete because a run was killed, the line is ended first.
+    """
     with open(path, "rb") as log:
         whole = not log.seek(0, os.SEEK_END) or (log.seek(-1, os.SEEK_END), log.read(1))[1] == b"\n"
     stream = open(path, "a", encoding="utf-8")  # noqa: SIM115 - closed by the log's close()
@@ -146,7 +158,9 @@ def _end_of(path: Path) -> IO[str]:
 
 
 def _first_time(path: Path, key: str) -> int | None:
-    """Return the time of the log's first record with this key, in milliseconds, or None without such a record."""
+    """Return the time of the log's first record with this key, in milliseconds, or None without
+    such a record.
+    """
     for line in files.read_bytes(path, LOG_BYTES).splitlines():
         if json.dumps(key).encode() in line:
             record = json.loads(line.partition(b" ")[2])
@@ -167,7 +181,9 @@ def _last_time(path: Path) -> int:
 
 
 def finite(value: Json) -> Json:
-    """Return `value` with None in place of NaN and infinities, because JSON does not have these numbers."""
+    """Return `value` with None in place of NaN and infinities, because JSON does not have these
+    numbers.
+    """
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -184,7 +200,10 @@ class JsonLines:
         self._path = path
 
     def write(self, row: Mapping[str, Json]) -> None:
-        """Append an object as a line, with a single system call. Raises OSError if it cannot be written."""
+        """Append an object as a line, with a single system call.
+
+        Raises OSError if it cannot be written.
+        """
         if self._path is None:
             return
         line = (json.dumps(finite(row), ensure_ascii=False) + "\n").encode()

@@ -1,7 +1,9 @@
-"""The parameter server of `update=async`: `python -m suite.worker.server RUN_JSON`. The controller or an agent starts it.
+"""The parameter server of `update=async`: `python -m suite.worker.server RUN_JSON`.
 
-The trainer implements the server (`Trainer.serve`). The server has no heartbeat: the controller watches its process, and ends
-it after the run.
+The controller or an agent starts it.
+
+The trainer implements the server (`Trainer.serve`). The server has no heartbeat: the controller
+watches its process, and ends it after the run.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ from suite.launch.private_network import check_network
 
 
 def servers_of(folder: Path) -> list[psutil.Process]:
-    """Return the server processes of the run in a folder that this process can see. MXNet's scheduler is also a server."""
+    """Return the server processes of the run in a folder that this process can see.
+
+    MXNet's scheduler is also a server.
+    """
     servers, run_file = [], folder / RUN_FILE
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):

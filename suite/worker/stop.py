@@ -17,7 +17,8 @@ class Stop:
 
 
 def stop_rule(workload: Workload, settings: Settings) -> Stop:
-    """Return the rule for `settings.stop`: `target` (at most `max_epochs`), `epochs:N`, `steps:N`, or `samples:N`.
+    """Return the rule for `settings.stop`: `target` (at most `max_epochs`), `epochs:N`, `steps:N`,
+    or `samples:N`.
 
     Plans allow `samples:N` only if the workload counts its batches in samples.
     """

@@ -1,4 +1,6 @@
-"""Chooses the number of threads for a device's operators, before a framework is imported and before the clock starts."""
+"""Chooses the number of threads for a device's operators, before a framework is imported and before
+the clock starts.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,17 @@ from workloads.api import Settings, WorkerContext
 
 
 def resolve_thread_count(worker: WorkerContext, settings: Settings) -> WorkerContext:
-    """Return the worker with its number of threads: the configured number, or for `auto` a thread per available core.
+    """Return the worker with its number of threads: the configured number, or for `auto` a thread
+    per available core.
 
-    Under `auto`, a demo does not use the cores that foreign programs use without pause. If the operators of a framework give
-    each thread an equal share of the work, a single shared core halves the rate of all threads. On the remaining cores, a
-    demo keeps most of its rate (docs/telemetry.md). The results then differ by rounding, as on a device with fewer cores.
+    Under `auto`, a demo does not use the cores that foreign programs use without pause. If the
+    operators of a framework give each thread an equal share of the work, a single shared core
+    halves the rate of all threads. On the remaining cores, a demo keeps most of its rate
+    (docs/telemetry.md). The results then differ by rounding, as on a device with fewer cores.
 
-    The measurement takes half a second, and is only made if a device has several cores. It is not made if it could count
-    processes of the run as foreign programs: if devices share cores, with servers (`update=async`, MXNet on several
-    devices), and on several machines.
+    The measurement takes half a second, and is only made if a device has several cores. It is not
+    made if it could count processes of the run as foreign programs: if devices share cores, with
+    servers (`update=async`, MXNet on several devices), and on several machines.
 
     Args:
         worker: The worker, with its cores.

@@ -1,4 +1,6 @@
-"""Machines by hand: `python -m testing.machines up DIR 2 --ssh --slurm`, then `… run DIR node1 hostname`, `… down DIR`."""
+"""Machines by hand: `python -m testing.machines up DIR 2 --ssh --slurm`, then
+`… run DIR node1 hostname`, `… down DIR`.
+"""
 
 from __future__ import annotations
 

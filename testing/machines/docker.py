@@ -21,7 +21,9 @@ MARK = "/etc/image-of-the-suite"
 """A file that only the image has."""
 FOLDERS = ("usr", "etc", "tmp", "proc", "sys", "dev")
 LINKS = ("bin", "lib", "lib32", "lib64", "sbin")
-"""Of those that are links into /usr here, too: all programs are seen through a mount of this machine's /usr."""
+"""Of those that are links into /usr here, too: all programs are seen through a mount of this
+machine's /usr.
+"""
 EXEC_ROOT = "/run/docker"
 """In the daemon's own /run: sockets lie there, whose paths have at most 107 letters."""
 UP_SECONDS = 40.0
@@ -32,14 +34,18 @@ mount -t tmpfs none /run
 mount -t overlay -o lowerdir=/etc,upperdir="$0/etc",workdir="$0/work" none /etc
 exec "$@"
 """
-"""Shell: run the arguments with a /run of their own, and an /etc that keeps what they write to itself."""
+"""Shell: run the arguments with a /run of their own, and an /etc that keeps what they write to
+itself.
+"""
 
 
 @contextlib.contextmanager
 def daemon(folder: Path, machine: Machine | None = None) -> Iterator[dict[str, str]]:
-    """dockerd with all its files below `folder`, and `IMAGE` in it; gives the variables by which clients find it.
+    """Dockerd with all its files below `folder`, and `IMAGE` in it; gives the variables by which
+    clients find it.
 
-    On a machine it is where clients look for it without any. Mounts of its containers are gone with it.
+    On a machine it is where clients look for it without any. Mounts of its containers are gone with
+    it.
     """
     socket = f"unix://{folder}/socket"
     inside = machine.command([]) if machine is not None else []

@@ -18,9 +18,11 @@ Make = Callable[..., Machines]
 
 @pytest.fixture
 def machines(tmp_path: Path) -> Iterator[Make]:
-    """`machines(count, rate=None, ssh=False, slurm=False)`: nodes that live as long as the test, with these daemons.
+    """`machines(count, rate=None, ssh=False, slurm=False)`: nodes that live as long as the test,
+    with these daemons.
 
-    Skips the test, naming what is missing here: the Debian package of a program, or the right to make namespaces.
+    Skips the test, naming what is missing here: the Debian package of a program, or the right to
+    make namespaces.
     """
     with made(tmp_path) as make:
         yield make

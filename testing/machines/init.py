@@ -1,8 +1,11 @@
-"""Process 1 of a machine: makes its mounts, says that it is ready, and reaps what its parents left, until it is killed.
+"""Process 1 of a machine: makes its mounts, says that it is ready, and reaps what its parents left,
+until it is killed.
 
-With "fed" it also ends, and all processes of the machine with it, when its input does: when whoever made it is gone.
+With "fed" it also ends, and all processes of the machine with it, when its input does: when whoever
+made it is gone.
 
-Runs with the standard library alone, inside `unshare`, and takes a JSON object: name, tmp, hosts, keep, fed.
+Runs with the standard library alone, inside `unshare`, and takes a JSON object: name, tmp, hosts,
+keep, fed.
 """
 
 import ctypes

@@ -46,7 +46,8 @@ class Machine:
     init: int
     """Its process 1, by its id as seen from here."""
     created: float
-    """When that was started, in seconds since 1970: tells it from a later process of the same id."""
+    """When that was started, in seconds since 1970: tells it from a later process of the same id.
+    """
     cores: tuple[int, ...] = ()
     """Of this machine's, on which alone its processes run; empty: on all."""
     holder: subprocess.Popen[str] | None = dataclasses.field(
@@ -119,7 +120,10 @@ class Machine:
         check: bool = True,
         env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command there to its end. Raises AssertionError with all that it wrote if it fails and `check` is true."""
+        """Run a command there to its end.
+
+        Raises AssertionError with all that it wrote if it fails and `check` is true.
+        """
         done = subprocess.run(
             self.command(arguments, cwd, user), stdin=subprocess.DEVNULL, capture_output=True, text=True,
             timeout=timeout, check=False, env=environment(env),
@@ -136,7 +140,9 @@ class Machine:
         user: str = "",
         env: Mapping[str, str] | None = None,
     ) -> Started:
-        """Start a command there, its output appended to `log`; it ends with the machine at the latest."""
+        """Start a command there, its output appended to `log`; it ends with the machine at the
+        latest.
+        """
         with open(log, "ab") as output:
             client = subprocess.Popen(
                 self.command(arguments, cwd, user), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
@@ -163,7 +169,10 @@ class Machine:
                 process.kill()
 
     def power_off(self) -> None:
-        """End it for good: process 1, with it all others, and its network. Waits until it is gone."""
+        """End it for good: process 1, with it all others, and its network.
+
+        Waits until it is gone.
+        """
         if self.is_up:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process = psutil.Process(self.init)
@@ -178,7 +187,9 @@ class Machine:
         subprocess.run(words, check=True, env=environment())
 
     def open_to_all(self, path: Path) -> None:
-        """Every user of the machine reaches `path`, whatever folders above it are closed here, such as root's home."""
+        """Every user of the machine reaches `path`, whatever folders above it are closed here, such
+        as root's home.
+        """
         closed = next(
             (parent for parent in reversed(path.parents) if not parent.stat().st_mode & 0o001), None
         )
@@ -189,7 +200,9 @@ class Machine:
 
 
 def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Variables of a command on a machine: those of this process, its PATH with the folders of daemons, and `env`."""
+    """Variables of a command on a machine: those of this process, its PATH with the folders of
+    daemons, and `env`.
+    """
     own: dict[str, str] = {
         **os.environ,
         "PATH": f"{os.environ.get('PATH', '')}:{needs.SYSTEM_PATH}",
@@ -198,7 +211,10 @@ def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def only_child(client: subprocess.Popen[Any]) -> psutil.Process:
-    """The process that `nsenter` or `unshare` forks. Raises AssertionError if it ends without having one."""
+    """The process that `nsenter` or `unshare` forks.
+
+    Raises AssertionError if it ends without having one.
+    """
     deadline = time.monotonic() + DOWN_SECONDS
     while time.monotonic() < deadline and client.poll() is None:
         if children := psutil.Process(client.pid).children():

@@ -55,7 +55,10 @@ class Machines:
     @classmethod
     @contextlib.contextmanager
     def up(cls, folder: Path, count: int, rate: str | None = None) -> Iterator[Machines]:
-        """`count` nodes for the length of a `with`; they die with this process too. Arguments as of `make`."""
+        """`count` nodes for the length of a `with`; they die with this process too.
+
+        Arguments as of `make`.
+        """
         machines = cls.make(folder, count, rate, die_with_us=True)
         try:
             yield machines
@@ -66,9 +69,11 @@ class Machines:
     def make(
         cls, folder: Path, count: int, rate: str | None = None, die_with_us: bool = False
     ) -> Machines:
-        """Make a hub and `count` nodes, files in `folder`; each node sends at most `rate`, as `tc` writes it (`200mbit`).
+        """Make a hub and `count` nodes, files in `folder`; each node sends at most `rate`, as `tc`
+        writes it (`200mbit`).
 
-        Raises FileNotFoundError for a missing program, AssertionError if a machine does not come up.
+        Raises FileNotFoundError for a missing program, AssertionError if a machine does not come
+        up.
         """
         folder = folder.resolve()
         addresses = {
@@ -154,7 +159,10 @@ class Machines:
         return {name: processes for name, processes in found.items() if processes}
 
     def down(self) -> None:
-        """End all processes of all machines, and remove what they wrote; logs of daemons stay. Can be called again."""
+        """End all processes of all machines, and remove what they wrote; logs of daemons stay.
+
+        Can be called again.
+        """
         for machine in (*self.nodes, self.hub):
             machine.power_off()
         for machine in self.all:
@@ -180,7 +188,8 @@ def _make_one(
         json.dumps(known),
     ]
     if first is not None and os.geteuid() != 0:
-        # All machines of a plain user are in one user namespace, that of the first: else no cable could join them.
+        # All machines of a plain user are in one user namespace, that of the first: else no cable
+        # could join them.
         words = [
             needs.program("nsenter"),
             f"--target={first}",
@@ -201,14 +210,18 @@ def _make_one(
 
 
 def _share(number: int, count: int) -> tuple[int, ...]:
-    """The cores of node `number` of `count`: its own, equally many for each, where there are enough; else all."""
+    """The cores of node `number` of `count`: its own, equally many for each, where there are
+    enough; else all.
+    """
     cores = sorted(os.sched_getaffinity(0))
     each = len(cores) // count
     return tuple(cores[number * each : (number + 1) * each] or cores)
 
 
 def _kept(folder: Path) -> list[str]:
-    """What is below /tmp here and stays there on machines: the code, its Pythons, its data, the machines' own folder."""
+    """What is below /tmp here and stays there on machines: the code, its Pythons, its data, the
+    machines' own folder.
+    """
     pythons = (Path(sys.prefix), Path(sys.prefix).resolve(), Path(sys.base_prefix))
     wanted = (folder, PROJECT, *pythons, env_root(), data_root())
     below = sorted({str(path) for path in wanted if path.is_relative_to("/tmp") and path.exists()})

@@ -1,6 +1,8 @@
-"""What machines need of this one; a line for each thing that is missing, with the Debian package that has it.
+"""What machines need of this one; a line for each thing that is missing, with the Debian package
+that has it.
 
-As a program (`python3 testing/machines/needs.py`, with the standard library alone) it prints the packages that are missing.
+As a program (`python3 testing/machines/needs.py`, with the standard library alone) it prints the
+packages that are missing.
 """
 
 import functools

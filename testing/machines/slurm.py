@@ -1,4 +1,6 @@
-"""SLURM on machines: slurmctld on the hub, a slurmd on each node; no systemd, no control groups, no munge."""
+"""SLURM on machines: slurmctld on the hub, a slurmd on each node; no systemd, no control groups, no
+munge.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,8 @@ IDLE_SECONDS = 60.0
 
 
 def start(machines: Machines, cpus: int = 8) -> Path:
-    """Start the daemons and wait until all nodes are idle; `srun` works on every machine, for every user.
+    """Start the daemons and wait until all nodes are idle; `srun` works on every machine, for every
+    user.
 
     Each node says that it has `cpus` CPUs. Returns the folder of configuration and logs.
     Raises AssertionError if the nodes are not idle after IDLE_SECONDS.

@@ -28,11 +28,16 @@ Host *
   LogLevel ERROR
 """
 SHELL_FILES = (".bashrc", ".zshenv")
-"""The user's own, empty on machines: what they start would run at every command, and may leave a lock when a test kills it."""
+"""The user's own, empty on machines: what they start would run at every command, and may leave a
+lock when a test kills it.
+"""
 
 
 def start(machines: Machines) -> Path:
-    """Make keys, start an sshd on every machine; `ssh node1` works from each, as root. Returns the folder of keys and logs."""
+    """Make keys, start an sshd on every machine; `ssh node1` works from each, as root.
+
+    Returns the folder of keys and logs.
+    """
     folder = machines.folder / "ssh"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)

@@ -1,4 +1,6 @@
-"""The environment variables that a contender of `benchmarks.busy_machine` gets are those of a real worker."""
+"""The environment variables that a contender of `benchmarks.busy_machine` gets are those of a real
+worker.
+"""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""`python -m benchmarks.gpu`: in which order, what counts as done, and what is kept of a case that does not end."""
+"""`python -m benchmarks.gpu`: in which order, what counts as done, and what is kept of a case that
+does not end.
+"""
 
 import subprocess
 from pathlib import Path

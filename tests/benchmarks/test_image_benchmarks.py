@@ -1,4 +1,6 @@
-"""What benchmarks say of rates that processes printed, what they make up, and that what they type can be run."""
+"""What benchmarks say of rates that processes printed, what they make up, and that what they type
+can be run.
+"""
 
 import importlib
 import itertools

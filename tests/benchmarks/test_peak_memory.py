@@ -1,4 +1,6 @@
-"""The peak memory of a change is its own: `benchmarks.gpu.why` on a device that only counts, without PyTorch."""
+"""The peak memory of a change is its own: `benchmarks.gpu.why` on a device that only counts,
+without PyTorch.
+"""
 
 import sys
 from contextlib import nullcontext

@@ -1,4 +1,6 @@
-"""Each benchmark starts with `python -m benchmarks.NAME` from the repository root, and every text shows that command."""
+"""Each benchmark starts with `python -m benchmarks.NAME` from the repository root, and every text
+shows that command.
+"""
 
 import ast
 import importlib.util

@@ -1,4 +1,6 @@
-"""containers/Dockerfile, built by a real docker over a base made of this machine's files, and run without a network."""
+"""containers/Dockerfile, built by a real docker over a base made of this machine's files, and run
+without a network.
+"""
 
 import functools
 import io
@@ -37,14 +39,18 @@ NAMES = (
     "quadmath.so.0",
 )
 LIBRARIES = [f"lib{name}" for name in NAMES]
-"""That packages ask for, beside what Python does; the image that Dockerfile names has them with its compiler."""
+"""That packages ask for, beside what Python does; the image that Dockerfile names has them with its
+compiler.
+"""
 PIP = ("PIP_NO_INDEX=1", "PIP_NO_COMPILE=1")
 """Variables of the base: nothing is downloaded, nor compiled that runs once."""
 LEFT_OUT = {"site-packages", "test", "idlelib", "__pycache__"}
 
 
 def wheels_into(folder, packages, names):
-    """A wheel of each of these packages, as they lie in an environment: installing them downloads nothing."""
+    """A wheel of each of these packages, as they lie in an environment: installing them downloads
+    nothing.
+    """
     known = [str(tag) for tag in sys_tags()]
     for name in names:
         package = packages[name]
@@ -61,7 +67,9 @@ def wheels_into(folder, packages, names):
 
 
 def base():
-    """A file system as a tar: this machine's Python in /usr/local, with pip, a shell and their libraries."""
+    """A file system as a tar: this machine's Python in /usr/local, with pip, a shell and their
+    libraries.
+    """
     programs = [Path("/usr/bin", name).resolve() for name in PROGRAMS]
     python = Path(sys.base_prefix, "bin", PYTHON).resolve()
     linked = [python, *programs, *(STANDARD_LIBRARY / "lib-dynload").glob("*.so")]

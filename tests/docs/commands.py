@@ -1,7 +1,8 @@
 """The commands that the documentation shows.
 
-They stand in blocks of `sh`, one a line. A line's comment may begin with what keeps a test from running it: `needs data`,
-`needs GPUs`, `needs several machines`, …, or `takes minutes`. All others are run as they stand.
+They stand in blocks of `sh`, one a line. A line's comment may begin with what keeps a test from
+running it: `needs data`, `needs GPUs`, `needs several machines`, …, or `takes minutes`. All others
+are run as they stand.
 """
 
 import re
@@ -33,7 +34,9 @@ class Command:
 
     @property
     def program(self):
-        """`suite`, `run_suite.py`, `make`, a script, or whatever else the line starts; `suite run` is `run_suite.py`."""
+        """`suite`, `run_suite.py`, `make`, a script, or whatever else the line starts; `suite run`
+        is `run_suite.py`.
+        """
         first = self.words[0].removeprefix(".venv/bin/")
         if (first, *self.words[1:2]) == ("suite", "run"):
             return "run_suite.py"

@@ -6,7 +6,10 @@ _FILE = re.compile(r'^```\w+ title="([^" ]+)( \(append\))?"\n(.*?)^```$', re.MUL
 
 
 def write_files(page, folder):
-    """Write the files of a page below a folder. A block with the title `PATH (append)` extends the file."""
+    """Write the files of a page below a folder.
+
+    A block with the title `PATH (append)` extends the file.
+    """
     for name, append, text in _FILE.findall(page.read_text(encoding="utf-8")):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

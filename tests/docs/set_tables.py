@@ -1,4 +1,5 @@
-"""The tables of named sets in docs/ from their files: `python -m tests.docs.set_tables` writes them anew, between their marks.
+"""The tables of named sets in docs/ from their files: `python -m tests.docs.set_tables` writes them
+anew, between their marks.
 
 A mark names the workload and the columns: `<!-- sets: ncf global_batch_size learning_rate -->`.
 """

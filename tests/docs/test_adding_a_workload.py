@@ -1,4 +1,6 @@
-"""The tutorial docs/adding_a_workload.md: its files are complete, run, and are those of the tests' package."""
+"""The tutorial docs/adding_a_workload.md: its files are complete, run, and are those of the tests'
+package.
+"""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""The built documentation, opened from a disk: it asks nobody for anything, and its search finds pages."""
+"""The built documentation, opened from a disk: it asks nobody for anything, and its search finds
+pages.
+"""
 
 import re
 import subprocess
@@ -19,11 +21,15 @@ SCRIPTS_ASK_FOR = {
     "https://${e}/api/v4/projects/": r'data-md-component="source"',  # GitLab
     "https://unpkg.com/resize-observer-polyfill": None,
 }
-"""What the theme's scripts may ask for, and what a page has on it if they do; the last, browsers of before 2020 alone."""
+"""What the theme's scripts may ask for, and what a page has on it if they do; the last, browsers of
+before 2020 alone.
+"""
 
 
 class Addresses(HTMLParser):
-    """What a page or figure asks for by itself: all its addresses but those that a reader clicks on."""
+    """What a page or figure asks for by itself: all its addresses but those that a reader clicks
+    on.
+    """
 
     def __init__(self, text):
         super().__init__()

@@ -1,4 +1,6 @@
-"""Every command in the documentation is one that can be typed: run, or at least read by the program that it names."""
+"""Every command in the documentation is one that can be typed: run, or at least read by the program
+that it names.
+"""
 
 import importlib.util
 import re
@@ -33,7 +35,9 @@ def name(command):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Where the commands are typed: logs of two sweeps over 1 and 2 devices lie in `logs/`, as after demos."""
+    """Where the commands are typed: logs of two sweeps over 1 and 2 devices lie in `logs/`, as
+    after demos.
+    """
     for sweep, factor in (("before", 1.0), ("after", 0.8)):
         for devices, seconds in ((1, 2.0), (2, 1.2)):
             epoch_seconds = factor * seconds

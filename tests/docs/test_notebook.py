@@ -1,4 +1,6 @@
-"""The notebook in docs/notebook.md: its code runs on our logs and the published ones, and its sentence is what it prints."""
+"""The notebook in docs/notebook.md: its code runs on our logs and the published ones, and its
+sentence is what it prints.
+"""
 
 from testing.fake_logs import write_run
 from tests.helpers import PROJECT

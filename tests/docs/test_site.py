@@ -35,7 +35,9 @@ def test_a_workload_has_a_page_with_the_same_headings(workload):
 
 
 def test_a_link_that_leads_nowhere_fails_the_build(tmp_path):
-    """The site itself is built by `make docs`, which `make test` calls; here is that it would notice."""
+    """The site itself is built by `make docs`, which `make test` calls; here is that it would
+    notice.
+    """
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "index.md").write_text("[gone](nowhere.md)")
     settings = yaml.safe_load((PROJECT / "mkdocs.yml").read_text(encoding="utf-8"))

@@ -1,4 +1,6 @@
-"""The table of docs/studies.md: every command is a study with keys that there are, and every study has a command."""
+"""The table of docs/studies.md: every command is a study with keys that there are, and every study
+has a command.
+"""
 
 import re
 

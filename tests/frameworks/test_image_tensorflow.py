@@ -1,4 +1,6 @@
-"""Image workloads in TensorFlow: compiled as plain, 1×1 convolutions as products or not, narrow precisions near fp32."""
+"""Image workloads in TensorFlow: compiled as plain, 1×1 convolutions as products or not, narrow
+precisions near fp32.
+"""
 
 import numpy as np
 import pytest
@@ -27,8 +29,9 @@ def trained(workload, variant):
 
 
 def differences(workload, variant):
-    """From fp32 as test_image_trainers.py has it, as a fraction of the largest value: of every output; of the losses; of the
-    stem's running variance."""
+    """From fp32 as test_image_trainers.py has it, as a fraction of the largest value: of every
+    output; of the losses; of the stem's running variance.
+    """
     found, wanted = (
         trained(workload, variant),
         image_trainers.trained(workload, "tensorflow", "uneven"),

@@ -1,4 +1,5 @@
-"""Prints the digests of a module beside this file as JSON: `python -m tests.golden randomness`, images, detection or text.
+"""Prints the digests of a module beside this file as JSON: `python -m tests.golden randomness`,
+images, detection or text.
 
 The exit code is 1 if one differs from those in the JSON file of its name.
 """

@@ -1,4 +1,5 @@
-"""Digests of SSD's crops, boxes, colours, resizing, priors, matches, weights, to be the same in every environment.
+"""Digests of SSD's crops, boxes, colours, resizing, priors, matches, weights, to be the same in
+every environment.
 
 Needs NumPy, OpenCV and Pillow, so that every framework's environment can run it.
 """

@@ -1,4 +1,6 @@
-"""Hashed randomness, images, what detection makes of them, and text are the same in every framework's environment."""
+"""Hashed randomness, images, what detection makes of them, and text are the same in every
+framework's environment.
+"""
 
 import importlib
 import json

@@ -1,4 +1,7 @@
-"""On a machine with a GPU: every PyTorch trainer against the CPU, and the kernels. Elsewhere these skip."""
+"""On a machine with a GPU: every PyTorch trainer against the CPU, and the kernels.
+
+Elsewhere these skip.
+"""
 
 import json
 

@@ -1,6 +1,7 @@
 """Run where the null device is seen: the run.json of runs that are planned and not started.
 
-python -m tests.gpu_paths.planned FOLDER WORDS …     (the words of each run as one argument; its file is FOLDER/N/run.json)
+python -m tests.gpu_paths.planned FOLDER WORDS …     (the words of each run as one argument; its
+file is FOLDER/N/run.json)
 """
 
 import shlex

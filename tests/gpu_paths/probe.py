@@ -1,4 +1,5 @@
-"""Run in PyTorch's environment on the null device: what steps and an evaluation batch of planned runs cost, as JSON.
+"""Run in PyTorch's environment on the null device: what steps and an evaluation batch of planned
+runs cost, as JSON.
 
 python -m tests.gpu_paths.probe OUT RUN_FOLDER …
 """
@@ -37,7 +38,9 @@ class Pinning(TorchDispatchMode):
 
 
 def probed(folder):
-    """Of a step and of an evaluation batch: counts, and the lines that waited, as PyTorch itself sees them."""
+    """Of a step and of an evaluation batch: counts, and the lines that waited, as PyTorch itself
+    sees them.
+    """
     run = read_run(folder / "run.json").seen_by_workers()
     workload = load_workload(run.settings.workload)(run.settings, run.dataset_info)
     place = worker_context_from_env(run)

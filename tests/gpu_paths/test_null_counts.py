@@ -1,4 +1,6 @@
-"""What a step and an evaluation batch cost a GPU's host: waits, launches, copies, counted on a null device. No times."""
+"""What a step and an evaluation batch cost a GPU's host: waits, launches, copies, counted on a null
+device. No times.
+"""
 
 import json
 import os
@@ -19,7 +21,9 @@ CHANGED = (("ncf", GRAPHS), ("resnet50", GRAPHS), ("ssd", GRAPHS), ("resnet50", 
 
 @pytest.fixture(scope="module")
 def counted(null_variables, demo_data, tmp_path_factory):
-    """Workload, and what is changed, to counts: `setup`, `step`, `segment` (a step and looks at its loss), `evaluation`."""
+    """Workload, and what is changed, to counts: `setup`, `step`, `segment` (a step and looks at its
+    loss), `evaluation`.
+    """
     folder = tmp_path_factory.mktemp("counted")
     env = {**os.environ, **null_variables, "NULL_GPU": "h100", "PYTHONPATH": str(PROJECT)}
     env.pop("CUDA_VISIBLE_DEVICES", None)
@@ -72,8 +76,9 @@ LAUNCHES = {
     "gnmt": 330,
     "transformer": 580,
 }
-"""About a tenth more than there are: in bf16 a norm has five more than in fp16, which cuDNN computes. Without the kernel for
-masks the Transformer's demo had 1,300 and GNMT's 393."""
+"""About a tenth more than there are: in bf16 a norm has five more than in fp16, which cuDNN
+computes. Without the kernel for masks the Transformer's demo had 1,300 and GNMT's 393.
+"""
 
 
 @pytest.mark.parametrize("workload", LAUNCHES)
@@ -99,14 +104,19 @@ def test_ncf_scores_an_evaluation_batch_in_few_pieces(counted):
 
 
 def test_mask_rcnn_evaluates_without_a_look_at_what_it_computed(counted):
-    """But for the copies of what it detected, all at once: neither proposals nor detections are decided on the host."""
+    """But for the copies of what it detected, all at once: neither proposals nor detections are
+    decided on the host.
+    """
     found = counted["maskrcnn"]["evaluation"]
     assert found["wait"] == 1
     assert not [what for what in found if "pageable" in what]
 
 
 def test_a_graph_is_one_launch_of_the_kernels_that_a_step_has(counted):
-    """Its capture refuses waits, copies from the host, kernels on another stream. Beside it: copies of the batch, the rate."""
+    """Its capture refuses waits, copies from the host, kernels on another stream.
+
+    Beside it: copies of the batch, the rate.
+    """
     for workload in ("ncf", "resnet50", "ssd"):
         found = counted[f"{workload} {GRAPHS}"]["step"]
         assert found["launches"] == 2

@@ -1,4 +1,6 @@
-"""Whole runs on null devices: they go their way to the end, and every number of theirs says where it is from."""
+"""Whole runs on null devices: they go their way to the end, and every number of theirs says where
+it is from.
+"""
 
 import json
 
@@ -38,7 +40,10 @@ def one_lost(null):
 
 
 def test_numbers_are_labelled_and_go_nowhere(null, demo_data, one_lost):
-    """Log, console, report, telemetry; neither compared nor packaged. A card that is left out and has vanished ends no run."""
+    """Log, console, report, telemetry; neither compared nor packaged.
+
+    A card that is left out and has vanished ends no run.
+    """
     demo_data("ml-demo")
     done = null.run(*words("ncf", 1), **one_lost, CUDA_VISIBLE_DEVICES="0", exits=0)
     assert "null device" in done.stdout

@@ -1,4 +1,6 @@
-"""The stages for the first GPU go their way on a null device, whose values are garbage: nothing is as expected there."""
+"""The stages for the first GPU go their way on a null device, whose values are garbage: nothing is
+as expected there.
+"""
 
 import json
 import os

@@ -1,4 +1,6 @@
-"""The machines that other tests use: apart where they should be, joined where they should be, and gone afterwards."""
+"""The machines that other tests use: apart where they should be, joined where they should be, and
+gone afterwards.
+"""
 
 import json
 import os

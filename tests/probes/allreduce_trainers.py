@@ -12,8 +12,9 @@ LARGEST = 1 << 14
 
 
 def timed(framework, precisions, devices=2):
-    """Of each precision `times/…`, seconds of the steps of one pass, and `wrong/…`: values that are wrong after a sum, and
-    after a sum that was left out."""
+    """Of each precision `times/…`, seconds of the steps of one pass, and `wrong/…`: values that are
+    wrong after a sum, and after a sum that was left out.
+    """
     found = {}
     process, processes = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
     share = devices // processes

@@ -1,4 +1,6 @@
-"""Run inside a framework's environment: what every workload's trainer holds after its constructor, and after setup."""
+"""Run inside a framework's environment: what every workload's trainer holds after its constructor,
+and after setup.
+"""
 
 import dataclasses
 import functools
@@ -40,7 +42,9 @@ def constructor(name, framework, devices):
 
 
 def held(framework, devices):
-    """By workload: what the trainer's constructor made in the ways that count, which should be 0, and last what setup makes."""
+    """By workload: what the trainer's constructor made in the ways that count, which should be 0,
+    and last what setup makes.
+    """
     constructors = {
         name: constructor(name, framework, devices)
         for name in SIZES
@@ -82,7 +86,9 @@ def of_pytorch(constructors):
 
 
 def of_tensorflow(constructors):
-    """Variables and tensors that live, and whether TensorFlow's runtime, and with it a device's context, is there."""
+    """Variables and tensors that live, and whether TensorFlow's runtime, and with it a device's
+    context, is there.
+    """
     import tensorflow as tf
     from tensorflow.python.eager import context
 

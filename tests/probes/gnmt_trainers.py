@@ -17,7 +17,9 @@ def masks_on_device():
 
 
 def narrowed():
-    """Whether weights that are cast to where cuDNN wants them, and their gradients, are those of a cast by themselves."""
+    """Whether weights that are cast to where cuDNN wants them, and their gradients, are those of a
+    cast by themselves.
+    """
     import torch
 
     from workloads.gnmt.pytorch import _Narrowed

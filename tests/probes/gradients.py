@@ -1,4 +1,6 @@
-"""Run inside a framework's environment: gradients by name, in canonical layout, of one batch a device, summed over devices."""
+"""Run inside a framework's environment: gradients by name, in canonical layout, of one batch a
+device, summed over devices.
+"""
 
 import numpy as np
 

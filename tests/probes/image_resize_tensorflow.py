@@ -1,4 +1,6 @@
-"""Run inside TensorFlow's environment: our evaluation pixels against `tf.image.resize` of the same decoded image."""
+"""Run inside TensorFlow's environment: our evaluation pixels against `tf.image.resize` of the same
+decoded image.
+"""
 
 import numpy as np
 import simplejpeg
@@ -20,17 +22,20 @@ def reference(pixels, shorter, size):
 
 
 def sizes():
-    """Of 20,000 images: their `given` sizes (2, N), and `found`, to which the reference resizes them for evaluation."""
+    """Of 20,000 images: their `given` sizes (2, N), and `found`, to which the reference resizes
+    them for evaluation.
+    """
     given = np.random.default_rng(3).integers(100, 1_200, (2, 20_000))
-    # The reference's `_smallest_size_at_least` (imagenet_preprocessing.py), for many images at once.
+    # The reference's `_smallest_size_at_least` (imagenet_preprocessing.py), for many images at
+    # once.
     sides = tf.cast(given, tf.float32)
     ratio = tf.cast(256, tf.float32) / tf.minimum(*sides)
     return {"given": given, "found": tf.cast(sides * ratio, tf.int32).numpy()}
 
 
 def differences():
-    """For each size: `mean` and `largest` absolute difference in 1/255; `decoding`, in how many values TensorFlow's own
-    decoding of the same JPEG differs, with its accurate DCT.
+    """For each size: `mean` and `largest` absolute difference in 1/255; `decoding`, in how many
+    values TensorFlow's own decoding of the same JPEG differs, with its accurate DCT.
     """
     found = {"mean": [], "largest": [], "decoding": []}
     for number, (height, width) in enumerate(SIZES):

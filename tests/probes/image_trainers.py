@@ -1,4 +1,6 @@
-"""Run inside a framework's environment: what an image workload's trainer computes from synthetic weights and batches."""
+"""Run inside a framework's environment: what an image workload's trainer computes from synthetic
+weights and batches.
+"""
 
 import hashlib
 import importlib
@@ -30,7 +32,9 @@ def under(folder, arrays):
 
 
 def place_here(devices=None):
-    """This process among those that its variables name, with a device each; alone with all `devices`."""
+    """This process among those that its variables name, with a device each; alone with all
+    `devices`.
+    """
     process, processes = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     devices = devices or processes
     replicas = range(process, process + 1) if processes > 1 else range(devices)
@@ -48,10 +52,11 @@ def batches(module, workload, case, replicas):
 def trained(name, framework, case, devices=1, compile="", most=STEPS):
     """The case `case` of the workload `name`, at most so many steps of it.
 
-    `outputs/…` in evaluation mode with synthetic running statistics; `losses` of the steps (one of `full`); `training_loss` of
-    a step's batch without an update; but of `full` the state after the first step under `first/…` and after the steps under
-    `state/…`; `gradient/…` of a batch in float64, where the framework can; `digests` of the state after setup without and with
-    warm-up, after the steps, and after load_state_dict(state()); `traces`, if counted.
+    `outputs/…` in evaluation mode with synthetic running statistics; `losses` of the steps (one of
+    `full`); `training_loss` of a step's batch without an update; but of `full` the state after the
+    first step under `first/…` and after the steps under `state/…`; `gradient/…` of a batch in
+    float64, where the framework can; `digests` of the state after setup without and with warm-up,
+    after the steps, and after load_state_dict(state()); `traces`, if counted.
     """
     module, worker = importlib.import_module(SYNTHETIC[name]), place_here(devices)
     workload = module.workload(case, framework, devices, compile)

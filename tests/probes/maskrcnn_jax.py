@@ -1,4 +1,6 @@
-"""Run inside JAX's environment: what Mask R-CNN's trainer calls in its own way, and what only it has."""
+"""Run inside JAX's environment: what Mask R-CNN's trainer calls in its own way, and what only it
+has.
+"""
 
 import functools
 
@@ -16,7 +18,9 @@ from workloads.maskrcnn.regions.detections import detect
 
 
 def suppress(boxes, scores, most_iou):
-    """Places of the boxes (n, 4) that are kept, whose right and bottom edges do not belong to them; scores fall."""
+    """Places of the boxes (n, 4) that are kept, whose right and bottom edges do not belong to them;
+    scores fall.
+    """
     box = jnp.asarray(boxes - np.array([0, 0, 1, 1], np.float32))[None]
     return np.flatnonzero(
         jax.jit(regions.kept, static_argnums=2)(box, jnp.ones((1, len(boxes)), bool), most_iou)[0]
@@ -58,8 +62,9 @@ def between(trainer, batch, training):
 
 
 def decided(case):
-    """`host/NAME` and `device/NAME` of what a batch learns, and of what is detected at random scores, from the same outputs of
-    RPN."""
+    """`host/NAME` and `device/NAME` of what a batch learns, and of what is detected at random
+    scores, from the same outputs of RPN.
+    """
     workload, trainer = trainer_of("jax", case)
     batch, rules, model = synthetic.batch(workload, 1), trainer.rules, trainer.settings.model
     arrays = given(trainer, batch)[2]

@@ -1,4 +1,6 @@
-"""Run inside MXNet's environment: what Mask R-CNN's trainer calls in its own way, and what only it has."""
+"""Run inside MXNet's environment: what Mask R-CNN's trainer calls in its own way, and what only it
+has.
+"""
 
 import functools
 
@@ -27,8 +29,9 @@ def replicas(trainer):
 
 
 def pooled(side):
-    """`values` and `gradients` of regions of three maps, laid out as PyTorch's; `operator/…`: as on a GPU; `parts/…`: by
-    matrices of a few regions each."""
+    """`values` and `gradients` of regions of three maps, laid out as PyTorch's; `operator/…`: as on
+    a GPU; `parts/…`: by matrices of a few regions each.
+    """
     maps, box, level, wanted = synthetic.maps_and_regions(side)
     shapes = [one.shape[2:] for one in maps]
     cells = mx.nd.array(

@@ -1,4 +1,6 @@
-"""Run inside PyTorch's environment: what Mask R-CNN's trainer calls in its own way, and what only it has."""
+"""Run inside PyTorch's environment: what Mask R-CNN's trainer calls in its own way, and what only
+it has.
+"""
 
 import functools
 from unittest import mock
@@ -27,8 +29,10 @@ def parts(trainer, batch):
 
 
 def folded():
-    """Maps of the frozen case's trunk and its gradients, scaled stage by stage and layer by layer: in fp32, in bf16, and after
-    the norms have changed. `left`: what was given to norms and not used."""
+    """Maps of the frozen case's trunk and its gradients, scaled stage by stage and layer by layer:
+    in fp32, in bf16, and after the norms have changed. `left`: what was given to norms and not
+    used.
+    """
     made = synthetic.workload("frozen", "pytorch")
     model = module.Detector(made.network).to(memory_format=torch.channels_last)
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
@@ -70,7 +74,8 @@ def folded():
 
 
 def pooled(side):
-    """Values and gradients of regions of three maps: by products, by level, as on a GPU, and by torchvision alone.
+    """Values and gradients of regions of three maps: by products, by level, as on a GPU, and by
+    torchvision alone.
 
     `at_one_place`: how many regions a GPU's level pools from the same place, for each level.
     """
@@ -116,7 +121,9 @@ def suppressed_on_device(count):
 
 
 def on_device(case, empty=False):
-    """`host/NAME` and `device/NAME` of what a batch learns, decided on the host and as on a GPU; `losses` of both."""
+    """`host/NAME` and `device/NAME` of what a batch learns, decided on the host and as on a GPU;
+    `losses` of both.
+    """
     workload, trainer = trainer_of("pytorch", case)
     batch = synthetic.batch(workload, 1, empty=empty)
     names = ("image", "size", "anchor", "anchor_label", "anchor_weight", "anchor_offset")
@@ -138,7 +145,9 @@ def on_device(case, empty=False):
 
 
 def detected(case):
-    """`host/NAME` and `device/NAME` of what is detected in a batch, decided on the host and as on a GPU."""
+    """`host/NAME` and `device/NAME` of what is detected in a batch, decided on the host and as on a
+    GPU.
+    """
     workload, trainer = trainer_of("pytorch", case)
     trainer.load_state_dict({**trainer.state_dict(), **synthetic.statistics(workload)})
     batch = synthetic.batch(workload, 0)

@@ -1,4 +1,6 @@
-"""Run inside TensorFlow's environment: what Mask R-CNN's trainer calls in its own way, and what only it has."""
+"""Run inside TensorFlow's environment: what Mask R-CNN's trainer calls in its own way, and what
+only it has.
+"""
 
 import numpy as np
 import tensorflow as tf

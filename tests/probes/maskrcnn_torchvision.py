@@ -1,8 +1,9 @@
-"""Run inside PyTorch's environment: Mask R-CNN's cases by torchvision's parts in float64, with plain NumPy between them.
+"""Run inside PyTorch's environment: Mask R-CNN's cases by torchvision's parts in float64, with
+plain NumPy between them.
 
-An independent reference: torchvision's Bottleneck with the stride moved, its frozen norm, pyramid, RPN head, box and mask
-heads under its names, `roi_align` on one region at a time; positives are selected, and the losses are written as the
-sheet says.
+An independent reference: torchvision's Bottleneck with the stride moved, its frozen norm, pyramid,
+RPN head, box and mask heads under its names, `roi_align` on one region at a time; positives are
+selected, and the losses are written as the sheet says.
 """
 
 import json
@@ -29,7 +30,7 @@ from workloads.maskrcnn.settings import REFERENCE_MODEL
 
 
 def norm(layers):
-    """torchvision's frozen norm without its ε, or PyTorch's live one."""
+    """Torchvision's frozen norm without its ε, or PyTorch's live one."""
     return (
         (lambda channels: FrozenBatchNorm2d(channels, eps=0)) if layers.frozen else nn.BatchNorm2d
     )
@@ -238,8 +239,9 @@ class Reference(nn.Module):
 
 
 def computed(case):
-    """`loss/NAME`, `gradient/NAME` and `proposals` of a training batch; `box`, `score`, `label`, `mask`, `count` in
-    evaluation."""
+    """`loss/NAME`, `gradient/NAME` and `proposals` of a training batch; `box`, `score`, `label`,
+    `mask`, `count` in evaluation.
+    """
     from testing import synthetic_maskrcnn as synthetic
 
     torch.set_num_threads(1)
@@ -266,8 +268,9 @@ def computed(case):
 
 
 def names(classes):
-    """As JSON: names and shapes of torchvision's MaskRCNN with frozen norms, how much is trained, what is not, and our
-    names there."""
+    """As JSON: names and shapes of torchvision's MaskRCNN with frozen norms, how much is trained,
+    what is not, and our names there.
+    """
     with torch.device("meta"):
         backbone = resnet_fpn_backbone(
             backbone_name="resnet50", weights=None, trainable_layers=3, norm_layer=FrozenBatchNorm2d

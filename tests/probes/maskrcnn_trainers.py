@@ -1,4 +1,5 @@
-"""Run inside a framework's environment: what its Mask R-CNN trainer computes of the synthetic cases.
+"""Run inside a framework's environment: what its Mask R-CNN trainer computes of the synthetic
+cases.
 
 What a framework calls in a way of its own stands in `maskrcnn_FRAMEWORK.py` beside this file:
 
@@ -35,9 +36,9 @@ def trainer_of(framework, case, devices=None, compile="", warmup=False):
 def computed(framework, case, compile="", steps=10):
     """As maskrcnn_torchvision.py names it; gradients in PyTorch in float64.
 
-    `losses` of steps; `empty/…`, gradients of a batch without objects; `dummies`, losses of dummy batches; `digests` of the
-    state after setup with and without warm-up, after the steps, and after load_state_dict(state_dict()); names of the
-    parameters that `moved`; `traces`, if counted.
+    `losses` of steps; `empty/…`, gradients of a batch without objects; `dummies`, losses of dummy
+    batches; `digests` of the state after setup with and without warm-up, after the steps, and after
+    load_state_dict(state_dict()); names of the parameters that `moved`; `traces`, if counted.
     """
     ways, (workload, trainer) = (
         ways_of(framework),
@@ -94,8 +95,8 @@ def computed(framework, case, compile="", steps=10):
 
 
 def shared(framework, case, devices=2):
-    """`full/…` and `empty/…`: gradients, summed over the devices, of a step with objects and of one without any; `loss` and
-    `digests`, of each local replica's parameters, after three steps.
+    """`full/…` and `empty/…`: gradients, summed over the devices, of a step with objects and of one
+    without any; `loss` and `digests`, of each local replica's parameters, after three steps.
     """
     ways, (workload, trainer) = ways_of(framework), trainer_of(framework, case, devices)
     replicas = trainer.worker.replica_ids

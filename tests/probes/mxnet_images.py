@@ -50,7 +50,9 @@ class PictureTrainer(ImageTrainer):
 
 
 def statistics(devices, accumulation):
-    """States after setup without and with a warm-up (`cold/…`, `warm/…`), and after two segments of five and one steps."""
+    """States after setup without and with a warm-up (`cold/…`, `warm/…`), and after two segments of
+    five and one steps.
+    """
     workload = Pictures(devices, accumulation)
     trainer = PictureTrainer(workload, place_here(devices))
     weights, found = dict(workload.initial_weights(3)), {}

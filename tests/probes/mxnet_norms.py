@@ -22,7 +22,9 @@ def arrays():
 
 
 def computed():
-    """`value`, and gradients by `x`, `weight` and `bias`, operator by operator, and as a graph under `graph/…`; `given/…`."""
+    """`value`, and gradients by `x`, `weight` and `bias`, operator by operator, and as a graph
+    under `graph/…`; `given/…`.
+    """
     *inputs, gradient = (mx.nd.array(one) for one in arrays())
     for one in inputs:
         one.attach_grad()

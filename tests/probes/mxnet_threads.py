@@ -1,4 +1,5 @@
-"""Run by itself inside MXNet's environment: prints how many threads each of three calls adds to the process, as JSON.
+"""Run by itself inside MXNet's environment: prints how many threads each of three calls adds to the
+process, as JSON.
 
 With the argument `trainer` a trainer is constructed first.
 """

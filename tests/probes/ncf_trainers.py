@@ -1,4 +1,6 @@
-"""Run inside a framework's environment: what NCF's trainers compute of small synthetic data, and PyTorch's in other ways."""
+"""Run inside a framework's environment: what NCF's trainers compute of small synthetic data, and
+PyTorch's in other ways.
+"""
 
 import contextlib
 import importlib
@@ -20,11 +22,13 @@ PIECE = 300
 
 
 def trained(framework, devices=1, precision="fp32", compiled=False):
-    """An epoch and two steps, one at a time; the epoch's last step has one sample, so that one of two devices has none.
+    """An epoch and two steps, one at a time; the epoch's last step has one sample, so that one of
+    two devices has none.
 
-    `logits` of the first evaluation batches with their `users` and `items`; `forward`, the loss of the first step without an
-    update; `losses`; `mlp_user` after them; `traces`, where they are counted; `digests` of the state after setup without and
-    with warm-up, after training, after load_state_dict(state()), and of the same state after another step. Of two processes
+    `logits` of the first evaluation batches with their `users` and `items`; `forward`, the loss of
+    the first step without an update; `losses`; `mlp_user` after them; `traces`, where they are
+    counted; `digests` of the state after setup without and with warm-up, after training, after
+    load_state_dict(state()), and of the same state after another step. Of two processes
     `gathered/…` and `broadcast`. `diverges`: whether a weight that is no number ends training.
     `compiled`: in TensorFlow by XLA, in pieces.
     """
@@ -32,7 +36,8 @@ def trained(framework, devices=1, precision="fp32", compiled=False):
         tempfile.TemporaryDirectory() as folder,
         in_pieces("tensorflow") if compiled else contextlib.nullcontext(),
     ):
-        # The data set is not there until setup is over: nothing of it can be read before the clock of rules v0.7.
+        # The data set is not there until setup is over: nothing of it can be read before the clock
+        # of rules v0.7.
         prepared, worker = Path(folder) / "prepared", place_here(devices)
         workload = synthetic.workload(
             prepared, framework, devices, precision, data_dir=str(Path(folder) / "data")
@@ -88,7 +93,9 @@ def diverges(trainer, weights, steps):
 
 
 def exchanged(trainer, process):
-    """What each process has after a gather of different arrays, by process and name, and after a broadcast."""
+    """What each process has after a gather of different arrays, by process and name, and after a
+    broadcast.
+    """
     first = {"hit": np.arange(3) % 2 == 0, "number": np.arange(2.0)}
     gathered = trainer.gather(first if process == 0 else {"hit": np.ones(7, bool)}) or ()
     arrays = {
@@ -100,7 +107,9 @@ def exchanged(trainer, process):
 
 
 def summed_by_table():
-    """PyTorch's flat gradient of a step, summed over processes `at_once` and `by_table`, as on GPUs."""
+    """PyTorch's flat gradient of a step, summed over processes `at_once` and `by_table`, as on
+    GPUs.
+    """
     worker, found = place_here(), {}
     with tempfile.TemporaryDirectory() as folder:
         workload = synthetic.workload(Path(folder), "pytorch", worker.world_size)
@@ -119,8 +128,9 @@ def summed_by_table():
 
 
 def on_cores(cores):
-    """NeuMF in PyTorch on so many cores, four pieces a step: `digest` of the state after three steps, `logits`; `threads`, the
-    number that computed pieces, `inside` and `outside`, the cores that an operator takes in them and beside them.
+    """NeuMF in PyTorch on so many cores, four pieces a step: `digest` of the state after three
+    steps, `logits`; `threads`, the number that computed pieces, `inside` and `outside`, the cores
+    that an operator takes in them and beside them.
     """
     import torch
 

@@ -55,7 +55,8 @@ def copies(optimizer):
 
 
 def regions_copies():
-    """As `copies`, of what Mask R-CNN decides on the device between its halves and pools there, suppression left out.
+    """As `copies`, of what Mask R-CNN decides on the device between its halves and pools there,
+    suppression left out.
 
     Fake tensors have no values: what asks for one fails.
     """
@@ -94,7 +95,10 @@ def regions_copies():
 
 
 def transformer_copies():
-    """As `copies`, of the Transformer's loss with dropout. Beside them, how many copies there are."""
+    """As `copies`, of the Transformer's loss with dropout.
+
+    Beside them, how many copies there are.
+    """
     workload = synthetic_transformer.workload("dropout", "pytorch")
     batch = synthetic_transformer.batch(workload, 0)
     trainer = load_trainer("transformer", "pytorch")(workload, ALONE)
@@ -119,8 +123,9 @@ def transformer_copies():
 
 
 def waiting(watch):
-    """Names of the operators that were seen to copy between host and device and to wait for it: to the device also where memory
-    is not pinned."""
+    """Names of the operators that were seen to copy between host and device and to wait for it: to
+    the device also where memory is not pinned.
+    """
     found = []
     for name, arguments, keywords, made in watch.calls:
         tensors = (*arguments, made)
@@ -138,7 +143,9 @@ def is_copy(name, tensors):
 
 
 def copied():
-    """By name: operators that bring a value of the host to a fake CUDA device and wait for that; `…/all`: how many copies."""
+    """By name: operators that bring a value of the host to a fake CUDA device and wait for that;
+    `…/all`: how many copies.
+    """
     transformer, count = transformer_copies()
     updates = {optimizer: copies(optimizer) for optimizer in OPTIMIZERS}
     return {
@@ -150,7 +157,9 @@ def copied():
 
 
 def peaks():
-    """`gib` of 3 and of 1 GiB measured one after the other, on a device that knows its peak since it was told to forget it."""
+    """`gib` of 3 and of 1 GiB measured one after the other, on a device that knows its peak since
+    it was told to forget it.
+    """
     memory, made = {"peak": 0}, mock.MagicMock()
     made.open_data().train.side_effect = lambda *_: iter(range(100))
     made.time_steps = lambda items, seconds: seconds.append(1.0)

@@ -12,7 +12,8 @@ GROUPS = 40
 
 
 def policies():
-    """Of the threads that process groups of one start (their pollers', those that PyTorch names), and of this one.
+    """Of the threads that process groups of one start (their pollers', those that PyTorch names),
+    and of this one.
 
     Many groups, because a thread names itself some time after it was started.
     """

@@ -1,4 +1,6 @@
-"""Run in PyTorch's environment: our kernels of Triton, in its interpreter (TRITON_INTERPRET=1) and compiled for devices."""
+"""Run in PyTorch's environment: our kernels of Triton, in its interpreter (TRITON_INTERPRET=1) and
+compiled for devices.
+"""
 
 import dataclasses
 import json
@@ -39,7 +41,9 @@ def agree():
 
 
 def drops():
-    """Whether rows after dropout, with and without a sum, and gradients have the bits that masks in memory give."""
+    """Whether rows after dropout, with and without a sum, and gradients have the bits that masks in
+    memory give.
+    """
     from workloads.common import dropout as host
     from workloads.frameworks.pytorch.dropout import Places
 
@@ -73,7 +77,9 @@ def drops():
 
 
 def pools():
-    """Whether each region pooled on its own level, and the maps' gradients, are what pooling on a CPU gives, up to rounding."""
+    """Whether each region pooled on its own level, and the maps' gradients, are what pooling on a
+    CPU gives, up to rounding.
+    """
     from testing import synthetic_maskrcnn as synthetic
     from workloads.frameworks.pytorch import regions
 
@@ -102,8 +108,9 @@ def pools():
 
 
 def masks(seeds=(0, 4), sides=(28,), most=6):
-    """Whether every pixel of masks is COCO's, of `most` of those of tests/workloads/maskrcnn: also of vertices where rounding
-    decides. The interpreter takes a tenth of a second for each."""
+    """Whether every pixel of masks is COCO's, of `most` of those of tests/workloads/maskrcnn: also
+    of vertices where rounding decides. The interpreter takes a tenth of a second for each.
+    """
     from testing import synthetic_maskrcnn as synthetic
     from workloads.frameworks.pytorch import kernels
     from workloads.maskrcnn import masks as host
@@ -128,7 +135,9 @@ def masks(seeds=(0, 4), sides=(28,), most=6):
 
 
 def entropies():
-    """Whether sums and gradients of smoothed entropies, of random logits of several widths, are those of PyTorch's own."""
+    """Whether sums and gradients of smoothed entropies, of random logits of several widths, are
+    those of PyTorch's own.
+    """
     from workloads.frameworks.pytorch import kernels
 
     found, generator = {}, torch.Generator().manual_seed(1)
@@ -154,8 +163,9 @@ def entropies():
 
 
 def samples():
-    """Of the first and of the last step of NCF's second epoch, by replica: whether the kernel's samples and those of
-    PyTorch's operators are the host's."""
+    """Of the first and of the last step of NCF's second epoch, by replica: whether the kernel's
+    samples and those of PyTorch's operators are the host's.
+    """
     from testing import synthetic_ncf
     from testing.synthetic import place
     from workloads.ncf.data import NCFData, drawn_by_device
@@ -194,7 +204,9 @@ def samples():
 
 
 def norms():
-    """Whether `norms.Fused` gives the map, gradients and running statistics that PyTorch gives; with and without shortcut."""
+    """Whether `norms.Fused` gives the map, gradients and running statistics that PyTorch gives;
+    with and without shortcut.
+    """
     from workloads.frameworks.pytorch import norms
     from workloads.frameworks.pytorch.norms import Fused
 
@@ -265,7 +277,9 @@ def norm_sources():
 
 
 def compiled(capability):
-    """Each kernel to the bytes of its machine code for a compute capability (90: 9.0); nothing runs."""
+    """Each kernel to the bytes of its machine code for a compute capability (90: 9.0); nothing
+    runs.
+    """
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource

@@ -12,8 +12,9 @@ from workloads.frameworks.pytorch import linear
 
 
 def both():
-    """Values and gradients of a layer with ReLU: `plain/…` by PyTorch's own, `mkl/…`, `onednn/…`; `calls` of oneDNN's operator
-    that each made."""
+    """Values and gradients of a layer with ReLU: `plain/…` by PyTorch's own, `mkl/…`, `onednn/…`;
+    `calls` of oneDNN's operator that each made.
+    """
     torch.manual_seed(1)
     x, weight, bias = (
         torch.randn(size, requires_grad=True) for size in ((3, 5, 24), (16, 24), (16,))
@@ -36,7 +37,7 @@ def both():
 
 
 def of_trainers():
-    """oneDNN's calls in a step of trainers whose settings name no library, `mkl` and `onednn`."""
+    """OneDNN's calls in a step of trainers whose settings name no library, `mkl` and `onednn`."""
     calls = []
     for library in ("", "mkl", "onednn"):
         workload = synthetic_transformer.workload("steps", "pytorch", linear_backend=library)

@@ -25,8 +25,8 @@ class RunMonitor(TorchDispatchMode):
 
 
 def step(workload, precision):
-    """Of one training step on the CPU: `waits`, what reads values to the host; `types` of the convolutions, and
-    `channels_last`, whether their input, weight and output lie so.
+    """Of one training step on the CPU: `waits`, what reads values to the host; `types` of the
+    convolutions, and `channels_last`, whether their input, weight and output lie so.
     """
     synthetic = importlib.import_module(SYNTHETIC[workload])
     made = synthetic.workload("uneven", "pytorch", precision=precision)

@@ -1,10 +1,12 @@
-"""Run inside a framework's environment: computes what tests ask for, one job after another, until its input ends.
+"""Run inside a framework's environment: computes what tests ask for, one job after another, until
+its input ends.
 
     python serve.py BEGUN < JOBS
 
-A line of standard input is a job as JSON: `function` (`module.name`, below `tests`), `arguments`, `out` and `variables` of the
-environment. The function gives arrays by name, which are written to `out` (.npz); instead of it an `out` with the suffix
-`.error` tells what went wrong. The file BEGUN is touched when a job starts.
+A line of standard input is a job as JSON: `function` (`module.name`, below `tests`), `arguments`,
+`out` and `variables` of the environment. The function gives arrays by name, which are written to
+`out` (.npz); instead of it an `out` with the suffix `.error` tells what went wrong. The file BEGUN
+is touched when a job starts.
 """
 
 import importlib
@@ -32,7 +34,9 @@ def compute(function, arguments, out):
 
 
 def keep_strategy():
-    """One for the life of the process: collectives of a second one would take the numbers of the first one's."""
+    """One for the life of the process: collectives of a second one would take the numbers of the
+    first one's.
+    """
     import tensorflow as tf
 
     join, joined = tf.distribute.MultiWorkerMirroredStrategy, []

@@ -1,4 +1,6 @@
-"""Run inside JAX's environment: the models of synthetic_updates.py and synthetic_tokens.py on ModelTrainer."""
+"""Run inside JAX's environment: the models of synthetic_updates.py and synthetic_tokens.py on
+ModelTrainer.
+"""
 
 import dataclasses
 
@@ -15,7 +17,9 @@ PASSES = ("step", "backward", "run_loss", "run_outputs")
 
 
 class SmallTrainer(ModelTrainer):
-    """Compiles its steps, although the synthetic workloads have `compile="off"`: JAX refuses that value."""
+    """Compiles its steps, although the synthetic workloads have `compile="off"`: JAX refuses that
+    value.
+    """
 
     def __init__(self, workload, place):
         workload.options = dataclasses.replace(workload.options, compile="auto")

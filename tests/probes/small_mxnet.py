@@ -1,4 +1,6 @@
-"""Run inside MXNet's environment: the models of synthetic_updates.py and synthetic_tokens.py on ModelTrainer."""
+"""Run inside MXNet's environment: the models of synthetic_updates.py and synthetic_tokens.py on
+ModelTrainer.
+"""
 
 import contextlib
 
@@ -87,7 +89,9 @@ class TokensTrainer(Alike):
 
 
 def gradients(trainer, *batches):
-    """Of a step's batches, by name, with the scale of the loss in them; where contexts own parts of the sum, joined."""
+    """Of a step's batches, by name, with the scale of the loss in them; where contexts own parts of
+    the sum, joined.
+    """
     trainer.gradients(list(batches))
     parts = [gradient.asnumpy() for gradient in trainer.optimizer.gradients]
     return views(

@@ -1,4 +1,6 @@
-"""Run inside PyTorch's environment: the models of synthetic_updates.py and synthetic_tokens.py on ModelTrainer."""
+"""Run inside PyTorch's environment: the models of synthetic_updates.py and synthetic_tokens.py on
+ModelTrainer.
+"""
 
 import numpy as np
 import torch
@@ -22,7 +24,9 @@ PASSES = ("step", "gradients_alone", "run_loss", "run_outputs")
 
 
 class Linear(nn.Module):
-    """The sum over parameters of <w, x>; convolution-like parameters lie channels-last, as images' do."""
+    """The sum over parameters of <w, x>; convolution-like parameters lie channels-last, as images'
+    do.
+    """
 
     def __init__(self):
         super().__init__()
@@ -119,8 +123,8 @@ def reduced(*cases):
 
 
 def dropout():
-    """`mask`, the first random number after setup; `losses` of steps with dropout; whether those after a setup without a
-    warm-up are the `same`.
+    """`mask`, the first random number after setup; `losses` of steps with dropout; whether those
+    after a setup without a warm-up are the `same`.
     """
     place = place_here()
     workload = Tokens(place.world_size)

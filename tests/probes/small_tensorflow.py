@@ -1,4 +1,6 @@
-"""Run inside TensorFlow's environment: the models of synthetic_updates.py and synthetic_tokens.py on ModelTrainer."""
+"""Run inside TensorFlow's environment: the models of synthetic_updates.py and synthetic_tokens.py
+on ModelTrainer.
+"""
 
 import tensorflow as tf
 

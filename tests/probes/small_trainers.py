@@ -1,4 +1,5 @@
-"""Run inside a framework's environment: what its ModelTrainer makes of synthetic_updates.py and synthetic_tokens.py.
+"""Run inside a framework's environment: what its ModelTrainer makes of synthetic_updates.py and
+synthetic_tokens.py.
 
 `small_FRAMEWORK.py` gives the models, and what the frameworks name differently.
 """
@@ -42,9 +43,10 @@ def states(module, place, case):
 
 
 def updates(framework, devices, *cases):
-    """Under `CASE/…` (OPTIMIZER-VARIANT or OPTIMIZER-VARIANT-compiled), states: `fresh/…` after setup with warm-up, `before/…`
-    and `middle/…` around the step that overflows, `last/…`; in the middle everything is set up again, and the state loaded.
-    `traffic`: bytes and arrays that a step sums over devices.
+    """Under `CASE/…` (OPTIMIZER-VARIANT or OPTIMIZER-VARIANT-compiled), states: `fresh/…` after
+    setup with warm-up, `before/…` and `middle/…` around the step that overflows, `last/…`; in the
+    middle everything is set up again, and the state loaded. `traffic`: bytes and arrays that a step
+    sums over devices.
     """
     module, place = adapter(framework), place_here(devices)
     return {
@@ -89,9 +91,10 @@ def same(one, other):
 
 
 def tokens(framework, devices, *variants):
-    """By variant `NAME/…`: `losses`, `state/…` after the steps, `traces`; `forward` and `forward_backward`, the losses of those
-    passes over the first two batches before training, `gradient/…` of the first step, and whether the passes left the state
-    `untouched`; `logits/0` and `logits/1` of the first replica's first two batches; whether a setup without a warm-up gives
+    """By variant `NAME/…`: `losses`, `state/…` after the steps, `traces`; `forward` and
+    `forward_backward`, the losses of those passes over the first two batches before training,
+    `gradient/…` of the first step, and whether the passes left the state `untouched`; `logits/0`
+    and `logits/1` of the first replica's first two batches; whether a setup without a warm-up gives
     the `same` steps.
     """
     module, place = adapter(framework), place_here(devices)
@@ -125,9 +128,9 @@ def message(error, begin):
 
 
 def said(framework):
-    """`modes/MODE`: steps, passes with and without gradients and evaluations in setup; `refused`: what is said of a batch that
-    cannot be cut; `missing`: of a parameter that the loss does not depend on, where every step is to use every one; `skipping`:
-    of RMSprop under a dynamic scale.
+    """`modes/MODE`: steps, passes with and without gradients and evaluations in setup; `refused`:
+    what is said of a batch that cannot be cut; `missing`: of a parameter that the loss does not
+    depend on, where every step is to use every one; `skipping`: of RMSprop under a dynamic scale.
     """
     module, place = adapter(framework), place_here(1)
     modes = {

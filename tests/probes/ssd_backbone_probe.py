@@ -1,4 +1,6 @@
-"""Run inside a framework's environment: an SSD trainer's state after setup from a converted backbone."""
+"""Run inside a framework's environment: an SSD trainer's state after setup from a converted
+backbone.
+"""
 
 from suite.common.registry import load_trainer
 from testing import synthetic_ssd

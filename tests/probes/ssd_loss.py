@@ -1,4 +1,6 @@
-"""Run inside a framework's environment: SSD's loss of synthetic outputs, also of equal logits, and its gradients."""
+"""Run inside a framework's environment: SSD's loss of synthetic outputs, also of equal logits, and
+its gradients.
+"""
 
 import functools
 
@@ -106,7 +108,9 @@ def of_mxnet(equal, negatives):
 
 
 def of_trainer(framework, negatives):
-    """`loss` of a batch by a trainer with this `negatives_per_positive`; of PyTorch also `offsets` and `logits`."""
+    """`loss` of a batch by a trainer with this `negatives_per_positive`; of PyTorch also `offsets`
+    and `logits`.
+    """
     plain = synthetic_ssd.workload("uneven", framework).settings.hyperparameters
     changed = {**plain, "negatives_per_positive": negatives}
     workload = synthetic_ssd.workload("uneven", framework, hyperparameters=changed)

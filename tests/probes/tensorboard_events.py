@@ -1,4 +1,6 @@
-"""What TensorBoard's own reader finds below a log directory: python -m tests.probes.tensorboard_events FOLDER, JSON."""
+"""What TensorBoard's own reader finds below a log directory: python -m
+tests.probes.tensorboard_events FOLDER, JSON.
+"""
 
 import contextlib
 import json

@@ -19,8 +19,9 @@ class InPieces(ResNet50):
 
 
 def passes(kind, *cuts):
-    """The stem's gradients summed over backward passes of parts of a batch of the `uneven` case, and the running statistics,
-    flat, that they leave."""
+    """The stem's gradients summed over backward passes of parts of a batch of the `uneven` case,
+    and the running statistics, flat, that they leave.
+    """
     made = synthetic_resnet.workload("uneven", "tensorflow")
     trainer = ResNetTrainer(kind(made.settings, made.dataset_info), place_here())
     trainer.setup(synthetic_resnet.weights(made).items(), warmup=False)
@@ -35,8 +36,8 @@ def passes(kind, *cuts):
 
 
 def in_pieces():
-    """`gradient/…`, `statistics/…`: of one pass in two pieces of three images, and of passes over both halves, one after the
-    other.
+    """`gradient/…`, `statistics/…`: of one pass in two pieces of three images, and of passes over
+    both halves, one after the other.
     """
     found = {
         "pieces": passes(InPieces, slice(6)),

@@ -1,4 +1,6 @@
-"""Run inside TensorFlow's environment: the case `uneven` of image workloads in every way that the trainer can compute it."""
+"""Run inside TensorFlow's environment: the case `uneven` of image workloads in every way that the
+trainer can compute it.
+"""
 
 import dataclasses
 import importlib
@@ -14,13 +16,17 @@ VARIANTS = {
     "bf16": ("bf16", "off"),
     "fp16": ("fp16", "off"),
 }
-"""Name to precision and `compile`. `convolutions`: 1×1 convolutions are computed as such, not as products."""
+"""Name to precision and `compile`.
+
+`convolutions`: 1×1 convolutions are computed as such, not as products.
+"""
 
 
 def trained(name, variant):
-    """`losses` of three steps, `outputs/…` before them, `first/…` of batch norm's after the first, `traces`, `narrow` (whether
-    a parameter is used in a narrower type), `dtypes` of the state; of SSD `empty` (the loss of a fourth step, whose images have
-    no positives) and `after_empty` (that of the next).
+    """`losses` of three steps, `outputs/…` before them, `first/…` of batch norm's after the first,
+    `traces`, `narrow` (whether a parameter is used in a narrower type), `dtypes` of the state; of
+    SSD `empty` (the loss of a fourth step, whose images have no positives) and `after_empty` (that
+    of the next).
     """
     precision, compiled = VARIANTS[variant]
     module = importlib.import_module(SYNTHETIC[name])

@@ -1,4 +1,6 @@
-"""Run in PyTorch's environment: torchvision's ResNet-34 as torch.save writes it, synthetic files as torch.load reads them."""
+"""Run in PyTorch's environment: torchvision's ResNet-34 as torch.save writes it, synthetic files as
+torch.load reads them.
+"""
 
 from pathlib import Path
 
@@ -13,7 +15,9 @@ def arrays(state):
 
 
 def write(folder):
-    """Writes resnet34-{pickles,zip,channels_last,parameters}.pth and resnet34.npz; made-NAME.npz of each made-NAME.pth."""
+    """Writes resnet34-{pickles,zip,channels_last,parameters}.pth and resnet34.npz; made-NAME.npz of
+    each made-NAME.pth.
+    """
     folder = Path(folder)
     torch.manual_seed(1)
     model = torchvision.models.resnet34()

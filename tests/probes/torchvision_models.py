@@ -1,7 +1,8 @@
-"""Run inside PyTorch's environment: the cases of image workloads by torchvision's models in float64.
+"""Run inside PyTorch's environment: the cases of image workloads by torchvision's models in
+float64.
 
-An independent reference: its ResNet, PyTorch's cross-entropy or SSD's loss in NumPy, the optimizers in NumPy
-(workloads/common/optimizers.py).
+An independent reference: its ResNet, PyTorch's cross-entropy or SSD's loss in NumPy, the optimizers
+in NumPy (workloads/common/optimizers.py).
 """
 
 import copy
@@ -45,7 +46,9 @@ class Classifier(nn.Module):
 
 
 class Detector(nn.Module):
-    """torchvision's ResNet up to `layer3`, whose stride is taken away as the reference does it, then plain convolutions."""
+    """torchvision's ResNet up to `layer3`, whose stride is taken away as the reference does it,
+    then plain convolutions.
+    """
 
     def __init__(self, workload):
         super().__init__()
@@ -162,8 +165,8 @@ def statistics_of(model):
 def trained(name, case, replicas=1, count=None):
     """Outputs, losses, gradients and states as image_trainers.py gives them.
 
-    Each of the replicas has its share of a batch and its own batch norm; gradients and running statistics are the means
-    over replicas. `count` steps; None: all of the case.
+    Each of the replicas has its share of a batch and its own batch norm; gradients and running
+    statistics are the means over replicas. `count` steps; None: all of the case.
     """
     torch.set_num_threads(1)
     module = importlib.import_module(SYNTHETIC[name])

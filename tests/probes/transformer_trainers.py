@@ -1,4 +1,6 @@
-"""Run inside a framework's environment: what belongs to the Transformer's trainers alone, and another library's model."""
+"""Run inside a framework's environment: what belongs to the Transformer's trainers alone, and
+another library's model.
+"""
 
 import dataclasses
 import unittest.mock
@@ -15,8 +17,9 @@ from workloads.common import dropout
 
 
 def compiled(case):
-    """TensorFlow's trainer with `compile=on`: `training_loss` and `gradient/…` of the first batch, `masks` as its graph hashes
-    them and `masks_of_host`. A step would be compiled for seconds more."""
+    """TensorFlow's trainer with `compile=on`: `training_loss` and `gradient/…` of the first batch,
+    `masks` as its graph hashes them and `masks_of_host`. A step would be compiled for seconds more.
+    """
     import tensorflow as tf
 
     from workloads.frameworks.tensorflow.dropout import hashed
@@ -37,7 +40,9 @@ def compiled(case):
 
 
 def library():
-    """`logits`, `loss`, `gradient/…` of a batch by torch.nn.Transformer in float64, and `found/…`: the same by our trainer."""
+    """`logits`, `loss`, `gradient/…` of a batch by torch.nn.Transformer in float64, and `found/…`:
+    the same by our trainer.
+    """
     import torch
 
     trainer, weights = made("transformer", "pytorch", "fairseq")
@@ -62,7 +67,9 @@ def library():
 
 
 def library_model(sizes, weights):
-    """torch.nn.Transformer, pre-norm, its attention biases 0, with the table of words as `embedding`."""
+    """torch.nn.Transformer, pre-norm, its attention biases 0, with the table of words as
+    `embedding`.
+    """
     import torch
 
     model = torch.nn.Transformer(
@@ -86,7 +93,9 @@ NAMES_OF_LIBRARY = {
     "linear1": "feed_forward.inner", "linear2": "feed_forward.outer",
     "self_attn.out_proj": "self_attention.output", "multihead_attn.out_proj": "cross_attention.output",
 }  # fmt: skip
-"""Parts of its names to ours; norms are numbered in the order of the sub-layers, projections in one matrix."""
+"""Parts of its names to ours; norms are numbered in the order of the sub-layers, projections in one
+matrix.
+"""
 
 
 def own_name(name):
@@ -145,7 +154,9 @@ def library_logits(model, arrays):
 
 
 def drawn_by_the_kernel():
-    """`losses` of a batch with attention masks that the fused kernel draws, as on a GPU, and `by_hash`, with the host's."""
+    """`losses` of a batch with attention masks that the fused kernel draws, as on a GPU, and
+    `by_hash`, with the host's.
+    """
     import torch
 
     trainer = set_up("transformer", "pytorch", "dropout")
@@ -160,8 +171,10 @@ def drawn_by_the_kernel():
 
 
 def filled(multiple):
-    """`loss` and `gradient/…` of a batch with rows filled up to a multiple of so many; `rows` of both sides, `counting`
-    those that are no padding; `of_empty`: which of two sequences, the first empty, filled rows belong to."""
+    """`loss` and `gradient/…` of a batch with rows filled up to a multiple of so many; `rows` of
+    both sides, `counting` those that are no padding; `of_empty`: which of two sequences, the first
+    empty, filled rows belong to.
+    """
     from workloads.frameworks.pytorch import rows
 
     trainer = set_up("transformer", "pytorch", "dropout")

@@ -1,4 +1,6 @@
-"""Run inside PyTorch's environment: what plain float64 models of GNMT and the Transformer give for the synthetic batches."""
+"""Run inside PyTorch's environment: what plain float64 models of GNMT and the Transformer give for
+the synthetic batches.
+"""
 
 import functools
 

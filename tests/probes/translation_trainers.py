@@ -1,4 +1,6 @@
-"""Run inside a framework's environment: what the trainers of GNMT and Transformer compute from synthetic weights."""
+"""Run inside a framework's environment: what the trainers of GNMT and Transformer compute from
+synthetic weights.
+"""
 
 import functools
 import importlib
@@ -30,9 +32,10 @@ def set_up(*case):
 def trained(name, framework, case):
     """What a trainer computes.
 
-    `tokens`, `token_count` of a batch with the initial weights, `loss` of each sentence; `training_loss` of a step's batch;
-    `losses` of steps and `state/…` after them; `gradient/…` of the first batch; `digests` of the state after setup without
-    and with warm-up, after the steps, and after load_state_dict(state()); `traces`, if counted; `graphs` that MXNet compiled;
+    `tokens`, `token_count` of a batch with the initial weights, `loss` of each sentence;
+    `training_loss` of a step's batch; `losses` of steps and `state/…` after them; `gradient/…` of
+    the first batch; `digests` of the state after setup without and with warm-up, after the steps,
+    and after load_state_dict(state()); `traces`, if counted; `graphs` that MXNet compiled;
     `compiled`, the names of what JAX has.
     """
     of_others = len(of_jax()) if framework == "jax" else 0
@@ -80,7 +83,9 @@ def stepped(name, framework, case, devices):
 
 
 def graphs(trainer, training):
-    """How many MXNet's Transformer has compiled: to train or for the loss of sentences, then to encode and to say a word."""
+    """How many MXNet's Transformer has compiled: to train or for the loss of sentences, then to
+    encode and to say a word.
+    """
     if not hasattr(trainer, "training_graphs"):
         return []
     graphs = trainer.training_graphs if training else trainer.evaluation_graphs
@@ -118,7 +123,9 @@ def in_double(name, case):
 
 
 def expected(name, case):
-    """The same as `trained` gives, by a plain model: `tokens`, `token_count`, `loss`, `gradient/…`, `losses`, `state/…`."""
+    """The same as `trained` gives, by a plain model: `tokens`, `token_count`, `loss`, `gradient/…`,
+    `losses`, `state/…`.
+    """
     import torch
 
     from tests.probes.translation_plain import PLAIN, PlainDecoder, scored

@@ -1,4 +1,6 @@
-"""The records of a `.wandb` file, each piece's checksum compared: python -m tests.probes.wandb_records FILE, JSON."""
+"""The records of a `.wandb` file, each piece's checksum compared: python -m
+tests.probes.wandb_records FILE, JSON.
+"""
 
 import json
 import struct

@@ -1,4 +1,6 @@
-"""Run inside PyTorch's environment: five training steps of the zoo in float64, which every framework's are held against."""
+"""Run inside PyTorch's environment: five training steps of the zoo in float64, which every
+framework's are held against.
+"""
 
 import numpy as np
 import torch

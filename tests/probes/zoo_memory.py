@@ -1,4 +1,6 @@
-"""Run inside PyTorch's environment: how much memory the tensors of a training step take at their peak."""
+"""Run inside PyTorch's environment: how much memory the tensors of a training step take at their
+peak.
+"""
 
 import dataclasses
 import json
@@ -15,10 +17,12 @@ from workloads.zoo.workload import Zoo
 
 
 def peak_of_a_step(model, image_size, images):
-    """Bytes: `peak`, of tensors at the peak of a step of so many images over those before it; `estimate`, the suite's.
+    """Bytes: `peak`, of tensors at the peak of a step of so many images over those before it;
+    `estimate`, the suite's.
 
-    Gradients are put there before the step, which adds to them: they are no activations. PyTorch's profiler reports every
-    allocation of its CPU allocator; scratch memory of oneDNN is not among them.
+    Gradients are put there before the step, which adds to them: they are no activations. PyTorch's
+    profiler reports every allocation of its CPU allocator; scratch memory of oneDNN is not among
+    them.
     """
     small = synthetic_zoo.workload(model, "pytorch", image_size)
     workload = Zoo(

@@ -1,4 +1,6 @@
-"""Run inside a framework's environment: what the zoo's trainers compute from synthetic weights and batches."""
+"""Run inside a framework's environment: what the zoo's trainers compute from synthetic weights and
+batches.
+"""
 
 import contextlib
 import dataclasses
@@ -24,7 +26,9 @@ STEPS = 5
 
 
 def trained(model, framework, image_size, chosen="sgd"):
-    """Losses of five steps of small images, `outputs` before them with running statistics, names and sizes of the state."""
+    """Losses of five steps of small images, `outputs` before them with running statistics, names
+    and sizes of the state.
+    """
     workload = synthetic_zoo.workload(model, framework, image_size, chosen)
     trainer = load_trainer("zoo", framework)(workload, place_here())
     trainer.setup(synthetic_zoo.weights(workload).items(), False)
@@ -40,7 +44,8 @@ def trained(model, framework, image_size, chosen="sgd"):
 
 
 def compared(model, framework, image_size=0, implementations=("suite", "stock")):
-    """Logits of the suite's list and of the framework's own network for an image, with the same weights and statistics.
+    """Logits of the suite's list and of the framework's own network for an image, with the same
+    weights and statistics.
 
     `parameters/…`: trained values of each.
     """
@@ -66,7 +71,9 @@ def compared(model, framework, image_size=0, implementations=("suite", "stock"))
 
 
 def asynchronous(framework):
-    """The steps of `trained("littlecnn", …)` by one worker of `update=async`: losses, versions, staleness, what it gathers."""
+    """The steps of `trained("littlecnn", …)` by one worker of `update=async`: losses, versions,
+    staleness, what it gathers.
+    """
     made = synthetic_zoo.workload("littlecnn", framework, 32, "rmsprop_demo")
     workload = type(made)(dataclasses.replace(made.settings, update="async"), made.dataset_info)
     address = f"127.0.0.1:{free_ports(1)[0]}"
@@ -95,7 +102,9 @@ def asynchronous(framework):
 
 @contextlib.contextmanager
 def _serving(framework, workload, address):
-    """The server of a run with one worker, beside this process where a framework cannot have it in the same."""
+    """The server of a run with one worker, beside this process where a framework cannot have it in
+    the same.
+    """
     if framework != "mxnet":
         serve = load_trainer("zoo", framework).run_parameter_server
         threading.Thread(target=serve, args=(workload, address, 1), daemon=True).start()

@@ -1,11 +1,12 @@
-"""Kill a worker (at any moment, while it evaluates, or as its log grows), the controller or the data thread, or hang up twice,
-at a random moment of a sweep, again and again, and resume each time.
+"""Kill a worker (at any moment, while it evaluates, or as its log grows), the controller or the
+data thread, or hang up twice, at a random moment of a sweep, again and again, and resume each time.
 
     python -m tests.stress.kill [--rounds 50] [--seed 1] [--framework pytorch]
 
-Checks after every round: no process is left; every file that was written can be read; no finished run has changed by a
-bit; `status.json` says what happened; `resume=true` runs what is missing and nothing else, from checkpoints where there are; at
-last the weights are those of a sweep that nobody interrupted. Prints a line a round, JSON last.
+Checks after every round: no process is left; every file that was written can be read; no finished
+run has changed by a bit; `status.json` says what happened; `resume=true` runs what is missing and
+nothing else, from checkpoints where there are; at last the weights are those of a sweep that nobody
+interrupted. Prints a line a round, JSON last.
 """
 
 import argparse
@@ -85,7 +86,10 @@ def is_moment(kind, output, logged):
 
 
 def strike(kind, sweep, scratch, output, rng):
-    """Run a sweep and kill `kind` at a random moment; True if that hit something. Returns once nothing of it is left."""
+    """Run a sweep and kill `kind` at a random moment; True if that hit something.
+
+    Returns once nothing of it is left.
+    """
     extra = {"TOY_DATA_ERROR_STEP": str(rng.randrange(1, 30))} if kind == "data thread" else {}
     controller = start(sweep, scratch, output, **extra)
     hit = kind == "data thread"
@@ -162,8 +166,11 @@ ALLOWED = {
 
 
 def one_round(number, seed, sweep, scratch, whole):
-    """One sweep, one kill, of each kind in turn, one resumption. Returns what was killed, the statuses after that, and how many
-    runs went on from a checkpoint. `whole`: weights of a sweep without a kill."""
+    """One sweep, one kill, of each kind in turn, one resumption.
+
+    Returns what was killed, the statuses after that, and how many runs went on from a checkpoint.
+    `whole`: weights of a sweep without a kill.
+    """
     rng = random.Random(f"{seed}:{number}")
     kinds = [kind for kind in sorted(ALLOWED) if kind != "data thread" or sweep == TOY]
     kind, output = kinds[number % len(kinds)], scratch / f"round-{number}"
@@ -188,7 +195,8 @@ def one_round(number, seed, sweep, scratch, whole):
     assert text.count("finished earlier") == len(ended), text
     final = statuses(output)
     assert len(final) == RUNS, final
-    # A worker that is killed after the end of its log leaves its status in status.json. The log counts, and is not run again.
+    # A worker that is killed after the end of its log leaves its status in status.json. The log
+    # counts, and is not run again.
     assert all(
         status == "success" or (folder in ended and status == after[folder])
         for folder, status in final.items()

@@ -1,10 +1,11 @@
-"""For hours: sweeps of demos with checkpoints after every epoch, killed every 40 seconds at random and resumed until they are
-done, each beside the same sweep that nobody interrupted.
+"""For hours: sweeps of demos with checkpoints after every epoch, killed every 40 seconds at random
+and resumed until they are done, each beside the same sweep that nobody interrupted.
 
     python -m tests.stress.soak [--minutes 120] [--seconds 40] [WORDS OF RUN_SUITE...]
 
-A kill hits the controller or a process of a run, in turn at random. Checks after every sweep that the weights, scores and
-losses of all runs are equal to the bit, and that no process is left. Prints a line a sweep, JSON last.
+A kill hits the controller or a process of a run, in turn at random. Checks after every sweep that
+the weights, scores and losses of all runs are equal to the bit, and that no process is left. Prints
+a line a sweep, JSON last.
 """
 
 import argparse
@@ -37,7 +38,10 @@ def count(output, key):
 
 
 def interrupted(sweep, scratch, output, rng, mean_seconds):
-    """Start a sweep, kill and resume until it ends by itself with success. Returns kills by what they hit."""
+    """Start a sweep, kill and resume until it ends by itself with success.
+
+    Returns kills by what they hit.
+    """
     kills, resumed = {"controller": 0, "worker": 0}, []
     while True:
         controller, before = start(sweep, scratch, output, *resumed), sum(kills.values())

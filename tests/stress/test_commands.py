@@ -1,4 +1,6 @@
-"""Command lines, changed in thousands of ways: an exit code and a line, nothing written, in bounded time and memory."""
+"""Command lines, changed in thousands of ways: an exit code and a line, nothing written, in bounded
+time and memory.
+"""
 
 import random
 

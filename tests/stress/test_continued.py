@@ -1,5 +1,6 @@
-"""Every workload in every framework, on one device and on two: killed at three random places and gone on, it has the weights
-and the scores of a sweep that nobody interrupted."""
+"""Every workload in every framework, on one device and on two: killed at three random places and
+gone on, it has the weights and the scores of a sweep that nobody interrupted.
+"""
 
 import random
 import time
@@ -20,7 +21,9 @@ WORKLOADS = {
 }  # fmt: skip
 """With what makes an epoch a few steps."""
 LAST_BIT = "maskrcnn", "mxnet"
-"""Graphs whose memory is planned once sum in another order after a new start, on two devices: docs/checkpoints.md."""
+"""Graphs whose memory is planned once sum in another order after a new start, on two devices:
+docs/checkpoints.md.
+"""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,6 @@
-"""Files that are not trusted, damaged in thousands of ways: a line says why, within ten seconds; no absurd number."""
+"""Files that are not trusted, damaged in thousands of ways: a line says why, within ten seconds; no
+absurd number.
+"""
 
 import contextlib
 import random
@@ -80,14 +82,18 @@ def write(path, data):
 
 
 def is_plain(text):
-    """Whether the text of an error is short lines, or empty; data sets of images list what cannot be used."""
+    """Whether the text of an error is short lines, or empty; data sets of images list what cannot
+    be used.
+    """
     lines = text.splitlines()
     return len(lines) <= 30 and all(10 < len(line) < 2_000 and line.isprintable() for line in lines)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_logs(tmp_path, seed):
-    """100 of 2,000 mutations, in folders of 25: what is in the table is a number that can be, and all commands end in words."""
+    """100 of 2,000 mutations, in folders of 25: what is in the table is a number that can be, and
+    all commands end in words.
+    """
     rng = random.Random(seed)
     for number in range(100):
         name = f"{number // 25}/job{number}/run_0/result_0.txt"

@@ -1,5 +1,6 @@
 """A round of kill.py by default; two hundred of all kinds with
-`make test-full`."""
+`make test-full`.
+"""
 
 import json
 import subprocess

@@ -55,7 +55,9 @@ STEPS = [
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """Variables of a command that sees the framework; for the length of the module this process sees it too."""
+    """Variables of a command that sees the framework; for the length of the module this process
+    sees it too.
+    """
     folder = tmp_path_factory.mktemp("quartz")
     info = folder / "quartz-1.0.dist-info"
     info.mkdir()

@@ -1,4 +1,6 @@
-"""A run on two pretended hosts of four devices each, or on this machine; only what launching reads has a value."""
+"""A run on two pretended hosts of four devices each, or on this machine; only what launching reads
+has a value.
+"""
 
 from dataclasses import fields
 

@@ -1,4 +1,6 @@
-"""What the checker says of a closed log with a run's settings, against what our table says; no training."""
+"""What the checker says of a closed log with a run's settings, against what our table says; no
+training.
+"""
 
 import dataclasses
 import itertools
@@ -36,7 +38,8 @@ IDENTITY = {
 
 
 VERIFIED_FINGERPRINT = "verified"
-"""Fingerprint that counts as verified in tests, for every published data set (tests/conftest.py)."""
+"""Fingerprint that counts as verified in tests, for every published data set (tests/conftest.py).
+"""
 
 
 def changed(settings: Settings, **changes) -> Settings:
@@ -61,7 +64,9 @@ def varied(settings: Settings, edges: Mapping[str, Iterable]) -> Iterable[Settin
 
 
 def closed_run(folder: Path, workload: Workload) -> RunSpec:
-    """What is decided before a closed run with a workload's settings, on data with a verified fingerprint."""
+    """What is decided before a closed run with a workload's settings, on data with a verified
+    fingerprint.
+    """
     dataset_info = dataclasses.replace(workload.dataset_info, fingerprint=VERIFIED_FINGERPRINT)
     return RunSpec(
         run_index=0, runs_required=5, folder=str(folder), settings=workload.settings, dataset_info=dataset_info, labels=(),
@@ -71,7 +76,9 @@ def closed_run(folder: Path, workload: Workload) -> RunSpec:
 
 
 def write_log(path: Path, workload: Workload, evaluations: int = 1) -> None:
-    """A log of a run that reached its target in its last evaluation, with the lines that the loop writes."""
+    """A log of a run that reached its target in its last evaluation, with the lines that the loop
+    writes.
+    """
     if (
         workload.length_dependent_log_keys
     ):  # its training samples leave out pairs that are too long, as in a run
@@ -175,8 +182,9 @@ def checked(path: Path) -> list[str]:
 def disagreements(
     folder: Path, workloads: Iterable[Workload], laxer: Mapping[str, str]
 ) -> tuple[list[str], set[str], dict[bool, int]]:
-    """Where table and checker differ though `laxer` (setting to reason) does not name the setting; which of its entries were
-    needed; and how many settings the table calls closed (True) and open (False). `suite check` differs from the table nowhere.
+    """Where table and checker differ though `laxer` (setting to reason) does not name the setting;
+    which of its entries were needed; and how many settings the table calls closed (True) and open
+    (False). `suite check` differs from the table nowhere.
     """
     found, needed, counts = [], set(), {True: 0, False: 0}
     for number, workload in enumerate(workloads):
@@ -208,7 +216,9 @@ def disagreements(
 def assert_agreement(
     folder: Path, workloads: Iterable[Workload], laxer: Mapping[str, str], least: int
 ) -> None:
-    """Table and checker differ in the settings of `laxer` alone, all of which have a case; `least` are closed, and open."""
+    """Table and checker differ in the settings of `laxer` alone, all of which have a case; `least`
+    are closed, and open.
+    """
     found, needed, counts = disagreements(folder, workloads, laxer)
     assert found == []
     assert needed == set(laxer)

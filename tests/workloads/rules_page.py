@@ -1,4 +1,6 @@
-"""The tables of docs/rules.md from the code: `python -m tests.workloads.rules_page` writes them anew, between its marks."""
+"""The tables of docs/rules.md from the code: `python -m tests.workloads.rules_page` writes them
+anew, between its marks.
+"""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -32,9 +34,11 @@ RULES = {
     GNMT: rules_of_gnmt,
     Transformer: rules_of_transformer,
 }
-"""Workload to the cases of its table: CLOSED, settings and in what they leave the rules; OPEN, settings and some of the
-reasons for which they are open; `around_the_edges()`, workloads with settings on both sides of the table's EDGES, of which
-LEAST are closed and as many open; LAXER, settings that leave the rules and that the stock checker passes."""
+"""Workload to the cases of its table: CLOSED, settings and in what they leave the rules; OPEN,
+settings and some of the reasons for which they are open; `around_the_edges()`, workloads with
+settings on both sides of the table's EDGES, of which LEAST are closed and as many open; LAXER,
+settings that leave the rules and that the stock checker passes.
+"""
 WORKLOADS = {workload: found.LAXER for workload, found in RULES.items()}
 """To what the checker does not see."""
 PUBLISHED: dict[type[Workload], DatasetInfo] = {
@@ -83,7 +87,9 @@ def table(rounds: dict[str, list[Rule]]) -> list[str]:
 
 
 def _source(row: Rule, name: str) -> str:
-    """Section or row of the rules, and a published result or a rule file beside it; the section's words stand in the code."""
+    """Section or row of the rules, and a published result or a rule file beside it; the section's
+    words stand in the code.
+    """
     whole = row.source.removeprefix(f"{name}, ").replace(
         "Hyperparameters and Optimizer", "Hyperparameters"
     )
@@ -142,7 +148,9 @@ def default_settings(workload: type[Workload], rules: str, framework: str) -> Se
 
 
 def opened_by(run: Workload, **of_run: bool | str) -> list[str]:
-    """What makes a run open; `of_run`: `seed_source` and `cache_clear` where they are not as they should be."""
+    """What makes a run open; `of_run`: `seed_source` and `cache_clear` where they are not as they
+    should be.
+    """
     of_run = {"seed_source": "system", "cache_clear": True, **of_run}
     found = [
         *find_deviations(type(run), run.settings),
@@ -154,7 +162,9 @@ def opened_by(run: Workload, **of_run: bool | str) -> list[str]:
 def default_run(
     workload: type[Workload], rules: str, framework: str
 ) -> tuple[str, list[str], bool]:
-    """The default set, what makes a run with it open, and whether the round lists its optimizer for the framework."""
+    """The default set, what makes a run with it open, and whether the round lists its optimizer for
+    the framework.
+    """
     run = workload(default_settings(workload, rules, framework), PUBLISHED[workload])
     listed = get_round(rules, workload).listed_optimizers
     is_listed = not listed or framework in listed.get(run.optimizer().name, ())

@@ -1,4 +1,6 @@
-"""Each datum once in an epoch: what padding may repeat of it, for every workload whose batches are always full."""
+"""Each datum once in an epoch: what padding may repeat of it, for every workload whose batches are
+always full.
+"""
 
 import dataclasses
 from fractions import Fraction

@@ -98,7 +98,9 @@ OTHERWISE = {
 
 
 def reads_otherwise(module):
-    """Whether a module opens a file for reading by itself; but arrays of prepared data, whose manifest is compared before."""
+    """Whether a module opens a file for reading by itself; but arrays of prepared data, whose
+    manifest is compared before.
+    """
     for call in (node for node in ast.walk(module) if isinstance(node, ast.Call)):
         words = [ast.unparse(word) for word in call.args]
         name, _, attribute = ast.unparse(call.func).rpartition(".")

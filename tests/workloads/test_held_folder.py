@@ -1,4 +1,6 @@
-"""Folders of half-done work end with their process, or with the next call; nobody else's folder is touched."""
+"""Folders of half-done work end with their process, or with the next call; nobody else's folder is
+touched.
+"""
 
 import json
 import os

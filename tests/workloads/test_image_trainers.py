@@ -1,7 +1,8 @@
-"""The frameworks compute one thing for each image workload: outputs, losses, state from the same weights and batches.
+"""The frameworks compute one thing for each image workload: outputs, losses, state from the same
+weights and batches.
 
-The reference is torchvision's own model in float64 (tests/probes/torchvision_models.py). What a workload alone has is tested
-in its folder.
+The reference is torchvision's own model in float64 (tests/probes/torchvision_models.py). What a
+workload alone has is tested in its folder.
 """
 
 import itertools
@@ -19,7 +20,9 @@ REFERENCE = "probes.torchvision_models.trained"
 WORKLOADS = ("resnet50", "ssd")
 SMALL = [("resnet50", "sgd"), ("ssd", "steps")]
 LARGE = [("resnet50", "lars"), ("resnet50", "full"), ("ssd", "full")]
-"""The whole networks, and ten steps by LARS, which workloads/frameworks/test_updates.py holds on smaller arrays."""
+"""The whole networks, and ten steps by LARS, which workloads/frameworks/test_updates.py holds on
+smaller arrays.
+"""
 CASES = [*SMALL, *(pytest.param(*case, marks=pytest.mark.full) for case in LARGE)]
 """With a reference in float64."""
 STEPPED = CASES[:3]
@@ -36,9 +39,11 @@ ON_TWO_STEPS = 3
 
 
 def in_each(cases, frameworks=FRAMEWORKS):
-    """Parametrizes by `workload`, `case` and each of the frameworks that has a trainer of the workload.
+    """Parametrizes by `workload`, `case` and each of the frameworks that has a trainer of the
+    workload.
 
-    Against float64 `make test` holds SSD, and ResNet-50 in PyTorch; against PyTorch the others, on uneven sizes.
+    Against float64 `make test` holds SSD, and ResNet-50 in PyTorch; against PyTorch the others, on
+    uneven sizes.
     """
     plain = [one.values if hasattr(one, "marks") else one for one in cases]
     every = [

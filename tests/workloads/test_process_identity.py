@@ -1,4 +1,6 @@
-"""Whether the controller of a run still exists, and what reports say of runs whose controller does not."""
+"""Whether the controller of a run still exists, and what reports say of runs whose controller does
+not.
+"""
 
 import json
 import os

@@ -1,4 +1,6 @@
-"""Tables of rules: what was wrongly closed or open, and the stock checker on settings around their edges."""
+"""Tables of rules: what was wrongly closed or open, and the stock checker on settings around their
+edges.
+"""
 
 import pytest
 

@@ -13,8 +13,9 @@ from workloads.resnet50.workload import ResNet50
 
 
 def differences(workload):
-    """Round to the settings of a workload that no row mentions, which would make every run open, and to names in rows that are
-    no setting."""
+    """Round to the settings of a workload that no row mentions, which would make every run open,
+    and to names in rows that are no setting.
+    """
     found = {}
     for name, closed in workload_rounds(workload).items():
         mentioned = {setting for row in closed.rows for setting in (*row.names, *row.when)} - set(

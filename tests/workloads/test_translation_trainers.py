@@ -1,4 +1,5 @@
-"""GNMT's and the Transformer's trainers against plain float64 models: loss, gradients, steps, translations, devices.
+"""GNMT's and the Transformer's trainers against plain float64 models: loss, gradients, steps,
+translations, devices.
 
 Then what belongs to one of them, and the Transformer against torch.nn.Transformer.
 """
@@ -89,7 +90,9 @@ def test_dropout_and_the_form_of_smoothing_change_the_steps(name, other):
 
 @EACH
 def test_translations_are_those_of_whole_decoding(name, framework, case):
-    """The plain model decodes every row's words anew at each step; the trainers carry states, or keys and values, along."""
+    """The plain model decodes every row's words anew at each step; the trainers carry states, or
+    keys and values, along.
+    """
     found, wanted = trained(name, framework, case), expected(name, case)
     np.testing.assert_array_equal(found["tokens"], wanted["tokens"])
     np.testing.assert_array_equal(found["token_count"], wanted["token_count"])
@@ -115,7 +118,10 @@ def test_pytorch_in_float64(name, close):
 @pytest.mark.parametrize("framework", full_but(FRAMEWORKS, "pytorch", "jax", "mxnet"))
 @pytest.mark.parametrize("name", ["gnmt", "transformer"])
 def test_two_devices_take_the_steps_of_one(name, framework):
-    """Their batches have unequal numbers of tokens. Dropout included: masks belong to sentences, not to devices."""
+    """Their batches have unequal numbers of tokens.
+
+    Dropout included: masks belong to sentences, not to devices.
+    """
     processes = 1 if framework == "mxnet" else 2
     one = trained(name, framework, "dropout")
     for two in probe_together(
@@ -127,7 +133,9 @@ def test_two_devices_take_the_steps_of_one(name, framework):
 
 
 TRACES = {"gnmt": len(EDGES), "transformer": len(EDGES) + 1}
-"""Of shapes: the Transformer's warm-up has as many short sentences as fit a batch, the steps have six."""
+"""Of shapes: the Transformer's warm-up has as many short sentences as fit a batch, the steps have
+six.
+"""
 
 
 @pytest.mark.parametrize(
@@ -146,14 +154,18 @@ def test_each_shape_is_traced_once_and_tensorflows_transformer_once_for_all(
 @pytest.mark.full
 @pytest.mark.parametrize(("name", "rooms"), [("gnmt", 1), ("transformer", 2)])
 def test_jax_compiles_each_shape_once(name, rooms):
-    """All by the warm-up, but for the steps' own shape; of the words said, for 16 and for 32 of them."""
+    """All by the warm-up, but for the steps' own shape; of the words said, for 16 and for 32 of
+    them.
+    """
     compiled = trained(name, "jax", "dropout")["compiled"].tolist()
     wanted = {"_train": TRACES[name], "_evaluated": 1, "encoded": 1, "_advance": rooms}
     assert {function: compiled.count(f"jit({function})") for function in wanted} == wanted
 
 
 def test_mxnet_compiles_each_shape_of_the_transformer_once():
-    """Two edges of training, one of evaluation; of the words said, one graph for every 16, 32, … of them."""
+    """Two edges of training, one of evaluation; of the words said, one graph for every 16, 32, … of
+    them.
+    """
     found = trained("transformer", "mxnet", "dropout")
     *others, said = found["graphs"].tolist()
     assert others == [len(EDGES), 1, 1]
@@ -180,7 +192,9 @@ def test_tensorflow_under_xla():
 
 
 def test_somebody_elses_transformer():
-    """torch.nn.Transformer, pre-norm, attention biases 0, in float64: logits, loss and every gradient."""
+    """torch.nn.Transformer, pre-norm, attention biases 0, in float64: logits, loss and every
+    gradient.
+    """
     found = probe("pytorch", "probes.transformer_trainers.library")
     assert relative(found["found/logits"], found["logits"]) <= CLOSE
     assert found["found/loss"] == pytest.approx(float(found["loss"]), rel=CLOSE)
@@ -188,7 +202,10 @@ def test_somebody_elses_transformer():
 
 
 def test_rows_that_only_fill_up_change_nothing():
-    """Shapes are fewer with them. No row is taken from an empty sequence, where attention gives no number."""
+    """Shapes are fewer with them.
+
+    No row is taken from an empty sequence, where attention gives no number.
+    """
     bare, filled = (
         probe("pytorch", "probes.transformer_trainers.filled", multiple) for multiple in (1, 8)
     )

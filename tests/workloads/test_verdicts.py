@@ -1,4 +1,6 @@
-"""Settings that break a rule, and settings that break none, section by section of the rules' texts of v0.5 and v0.7."""
+"""Settings that break a rule, and settings that break none, section by section of the rules' texts
+of v0.5 and v0.7.
+"""
 
 import pytest
 
@@ -65,7 +67,9 @@ OPEN = {
         "v0.7": [{"global_batch_size": 70_000_000}],
     },
 }  # fmt: skip
-"""What rules_of_WORKLOAD.py does not change: there v0.7's tables, and NCF's, are held against the stock checker."""
+"""What rules_of_WORKLOAD.py does not change: there v0.7's tables, and NCF's, are held against the
+stock checker.
+"""
 CLOSED = {
     "Numerical formats": lambda run: changed(run, precision="fp16"),
     "Numerical formats: bf16": lambda run: changed(run, precision="bf16"),

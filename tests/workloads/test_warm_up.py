@@ -1,4 +1,6 @@
-"""The rate reaches its peak: the warm-up ends within the run, before the rate falls, under v0.5 before the reference's does."""
+"""The rate reaches its peak: the warm-up ends within the run, before the rate falls, under v0.5
+before the reference's does.
+"""
 
 import math
 

@@ -20,7 +20,10 @@ class AllReduceTrainer(TimedSums, JaxTrainer):
     """All-reduce of an array on one device. A single function is compiled for each size."""
 
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
-        """Create a period of the summed values. Each size has separate warm-ups, the first of which compiles the function."""
+        """Create a period of the summed values.
+
+        Each size has separate warm-ups, the first of which compiles the function.
+        """
         self.kind = np.dtype(_TYPES[self.settings.precision])
         self.mine, self.expected = (
             contribution(self.worker.replica_ids[0]),

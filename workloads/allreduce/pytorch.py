@@ -1,6 +1,7 @@
 """All-reduces in PyTorch: `torch.distributed.all_reduce` with NCCL on GPUs and gloo on CPU cores.
 
-NCF sums its flat gradient with the same call. DistributedDataParallel sums its buckets in the same process group.
+NCF sums its flat gradient with the same call. DistributedDataParallel sums its buckets in the same
+process group.
 """
 
 from __future__ import annotations

@@ -19,7 +19,10 @@ class AllReduceTrainer(TimedSums, TensorFlowTrainer):
     """All-reduce of a tensor on one device. Each size has a separate tensor and function."""
 
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
-        """Create a period of the summed values. Each size has separate warm-ups, and its first warm-up traces its function."""
+        """Create a period of the summed values.
+
+        Each size has separate warm-ups, and its first warm-up traces its function.
+        """
         self.build()
         self.kind = _TYPES[self.settings.precision]
         mine, expected = contribution(self.worker.replica_ids[0]), self.workload.expected()
@@ -32,7 +35,8 @@ class AllReduceTrainer(TimedSums, TensorFlowTrainer):
     def fill(self, size: int, numbers: bool) -> None:
         """Create a new tensor, and a new function if the size changes.
 
-        The sum needs a static shape, and a single function for all sizes would have a dynamic shape.
+        The sum needs a static shape, and a single function for all sizes would have a dynamic
+        shape.
         """
         if size != self.size:
             self.size, self.collective = size, self.new_sum()

@@ -23,7 +23,8 @@ class TimedSums(Trainer):
     workload: AllReduce
     timed_by = "a clock on the host from the call until the devices are done"
 
-    # -- for subclasses -------------------------------------------------------------------------------------------
+    # -- for subclasses
+    # -------------------------------------------------------------------------------------------
 
     @abstractmethod
     def fill(self, size: int, numbers: bool) -> None:
@@ -40,7 +41,8 @@ class TimedSums(Trainer):
     def wrong(self, numbers: bool) -> int:
         """Return the number of wrong values in the sums on the local devices."""
 
-    # -- Trainer --------------------------------------------------------------------------------------------------
+    # -- Trainer
+    # --------------------------------------------------------------------------------------------------
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         """Run an all-reduce per item."""

@@ -1,7 +1,10 @@
-"""All-reduce benchmark: sizes and order of the buffers, and their expected sums. It uses no framework and trains no model.
+"""All-reduce benchmark: sizes and order of the buffers, and their expected sums.
 
-A step sums a buffer over all devices. Each size has WARMUPS steps, whose sums are checked, and then TIMED steps, whose times
-count. An epoch is a pass over all sizes. A sample is a byte, so the global batch size is the size of the largest buffer.
+It uses no framework and trains no model.
+
+A step sums a buffer over all devices. Each size has WARMUPS steps, whose sums are checked, and then
+TIMED steps, whose times count. An epoch is a pass over all sizes. A sample is a byte, so the global
+batch size is the size of the largest buffer.
 """
 
 from __future__ import annotations
@@ -29,17 +32,26 @@ from workloads.api import (
 )
 
 SMALLEST, FACTOR, LARGEST = 1 << 10, 4, 1 << 30
-"""Sizes in bytes: 1 KiB to 1 GiB in factors of 4 (the range of studies.md, R9). The examples of nccl-tests start at 8 B and use
-factors of 2."""
+"""Sizes in bytes: 1 KiB to 1 GiB in factors of 4 (the range of studies.md, R9).
+
+The examples of nccl-tests start at 8 B and use factors of 2.
+"""
 WARMUPS, TIMED = 5, 20
 """Number of steps of each size (defaults of `-w` and `-n` in nccl-tests)."""
 PERIOD = 64
-"""Number of values after which the contents of a buffer repeat. The smallest buffer has four periods in fp32."""
+"""Number of values after which the contents of a buffer repeat.
+
+The smallest buffer has four periods in fp32.
+"""
 MAX_EXACT = {"bf16": 256, "fp16": 2048}
-"""Largest number of devices with which every sum of zeros and ones is exact (8 and 11 bits of mantissa)."""
+"""Largest number of devices with which every sum of zeros and ones is exact (8 and 11 bits of
+mantissa).
+"""
 BUFFERS = 4
-"""Lower bound for the number of buffers of the largest size in a device's memory at the same time. TensorFlow has the operand,
-its parts and their sums. MXNet's KVStore has two buffers."""
+"""Lower bound for the number of buffers of the largest size in a device's memory at the same time.
+
+TensorFlow has the operand, its parts and their sums. MXNet's KVStore has two buffers.
+"""
 EVENT = "suite_all_reduce"
 
 
@@ -60,7 +72,10 @@ def sizes(largest: int) -> list[int]:
 
 
 def contribution(replica: int) -> Array:
-    """Return the zeros and ones that the buffer of a device repeats, float32 (PERIOD,). They differ between devices."""
+    """Return the zeros and ones that the buffer of a device repeats, float32 (PERIOD,).
+
+    They differ between devices.
+    """
     return np.random.default_rng(replica).integers(0, 2, PERIOD).astype(np.float32)
 
 
@@ -96,7 +111,8 @@ class AllReduce(Workload):
         """Return counts of 0, since there is no data.
 
         Raises:
-            ValueError: With the settings, no all-reduce would be timed, or sums could not be checked.
+            ValueError: With the settings, no all-reduce would be timed, or sums could not be
+                checked.
         """
         if settings.devices < 2:
             raise ValueError("gpus=1: an all-reduce needs several devices. Set gpus=2 or more")
@@ -123,10 +139,13 @@ class AllReduce(Workload):
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
-        """Return the bytes of memory per byte of the largest buffer: BUFFERS copies on every device."""
+        """Return the bytes of memory per byte of the largest buffer: BUFFERS copies on every
+        device.
+        """
         return BUFFERS * settings.devices
 
-    # -- steps ----------------------------------------------------------------------------------------------------
+    # -- steps
+    # ----------------------------------------------------------------------------------------------------
 
     @property
     def epoch_samples(self) -> EpochSamples:
@@ -139,7 +158,9 @@ class AllReduce(Workload):
         return (WARMUPS + TIMED) * len(self.sizes)
 
     def place_of_step(self, step: int) -> tuple[int, int]:
-        """Return the size of a step's buffer in bytes, and the number of the step among the steps of this size."""
+        """Return the size of a step's buffer in bytes, and the number of the step among the steps
+        of this size.
+        """
         size, number = divmod(step % self.steps_per_epoch, WARMUPS + TIMED)
         return self.sizes[size], number
 
@@ -157,7 +178,9 @@ class AllReduce(Workload):
         return Steps(self, worker)
 
     def expected(self) -> Array:
-        """Return the expected values of a period of every device's buffer after the all-reduce, float32 (PERIOD,)."""
+        """Return the expected values of a period of every device's buffer after the all-reduce,
+        float32 (PERIOD,).
+        """
         total: Array = np.stack(
             [contribution(replica) for replica in range(self.settings.devices)]
         ).sum(axis=0)
@@ -206,7 +229,9 @@ class Steps:
         self.workload, self.replicas = workload, len(worker.replica_ids)
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
-        """Yield, for each step, a batch per local replica with the size of the buffer and the number of the step."""
+        """Yield, for each step, a batch per local replica with the size of the buffer and the
+        number of the step.
+        """
         for step in range(first_step, stop_step):
             size, number = self.workload.place_of_step(step)
             arrays = {"bytes": np.array([size], np.int64), "number": np.array([number], np.int64)}

@@ -1,7 +1,8 @@
 """Interfaces of workloads and trainers: the only package that the runner and the plugins share.
 
-The package imports neither a framework, nor Hydra, nor the runner. A *process* is an operating-system process. A *replica*
-is a device that holds a copy of the model. `WorkerContext` lists the replicas that a process drives.
+The package imports neither a framework, nor Hydra, nor the runner. A *process* is an
+operating-system process. A *replica* is a device that holds a copy of the model. `WorkerContext`
+lists the replicas that a process drives.
 """
 
 from workloads.api.data import (

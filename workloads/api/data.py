@@ -1,4 +1,6 @@
-"""Interfaces of data sets: counts of the prepared data, batches for trainers, and preparation from a download."""
+"""Interfaces of data sets: counts of the prepared data, batches for trainers, and preparation from
+a download.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ from workloads.api.values import Array, Arrays
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """Counts from the manifest of a prepared data set. Runs read no other file of the data set before the clock starts."""
+    """Counts from the manifest of a prepared data set.
+
+    Runs read no other file of the data set before the clock starts.
+    """
 
     train_samples: int
     """Number of training samples, logged as `train_samples`."""
@@ -25,15 +30,22 @@ class DatasetInfo:
     fingerprint: str
     """Hash of the prepared files. It is equal for equal data."""
     notes: tuple[str, ...] = ()
-    """Facts about the data that results must show, such as `counts differ from the published data set`."""
+    """Facts about the data that results must show, such as
+    `counts differ from the published data set`.
+    """
     arrays: Mapping[str, str] = field(default_factory=dict)
-    """Maps the name of an array, such as the number of sentences by length, to the path of its `.npy` file.
+    """Maps the name of an array, such as the number of sentences by length, to the path of its
+    `.npy` file.
 
-    The controller copies the files next to `run.json`, so workers do not read them from the data set.
+    The controller copies the files next to `run.json`, so workers do not read them from the data
+    set.
     """
 
     def array(self, name: str) -> Array:
-        """Return an array of `arrays`, memory-mapped. Raises ValueError if the file is missing or is not a plain array."""
+        """Return an array of `arrays`, memory-mapped.
+
+        Raises ValueError if the file is missing or is not a plain array.
+        """
         import numpy as np
 
         try:
@@ -62,22 +74,35 @@ class Batch:
     weight_sum: float
     """Sum of the loss weights of this replica's samples."""
     global_weight_sum: float
-    """`weight_sum` over all replicas. The loss is the sum of terms / `global_weight_sum`, so uneven last batches stay exact."""
+    """`weight_sum` over all replicas.
+
+    The loss is the sum of terms / `global_weight_sum`, so uneven last batches stay exact.
+    """
     global_samples: int
     """Samples of this step over all replicas, without padding."""
     global_counts: Mapping[str, int] = field(default_factory=dict)
-    """Size of this step over all replicas in each of the workload's `extra_throughput_units`, such as tokens."""
+    """Size of this step over all replicas in each of the workload's `extra_throughput_units`, such
+    as tokens.
+    """
 
 
 class DataPipeline(Protocol):
-    """Source of batches, which decides on their order and sharding. Every process gets the same number of training steps."""
+    """Source of batches, which decides on their order and sharding.
+
+    Every process gets the same number of training steps.
+    """
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
-        """Yield the batches of each step from `first_step` to `stop_step` - 1: a list with a batch per local replica."""
+        """Yield the batches of each step from `first_step` to `stop_step` - 1: a list with a batch
+        per local replica.
+        """
         ...
 
     def evaluation(self) -> Iterator[list[Batch]]:
-        """Yield this process's part of the evaluation set. Every sample is in the part of exactly one process."""
+        """Yield this process's part of the evaluation set.
+
+        Every sample is in the part of exactly one process.
+        """
         ...
 
     def close(self) -> None:
@@ -102,16 +127,24 @@ def check_evaluation_coverage(numbers: Array, count: int, what: str) -> None:
 
 
 class Dataset(ABC):
-    """A data set: its preparation from a download into the form that runs read, and checks of the prepared files."""
+    """A data set: its preparation from a download into the form that runs read, and checks of the
+    prepared files.
+    """
 
     name: ClassVar[str]
     generated: ClassVar[bool] = False
     """True if `make_demo` can generate the data set. Demo runs generate it automatically."""
     prepare_options: ClassVar[tuple[str, ...]] = ()
-    """Options of `suite data prepare` for the data set. Their values are attributes: `subset` holds N of `--subset N`."""
+    """Options of `suite data prepare` for the data set.
+
+    Their values are attributes: `subset` holds N of `--subset N`.
+    """
 
     def with_options(self, options: Mapping[str, Any]) -> Dataset:
-        """Set values of `prepare_options`, and return this data set. Raises ValueError for an unsupported option."""
+        """Set values of `prepare_options`, and return this data set.
+
+        Raises ValueError for an unsupported option.
+        """
         for name in options:
             if name not in self.prepare_options:
                 raise ValueError(
@@ -121,14 +154,18 @@ class Dataset(ABC):
         return self
 
     def with_name(self, name: str) -> Dataset:
-        """Return this data set with a user-defined name. Raises ValueError if the name of the data set is fixed."""
+        """Return this data set with a user-defined name.
+
+        Raises ValueError if the name of the data set is fixed.
+        """
         raise ValueError(
             f"--name {name}: {self.name} cannot be renamed. Use --name with user-defined data only: images, coco"
         )
 
     @abstractmethod
     def prepare(self, source: Path, destination: Path) -> list[str]:
-        """Write the prepared form of `source` to the folder `destination`, and return lines to print.
+        """Write the prepared form of `source` to the folder `destination`, and return lines to
+        print.
 
         A finished preparation of different data is never overwritten.
 
@@ -138,12 +175,16 @@ class Dataset(ABC):
 
     @abstractmethod
     def verify(self, destination: Path) -> list[str]:
-        """Compare the prepared files with their manifest, and return lines to print. Raises ValueError for a bad file."""
+        """Compare the prepared files with their manifest, and return lines to print.
+
+        Raises ValueError for a bad file.
+        """
 
     def check(self, destination: Path) -> None:  # noqa: B027 - a data set without a manifest has nothing to compare
         """Raise ValueError, with the command that repairs them, if the prepared files have changed.
 
-        Each machine calls this before every run. Caches are cleared afterwards, so the files do not stay in memory.
+        Each machine calls this before every run. Caches are cleared afterwards, so the files do not
+        stay in memory.
         """
 
     def is_prepared(self, destination: Path) -> bool:
@@ -151,11 +192,12 @@ class Dataset(ABC):
         return (destination / "manifest.json").is_file()
 
     def files(self, destination: Path) -> Iterator[str]:
-        """Yield the full path of each file that a run with the preparation in `destination` may read.
+        """Yield the full path of each file that a run with the preparation in `destination` may
+        read.
 
-        Default: all files below `destination`. The paths are not collected in a list, because a data set may have millions
-        of files. If files outside this folder are used, their paths come first, since the files in the folder are needed to
-        find them.
+        Default: all files below `destination`. The paths are not collected in a list, because a
+        data set may have millions of files. If files outside this folder are used, their paths come
+        first, since the files in the folder are needed to find them.
 
         Raises:
             ValueError: The preparation is damaged.
@@ -164,7 +206,10 @@ class Dataset(ABC):
             yield from filter(os.path.isfile, (os.path.join(folder, name) for name in names))
 
     def make_demo(self, destination: Path) -> list[str]:
-        """Generate and prepare the data set, and return lines to print. Raises ValueError if it cannot be generated."""
+        """Generate and prepare the data set, and return lines to print.
+
+        Raises ValueError if it cannot be generated.
+        """
         raise ValueError(
             f"{self.name} cannot be generated. Run: suite data prepare {self.name} --from FILE"
         )
@@ -172,10 +217,12 @@ class Dataset(ABC):
     def make_vocabulary(
         self, sources: Sequence[Path], destination: Path, size: int | None
     ) -> list[str]:
-        """Learn a vocabulary of `size` from text, write it to a new file, and return lines to print.
+        """Learn a vocabulary of `size` from text, write it to a new file, and return lines to
+        print.
 
         Raises:
-            ValueError: The data set does not use a learned vocabulary, or a source, the destination or the size is invalid.
+            ValueError: The data set does not use a learned vocabulary, or a source, the destination
+                or the size is invalid.
         """
         raise ValueError(
             f"{self.name} does not use a learned vocabulary. Skip: suite data make-vocabulary"

@@ -13,7 +13,9 @@ class EpochSamples:
     """Size of an epoch."""
 
     trained: int
-    """Samples that an epoch trains on, in `Workload.batch_unit`, without repeated samples that fill up a last batch."""
+    """Samples that an epoch trains on, in `Workload.batch_unit`, without repeated samples that fill
+    up a last batch.
+    """
     repeated: int = 0
     """Samples of the data set that an epoch trains on a second time, to fill up its last batch."""
     left_out: int = 0
@@ -37,7 +39,10 @@ class EpochSchedule:
     """First step of each epoch. Steps and epochs count from 0."""
 
     def __init__(self, steps_in_epoch: Callable[[int], int]) -> None:
-        """`steps_in_epoch` maps the number of an epoch to its number of steps, at least 1. It is called once per epoch."""
+        """`steps_in_epoch` maps the number of an epoch to its number of steps, at least 1.
+
+        It is called once per epoch.
+        """
         self._steps_in_epoch = steps_in_epoch
         self._starts = [0]
 

@@ -1,11 +1,13 @@
-"""Asynchronous SGD (`update=async`): parameter-server client of a worker, with the staleness of its gradients.
+"""Asynchronous SGD (`update=async`): parameter-server client of a worker, with the staleness of its
+gradients.
 
-A server holds the weights. Each worker is a process with one device. It pulls the weights, computes the gradient of its batch,
-and pushes the gradient. The server applies each push separately, in the order of arrival. The staleness of an update is the
-number of updates of other workers that the server applied between the pull and the push of its worker.
+A server holds the weights. Each worker is a process with one device. It pulls the weights, computes
+the gradient of its batch, and pushes the gradient. The server applies each push separately, in the
+order of arrival. The staleness of an update is the number of updates of other workers that the
+server applied between the pull and the push of its worker.
 
-Weights and gradients are sent as flat float32 vectors. Each ends with 1 + workers numbers of metadata. Integers among them are
-exact up to 2^24:
+Weights and gradients are sent as flat float32 vectors. Each ends with 1 + workers numbers of
+metadata. Integers among them are exact up to 2^24:
 
     weights    number of updates applied so far, then for each worker the number of its last update, counted from 1
     gradients  learning rate, number of the worker, zeros
@@ -41,7 +43,9 @@ def metadata_size(workers: int) -> int:
 
 
 def record_update(counts: Array, tail: Array) -> None:
-    """Record in `counts`, the weights' metadata on the server, that the gradients with the metadata `tail` were applied."""
+    """Record in `counts`, the weights' metadata on the server, that the gradients with the metadata
+    `tail` were applied.
+    """
     counts[0] += 1
     counts[1 + int(tail[1])] = counts[0]
 
@@ -56,14 +60,20 @@ class ParameterServerClient:
         workers: int,
         learning_rate: Callable[[int], float],
     ) -> None:
-        """`learning_rate` maps the number of a step to its rate. A step consists of as many updates as there are workers."""
+        """`learning_rate` maps the number of a step to its rate.
+
+        A step consists of as many updates as there are workers.
+        """
         self.worker, self.workers = worker, workers
         self._channel, self._learning_rate = channel, learning_rate
         self._pending = False
         self.version = 0
         """Number of updates in the weights that this worker last pulled."""
         self.staleness: Counter[int] = Counter()
-        """Maps a staleness to the number of updates of this worker. An update is counted at the first pull after its push."""
+        """Maps a staleness to the number of updates of this worker.
+
+        An update is counted at the first pull after its push.
+        """
 
     def pull(self) -> int:
         """Load the newest weights, and return the number of updates in them."""
@@ -75,7 +85,9 @@ class ParameterServerClient:
         return self.version
 
     def push(self) -> None:
-        """Send the gradients of the model, with the learning rate of the step to which the pulled weights belong."""
+        """Send the gradients of the model, with the learning rate of the step to which the pulled
+        weights belong.
+        """
         import numpy as np
 
         tail = np.zeros(metadata_size(self.workers), np.float32)

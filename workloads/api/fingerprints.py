@@ -1,7 +1,10 @@
-"""Fingerprints of the published data sets as the suite prepares them. Runs with an unlisted fingerprint are open.
+"""Fingerprints of the published data sets as the suite prepares them.
 
-The notes and counts of a manifest do not prove that a data set is the published data set, since users can edit a manifest. The
-fingerprint proves it: it is a digest of the digests of all prepared files, which are compared with the files before a run.
+Runs with an unlisted fingerprint are open.
+
+The notes and counts of a manifest do not prove that a data set is the published data set, since
+users can edit a manifest. The fingerprint proves it: it is a digest of the digests of all prepared
+files, which are compared with the files before a run.
 """
 
 from __future__ import annotations
@@ -26,11 +29,17 @@ PUBLISHED_DATASETS = frozenset(
 """Names that are reserved for published data sets."""
 
 FINGERPRINTS: dict[str, Mapping[str, str]] = {}
-"""Maps a data set to its fingerprints. Each maps to the download and the versions used for the preparation (docs/rules.md)."""
+"""Maps a data set to its fingerprints.
+
+Each maps to the download and the versions used for the preparation (docs/rules.md).
+"""
 
 NOT_VERIFIED = "data set fingerprint not verified"
 
 
 def is_verified(dataset: str, fingerprint: str) -> bool:
-    """Return whether a data set is the published data set of its name. True for names that are not published data sets."""
+    """Return whether a data set is the published data set of its name.
+
+    True for names that are not published data sets.
+    """
     return dataset not in PUBLISHED_DATASETS or fingerprint in FINGERPRINTS.get(dataset, {})

@@ -1,4 +1,6 @@
-"""Options and hyperparameters of a workload: fields of its `Options` dataclass, with their allowed values."""
+"""Options and hyperparameters of a workload: fields of its `Options` dataclass, with their allowed
+values.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ Kind = TypeVar("Kind")
 OPTION_GROUPS = ("data", "backbone")
 """Groups of options in addition to `workload`, as in `data.decode` and `backbone.weights`."""
 NOT_OPTIONS = ("name", "dataset", "hyperparameter_set", "target")
-"""Fields of a workload's `Options` that planning stores as separate settings, not in `Settings.options`."""
+"""Fields of a workload's `Options` that planning stores as separate settings, not in
+`Settings.options`.
+"""
 
 
 def option(
@@ -43,8 +47,8 @@ def option(
         maximum: Largest allowed number.
         pattern: Regular expression that the whole value must match.
         example: Valid value for error messages.
-        key: Key on the command line, such as `data.decode`. Empty: the group of the dataclass and the name of the field, such
-            as `workload.NAME`.
+        key: Key on the command line, such as `data.decode`. Empty: the group of the dataclass and
+            the name of the field, such as `workload.NAME`.
     """
     metadata = {
         "help": help,
@@ -70,11 +74,13 @@ def hyperparameter(
     minimum: float | None = None,
     maximum: float | None = None,
 ) -> Any:
-    """Return a dataclass field that hyperparameter sets define, with its description and allowed values.
+    """Return a dataclass field that hyperparameter sets define, with its description and allowed
+    values.
 
     Args:
         help: Description of the hyperparameter.
-        default: Value for sets that do not define the hyperparameter. None: every set must define it.
+        default: Value for sets that do not define the hyperparameter. None: every set must define
+            it.
         overridable: Whether `workload.NAME` overrides the value of the set.
         choices: Allowed values. Empty: all values of the type.
         minimum: Smallest allowed number.
@@ -106,14 +112,19 @@ class WorkloadOptions:
 
 
 def build_options(kind: type[Kind], settings: Settings) -> Kind:
-    """Return an instance of `kind`, a dataclass of options, with the values of a run. Missing values get their defaults."""
+    """Return an instance of `kind`, a dataclass of options, with the values of a run.
+
+    Missing values get their defaults.
+    """
     names = {item.name for item in fields(kind)}  # type: ignore[arg-type]
     values = {**settings.options, **settings.hyperparameters}
     return kind(**{name: value for name, value in values.items() if name in names})
 
 
 def option_keys(kind: Any) -> dict[str, Field[Any]]:
-    """Return the fields of a workload's `Options` that a user can set, by key: `workload.learning_rate`, `data.decode`, …"""
+    """Return the fields of a workload's `Options` that a user can set, by key:
+    `workload.learning_rate`, `data.decode`, …
+    """
     settable = (item for item in fields(kind) if not item.metadata.get("internal"))
     return {item.metadata.get("key") or f"workload.{item.name}": item for item in settable}
 
@@ -124,7 +135,10 @@ def hyperparameter_fields(kind: Any) -> dict[str, Field[Any]]:
 
 
 def default_values(kind: Any) -> dict[str, Json]:
-    """Return the default of each field of `Options`, by name. Hyperparameters are None: their set defines them."""
+    """Return the default of each field of `Options`, by name.
+
+    Hyperparameters are None: their set defines them.
+    """
     return {**vars(kind()), **dict.fromkeys(hyperparameter_fields(kind))}
 
 
@@ -132,12 +146,16 @@ _TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", 
 
 
 def kind_of(item: Field[Any]) -> str:
-    """Return the annotated type of a field as text, such as `int`, whether its module postpones annotations or not."""
+    """Return the annotated type of a field as text, such as `int`, whether its module postpones
+    annotations or not.
+    """
     return item.type.__name__ if isinstance(item.type, type) else str(item.type)
 
 
 def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object) -> None:
-    """Raise ValueError with one line if `value` is not allowed for a field of the annotated type `kind`."""
+    """Raise ValueError with one line if `value` is not allowed for a field of the annotated type
+    `kind`.
+    """
     if value is None and ("None" in kind or kind == "Any"):
         return
     names = {"int": int, "float": float, "bool": bool, "str": str}
@@ -193,14 +211,19 @@ def _fits(value: object, expected: type) -> bool:
 
 
 def suggestion(given: str, allowed: Iterable[str]) -> str:
-    """Return ` (did you mean 'x'?)` with the closest allowed name, or an empty string. Upper and lower case are equal."""
+    """Return ` (did you mean 'x'?)` with the closest allowed name, or an empty string.
+
+    Upper and lower case are equal.
+    """
     by_lower = {name.lower(): name for name in allowed}
     matches = difflib.get_close_matches(given.lower(), list(by_lower), n=1, cutoff=0.5)
     return f" (did you mean '{by_lower[matches[0]]}'?)" if matches else ""
 
 
 def invalid_choice(what: str, given: object, allowed: Iterable[str]) -> ValueError:
-    """Return the error for an invalid name: a line with the given name, the allowed names and the nearest match."""
+    """Return the error for an invalid name: a line with the given name, the allowed names and the
+    nearest match.
+    """
     names = sorted(allowed)
     return ValueError(
         f"{what}={given}: allowed: {', '.join(names) or 'none'}{suggestion(str(given), names)}"

@@ -1,4 +1,7 @@
-"""The properties of a benchmark round that workloads and workers use. `suite.catalog.rounds` reads rounds from YAML files."""
+"""The properties of a benchmark round that workloads and workers use.
+
+`suite.catalog.rounds` reads rounds from YAML files.
+"""
 
 from __future__ import annotations
 
@@ -13,32 +16,48 @@ _FIGURES = ("name", "setup_is_timed", "first_epoch", "bleu_scale", "ruleset", "e
 
 @dataclass(frozen=True)
 class Round:
-    """A round for one workload: start of the clock, conventions of its logs, data set, targets and hyperparameter sets."""
+    """A round for one workload: start of the clock, conventions of its logs, data set, targets and
+    hyperparameter sets.
+    """
 
     name: str
     """Value of `rules=`, such as `v0.5`."""
     setup_is_timed: bool
-    """True: the clock starts before the model is built. False: it starts after up to 20 minutes of setup."""
+    """True: the clock starts before the model is built.
+
+    False: it starts after up to 20 minutes of setup.
+    """
     first_epoch: int
     """Number of the first epoch in logs."""
     bleu_scale: float
     """Value of one BLEU point in targets and logs: 1.0 or 0.01."""
     ruleset: str
-    """Ruleset of mlperf-logging that checks the logs, such as `0.7.0`. Empty: the suite's generated rules check them."""
+    """Ruleset of mlperf-logging that checks the logs, such as `0.7.0`.
+
+    Empty: the suite's generated rules check them.
+    """
     sets: Mapping[str, str] = field(default_factory=dict)
     """Maps a profile to its hyperparameter set."""
     default_set_by_framework: Mapping[str, str] = field(default_factory=dict)
     """Maps a framework to its set of `profile=reference`, if it differs from `sets`."""
     evaluations: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """Evaluation times that the round prescribes, by the unit in which it counts. Empty: the hyperparameter set decides."""
+    """Evaluation times that the round prescribes, by the unit in which it counts.
+
+    Empty: the hyperparameter set decides.
+    """
     dataset: str = ""
     """Data set of the closed division. Empty: the round does not have the workload."""
     targets: Mapping[str, float] = field(default_factory=dict)
-    """Maps a metric to the target of the closed division. Empty: the round does not have the workload."""
+    """Maps a metric to the target of the closed division.
+
+    Empty: the round does not have the workload.
+    """
 
     @property
     def figures(self) -> dict[str, Json]:
-        """Fields that runs and logs depend on, as keyword arguments of this class (`Settings.round`)."""
+        """Fields that runs and logs depend on, as keyword arguments of this class
+        (`Settings.round`).
+        """
         return {name: getattr(self, name) for name in _FIGURES}
 
     @property

@@ -1,8 +1,9 @@
 """Settings of a run, and the defaults of a profile.
 
-Each setting is defined once, as a field in this module. Its metadata hold its key on the command line, and whether it is
-logged, belongs to the experiment key, scales with the number of devices, and must match when a sweep resumes. The log writer,
-the log reader, tables, comparisons, resuming and packaging derive their lists of settings from these fields.
+Each setting is defined once, as a field in this module. Its metadata hold its key on the command
+line, and whether it is logged, belongs to the experiment key, scales with the number of devices,
+and must match when a sweep resumes. The log writer, the log reader, tables, comparisons, resuming
+and packaging derive their lists of settings from these fields.
 """
 
 from __future__ import annotations
@@ -28,11 +29,14 @@ def setting(
 
     Args:
         default: Default value.
-        cli_key: Key on the command line. Empty: planning derives the setting. Planning uses the value that the
-            user set, unless it replaces it, and packages repeat that value on their command line.
+        cli_key: Key on the command line. Empty: planning derives the setting. Planning uses the
+            value that the user set, unless it replaces it, and packages repeat that value on their
+            command line.
         logged: Whether the log contains the setting in `suite_run`.
-        experiment_key: Whether runs with different values are different experiments (suite.results.experiment_key).
-        scales_with_devices: Whether the value follows from the number of devices, and may differ between the runs of a speedup.
+        experiment_key: Whether runs with different values are different experiments
+            (suite.results.experiment_key).
+        scales_with_devices: Whether the value follows from the number of devices, and may differ
+            between the runs of a speedup.
         must_match_on_resume: Whether a resumed sweep must have the same value.
         hashed: Argument `hash` of the dataclass field.
     """
@@ -49,7 +53,10 @@ def setting(
 
 
 def field_names(kind: Any, **flags: bool) -> tuple[str, ...]:
-    """Return the names of the fields with these flags, such as `experiment_key=True`. A missing flag counts as True."""
+    """Return the names of the fields with these flags, such as `experiment_key=True`.
+
+    A missing flag counts as True.
+    """
     return tuple(
         item.name
         for item in fields(kind)
@@ -64,16 +71,24 @@ class Defaults:
     dataset: str
     """Name of the data set. Empty: the workload reads no data."""
     hyperparameter_set: str = ""
-    """Name of the set. Empty: the workload has no sets, so the user must set the batch size (`batch=global:N`)."""
+    """Name of the set.
+
+    Empty: the workload has no sets, so the user must set the batch size (`batch=global:N`).
+    """
     model: Mapping[str, Json] = field(default_factory=dict)
     targets: Mapping[str, float] = field(default_factory=dict)
-    """Maps a metric to its target. All targets must be reached. Empty: the workload only measures throughput."""
+    """Maps a metric to its target.
+
+    All targets must be reached. Empty: the workload only measures throughput.
+    """
     variant: str = ""
     """Description of the network for tables. Empty if the workload has a single network."""
     stop: str = "steps:50"
     """Value of `stop=auto` for runs without a target."""
     default_set_by_framework: Mapping[str, str] = field(default_factory=dict)
-    """Maps a framework to its set, if it differs from `hyperparameter_set`: rounds list some optimizers for few frameworks."""
+    """Maps a framework to its set, if it differs from `hyperparameter_set`: rounds list some
+    optimizers for few frameworks.
+    """
 
     def set_for(self, framework: str) -> str:
         """Return the hyperparameter set of a framework."""
@@ -82,7 +97,10 @@ class Defaults:
 
 @dataclass(frozen=True, kw_only=True)
 class LoggedSettings:
-    """Settings in a log's `suite_run`, under these names. If a log does not have a key, its value is the default."""
+    """Settings in a log's `suite_run`, under these names.
+
+    If a log does not have a key, its value is the default.
+    """
 
     profile: str = setting("", cli_key="profile")
     """`reference`, `demo` or `synthetic`. Empty: the suite did not write the log."""
@@ -95,9 +113,14 @@ class LoggedSettings:
     nodes: int | None = setting(None, cli_key="nodes", scales_with_devices=True)
     cores_per_device: int | None = setting(None)
     threads_per_device: str = setting("auto", cli_key="cpu.threads_per_device")
-    """A number, or `auto`: one thread per core, and fewer in a demo if other programs use the cores (`suite_condition`)."""
+    """A number, or `auto`: one thread per core, and fewer in a demo if other programs use the cores
+    (`suite_condition`).
+    """
     batch_rule: str = setting("", cli_key="batch")
-    """`set`, `global:N` or `per_device:N`. Strong and weak scaling are never in the same table row."""
+    """`set`, `global:N` or `per_device:N`.
+
+    Strong and weak scaling are never in the same table row.
+    """
     global_batch_size: int | None = setting(None, scales_with_devices=True)
     """Global batch size in the workload's `batch_unit`."""
     lr_scaling: str = setting("", cli_key="lr_scaling")
@@ -105,12 +128,21 @@ class LoggedSettings:
     precision: str = setting("", cli_key="precision")
     """`fp32`, `tf32`, `bf16` or `fp16`."""
     link: str = setting("auto", cli_key="link")
-    """Path of data between GPUs. `no_p2p`: through host memory. `network`: over the network protocol only. topology.json lists
-    the available links."""
+    """Path of data between GPUs.
+
+    `no_p2p`: through host memory. `network`: over the network protocol only. topology.json lists
+    the available links.
+    """
     linear_backend: str = setting("", cli_key="framework.linear_backend")
-    """Library of linear layers, `mkl` or `onednn`. Empty: the trainer has no choice (`TrainerInfo.linear_backend`)."""
+    """Library of linear layers, `mkl` or `onednn`.
+
+    Empty: the trainer has no choice (`TrainerInfo.linear_backend`).
+    """
     graphs: str = setting("", cli_key="framework.graphs")
-    """`on`: the step of a full batch is a CUDA graph (`TrainerInfo.max_cuda_graph_devices`). Empty otherwise."""
+    """`on`: the step of a full batch is a CUDA graph (`TrainerInfo.max_cuda_graph_devices`).
+
+    Empty otherwise.
+    """
     kernels: str = setting("", cli_key="framework.kernels")
     """`off`: plain operators replace the kernels of the suite. Empty otherwise."""
     hyperparameter_set: str = setting("", cli_key="workload.hyperparameter_set")
@@ -119,15 +151,24 @@ class LoggedSettings:
     stop: str = setting("target")
     """`target`, `epochs:N`, `samples:N` or `steps:N`."""
     max_epochs: int | None = setting(None)
-    """Number of epochs after which a run without its target ends. None: the run has a fixed length, or the log is older."""
+    """Number of epochs after which a run without its target ends.
+
+    None: the run has a fixed length, or the log is older.
+    """
     mode: str = setting("train", cli_key="mode")
     """`train`, `forward_backward`, `forward` or `inference` (suite/worker/loop.py)."""
     timing_warmup_steps: int = setting(0, cli_key="timing.warmup_steps")
     """Number of first steps that are excluded from times and throughput."""
     timing_each: str = setting("interval", cli_key="timing.each")
-    """`steps`: each step is timed separately, with a synchronization per step. `interval`: many steps are timed together."""
+    """`steps`: each step is timed separately, with a synchronization per step.
+
+    `interval`: many steps are timed together.
+    """
     update: str = setting("sync", cli_key="update.kind")
-    """`sync`: one update with the summed gradients of all devices. `async`: a server applies each device's gradients."""
+    """`sync`: one update with the summed gradients of all devices.
+
+    `async`: a server applies each device's gradients.
+    """
     straggler_ms: int = setting(0, cli_key="update.straggler_ms")
     """Milliseconds that the last device sleeps in each of its steps."""
     dataset: str = setting("", cli_key="workload.dataset")
@@ -143,13 +184,19 @@ class LoggedSettings:
 
     @property
     def to_target(self) -> bool:
-        """True if the run ends at its target. False for runs of a fixed length and runs that do not train."""
+        """True if the run ends at its target.
+
+        False for runs of a fixed length and runs that do not train.
+        """
         return self.stop == "target" and self.mode == "train"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(LoggedSettings):
-    """All settings that determine the computation of a run, fully resolved. `run.json` contains them."""
+    """All settings that determine the computation of a run, fully resolved.
+
+    `run.json` contains them.
+    """
 
     if TYPE_CHECKING:  # always set before a run, but missing in some logs
         devices: int
@@ -166,4 +213,6 @@ class Settings(LoggedSettings):
     hyperparameters: Mapping[str, Json] = setting({}, logged=False, hashed=False)
     hyperparameter_sources: Mapping[str, str] = setting({}, logged=False, hashed=False)
     options: Mapping[str, Json] = setting({}, logged=False, hashed=False)
-    """Options of the workload: the fields of its `Options` that are neither hyperparameters nor separate settings."""
+    """Options of the workload: the fields of its `Options` that are neither hyperparameters nor
+    separate settings.
+    """

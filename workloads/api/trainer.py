@@ -40,7 +40,10 @@ class TrainStats:
 
 @dataclass(frozen=True)
 class GradientAllReduceInfo:
-    """Size of the all-reduce of a step, which sums the gradients of all devices. The numbers are per device."""
+    """Size of the all-reduce of a step, which sums the gradients of all devices.
+
+    The numbers are per device.
+    """
 
     size_bytes: float
     tensors: int = 0
@@ -52,18 +55,23 @@ class GradientAllReduceInfo:
 class Trainer(ABC):
     """Model and training step of a workload in a framework, with collectives for small arrays.
 
-    The constructor must not create parameters, optimizer state or device memory. `setup` does, because the v0.5 clock times it.
+    The constructor must not create parameters, optimizer state or device memory. `setup` does,
+    because the v0.5 clock times it.
     """
 
     timed_by: ClassVar[str] = "device events"
     """Source of the times of `time_steps`, for the log."""
     exchange: ParameterServerClient | None = None
-    """Parameter-server client under `update=async`, created at the end of `setup`. Steps push their gradients to the server
-    instead of updating the model."""
+    """Parameter-server client under `update=async`, created at the end of `setup`.
+
+    Steps push their gradients to the server instead of updating the model.
+    """
 
     def __init__(self, workload: Workload, worker: WorkerContext) -> None:
         self.beat: Callable[[], object] = lambda: None
-        """Reports progress of `setup`, since compiling all shapes may take longer than the controller's watchdog allows."""
+        """Reports progress of `setup`, since compiling all shapes may take longer than the
+        controller's watchdog allows.
+        """
         self.workload = workload
         self.settings = workload.settings
         self.worker = worker
@@ -80,36 +88,52 @@ class Trainer(ABC):
 
     @abstractmethod
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
-        """Build the model, load the weights, and compile. With `warmup`, run dummy batches without an effect on the state."""
+        """Build the model, load the weights, and compile.
+
+        With `warmup`, run dummy batches without an effect on the state.
+        """
 
     @abstractmethod
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
-        """Run an optimizer step for each item, in order. Raises NonFiniteLossError if the loss is not finite."""
+        """Run an optimizer step for each item, in order.
+
+        Raises NonFiniteLossError if the loss is not finite.
+        """
 
     @abstractmethod
     def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
-        """Compute the loss of each item in training mode, without gradients and updates (`mode=forward`)."""
+        """Compute the loss of each item in training mode, without gradients and updates
+        (`mode=forward`).
+        """
 
     def forward_backward(self, steps: Iterable[list[Batch]]) -> TrainStats:
-        """Compute loss and gradients of each item, summed over replicas, without updates (`mode=forward_backward`)."""
+        """Compute loss and gradients of each item, summed over replicas, without updates
+        (`mode=forward_backward`).
+        """
         raise ValueError(
             f"mode=forward_backward: {type(self).__name__} does not support it. Set mode=train or mode=forward"
         )
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo | None:
-        """Return the size of a step's all-reduce, with a single device too, or None if unknown. Call it after `setup`."""
+        """Return the size of a step's all-reduce, with a single device too, or None if unknown.
+
+        Call it after `setup`.
+        """
         return None
 
     @contextlib.contextmanager
     def prefetch_to_device(self, batches: Iterator[list[Batch]]) -> Iterator[Iterator[list[Batch]]]:
-        """Return a context manager that yields the same batches. While it is open, a thread may copy the next batches to the
-        device."""
+        """Return a context manager that yields the same batches.
+
+        While it is open, a thread may copy the next batches to the device.
+        """
         yield batches
 
     def time_steps(
         self, steps: Iterable[list[Batch]], seconds: list[float]
     ) -> Iterator[list[Batch]] | None:
-        """Return the same items, whose steps the device times without a synchronization after each step (`timing=steps`).
+        """Return the same items, whose steps the device times without a synchronization after each
+        step (`timing=steps`).
 
         Args:
             steps: Batches of each step.
@@ -125,18 +149,26 @@ class Trainer(ABC):
 
     @abstractmethod
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
-        """Yield each batch with the outputs of the model as NumPy arrays. Implementations must not call collectives."""
+        """Yield each batch with the outputs of the model as NumPy arrays.
+
+        Implementations must not call collectives.
+        """
 
     @abstractmethod
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
-        """Return the arrays of every process, by rank, on rank 0, and None on all other ranks. This call is collective."""
+        """Return the arrays of every process, by rank, on rank 0, and None on all other ranks.
+
+        This call is collective.
+        """
 
     @abstractmethod
     def broadcast(self, value: float) -> float:
         """Return the value of rank 0 on every rank. This call is collective."""
 
     def weights(self) -> dict[str, Array]:
-        """Return copies of the parameters and running statistics (float32, canonical names), without optimizer state."""
+        """Return copies of the parameters and running statistics (float32, canonical names),
+        without optimizer state.
+        """
         return self.state_dict()
 
     @abstractmethod
@@ -148,7 +180,9 @@ class Trainer(ABC):
         """Restore a state that `state_dict` returned."""
 
     def memory_peak_bytes(self) -> int:
-        """Return the peak device memory of the first local replica, or on a CPU the peak resident set of the process."""
+        """Return the peak device memory of the first local replica, or on a CPU the peak resident
+        set of the process.
+        """
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
     @abstractmethod
@@ -157,5 +191,7 @@ class Trainer(ABC):
 
     @classmethod
     def run_parameter_server(cls, workload: Workload, address: str, workers: int) -> None:
-        """Run the parameter server of `update=async` at `address` (`host:port`) until all workers have left or it is killed."""
+        """Run the parameter server of `update=async` at `address` (`host:port`) until all workers
+        have left or it is killed.
+        """
         raise ValueError(f"update=async: {cls.__name__} has no parameter server. Set update=sync")

@@ -1,8 +1,11 @@
-"""Description of a trainer: its class and the settings that it supports. The controller reads it without the framework.
+"""Description of a trainer: its class and the settings that it supports.
 
-A workload's package has a module `trainers` with a mapping `TRAINERS`, from the name of a framework to a `TrainerInfo`. A
-package with a framework declares the trainers of existing workloads in the entry-point group `suite.trainers`: the name of
-the entry point is the framework, and its object is a mapping from the name of a workload to a `TrainerInfo`.
+The controller reads it without the framework.
+
+A workload's package has a module `trainers` with a mapping `TRAINERS`, from the name of a framework
+to a `TrainerInfo`. A package with a framework declares the trainers of existing workloads in the
+entry-point group `suite.trainers`: the name of the entry point is the framework, and its object is
+a mapping from the name of a workload to a `TrainerInfo`.
 """
 
 from __future__ import annotations
@@ -29,13 +32,19 @@ class TrainerInfo:
     """Class of a trainer, and the settings that it supports."""
 
     trainer: str
-    """Class of the trainer, such as `workloads.ssd.pytorch:SSDTrainer`. `load` imports it, and with it the framework."""
+    """Class of the trainer, such as `workloads.ssd.pytorch:SSDTrainer`.
+
+    `load` imports it, and with it the framework.
+    """
     precisions: tuple[str, ...] = ("fp32",)
     """Allowed values of `precision`."""
     linear_backend: bool = False
-    """Whether `framework.linear_backend` selects the library of linear layers in fp32 on CPU cores."""
+    """Whether `framework.linear_backend` selects the library of linear layers in fp32 on CPU cores.
+    """
     max_cuda_graph_devices: float = 0
-    """Largest number of GPUs with which a training step can be launched as a CUDA graph (`framework.graphs`). 0: never."""
+    """Largest number of GPUs with which a training step can be launched as a CUDA graph
+    (`framework.graphs`). 0: never.
+    """
     async_updates: bool = False
     """Whether `update=async` is supported. It is not possible for a model with batch norm."""
     fp16_loss_scaling: LossScaling = LossScaling("static", start=128.0)
@@ -56,7 +65,9 @@ class TrainerInfo:
 
 
 def get_trainer(workload: type, framework: str) -> TrainerInfo:
-    """Return the trainer of a workload in a framework. Raises ValueError, with the allowed names, if it does not exist.
+    """Return the trainer of a workload in a framework.
+
+    Raises ValueError, with the allowed names, if it does not exist.
 
     Args:
         workload: Class of the workload.
@@ -78,7 +89,8 @@ def find_trainer(workload: type, framework: str) -> TrainerInfo | None:
         framework: Name of the framework.
 
     Raises:
-        ValueError: The workload's package and an installed package both define this trainer, or a mapping is invalid.
+        ValueError: The workload's package and an installed package both define this trainer, or a
+            mapping is invalid.
     """
     packaged = package_trainers(workload).get(framework)
     installed = framework_trainers(framework).get(_name(workload))
@@ -100,8 +112,8 @@ def frameworks_of(workload: type) -> list[str]:
 def package_trainers(workload: type) -> Mapping[str, TrainerInfo]:
     """Return `TRAINERS` of the workload's package, by framework.
 
-    The class of the workload may be derived from a workload of a different package. Without a module `trainers` in its
-    package, it has the trainers of that workload.
+    The class of the workload may be derived from a workload of a different package. Without a
+    module `trainers` in its package, it has the trainers of that workload.
     """
     for kind in workload.__mro__:
         spec = getattr(sys.modules.get(kind.__module__), "__spec__", None)
@@ -114,7 +126,10 @@ def package_trainers(workload: type) -> Mapping[str, TrainerInfo]:
 
 
 def framework_trainers(framework: str) -> Mapping[str, TrainerInfo]:
-    """Return the trainers that the entry point of a framework declares, by workload. Empty without an entry point."""
+    """Return the trainers that the entry point of a framework declares, by workload.
+
+    Empty without an entry point.
+    """
     point = entry_points.points(entry_points.TRAINERS).get(framework)
     return _checked(point.load(), point.value) if point is not None else {}
 

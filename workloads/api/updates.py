@@ -1,4 +1,5 @@
-"""Settings of parameter updates: workloads define them, and the optimizers and trainers of each framework apply them.
+"""Settings of parameter updates: workloads define them, and the optimizers and trainers of each
+framework apply them.
 
 `workloads/common/optimizers.py` defines the arithmetic in NumPy.
 """
@@ -15,22 +16,32 @@ class ParameterRule:
     decay: float = 0.0
     """Weight decay: decay · w is added to the gradient (L2, coupled)."""
     lars_adapt: bool = False
-    """Whether LARS applies the trust ratio. False for excluded parameters, and with every other optimizer."""
+    """Whether LARS applies the trust ratio.
+
+    False for excluded parameters, and with every other optimizer.
+    """
     lr_multiplier: float = 1.0
-    """Factor from the scheduled learning rate to the rate of the parameter (detectors: 2 for biases)."""
+    """Factor from the scheduled learning rate to the rate of the parameter (detectors: 2 for
+    biases).
+    """
     frozen: bool = False
-    """True: the parameter is never updated, and has neither a gradient, nor optimizer state, nor a part in the all-reduce."""
+    """True: the parameter is never updated, and has neither a gradient, nor optimizer state, nor a
+    part in the all-reduce.
+    """
 
 
 @dataclass(frozen=True)
 class LossScaling:
-    """Factor of the loss before the backward pass, so that small gradients do not underflow in fp16."""
+    """Factor of the loss before the backward pass, so that small gradients do not underflow in
+    fp16.
+    """
 
     mode: str = "none"
     """`none`, `static` (always `start`) or `dynamic`."""
     start: float = 1.0
     growth_factor: float = 2.0
-    """dynamic: factor of the scale after `growth_interval` consecutive steps without an overflow."""
+    """dynamic: factor of the scale after `growth_interval` consecutive steps without an overflow.
+    """
     growth_interval: int = 2_000
     backoff_factor: float = 0.5
     """dynamic: factor of the scale after an overflow. Every replica skips the step."""
@@ -47,8 +58,11 @@ class OptimizerSettings:
     momentum: float = 0.0
     """Momentum of sgd and lars."""
     lr_in_momentum: bool = False
-    """sgd and lars: whether the momentum buffer v includes the learning rate r. False: v = m v + g, w = w - r v. True:
-    v = m v + r g, w = w - v. Both compute the same weights while r is constant."""
+    """sgd and lars: whether the momentum buffer v includes the learning rate r.
+
+    False: v = m v + g, w = w - r v. True: v = m v + r g, w = w - v. Both compute the same weights
+    while r is constant.
+    """
     trust_coefficient: float = 0.001
     """lars: eta."""
     beta1: float = 0.9
@@ -60,7 +74,12 @@ class OptimizerSettings:
     epsilon: float = 1e-8
     """Term that adam adds to √(v / (1 - β2^t)), and rmsprop to √s."""
     clip_norm: float | None = None
-    """Limit of the global L2 norm of all gradients, applied after the sum over replicas and after unscaling. None: no limit."""
+    """Limit of the global L2 norm of all gradients, applied after the sum over replicas and after
+    unscaling. None: no limit.
+    """
     accumulation_steps: int = 1
-    """Number of equal parts of each replica's batch. The gradients of the parts are summed for a single update."""
+    """Number of equal parts of each replica's batch.
+
+    The gradients of the parts are summed for a single update.
+    """
     loss_scaling: LossScaling = LossScaling()

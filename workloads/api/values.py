@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 Json = Any
-"""A value that `json.dumps` accepts: None, bool, int, float, str, or a list or dict of such values."""
+"""A value that `json.dumps` accepts: None, bool, int, float, str, or a list or dict of such values.
+"""
 
-# NumPy is imported inside functions, because its import takes longer than `--help` or a tab completion.
+# NumPy is imported inside functions, because its import takes longer than `--help` or a tab
+# completion.
 if TYPE_CHECKING:
     import numpy.typing as npt
 

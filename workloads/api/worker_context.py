@@ -23,13 +23,20 @@ class WorkerContext:
     """CPU cores to which this process is pinned. Empty: not pinned."""
     cores_per_device: int = 1
     threads: int = 0
-    """Threads of a device's operators, if the user set them or other programs use some of the cores. 0: one thread per core."""
+    """Threads of a device's operators, if the user set them or other programs use some of the
+    cores. 0: one thread per core.
+    """
     server: str = ""
-    """`address:port` of the processes that serve the workers (`update=async`, MXNet's store). Empty: no server."""
+    """`address:port` of the processes that serve the workers (`update=async`, MXNet's store).
+
+    Empty: no server.
+    """
     host: str = ""
     """Name of the machine. Empty: the run is on one machine."""
     local_world_size: int = 0
-    """Number of worker processes on this machine, including this process. 0: all processes of the run."""
+    """Number of worker processes on this machine, including this process. 0: all processes of the
+    run.
+    """
 
     @property
     def threads_per_device(self) -> int:

@@ -1,4 +1,6 @@
-"""Interface of a workload: data, model, schedule, metrics and log keys of a benchmark, without a framework."""
+"""Interface of a workload: data, model, schedule, metrics and log keys of a benchmark, without a
+framework.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +25,21 @@ from workloads.api.worker_context import WorkerContext
 class Workload(ABC):
     """A benchmark. An instance belongs to one run, in the controller and in each worker.
 
-    A new workload defines `name`, `mlperf_name`, and the abstract methods `defaults`, `load_dataset_info`,
-    `learning_rate`, `shapes`, `initial_weights` and `open_data`. A workload with a target also defines `eval_batch_metrics`
-    and `compute_metrics`. All other members have defaults.
+    A new workload defines `name`, `mlperf_name`, and the abstract methods `defaults`,
+    `load_dataset_info`, `learning_rate`, `shapes`, `initial_weights` and `open_data`. A workload
+    with a target also defines `eval_batch_metrics` and `compute_metrics`. All other members have
+    defaults.
     """
 
-    # -- before a run: the controller reads the class -------------------------------------------------------------
+    # -- before a run: the controller reads the class
+    # -------------------------------------------------------------
 
     name: ClassVar[str]
     mlperf_name: ClassVar[str]
     """Value of `submission_benchmark` in the log."""
     Options: ClassVar[type] = WorkloadOptions
-    """Dataclass with the hyperparameters (`workloads.api.hyperparameter`) and options (`workloads.api.option`).
+    """Dataclass with the hyperparameters (`workloads.api.hyperparameter`) and options
+    (`workloads.api.option`).
 
     Each field is set as `workload.NAME`, or as its key, such as `key="data.decode"`.
     """
@@ -43,16 +48,26 @@ class Workload(ABC):
     sample_unit: ClassVar[str] = "samples"
     """Unit of `samples_per_second`: `images`, `sentence pairs`, …"""
     extra_throughput_units: ClassVar[tuple[str, ...]] = ()
-    """Additional units of throughput, such as `tokens`. Each training batch counts them in `global_counts`."""
+    """Additional units of throughput, such as `tokens`.
+
+    Each training batch counts them in `global_counts`.
+    """
     batch_unit: ClassVar[str] = "samples"
     """Unit of `global_batch_size`: `samples`, `tokens` or `bytes`."""
     gpu_precisions: ClassVar[tuple[str, ...]] = ("bf16", "fp16", "tf32")
-    """Choices of `precision=auto` on GPUs. The first that trainer, device and rules allow is used, or else fp32. bf16 comes
-    first, although NVIDIA's v0.7 submissions use fp16, because it needs no loss scaling."""
+    """Choices of `precision=auto` on GPUs.
+
+    The first that trainer, device and rules allow is used, or else fp32. bf16 comes first, although
+    NVIDIA's v0.7 submissions use fp16, because it needs no loss scaling.
+    """
     reference_model: ClassVar[Mapping[str, Json]] = {}
-    """Parameters of the reference model, to which rows of closed rules refer as `reference_model`."""
+    """Parameters of the reference model, to which rows of closed rules refer as `reference_model`.
+    """
     known_deviations: ClassVar[tuple[str, ...]] = ()
-    """Differences from the reference implementation in every run under closed rules. Each is a sentence."""
+    """Differences from the reference implementation in every run under closed rules.
+
+    Each is a sentence.
+    """
     runs_required: ClassVar[int] = 0
     """Number of runs in an official result. 0: no rules cover the workload."""
 
@@ -82,15 +97,19 @@ class Workload(ABC):
     @classmethod
     @abstractmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
-        """Return the counts of the prepared data in `settings.data_dir`. Under `profile=synthetic`, return published counts.
+        """Return the counts of the prepared data in `settings.data_dir`.
+
+        Under `profile=synthetic`, return published counts.
 
         Raises:
-            ValueError: The data is missing or does not suit the settings. The message names the remedy.
+            ValueError: The data is missing or does not suit the settings. The message names the
+                remedy.
         """
 
     @classmethod
     def resolve(cls, settings: Settings) -> Settings:
-        """Check and prepare further files that the settings name (`backbone.weights`), and return the final settings.
+        """Check and prepare further files that the settings name (`backbone.weights`), and return
+        the final settings.
 
         Raises:
             ValueError: A file is missing or invalid. The message is a single line.
@@ -99,13 +118,15 @@ class Workload(ABC):
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
-        """Return a lower bound of the bytes that a sample occupies until the backward pass. 0: unknown.
+        """Return a lower bound of the bytes that a sample occupies until the backward pass. 0:
+        unknown.
 
         Planning refuses batches that do not fit into memory.
         """
         return 0
 
-    # -- a run: settings, data set, schedule ----------------------------------------------------------------------
+    # -- a run: settings, data set, schedule
+    # ----------------------------------------------------------------------
 
     def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
         self.settings = settings
@@ -130,7 +151,10 @@ class Workload(ABC):
 
     @cached_property
     def epochs(self) -> EpochSchedule:
-        """First step of each epoch. Workloads whose epochs differ in their number of steps override it."""
+        """First step of each epoch.
+
+        Workloads whose epochs differ in their number of steps override it.
+        """
         return EpochSchedule(lambda epoch: self.steps_per_epoch)
 
     @abstractmethod
@@ -144,28 +168,43 @@ class Workload(ABC):
 
     @property
     def first_decay_step(self) -> int | None:
-        """First step with a lower rate than the step before. None: the rate never decays, or decays from the warm-up on."""
+        """First step with a lower rate than the step before.
+
+        None: the rate never decays, or decays from the warm-up on.
+        """
         return None
 
     def evaluation_steps(self) -> Iterator[int]:
-        """Yield the numbers of completed steps after which to evaluate, in ascending order, without end."""
+        """Yield the numbers of completed steps after which to evaluate, in ascending order, without
+        end.
+        """
         return (self.epochs.start(epoch) for epoch in itertools.count(1))
 
-    # -- training: trainers and the loop --------------------------------------------------------------------------
+    # -- training: trainers and the loop
+    # --------------------------------------------------------------------------
 
     every_step_uses_every_parameter: ClassVar[bool] = True
-    """False: the parameters that a step uses depend on its data, so trainers do not treat the graph as fixed."""
+    """False: the parameters that a step uses depend on its data, so trainers do not treat the graph
+    as fixed.
+    """
 
     @abstractmethod
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """Return the shapes of all arrays of a training batch of one replica, for each padded shape, largest first."""
+        """Return the shapes of all arrays of a training batch of one replica, for each padded
+        shape, largest first.
+        """
 
     def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """Return the shapes of the model's inputs in evaluation, as `shapes`. Empty: the first evaluation compiles them."""
+        """Return the shapes of the model's inputs in evaluation, as `shapes`.
+
+        Empty: the first evaluation compiles them.
+        """
         return []
 
     def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
-        """Return a batch of the given shapes for the warm-up of a trainer: zeros, with a weight of 1 per sample."""
+        """Return a batch of the given shapes for the warm-up of a trainer: zeros, with a weight of
+        1 per sample.
+        """
         import numpy as np
 
         arrays = {name: np.zeros(spec.shape, spec.dtype) for name, spec in specs.items()}
@@ -174,9 +213,11 @@ class Workload(ABC):
 
     @abstractmethod
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Yield the canonical name and the float32 values of each parameter, the same in every framework.
+        """Yield the canonical name and the float32 values of each parameter, the same in every
+        framework.
 
-        Statistics of batch norm (`….running_mean`, `….running_var`) may be included. Missing statistics start at 0 and 1.
+        Statistics of batch norm (`….running_mean`, `….running_var`) may be included. Missing
+        statistics start at 0 and 1.
         """
 
     @abstractmethod
@@ -184,7 +225,10 @@ class Workload(ABC):
         """Open the prepared data. The loop calls this after `run_start`."""
 
     def optimizer(self) -> OptimizerSettings:
-        """Return the settings of the optimizer. Default: `options.optimizer`, and options named as `OptimizerSettings`."""
+        """Return the settings of the optimizer.
+
+        Default: `options.optimizer`, and options named as `OptimizerSettings`.
+        """
         values = vars(self.options)
         if "optimizer" not in values:
             raise NotImplementedError(
@@ -201,7 +245,10 @@ class Workload(ABC):
 
     @final
     def update_settings(self) -> OptimizerSettings:
-        """Return `optimizer()`. Raises ValueError if a replica's batch cannot be cut into equal pieces for accumulation."""
+        """Return `optimizer()`.
+
+        Raises ValueError if a replica's batch cannot be cut into equal pieces for accumulation.
+        """
         settings = self.optimizer()
         pieces = settings.accumulation_steps
         counts = (
@@ -219,38 +266,55 @@ class Workload(ABC):
 
     @property
     def loss_scaling(self) -> LossScaling:
-        """Loss scaling of the run: the scaling of its trainer (`TrainerInfo`) in fp16, and no scaling in other precisions."""
+        """Loss scaling of the run: the scaling of its trainer (`TrainerInfo`) in fp16, and no
+        scaling in other precisions.
+        """
         if self.settings.precision != "fp16":
             return LossScaling()
         return get_trainer(type(self), self.settings.framework).fp16_loss_scaling
 
     def parameter_rule(self, parameter: str) -> ParameterRule:
-        """Return the update rule of a parameter by its canonical name. Default: trained, without weight decay."""
+        """Return the update rule of a parameter by its canonical name.
+
+        Default: trained, without weight decay.
+        """
         return ParameterRule()
 
-    # -- quality --------------------------------------------------------------------------------------------------
+    # -- quality
+    # --------------------------------------------------------------------------------------------------
 
     measure_threads: int = 0
-    """Threads that run `eval_batch_metrics` while the device computes. 0: it runs between two batches."""
+    """Threads that run `eval_batch_metrics` while the device computes. 0: it runs between two
+    batches.
+    """
 
     def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
-        """Return small per-sample results of an evaluation batch from the outputs of the trainer. Threads may call this."""
+        """Return small per-sample results of an evaluation batch from the outputs of the trainer.
+
+        Threads may call this.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not override `eval_batch_metrics`")
 
     def compute_metrics(self, results: Arrays) -> dict[str, float]:
-        """Return the value of each metric from the results of all samples, joined over batches and workers.
+        """Return the value of each metric from the results of all samples, joined over batches and
+        workers.
 
         Metrics with a target come first. Other metrics, such as a validation loss, are logged too.
         """
         raise NotImplementedError(f"{type(self).__name__} does not override `compute_metrics`")
 
-    # -- keys of the log ------------------------------------------------------------------------------------------
+    # -- keys of the log
+    # ------------------------------------------------------------------------------------------
 
     length_dependent_log_keys: ClassVar[frozenset[str]] = frozenset()
-    """Log keys that depend on the lengths of the training samples, which the published counts do not include."""
+    """Log keys that depend on the lengths of the training samples, which the published counts do
+    not include.
+    """
 
     def log_keys(self) -> Mapping[str, Json]:
-        """Return the keys and values that the rules require in the log, in addition to those of the loop."""
+        """Return the keys and values that the rules require in the log, in addition to those of the
+        loop.
+        """
         return {}
 
     def log_metadata(self) -> Mapping[str, Mapping[str, Json]]:
@@ -258,11 +322,14 @@ class Workload(ABC):
         return {}
 
     def metric_signatures(self) -> Mapping[str, Json]:
-        """Return the exact definition of each metric whose name does not define it, for `suite_run` in the log."""
+        """Return the exact definition of each metric whose name does not define it, for `suite_run`
+        in the log.
+        """
         return {}
 
     def summarize_step_times(self, seconds: Sequence[float], how: str) -> Mapping[str, Json]:
-        """Return log keys and values that replace the statistics of step times, if the steps differ in their work.
+        """Return log keys and values that replace the statistics of step times, if the steps differ
+        in their work.
 
         Args:
             seconds: Time of each step after `timing.warmup_steps`.

@@ -15,8 +15,9 @@ from workloads.common.arrays import Float64s
 LOG_2 = 0.6931471805599453
 ROOT_HALF = 0.7071067811865476
 
-# Coefficients of P. J. Wichura, "Algorithm AS 241: The percentage points of the normal distribution", Applied
-# Statistics 37 (1988), routine PPND16 (relative accuracy about 1e-16), highest power first.
+# Coefficients of P. J. Wichura, "Algorithm AS 241: The percentage points of the normal
+# distribution", Applied Statistics 37 (1988), routine PPND16 (relative accuracy about 1e-16),
+# highest power first.
 _CENTRE = (
     (2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4, 4.5921953931549871457e4,
      1.3731693765509461125e4, 1.9715909503065514427e3, 1.3314166789178437745e2, 3.3871328727963666080e0),

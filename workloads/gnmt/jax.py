@@ -1,10 +1,11 @@
 """GNMT in JAX.
 
-Each LSTM runs over the whole sequence in a single `lax.scan`, and attention is computed for all steps at once. Matrix
-products are in the activations' type, and all operations between them are in fp32.
+Each LSTM runs over the whole sequence in a single `lax.scan`, and attention is computed for all
+steps at once. Matrix products are in the activations' type, and all operations between them are in
+fp32.
 
-Shapes are described in network.py. A side has L positions, and a beam search has N = B · K rows. Parameters carry the names
-of network.py.
+Shapes are described in network.py. A side has L positions, and a beam search has N = B · K rows.
+Parameters carry the names of network.py.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class Translator(Model):
         return self.weights["embedding.weight"][ids]
 
     def given(self, layer: network.Lstm, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Return an LSTM's gate pre-activations from x (…, inputs), (…, 4h), and its recurrent weight in the products' type.
+        """Return an LSTM's gate pre-activations from x (…, inputs), (…, 4h), and its recurrent
+        weight in the products' type.
 
         The pre-activations contain the input's share and both biases, without the recurrent share.
         """
@@ -81,7 +83,9 @@ class Translator(Model):
         return Memory(values, keys, jnp.arange(values.shape[1]) >= lengths[:, None])
 
     def decode(self, x: jax.Array, memory: Memory, mask: jax.Array | None) -> jax.Array:
-        """Return the classifier's inputs (T, B, h) from embedded words (T, B, h), for all positions at once."""
+        """Return the classifier's inputs (T, B, h) from embedded words (T, B, h), for all positions
+        at once.
+        """
         first, *others = self.layers.decoder
         x = self.run(first, dropped(x, mask, first))
         context = self.attend(x.swapaxes(0, 1), memory)[0].swapaxes(0, 1)
@@ -131,7 +135,8 @@ def cell(
 def _scanned(given: jax.Array, weight: jax.Array) -> jax.Array:
     """Return an LSTM's hidden values (L, B, h).
 
-    `given` is the input's share of the gate pre-activations (L, B, 4h), and `weight` is the recurrent weight (4h, h).
+    `given` is the input's share of the gate pre-activations (L, B, 4h), and `weight` is the
+    recurrent weight (4h, h).
     """
     zeros = jnp.zeros((given.shape[1], weight.shape[1]), given.dtype)
 
@@ -189,7 +194,8 @@ class GNMTTrainer(TextTrainer):
         self, model: Translator, batch: Mapping[str, jax.Array], masks: Masks | None
     ) -> jax.Array:
         source, target = batch["source"], batch["target"]
-        # A single look-up serves both sides, because each look-up's gradient is an array as large as the table.
+        # A single look-up serves both sides, because each look-up's gradient is an array as large
+        # as the table.
         embedded, previous = jnp.split(
             model.words(jnp.concatenate([source, target], 1).T), [source.shape[1]]
         )
@@ -207,7 +213,8 @@ class GNMTTrainer(TextTrainer):
             )
         return masks
 
-    # -- a search -------------------------------------------------------------------------------------------------
+    # -- a search
+    # -------------------------------------------------------------------------------------------------
 
     def encoded(self, weights: Values, source: jax.Array, lengths: jax.Array) -> Memory:
         model = self.build_model(weights, {})

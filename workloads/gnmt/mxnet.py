@@ -1,10 +1,12 @@
 """GNMT in MXNet.
 
-The fused operator runs each LSTM over the whole sequence, and attention is computed for all steps at once.
+The fused operator runs each LSTM over the whole sequence, and attention is computed for all steps
+at once.
 
-Shapes are described in network.py. A beam search has N = B · K rows. Parameters carry the names of network.py. The fused
-operator takes the parameters of an LSTM as a single vector, and they are stored contiguously for this reason. The operator
-ignores sequence lengths on a CPU, so only the valid part of a sentence is reversed (network.py). This keeps padding out.
+Shapes are described in network.py. A beam search has N = B · K rows. Parameters carry the names of
+network.py. The fused operator takes the parameters of an LSTM as a single vector, and they are
+stored contiguously for this reason. The operator ignores sequence lengths on a CPU, so only the
+valid part of a sentence is reversed (network.py). This keeps padding out.
 """
 
 from __future__ import annotations
@@ -65,7 +67,9 @@ class Layers(Model):
         return self.F.Embedding(ids, self.arrays["embedding.weight"], **sizes)
 
     def run(self, lstm: network.Lstm, x: Tensor) -> Tensor:
-        """Run an LSTM over a sequence (L, B, inputs) from a zero state and return its outputs (L, B, h)."""
+        """Run an LSTM over a sequence (L, B, inputs) from a zero state and return its outputs (L,
+        B, h).
+        """
         F, hidden = self.F, self.layers.hidden
         zeros = F.zeros_like(F.slice(x, begin=(0, None, 0), end=(1, None, hidden)))
         return F.RNN(
@@ -73,7 +77,9 @@ class Layers(Model):
         )
 
     def encode(self, source: Tensor, lengths: Tensor, mask: Tensor) -> list[Tensor]:
-        """Return the encoder's outputs (B, S, h) and attention keys (B, S, h) from source (B, S) and its lengths (B,)."""
+        """Return the encoder's outputs (B, S, h) and attention keys (B, S, h) from source (B, S)
+        and its lengths (B,).
+        """
         F = self.F
         ahead, back, *others = self.layers.encoder
         x = dropped(F, self.words(F.transpose(source)), mask, ahead)
@@ -119,7 +125,10 @@ class Layers(Model):
         return [F.batch_dot(weights, memory.values), weights]
 
     def project(self, x: Tensor, weight: str, rows: int, bias: str = "") -> Tensor:
-        """Return x (…, inputs) · weightᵀ + bias, (…, rows). `weight` and `bias` are parameter names."""
+        """Return x (…, inputs) · weightᵀ + bias, (…, rows).
+
+        `weight` and `bias` are parameter names.
+        """
         return product(self.F, x, self.arrays[weight], rows, self.arrays[bias] if bias else None)
 
 
@@ -134,8 +143,8 @@ def product(
 def all_sums(F: ModuleType, queries: Tensor, keys: Tensor) -> Tensor:
     """Return the sum of each query (B, T, h) with each key (B, S, h), as (B, T, S, h).
 
-    Copies are made as matrix products with arrays of 1, so their gradients are matrix products too. The gradients of
-    `broadcast_add` take ten times as long on a CPU.
+    Copies are made as matrix products with arrays of 1, so their gradients are matrix products too.
+    The gradients of `broadcast_add` take ten times as long on a CPU.
     """
     ones = F.ones_like(F.slice_axis(queries, axis=2, begin=0, end=1))
     copies = F.batch_dot(ones, F.reshape(keys, (0, 1, -1)))  # (B, T, S · h)
@@ -168,7 +177,10 @@ class Translator(Layers):
         return {"share": np.full((1, words), self.smoothing / words, np.float32)}
 
     def __call__(self, batch: Inputs, of_source: Tensor = None, of_target: Tensor = None) -> Tensor:
-        """Return log p of every word of the vocabulary, (T, B, V). Both sides may have dropout masks."""
+        """Return log p of every word of the vocabulary, (T, B, V).
+
+        Both sides may have dropout masks.
+        """
         values, keys = self.encode(batch["source"], batch["source_length"], of_source)
         memory = Memory(values, keys, batch["padding"])
         return self.F.log_softmax(self.decode(batch["target"], memory, of_target), axis=2)
@@ -196,7 +208,9 @@ class Step(Layers):
         )
 
     def __call__(self, batch: Inputs) -> dict[str, Tensor]:
-        """Return log p and ids of the best words (N, m), attention weights (N, S), and the states (1, N, h)."""
+        """Return log p and ids of the best words (N, m), attention weights (N, S), and the states
+        (1, N, h).
+        """
         F, memory = self.F, Memory(*(batch[name] for name in ("values", "keys", "padding")))
         count, hidden = len(self.layers.decoder), self.layers.hidden
         before = [F.take(batch[name], batch["parents"], axis=1) for name in self.states]
@@ -289,7 +303,9 @@ class GNMTTrainer(ModelTrainer):
         self.stepper = Graphs(self.step_model, Step.__call__, self.compiles)
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
-        """Return a batch's arrays, the padding mask, and the dropout masks (workloads/common/dropout.py)."""
+        """Return a batch's arrays, the padding mask, and the dropout masks
+        (workloads/common/dropout.py).
+        """
         arrays, layers = batch.arrays, self.workload.network
         host = {name: arrays[name] for name in ("source", "source_length", "target", "label")}
         host["padding"] = padding(arrays)
@@ -310,13 +326,17 @@ class GNMTTrainer(ModelTrainer):
         return -F.sum(terms * F.cast(label != PAD, "float32"))
 
     def outputs(self, model: Translator, batch: Inputs) -> Mapping[str, Tensor]:
-        """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label smoothing."""
+        """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label
+        smoothing.
+        """
         F, label = model.F, model.F.transpose(batch["label"])
         logarithms = F.pick(model(batch), label, axis=2)
         return {"loss": -F.sum(logarithms * F.cast(label != PAD, "float32"), axis=0)}
 
     def run_outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
-        """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and `token_count` (B,)."""
+        """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and
+        `token_count` (B,).
+        """
         if "label" in batch.arrays:
             return super().run_outputs(batch, replica)
         translated = self.workload.translated(Decoder(self, self.replicas[replica]), batch)

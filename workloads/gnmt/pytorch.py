@@ -1,8 +1,10 @@
 """GNMT in PyTorch.
 
-Each LSTM runs over the whole sequence in a single call (cuDNN, oneDNN), and attention is computed for all steps at once.
+Each LSTM runs over the whole sequence in a single call (cuDNN, oneDNN), and attention is computed
+for all steps at once.
 
-Shapes are described in network.py. A beam search has N = B · K rows. Parameters carry the names of network.py.
+Shapes are described in network.py. A beam search has N = B · K rows. Parameters carry the names of
+network.py.
 """
 
 from __future__ import annotations
@@ -30,7 +32,10 @@ from workloads.gnmt import network
 from workloads.gnmt.workload import GNMT
 
 Mask = Callable[[Tensor, slice], Tensor]
-"""Function that applies dropout to an LSTM's input (L, B, w). The slice selects the LSTM's part of the mask of its side."""
+"""Function that applies dropout to an LSTM's input (L, B, w).
+
+The slice selects the LSTM's part of the mask of its side.
+"""
 PAIR = ("source", "source_length", "target", "label")
 CUDNN_LSTM = 2
 """Number of the LSTM among cuDNN's RNN modes."""
@@ -56,8 +61,8 @@ class _Reordered(torch.autograd.Function):
 class _Narrowed(torch.autograd.Function):
     """Copy of an LSTM's weights in the type of `buffers`.
 
-    The buffers are contiguous, as cuDNN requires: otherwise cuDNN would copy the weights in each step. The gradients have
-    the type of the original weights.
+    The buffers are contiguous, as cuDNN requires: otherwise cuDNN would copy the weights in each
+    step. The gradients have the type of the original weights.
     """
 
     @staticmethod
@@ -117,7 +122,10 @@ class Attention(nn.Module):
 
 
 class Translator(nn.Module):
-    """The translation network. Its LSTMs are modules, so that their weights are contiguous, as cuDNN requires."""
+    """The translation network.
+
+    Its LSTMs are modules, so that their weights are contiguous, as cuDNN requires.
+    """
 
     def __init__(self, layers: network.Network) -> None:
         super().__init__()
@@ -133,13 +141,15 @@ class Translator(nn.Module):
     def forward(
         self, source: Tensor, lengths: Tensor, target: Tensor, masks: tuple[Mask, Mask] | None
     ) -> Tensor:
-        """Return logits (T · B, V) from source (B, S), its lengths (B,), and target (B, T), all int64.
+        """Return logits (T · B, V) from source (B, S), its lengths (B,), and target (B, T), all
+        int64.
 
         `masks` holds the dropout masks of both sides, (S, B, …) and (T, B, …).
         """
         of_source, of_target = masks or (None, None)
         words = torch.cat([source.t().reshape(-1), target.t().reshape(-1)])
-        # A single look-up serves both sides, because each look-up's gradient is an array as large as the table.
+        # A single look-up serves both sides, because each look-up's gradient is an array as large
+        # as the table.
         embedded = self.embedding(words).split([source.numel(), target.numel()])
         values = self.encode(embedded[0].view(*source.t().shape, -1), lengths, of_source)
         outputs = self.decode(
@@ -163,7 +173,9 @@ class Translator(nn.Module):
         return x
 
     def decode(self, x: Tensor, memory: Memory, mask: Mask | None) -> Tensor:
-        """Return the classifier's inputs (T, B, h) from embedded words (T, B, h), for all positions at once."""
+        """Return the classifier's inputs (T, B, h) from embedded words (T, B, h), for all positions
+        at once.
+        """
         first, *others = self.layers.decoder
         x = self.run(first, dropped(x, mask, first))
         context = self.attention(x.transpose(0, 1), memory)[0].transpose(0, 1)
@@ -173,7 +185,9 @@ class Translator(nn.Module):
         return x
 
     def run(self, lstm: network.Lstm, x: Tensor) -> Tensor:
-        """Run an LSTM over a sequence (L, B, inputs) from a zero state and return its outputs (L, B, h)."""
+        """Run an LSTM over a sequence (L, B, inputs) from a zero state and return its outputs (L,
+        B, h).
+        """
         module: nn.LSTM = getattr(self, lstm.name)
         narrow = (
             torch.get_autocast_dtype("cuda")
@@ -194,7 +208,10 @@ class Translator(nn.Module):
             )[0]
 
     def narrowed(self, name: str, module: nn.LSTM, narrow: torch.dtype) -> list[Tensor]:
-        """Return the buffers of an LSTM's weights in a narrow type. They are views of a single array, as cuDNN requires."""
+        """Return the buffers of an LSTM's weights in a narrow type.
+
+        They are views of a single array, as cuDNN requires.
+        """
         if name not in self.narrow:
             sizes = module.input_size, CUDNN_LSTM, module.hidden_size, 0, module.num_layers
             with torch.inference_mode(False), torch.no_grad():
@@ -221,7 +238,9 @@ def drawn(places: Places, side: str, x: Tensor, part: slice) -> Tensor:
 
 
 def reversing(lengths: Tensor, positions: int, sentences: int) -> Tensor:
-    """Return the row order (positions · B,) that reverses the valid part of each sentence in a flattened (positions, B, …)."""
+    """Return the row order (positions · B,) that reverses the valid part of each sentence in a
+    flattened (positions, B, …).
+    """
     place = torch.arange(positions, device=lengths.device)[:, None]
     mirrored = torch.where(place < lengths, lengths - 1 - place, place)
     return (mirrored * sentences + torch.arange(sentences, device=lengths.device)).flatten()
@@ -306,7 +325,10 @@ class GNMTTrainer(ModelTrainer):
         return smoothed_entropy(logits, label.t().reshape(-1), 1 - smoothing, smoothing, PAD)
 
     def _masks(self, batch: Mapping[str, Tensor]) -> tuple[Mask, Mask] | None:
-        """Return dropout masks. They are identical in all frameworks (workloads/common/dropout.py)."""
+        """Return dropout masks.
+
+        They are identical in all frameworks (workloads/common/dropout.py).
+        """
         layers = self.workload.network
         if not layers.dropout:
             return None
@@ -323,7 +345,9 @@ class GNMTTrainer(ModelTrainer):
         return of("source", of_source), of("target", of_target)
 
     def outputs(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label smoothing."""
+        """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label
+        smoothing.
+        """
         source, lengths, target, label = (batch[name].long() for name in PAIR)
         logits = model(source, lengths, target, None)
         entropy = F.cross_entropy(
@@ -332,7 +356,9 @@ class GNMTTrainer(ModelTrainer):
         return {"loss": entropy.view(label.t().shape).sum(0)}
 
     def run_outputs(self, batch: Batch) -> Mapping[str, Tensor]:
-        """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and `token_count` (B,)."""
+        """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and
+        `token_count` (B,).
+        """
         if "label" in batch.arrays:
             return super().run_outputs(batch)
         translated = self.workload.translated(Decoder(self), batch)

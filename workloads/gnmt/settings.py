@@ -14,13 +14,18 @@ REFERENCE_MODEL: Mapping[str, Json] = {
     "hidden": 1_024, "layers": 4, "initial": 0.1, "initial_embedding": 0.1,
     "longest_translation": 149,
 }  # fmt: skip
-"""Reference gnmt.py, encoder.py, decoder.py, train.py. `initial`: bound of the uniform distribution of
-weights. The reference allows 150 tokens including BOS (train.py, beam_search.py), so `longest_translation` is 149 with EOS."""
+"""Reference gnmt.py, encoder.py, decoder.py, train.py.
+
+`initial`: bound of the uniform distribution of weights. The reference allows 150 tokens including
+BOS (train.py, beam_search.py), so `longest_translation` is 149 with EOS.
+"""
 DEMO_MODEL: Mapping[str, Json] = {
     "hidden": 128, "layers": 3, "initial": 0.28, "initial_embedding": 0.1,
     "longest_translation": 80,
 }  # fmt: skip
-"""Smaller model for demos (docs/demos.md). 0.28 = 0.1 · √(1,024 / 128) keeps the variance of sums as in the reference."""
+"""Smaller model for demos (docs/demos.md). 0.28 = 0.1 · √(1,024 / 128) keeps the variance of sums
+as in the reference.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)

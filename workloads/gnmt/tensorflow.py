@@ -1,8 +1,10 @@
 """GNMT in TensorFlow.
 
-Each LSTM runs over the whole sequence in a single loop of the graph, and attention is computed for all steps at once.
+Each LSTM runs over the whole sequence in a single loop of the graph, and attention is computed for
+all steps at once.
 
-Shapes are described in network.py. A beam search has N = B · K rows. Parameters carry the names of network.py.
+Shapes are described in network.py. A beam search has N = B · K rows. Parameters carry the names of
+network.py.
 """
 
 from __future__ import annotations
@@ -65,7 +67,8 @@ class Translator(Model):
         `masks` holds the dropout masks of both sides, (S, B, …) and (T, B, …).
         """
         of_source, of_target = masks or (None, None)
-        # A single look-up serves both sides, because each look-up's gradient is an array as large as the table.
+        # A single look-up serves both sides, because each look-up's gradient is an array as large
+        # as the table.
         words = self.words(tf.concat([tf.transpose(source), tf.transpose(target)], 0))
         memory = self.encode(words[: source.shape[1]], lengths, of_source)
         x = self.decode(words[source.shape[1] :], memory, of_target)
@@ -90,7 +93,9 @@ class Translator(Model):
         return Memory(values, keys, tf.range(values.shape[1]) >= lengths[:, None])
 
     def decode(self, x: tf.Tensor, memory: Memory, mask: tf.Tensor | None) -> tf.Tensor:
-        """Return the classifier's inputs (T, B, h) from embedded words (T, B, h), for all positions at once."""
+        """Return the classifier's inputs (T, B, h) from embedded words (T, B, h), for all positions
+        at once.
+        """
         first, *others = self.layers.decoder
         x = lstm(dropped(x, mask, first), self.weights(first))
         context, _ = self.attend(tf.transpose(x, [1, 0, 2]), memory)
@@ -125,7 +130,8 @@ class Translator(Model):
     ) -> list[tf.Tensor]:
         """Return the results of a decoder step for the words (N,).
 
-        The list holds log p and ids of the best next words (N, m), attention weights (N, S), hidden values, and cells.
+        The list holds log p and ids of the best next words (N, m), attention weights (N, S), hidden
+        values, and cells.
         """
         hidden, cells = list(hidden), list(cells)
         x = context = weights = self.words(tokens)
@@ -191,7 +197,10 @@ class GNMTTrainer(ModelTrainer):
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Names of the arrays that `loss` takes. They include dropout masks if the network has dropout."""
+        """Names of the arrays that `loss` takes.
+
+        They include dropout masks if the network has dropout.
+        """
         masks = ("source_mask", "target_mask") if self.workload.network.dropout else ()
         return (*self.evaluation_inputs, *masks)
 
@@ -202,7 +211,8 @@ class GNMTTrainer(ModelTrainer):
         super().build()
         self.encode, self.advance = self._function(self._encode), self._function(self._advance)
 
-    # -- training -------------------------------------------------------------------------------------------------
+    # -- training
+    # -------------------------------------------------------------------------------------------------
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
         layers, arrays = self.workload.network, dict(batch.arrays)
@@ -226,10 +236,13 @@ class GNMTTrainer(ModelTrainer):
         terms = tf.nn.softmax_cross_entropy_with_logits(wanted, logits)
         return tf.reduce_sum(tf.where(labels != PAD, terms, 0.0))
 
-    # -- evaluation -----------------------------------------------------------------------------------------------
+    # -- evaluation
+    # -----------------------------------------------------------------------------------------------
 
     def run_outputs(self, batch: Batch) -> Tensors:
-        """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and `token_count` (B,)."""
+        """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and
+        `token_count` (B,).
+        """
         if "label" in batch.arrays:
             return super().run_outputs(batch)
         translated = self.workload.translated(Decoder(self), batch)
@@ -238,7 +251,9 @@ class GNMTTrainer(ModelTrainer):
         }
 
     def outputs(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> Tensors:
-        """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label smoothing."""
+        """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label
+        smoothing.
+        """
         labels = tf.transpose(batch["label"])
         logits = model(batch["source"], batch["source_length"], batch["target"], None)
         terms = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)

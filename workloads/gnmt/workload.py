@@ -1,4 +1,7 @@
-"""Recurrent translation: GNMT on WMT16 English-German, MLPerf Training v0.5 to v0.7. This module uses no framework."""
+"""Recurrent translation: GNMT on WMT16 English-German, MLPerf Training v0.5 to v0.7.
+
+This module uses no framework.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,11 @@ from workloads.gnmt import network
 from workloads.gnmt.settings import REFERENCE_MODEL, GNMTOptions, profile_defaults
 
 REFERENCE_PARAMETERS = {32_320: 160_671_297, 32_317: 160_665_150}
-"""Maps the size of the vocabulary to the number of parameters. Half precision pads the vocabulary, as in published logs. fp32
-has three words fewer, with 2 · 1,024 + 1 parameters each."""
+"""Maps the size of the vocabulary to the number of parameters.
+
+Half precision pads the vocabulary, as in published logs. fp32 has three words fewer, with 2 · 1,024
++ 1 parameters each.
+"""
 REFERENCE_VOCABULARY = 32_320
 HALF = ("bf16", "fp16")
 WARMUP_START = 0.01
@@ -67,12 +73,16 @@ class GNMT(TranslationWorkload):
 
     @classmethod
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
-        """Return the defaults of a profile. The target is 21.8 BLEU under v0.5, and 0.24 under v0.7, which uses fractions."""
+        """Return the defaults of a profile.
+
+        The target is 21.8 BLEU under v0.5, and 0.24 under v0.7, which uses fractions.
+        """
         return profile_defaults(profile, round, options)
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
-        """Return the bytes of the longest pair: logits, gates, cells and outputs of each LSTM, and sums of the attention.
+        """Return the bytes of the longest pair: logits, gates, cells and outputs of each LSTM, and
+        sums of the attention.
 
         Values have 4 bytes, or 2 bytes in half precision.
         """
@@ -84,12 +94,15 @@ class GNMT(TranslationWorkload):
         )
         return values * (2 if settings.precision in HALF else 4)
 
-    # -- schedule -------------------------------------------------------------------------------------------------
+    # -- schedule
+    # -------------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
-        """Return the rate: an exponential warm-up from 1 % of the peak, then steps of decay (reference lr_scheduler.py).
+        """Return the rate: an exponential warm-up from 1 % of the peak, then steps of decay
+        (reference lr_scheduler.py).
 
-        The scheduler steps before the optimizer (fp_optimizers.py), so the first update has the rate of position 1.
+        The scheduler steps before the optimizer (fp_optimizers.py), so the first update has the
+        rate of position 1.
         """
         position, base = step + 1, self.options.learning_rate
         warming = schedules.exponential_warm_up(
@@ -103,18 +116,25 @@ class GNMT(TranslationWorkload):
 
     @property
     def scheduled_warm_up(self) -> int:
-        """Position of the peak rate: the end of the warm-up, or the start of the decay if it is earlier."""
+        """Position of the peak rate: the end of the warm-up, or the start of the decay if it is
+        earlier.
+        """
         return min(self.options.warmup_steps, self.remain_steps or self.options.warmup_steps)
 
     @property
     def warmup_steps(self) -> int:
-        """Steps of the warm-up. The number is 1 less than in the set, since the first update has position 1."""
+        """Steps of the warm-up.
+
+        The number is 1 less than in the set, since the first update has position 1.
+        """
         return max(self.options.warmup_steps - 1, 0)
 
     @property
     def remain_steps(self) -> int:
-        """First position with a lower rate. 0: the rate never decays. Set values up to 1.0 are shares of all steps, as in the
-        reference."""
+        """First position with a lower rate. 0: the rate never decays.
+
+        Set values up to 1.0 are shares of all steps, as in the reference.
+        """
         values = self.options
         is_share = 0 < values.remain_steps <= 1
         return int(
@@ -142,7 +162,8 @@ class GNMT(TranslationWorkload):
         """Return Adam without weight decay, with gradients clipped by their global norm."""
         return replace(super().optimizer(), clip_norm=self.options.clip_norm)
 
-    # -- weights, quality -----------------------------------------------------------------------------------------
+    # -- weights, quality
+    # -----------------------------------------------------------------------------------------
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         scale, embedding_scale = (
@@ -152,7 +173,9 @@ class GNMT(TranslationWorkload):
 
     @property
     def beam(self) -> Beam:
-        """Beam search of the reference: lengths include BOS, and finished translations remain in the beam."""
+        """Beam search of the reference: lengths include BOS, and finished translations remain in
+        the beam.
+        """
         return Beam(
             self.options.beam_width,
             LENGTH_PENALTY,

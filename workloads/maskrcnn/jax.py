@@ -1,10 +1,11 @@
 """Mask R-CNN in JAX, NHWC.
 
-Shapes: B images of a replica, H × W pixels, h × w cells of a map, C classes without background, A anchors, S sampled anchors,
-R regions of an image, M of which may be positive, D detections. Parameters carry the names of network.py.
+Shapes: B images of a replica, H × W pixels, h × w cells of a map, C classes without background, A
+anchors, S sampled anchors, R regions of an image, M of which may be positive, D detections.
+Parameters carry the names of network.py.
 
-A step is a single compiled function of a batch's shape. The device chooses the regions itself (regions/jax.py). The host
-computes only the mask targets, which COCO's tool rasterizes.
+A step is a single compiled function of a batch's shape. The device chooses the regions itself
+(regions/jax.py). The host computes only the mask targets, which COCO's tool rasterizes.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ Maps = list[jax.Array]
 
 
 class Detector(Layers):
-    """Mask R-CNN's network: uint8 images (B, H, W, 3) to RPN's outputs, and regions to the heads' outputs."""
+    """Mask R-CNN's network: uint8 images (B, H, W, 3) to RPN's outputs, and regions to the heads'
+    outputs.
+    """
 
     epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
 
@@ -45,7 +48,8 @@ class Detector(Layers):
     def first_half(
         self, images: jax.Array, sizes: jax.Array, training: bool
     ) -> tuple[Maps, jax.Array, jax.Array]:
-        """Return the pyramid's maps, RPN's logits (B, A), and its deltas (B, A, 4), from images with `sizes` (B, 2).
+        """Return the pyramid's maps, RPN's logits (B, A), and its deltas (B, A, 4), from images
+        with `sizes` (B, 2).
 
         In training, the running statistics are updated.
         """
@@ -62,7 +66,10 @@ class Detector(Layers):
         return maps, jnp.concatenate(logits, 1), jnp.concatenate(deltas, 1)
 
     def centred(self, images: jax.Array, sizes: jax.Array) -> jax.Array:
-        """Return blue, green, and red minus their means, (B, H, W, 3). Padding beyond `sizes` (B, 2) is 0."""
+        """Return blue, green, and red minus their means, (B, H, W, 3).
+
+        Padding beyond `sizes` (B, 2) is 0.
+        """
         x = images[..., ::-1].astype(jnp.float32) - jnp.array(network.BGR_MEANS, jnp.float32)
         rows, columns = (
             jnp.arange(images.shape[axis + 1]) < sizes[:, axis, None] for axis in (0, 1)
@@ -96,10 +103,12 @@ class Detector(Layers):
         return next(outputs).reshape(shape), next(outputs).reshape(*shape, 4)
 
     def masks(self, maps: Maps, box: jax.Array, level: jax.Array, label: jax.Array) -> jax.Array:
-        """Return the mask logits (B, M, 28, 28) of regions (B, M, 4), computed only for the class `label` of each region.
+        """Return the mask logits (B, M, 28, 28) of regions (B, M, 4), computed only for the class
+        `label` of each region.
 
-        The transposed convolution is a single matrix product that computes four cells from each cell. The four cells are put
-        into the map's order after the last layer, when a single channel is left.
+        The transposed convolution is a single matrix product that computes four cells from each
+        cell. The four cells are put into the map's order after the last layer, when a single
+        channel is left.
         """
         x = pool(maps, self.layers.strides, box, level, self.layers.mask_pool).astype(self.dtype)
         for layer in self.layers.mask_convolutions:
@@ -119,8 +128,9 @@ class Detector(Layers):
 def losses(outputs: Values, batch: Mapping[str, jax.Array]) -> Values:
     """Return the five losses of a device's batch by name, each a scalar.
 
-    `outputs` holds the arrays of `regions.sample`, `mask`, and `objectness`, `rpn_delta`, `logits`, `box_delta`, and
-    `mask_logits`. `batch` holds `anchor`, `anchor_label`, and `anchor_weight` (B, S), and `anchor_offset` (B, S, 4).
+    `outputs` holds the arrays of `regions.sample`, `mask`, and `objectness`, `rpn_delta`, `logits`,
+    `box_delta`, and `mask_logits`. `batch` holds `anchor`, `anchor_label`, and `anchor_weight` (B,
+    S), and `anchor_offset` (B, S, 4).
     """
     weight, label = batch["anchor_weight"], outputs["label"]
     rpn = jnp.take_along_axis(outputs["objectness"], batch["anchor"], 1)
@@ -173,7 +183,9 @@ class MaskRCNNTrainer(ImageTrainer):
         self.rules = workload.region_rules
         self.tickets = itertools.count()
         self.under_way: dict[int, Arrays] = {}
-        """Arrays of the batches under way, by ticket, because a step is dispatched before the previous steps have finished."""
+        """Arrays of the batches under way, by ticket, because a step is dispatched before the
+        previous steps have finished.
+        """
 
     def parameter_rule(self, name: str) -> ParameterRule:
         """Return the rule of a parameter. Scales and shifts of frozen norms are not trained."""
@@ -186,7 +198,9 @@ class MaskRCNNTrainer(ImageTrainer):
         return Detector(weights, statistics, self.dtype, self.workload.network)
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
-        """Add the hashes for `regions.sample`, and a ticket of the arrays from which the host computes the mask targets."""
+        """Add the hashes for `regions.sample`, and a ticket of the arrays from which the host
+        computes the mask targets.
+        """
         if not training:
             return super().host_arrays(batch, training)
         arrays, ticket = batch.arrays, next(self.tickets)
@@ -200,9 +214,11 @@ class MaskRCNNTrainer(ImageTrainer):
         return super().host_arrays(replace(batch, arrays={**arrays, **more}), training)
 
     def loss(self, model: Detector, batch: Mapping[str, jax.Array]) -> jax.Array:
-        """Return the sum of the five losses of this device's batch, which are means, times the number of its images.
+        """Return the sum of the five losses of this device's batch, which are means, times the
+        number of its images.
 
-        All devices have the same number of images, so the mean over the global batch is the mean over the devices.
+        All devices have the same number of images, so the mean over the global batch is the mean
+        over the devices.
         """
         return sum(self.losses(model, batch).values(), jnp.float32(0)) * len(batch["image"])
 
@@ -210,7 +226,8 @@ class MaskRCNNTrainer(ImageTrainer):
         """Return the five losses of this device's batch by name."""
         maps, objectness, deltas = model.first_half(batch["image"], batch["size"], training=True)
         proposed = jax.lax.optimization_barrier(self.proposals(objectness, deltas, batch, True))
-        # Without barriers, XLA recomputes all of this wherever a region is read, and compilation takes minutes.
+        # Without barriers, XLA recomputes all of this wherever a region is read, and compilation
+        # takes minutes.
         learned = jax.lax.optimization_barrier(regions.sample(proposed, dict(batch), self.rules))
         predicted = {
             "objectness": objectness,
@@ -252,14 +269,16 @@ class MaskRCNNTrainer(ImageTrainer):
         return jax.pure_callback(self._mask_targets, wanted, *inputs)
 
     def _mask_targets(self, box: Array, label: Array, owner: Array, ticket: Array) -> Array:
-        # Indexing a JAX array is an operation. It would wait for the step, which waits for this call.
+        # Indexing a JAX array is an operation. It would wait for the step, which waits for this
+        # call.
         box, label, owner, (number,) = (np.asarray(array) for array in (box, label, owner, ticket))
         return host.mask_targets(
             box, label, owner, self.under_way.pop(int(number)), self.rules.mask_side
         )
 
     def outputs(self, model: Detector, batch: Mapping[str, jax.Array]) -> Values:
-        """Return `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D, 28, 28).
+        """Return `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D, 28,
+        28).
 
         Slots without a detection are 0.
         """

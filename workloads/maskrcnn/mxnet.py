@@ -1,13 +1,13 @@
 """Mask R-CNN in MXNet. The order of computations is described in pytorch.py.
 
-Shapes: B images of a replica, C classes without background, A anchors, S sampled anchors, K cells of the pooled levels,
-R regions of an image, N = B·R regions of a batch, M regions of an image that may be positive, D detections. Masks are computed
-for as many slots as a batch needs, n in total.
+Shapes: B images of a replica, C classes without background, A anchors, S sampled anchors, K cells
+of the pooled levels, R regions of an image, N = B·R regions of a batch, M regions of an image that
+may be positive, D detections. Masks are computed for as many slots as a batch needs, n in total.
 
-Each half of the network is a graph. Between the halves, the host waits for RPN's outputs, chooses regions, and pools them.
-Autograd records only the halves, so the code computes the gradient of the pooling explicitly. All contexts start their
-first half before the host waits for the first context. The order of regions does not affect the losses, so the regions of a
-batch are flat.
+Each half of the network is a graph. Between the halves, the host waits for RPN's outputs, chooses
+regions, and pools them. Autograd records only the halves, so the code computes the gradient of the
+pooling explicitly. All contexts start their first half before the host waits for the first context.
+The order of regions does not affect the losses, so the regions of a batch are flat.
 """
 
 from __future__ import annotations
@@ -37,9 +37,12 @@ from workloads.maskrcnn.regions.rules import stacked
 from workloads.maskrcnn.workload import MaskRCNN
 
 RPN_BETA_ROOT = 3
-"""Parameter of MXNet's smooth L1 operator for RPN: 1 / √β with β = 1/9 (reference modeling/rpn/loss.py)."""
+"""Parameter of MXNet's smooth L1 operator for RPN: 1 / √β with β = 1/9 (reference
+modeling/rpn/loss.py).
+"""
 MAX_FIXED_SHAPES = 2
-"""Largest number of shape sets for which a half's memory is planned once per set, which is 10 % faster.
+"""Largest number of shape sets for which a half's memory is planned once per set, which is 10 %
+faster.
 
 With more sets, the memory is planned again at every change of shapes.
 """
@@ -58,14 +61,20 @@ class Detector(ImageModel):
         self.layers, self.frozen_norms = layers, layers.frozen
 
     def constants(self) -> dict[str, Array]:
-        """Return the constants that normalize images. `scale` also changes red, green, blue to blue, green, red."""
+        """Return the constants that normalize images.
+
+        `scale` also changes red, green, blue to blue, green, red.
+        """
         return {
             **super().constants(),
             "scale": np.eye(3, dtype=np.float32)[::-1].reshape(3, 3, 1, 1).copy(),
         }
 
     def padded(self, images: Tensor, sizes: Tensor) -> Tensor:
-        """Return blue, green, and red minus their means, (B, 3, H, W). Padding beyond `sizes` (B, 2) is 0."""
+        """Return blue, green, and red minus their means, (B, 3, H, W).
+
+        Padding beyond `sizes` (B, 2) is 0.
+        """
         F, x = self.F, self.normalised(images)
         limits = F.cast(sizes, "float32")
         inside = []
@@ -79,7 +88,9 @@ class Detector(ImageModel):
         return F.broadcast_mul(x, F.cast(F.expand_dims(mask, 1), self.dtype))
 
     def first_half(self, batch: Inputs) -> dict[str, Tensor]:
-        """Return RPN's logits `objectness` (B, A), its deltas `rpn_delta` (B, A, 4), and `cells` (B, K, channels)."""
+        """Return RPN's logits `objectness` (B, A), its deltas `rpn_delta` (B, A, 4), and `cells`
+        (B, K, channels).
+        """
         F, inputs = self.F, self.arrays
         images = self.padded(batch["image"], batch["size"])
         maps = self.pyramid(self.stage_maps(images, self.layers.stem, self.layers.blocks))
@@ -120,10 +131,13 @@ class Detector(ImageModel):
         outer = zip(inner, self.layers.outer, strict=True)
         return [self.convolution(lateral, layer) for lateral, layer in outer]
 
-    # -- the second half --------------------------------------------------------------------------------------------
+    # -- the second half
+    # --------------------------------------------------------------------------------------------
 
     def boxes(self, pooled: Tensor) -> list[Tensor]:
-        """Return class logits (N, C + 1) and deltas (N · (C + 1), 4) from pooled regions (N, side², channels)."""
+        """Return class logits (N, C + 1) and deltas (N · (C + 1), 4) from pooled regions (N, side²,
+        channels).
+        """
         F, inputs = self.F, self.arrays
         x = F.reshape(F.transpose(pooled, (0, 2, 1)), (0, -1))
         *hidden, logits, deltas = self.layers.box
@@ -139,11 +153,12 @@ class Detector(ImageModel):
         return [F.slice_axis(x, axis=1, begin=0, end=logits.outputs), F.reshape(moves, (-1, 4))]
 
     def masks(self, pooled: Tensor, label: Tensor) -> Tensor:
-        """Return mask logits (n, 28, 28) from pooled regions (n, side², channels), only for the classes `label` (n,).
+        """Return mask logits (n, 28, 28) from pooled regions (n, side², channels), only for the
+        classes `label` (n,).
 
-        The transposed convolution is computed as a 1×1 convolution with a channel for each corner of a pixel. Only pointwise
-        layers follow, so the order of pixels is restored in the logits. oneDNN's transposed convolution takes three times as
-        long.
+        The transposed convolution is computed as a 1×1 convolution with a channel for each corner
+        of a pixel. Only pointwise layers follow, so the order of pixels is restored in the logits.
+        oneDNN's transposed convolution takes three times as long.
         """
         F, inputs = self.F, self.arrays
         side, up = self.layers.mask_pool, self.layers.mask_up
@@ -176,7 +191,9 @@ def _shown(model: Detector, batch: Inputs) -> dict[str, Tensor]:
 
 
 def _joined(F: ModuleType, arrays: list[Tensor]) -> list[Tensor]:
-    """Merge the weights and biases of RPN's two predictors into a single convolution, padded with zeros to a whole block."""
+    """Merge the weights and biases of RPN's two predictors into a single convolution, padded with
+    zeros to a whole block.
+    """
     count, joint = 5 * network.RATIOS, []
     for pair in (arrays[:2], arrays[2:]):
         empty = F.zeros_like(F.slice_axis(pair[1], axis=0, begin=0, end=BLOCK - count))
@@ -199,7 +216,9 @@ class Learned:
     """Inputs of the second half of the network on one context."""
 
     leaves: dict[str, mx.nd.NDArray]
-    """`objectness`, `rpn_delta`, `pooled`, and `mask_pooled`, whose gradients are passed back to the first half."""
+    """`objectness`, `rpn_delta`, `pooled`, and `mask_pooled`, whose gradients are passed back to
+    the first half.
+    """
     data: Inputs
     pools: tuple[Pool, Pool]
 
@@ -246,13 +265,15 @@ class MaskRCNNTrainer(ImageTrainer):
             return ParameterRule(frozen=True)
         return super().parameter_rule(name)
 
-    # -- training ---------------------------------------------------------------------------------------------------
+    # -- training
+    # ---------------------------------------------------------------------------------------------------
 
     def loss(self, model: Detector, batch: Inputs) -> Tensor:
-        """Return the sum of the five losses of this device's batch, which are means, times the number of its images.
+        """Return the sum of the five losses of this device's batch, which are means, times the
+        number of its images.
 
-        All devices have the same number of images, so the mean over the global batch is the mean over the devices. `batch` also
-        holds the arrays of `Learned`.
+        All devices have the same number of images, so the mean over the global batch is the mean
+        over the devices. `batch` also holds the arrays of `Learned`.
         """
         images = self.settings.global_batch_size // self.settings.devices
         return model.F.sum(model.F.concat(*self.losses(model, batch).values(), dim=0)) * images
@@ -260,8 +281,8 @@ class MaskRCNNTrainer(ImageTrainer):
     def losses(self, model: Detector, batch: Inputs) -> dict[str, Tensor]:
         """Return the five losses of a device's batch by name, each (1,).
 
-        `anchor` and `own_delta` are positions in flat arrays. The shapes are `label` and `weight` (N,), `delta` (N, 4), and
-        `mask` (n, 28, 28).
+        `anchor` and `own_delta` are positions in flat arrays. The shapes are `label` and `weight`
+        (N,), `delta` (N, 4), and `mask` (n, 28, 28).
         """
         F = model.F
         anchor, is_object, used = (
@@ -386,7 +407,10 @@ class MaskRCNNTrainer(ImageTrainer):
     def proposals(
         self, replica: Replica, batch: Batch, first: list[mx.nd.NDArray], training: bool
     ) -> list[Proposals]:
-        """Return the proposals of each image, computed on the host. This waits for the first half."""
+        """Return the proposals of each image, computed on the host.
+
+        This waits for the first half.
+        """
         objectness, deltas = (output.asnumpy() for output in first[:2])
         on_context = partial(suppress, context=replica.context)
         return host.proposals(
@@ -400,13 +424,15 @@ class MaskRCNNTrainer(ImageTrainer):
         shapes = network.map_shapes(layers, *batch.arrays["image"].shape[1:3])[: layers.levels]
         return pool(shapes, layers.strides, box, level, side, replica.context)
 
-    # -- evaluation -------------------------------------------------------------------------------------------------
+    # -- evaluation
+    # -------------------------------------------------------------------------------------------------
 
     def all_outputs(self, batches: list[Batch]) -> list[Outputs]:
-        """Return `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D, 28, 28).
+        """Return `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D, 28,
+        28).
 
-        Slots without a detection are 0. This method replaces `outputs`, because the host chooses regions between the parts
-        of the network.
+        Slots without a detection are 0. This method replaces `outputs`, because the host chooses
+        regions between the parts of the network.
         """
         return in_turn([self._detected(number, batch) for number, batch in enumerate(batches)])
 

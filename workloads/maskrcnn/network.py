@@ -328,8 +328,8 @@ def _initial(layer: Layer) -> tuple[str, float]:
         return "normal", 0.001
     if part == "rpn" or name == "cls_score":
         return "normal", 0.01
-    # The mask head uses PyTorch's definition of fan-out: the second axis of a transposed convolution
-    # is its fan-in.
+    # The mask head uses PyTorch's definition of fan-out: the second axis of a transposed
+    # convolution is its fan-in.
     if part == "mask":
         return "normal", math.sqrt(2 / (layer.shape[0] * layer.shape[2] * layer.shape[3]))  # type: ignore[misc]
     return "uniform", math.sqrt(3 / math.prod(layer.shape[1:]))

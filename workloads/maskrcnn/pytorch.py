@@ -1,33 +1,39 @@
 """Mask R-CNN in PyTorch, channels-last.
 
-Shapes: B images of a replica, padded to H × W pixels, C classes without background, A anchors, S sampled anchors, R regions
-of an image, M of which may be positive, D detections. Batches are described in data.py, and parameter names in network.py.
+Shapes: B images of a replica, padded to H × W pixels, C classes without background, A anchors, S
+sampled anchors, R regions of an image, M of which may be positive, D detections. Batches are
+described in data.py, and parameter names in network.py.
 
 All frameworks compute a training step in this order:
 
-A. The device converts images uint8 (B, H, W, 3) from RGB to BGR float minus the means, and sets the padding beyond `size` to
-   0. Stem, stages, pyramid, and RPN on all levels then return logits (B, A) and deltas (B, A, 4). Anchors are ordered by
-   level from the finest, then by cell row by row, then by anchor of the cell.
-B. The host chooses the regions from these values. No gradient flows through boxes. It calls `regions.proposals.propose`, and
-   in training `regions.rois.sample` and `masks.targets`. The positive slots are cut to the number that the batch needs,
-   rounded up (regions/host.py). On a GPU, the device does this with all slots (regions/pytorch.py), and it also computes the
-   mask targets if their kernel is available.
-C. The device pools the regions to 7×7. The box head returns class logits (B, R, C + 1) and deltas (B, R, C + 1, 4). In
-   training, the first slots are pooled to 14×14, and the mask head returns the logits of each slot's class (B, M, 28, 28).
+A. The device converts images uint8 (B, H, W, 3) from RGB to BGR float minus the means, and sets the
+padding beyond `size` to
+   0. Stem, stages, pyramid, and RPN on all levels then return logits (B, A) and deltas (B, A, 4).
+      Anchors are ordered by level from the finest, then by cell row by row, then by anchor of the
+      cell.
+B. The host chooses the regions from these values. No gradient flows through boxes. It calls
+   `regions.proposals.propose`, and in training `regions.rois.sample` and `masks.targets`. The
+   positive slots are cut to the number that the batch needs, rounded up (regions/host.py). On a
+   GPU, the device does this with all slots (regions/pytorch.py), and it also computes the mask
+   targets if their kernel is available.
+C. The device pools the regions to 7×7. The box head returns class logits (B, R, C + 1) and deltas
+   (B, R, C + 1, 4). In training, the first slots are pooled to 14×14, and the mask head returns the
+   logits of each slot's class (B, M, 28, 28).
 
-The losses are computed in fp32. Each loss is divided by its count on *this device*, which is at least 1:
+The losses are computed in fp32. Each loss is divided by its count on *this device*, which is at
+least 1:
 
 * binary cross-entropy and smooth L1 (β = 1/9) of RPN over the sampled anchors
 * cross-entropy and smooth L1 (β = 1, only of the positives' classes) over the sampled regions
 * binary cross-entropy over the positives, as the mean over a mask's pixels
 
-The sum of the losses divided by the number of devices is a replica's share, because the reference averages over devices.
-All heads and losses are computed in every step, with weights of 0 or 1. Without positives, the mask head's gradients exist
-and are 0.
+The sum of the losses divided by the number of devices is a replica's share, because the reference
+averages over devices. All heads and losses are computed in every step, with weights of 0 or 1.
+Without positives, the mask head's gradients exist and are 0.
 
-Evaluation runs A, `propose`, the box head, softmax, `regions.detections.detect`, the mask head on the detections, and the
-sigmoid of each detection's class. A GPU runs all of this on the device if the suppression kernel is available. Otherwise the
-host runs B.
+Evaluation runs A, `propose`, the box head, softmax, `regions.detections.detect`, the mask head on
+the detections, and the sigmoid of each detection's class. A GPU runs all of this on the device if
+the suppression kernel is available. Otherwise the host runs B.
 """
 
 from __future__ import annotations
@@ -58,8 +64,8 @@ Tensors = dict[str, Tensor]
 Between = Callable[[Tensor, Tensor], Tensors]
 """Function that chooses the regions between the network's halves.
 
-It maps RPN's logits (B, A) and deltas (B, A, 4) to `box` (B, R, 4) and `level` (B, R), and in training also to the targets
-of the regions.
+It maps RPN's logits (B, A) and deltas (B, A, 4) to `box` (B, R, 4) and `level` (B, R), and in
+training also to the targets of the regions.
 """
 
 _live: Norm = partial(
@@ -68,7 +74,10 @@ _live: Norm = partial(
 
 
 class Part(nn.Module):
-    """Module of several layers. Each layer is registered under the part of its name after the dot."""
+    """Module of several layers.
+
+    Each layer is registered under the part of its name after the dot.
+    """
 
     def __init__(self, layers: list[network.Layer]) -> None:
         super().__init__()
@@ -85,7 +94,9 @@ def _module(layer: network.Layer) -> nn.Module:
 
 
 class Detector(Trunk):
-    """Mask R-CNN's network: uint8 images to RPN's outputs, and regions to the heads' outputs, in a single forward pass."""
+    """Mask R-CNN's network: uint8 images to RPN's outputs, and regions to the heads' outputs, in a
+    single forward pass.
+    """
 
     def __init__(self, layers: network.Network) -> None:
         super().__init__(layers.stem, layers.blocks, FrozenNorm if layers.frozen else _live)
@@ -98,9 +109,11 @@ class Detector(Trunk):
         )
 
     def forward(self, images: Tensor, sizes: Tensor, between: Between) -> Tensors:
-        """Return the inputs of the losses, except the mask targets if `between` does not return them.
+        """Return the inputs of the losses, except the mask targets if `between` does not return
+        them.
 
-        The result has the tensors of `between`, and `objectness`, `rpn_delta`, `logits`, `box_delta`, and `mask_logits`.
+        The result has the tensors of `between`, and `objectness`, `rpn_delta`, `logits`,
+        `box_delta`, and `mask_logits`.
         """
         maps, objectness, deltas = self.first_half(images, sizes)
         regions = between(objectness.detach(), deltas.detach())
@@ -117,7 +130,8 @@ class Detector(Trunk):
         return {**regions, **predicted, "mask_logits": of_masks}
 
     def first_half(self, images: Tensor, sizes: Tensor) -> tuple[list[Tensor], Tensor, Tensor]:
-        """Return the pyramid's maps, RPN's logits (B, A), and its deltas (B, A, 4), from images (B, H, W, 3).
+        """Return the pyramid's maps, RPN's logits (B, A), and its deltas (B, A, 4), from images (B,
+        H, W, 3).
 
         `sizes` (B, 2) are the heights and widths of the images without padding.
         """
@@ -132,7 +146,10 @@ class Detector(Trunk):
         return maps, torch.cat(objectness, 1).float(), torch.cat(deltas, 1).float()
 
     def normalised(self, images: Tensor, sizes: Tensor) -> Tensor:
-        """Return blue, green, and red minus their means, (B, 3, H, W). Padding beyond `sizes` (B, 2) is 0."""
+        """Return blue, green, and red minus their means, (B, 3, H, W).
+
+        Padding beyond `sizes` (B, 2) is 0.
+        """
         x = images.flip(3).permute(0, 3, 1, 2).to(self.means.dtype) - self.means
         rows, columns = (torch.arange(x.shape[axis], device=x.device) for axis in (2, 3))
         x *= (rows < sizes[:, :1])[:, None, :, None]
@@ -157,7 +174,8 @@ class Detector(Trunk):
         return logits.view(*level.shape, -1).float(), deltas.view(*level.shape, -1, 4).float()
 
     def masks(self, maps: list[Tensor], box: Tensor, level: Tensor, label: Tensor) -> Tensor:
-        """Return the mask logits (B, M, 28, 28) of regions, computed only for the class `label` of each region.
+        """Return the mask logits (B, M, 28, 28) of regions, computed only for the class `label` of
+        each region.
 
         The other 80 channels are not computed.
         """
@@ -242,14 +260,18 @@ class MaskRCNNTrainer(ImageTrainer):
         return {**super().tensors(), **{name: buffers[name] for name in wanted}}
 
     def device_arrays(self, batch: Batch, training: bool) -> Mapping[str, Tensor]:
-        """Return the batch's arrays on the device, and store the host arrays that are read between the network's halves."""
+        """Return the batch's arrays on the device, and store the host arrays that are read between
+        the network's halves.
+        """
         self.arrays = batch.arrays
         return super().device_arrays(batch, training)
 
     def loss(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
-        """Return the sum of the five losses of this device's batch, which are means, times the number of its images.
+        """Return the sum of the five losses of this device's batch, which are means, times the
+        number of its images.
 
-        All devices have the same number of images, so the mean over the global batch is the mean over the devices.
+        All devices have the same number of images, so the mean over the global batch is the mean
+        over the devices.
         """
         return torch.stack(list(self.losses(model, batch).values())).sum() * len(batch["image"])
 
@@ -270,7 +292,8 @@ class MaskRCNNTrainer(ImageTrainer):
     def decided(self, decide: Between, objectness: Tensor, deltas: Tensor) -> Tensors:
         """Return the regions of `decide`.
 
-        If they have no mask targets, the copies from which the host computes the targets are started.
+        If they have no mask targets, the copies from which the host computes the targets are
+        started.
         """
         regions = decide(objectness, deltas)
         if "mask" not in regions:
@@ -278,7 +301,10 @@ class MaskRCNNTrainer(ImageTrainer):
         return regions
 
     def between(self, arrays: Arrays, on_device: Mapping[str, Tensor]) -> Between:
-        """Return `learned` for the device. The copies of its inputs to the device start before the network runs."""
+        """Return `learned` for the device.
+
+        The copies of its inputs to the device start before the network runs.
+        """
         values = {
             name: arrays[name] for name in ("box", "label", *on_gpu.POLYGONS * on_gpu.draws_masks())
         }
@@ -306,13 +332,16 @@ class MaskRCNNTrainer(ImageTrainer):
         return host.proposals(arrays, *on_host, self.settings.model, self.rules, suppress, training)
 
     def learned(self, arrays: Arrays, objectness: Tensor, deltas: Tensor) -> Tensors:
-        """Return the fields of `Regions` for the sampled regions of a batch, as tensors on the device."""
+        """Return the fields of `Regions` for the sampled regions of a batch, as tensors on the
+        device.
+        """
         proposed = self.proposals(arrays, objectness, deltas, training=True)
         sampled = host.sampled(proposed, arrays, self.settings.seed, self.rules)
         return {name: self.to_device(array) for name, array in sampled.items()}
 
     def outputs(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D, 28, 28).
+        """Return `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D, 28,
+        28).
 
         Slots without a detection are 0.
         """
@@ -349,7 +378,10 @@ class MaskRCNNTrainer(ImageTrainer):
         }
 
     def outputs_on_device(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensors:
-        """Return `outputs` without decisions on the host. Masks are computed for all D slots of every image."""
+        """Return `outputs` without decisions on the host.
+
+        Masks are computed for all D slots of every image.
+        """
         size = batch["size"]
         maps, objectness, deltas = model.first_half(batch["image"], size)
         levels = self.anchors_on_device(self.arrays)

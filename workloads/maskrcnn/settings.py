@@ -12,7 +12,10 @@ from workloads.common.images.workload import ImageOptions
 from workloads.common.networks.backbones import BackboneOptions
 
 DEMO_TARGETS: Mapping[str, float] = {"BBOX": 0.35, "SEGM": 0.28}
-"""Targets of COCO AP of boxes and masks, with their names in logs. The same evaluation must reach both."""
+"""Targets of COCO AP of boxes and masks, with their names in logs.
+
+The same evaluation must reach both.
+"""
 
 REFERENCE_MODEL: Mapping[str, Json] = {
     "image_size": 800,
@@ -41,9 +44,10 @@ REFERENCE_MODEL: Mapping[str, Json] = {
     "mask_pool": 14,
     "classes": 80,
 }
-"""Reference config/defaults.py and configs/e2e_mask_rcnn_R_50_FPN_1x.yaml, except for `padded_shapes` as (height, width): a
-batch has the smallest shape that its images fit into. The reference pads to the largest image of the batch. Values of
-proposals are pairs (training, test)."""
+"""Reference config/defaults.py and configs/e2e_mask_rcnn_R_50_FPN_1x.yaml, except for
+`padded_shapes` as (height, width): a batch has the smallest shape that its images fit into. The
+reference pads to the largest image of the batch. Values of proposals are pairs (training, test).
+"""
 DEMO_MODEL: Mapping[str, Json] = {
     **REFERENCE_MODEL,
     "image_size": 96,
@@ -72,7 +76,8 @@ DEMO_MODEL: Mapping[str, Json] = {
 
 
 def with_shapes(model: Mapping[str, Json], text: str) -> Mapping[str, Json]:
-    """Return the model with the `padded_shapes` in a text such as `800x1344+1344x800`, or unchanged for `auto`.
+    """Return the model with the `padded_shapes` in a text such as `800x1344+1344x800`, or unchanged
+    for `auto`.
 
     Raises:
         ValueError: A side is not a multiple of 32, or an orientation has no shape.

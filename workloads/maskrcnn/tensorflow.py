@@ -1,11 +1,12 @@
 """Mask R-CNN in TensorFlow, NHWC. The order of computations is described in pytorch.py.
 
-Shapes: B images of a replica, H × W pixels, h × w cells of a map, C classes without background, A anchors, S sampled anchors,
-R regions of an image, M of which may be positive, D detections. Parameters carry the names of network.py.
+Shapes: B images of a replica, H × W pixels, h × w cells of a map, C classes without background, A
+anchors, S sampled anchors, R regions of an image, M of which may be positive, D detections.
+Parameters carry the names of network.py.
 
-A step is a single traced function of the batch's fixed shapes. Between the network's halves, the step calls the host
-(`tf.numpy_function`). A step on a GPU waits for this call. With `compile`, XLA compiles the first half and the heads, but
-not the host's decisions and the pooling between them.
+A step is a single traced function of the batch's fixed shapes. Between the network's halves, the
+step calls the host (`tf.numpy_function`). A step on a GPU waits for this call. With `compile`, XLA
+compiles the first half and the heads, but not the host's decisions and the pooling between them.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ DETECTED = {"box": tf.float32, "score": tf.float32, "label": tf.int32, "level": 
 
 
 class Detector(ImageModel):
-    """Mask R-CNN's network: uint8 images (B, H, W, 3) to RPN's outputs, and regions to the heads' outputs."""
+    """Mask R-CNN's network: uint8 images (B, H, W, 3) to RPN's outputs, and regions to the heads'
+    outputs.
+    """
 
     epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
 
@@ -79,7 +82,10 @@ class Detector(ImageModel):
         return bordered(maps), tf.concat(logits, 1), tf.concat(deltas, 1)
 
     def normalised(self, images: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
-        """Return blue, green, and red minus their means, (B, H, W, 3). Padding beyond `sizes` (B, 2) is 0."""
+        """Return blue, green, and red minus their means, (B, H, W, 3).
+
+        Padding beyond `sizes` (B, 2) is 0.
+        """
         x = tf.cast(tf.reverse(images, [3]), tf.float32) - tf.constant(network.BGR_MEANS)
         rows = tf.range(images.shape[1]) < sizes[:, :1]
         columns = tf.range(images.shape[2]) < sizes[:, 1:]
@@ -101,10 +107,11 @@ class Detector(ImageModel):
         ]
 
     def _added(self, finer: tf.Tensor, coarser: tf.Tensor) -> tf.Tensor:
-        """Return the sum of a map and the next coarser map, whose cells are repeated twice in each direction.
+        """Return the sum of a map and the next coarser map, whose cells are repeated twice in each
+        direction.
 
-        XLA has no gradient of the resize operator, so the cells are broadcast. Without XLA, a broadcast takes four times as
-        long as a resize.
+        XLA has no gradient of the resize operator, so the cells are broadcast. Without XLA, a
+        broadcast takes four times as long as a resize.
         """
         if not self.compiled:
             return finer + tf.raw_ops.ResizeNearestNeighbor(images=coarser, size=finer.shape[1:3])
@@ -123,7 +130,8 @@ class Detector(ImageModel):
         return tf.reshape(logits, shape), tf.reshape(deltas, [*shape, 4])
 
     def _boxes(self, pooled: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return class logits (N, C + 1) and deltas (N, 4 · (C + 1)) of pooled maps (N, 7, 7, channels).
+        """Return class logits (N, C + 1) and deltas (N, 4 · (C + 1)) of pooled maps (N, 7, 7,
+        channels).
 
         The maps are transposed to channels first, the layout of the weights.
         """
@@ -139,7 +147,9 @@ class Detector(ImageModel):
         return tf.nn.bias_add(product, self.parameter(f"{layer.name}.bias"))
 
     def masks(self, maps: Maps, box: tf.Tensor, level: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
-        """Return the mask logits (B, M, 28, 28) of regions, computed only for the class `label` of each region."""
+        """Return the mask logits (B, M, 28, 28) of regions, computed only for the class `label` of
+        each region.
+        """
         pooled = pool(maps, self.layers.strides, box, level, self.layers.mask_pool)
         logits = self._mask_head(pooled, tf.reshape(label, [-1]))
         return tf.reshape(logits, [box.shape[0], -1, *logits.shape[1:]])
@@ -147,8 +157,9 @@ class Detector(ImageModel):
     def _masks(self, pooled: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
         """Return mask logits (N, 28, 28) of pooled maps (N, 14, 14, channels) with classes (N,).
 
-        The transposed convolution is a single matrix product that computes four cells from each cell. The four cells are put
-        into the map's order after the last layer, when a single channel is left.
+        The transposed convolution is a single matrix product that computes four cells from each
+        cell. The four cells are put into the map's order after the last layer, when a single
+        channel is left.
         """
         x, side = tf.cast(pooled, self.dtype), pooled.shape[1]
         for layer in self.layers.mask_convolutions:
@@ -174,8 +185,9 @@ class Detector(ImageModel):
 def losses(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> Tensors:
     """Return the five losses of a device's batch by name, each a scalar.
 
-    `outputs` holds the host's arrays of `MaskRCNNTrainer.between`, and `objectness`, `rpn_delta`, `logits`, `box_delta`, and
-    `mask_logits`. `batch` holds `anchor`, `anchor_label`, and `anchor_weight` (B, S), and `anchor_offset` (B, S, 4).
+    `outputs` holds the host's arrays of `MaskRCNNTrainer.between`, and `objectness`, `rpn_delta`,
+    `logits`, `box_delta`, and `mask_logits`. `batch` holds `anchor`, `anchor_label`, and
+    `anchor_weight` (B, S), and `anchor_offset` (B, S, 4).
     """
     anchor, is_object, weight = (
         batch[name] for name in ("anchor", "anchor_label", "anchor_weight")
@@ -237,14 +249,18 @@ class MaskRCNNTrainer(ImageTrainer):
         return Detector(self.workload.network, self.dtype, not self.on_gpu, self.parts_compiled)
 
     def tensors(self, batch: Batch, training: bool) -> list[tf.Tensor]:
-        """Return the batch's arrays on the device, and store the host arrays that are read between the network's halves."""
+        """Return the batch's arrays on the device, and store the host arrays that are read between
+        the network's halves.
+        """
         self.arrays = batch.arrays
         return super().tensors(batch, training)
 
     def loss(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Return the sum of the five losses of this device's batch, which are means, times the number of its images.
+        """Return the sum of the five losses of this device's batch, which are means, times the
+        number of its images.
 
-        All devices have the same number of images, so the mean over the global batch is the mean over the devices.
+        All devices have the same number of images, so the mean over the global batch is the mean
+        over the devices.
         """
         return tf.add_n(list(self.losses(model, batch).values())) * batch["image"].shape[0]
 
@@ -265,7 +281,8 @@ class MaskRCNNTrainer(ImageTrainer):
         return losses(predicted, batch)
 
     def between(self, objectness: tf.Tensor, deltas: tf.Tensor) -> Tensors:
-        """Return the host's arrays for training: `LEARNED`, (B, R, …) each, and `mask` (B, M, 28, 28).
+        """Return the host's arrays for training: `LEARNED`, (B, R, …) each, and `mask` (B, M, 28,
+        28).
 
         No gradient flows through them.
         """
@@ -294,7 +311,8 @@ class MaskRCNNTrainer(ImageTrainer):
         return [arrays[name] for name in (*LEARNED, "mask")]
 
     def outputs(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> Tensors:
-        """Return `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D, 28, 28).
+        """Return `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D, 28,
+        28).
 
         Slots without a detection are 0.
         """
@@ -320,7 +338,9 @@ class MaskRCNNTrainer(ImageTrainer):
         return {name: detected[name] for name in ("box", "score", "label")} | {"mask": mask}
 
     def proposed(self, objectness: Array, deltas: Array) -> tuple[Array, Array, Array]:
-        """Compute on the host the proposals (B, R, 4), their levels (B, R), and the number of proposals per image (B,)."""
+        """Compute on the host the proposals (B, R, 4), their levels (B, R), and the number of
+        proposals per image (B,).
+        """
         proposals = self.proposals(objectness, deltas, training=False)
         box = stacked([of_image.box for of_image in proposals])
         if self.parts_compiled:
@@ -334,7 +354,9 @@ class MaskRCNNTrainer(ImageTrainer):
     def detected(
         self, box: Array, counts: Array, probabilities: Array, deltas: Array
     ) -> list[Array]:
-        """Compute on the host the arrays of `DETECTED`, and the number of slots for which masks are computed."""
+        """Compute on the host the arrays of `DETECTED`, and the number of slots for which masks are
+        computed.
+        """
         proposed = [of_image[:count] for of_image, count in zip(box, counts, strict=True)]
         detections = detect(
             proposed, probabilities, deltas, self.arrays["size"], self.rules, suppress

@@ -1,4 +1,6 @@
-"""Object detection and instance segmentation: Mask R-CNN R50-FPN on COCO, MLPerf Training v0.5 to v0.7."""
+"""Object detection and instance segmentation: Mask R-CNN R50-FPN on COCO, MLPerf Training v0.5 to
+v0.7.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ from workloads.maskrcnn.settings import (
 )
 
 BOUNDARY_IMAGES = 16
-"""Images per step in the units of `decay_boundaries` (rules of v0.7, opt_learning_rate_decay_steps)."""
+"""Images per step in the units of `decay_boundaries` (rules of v0.7,
+opt_learning_rate_decay_steps).
+"""
 
 
 class MaskRCNN(DetectionWorkload):
@@ -91,21 +95,28 @@ class MaskRCNN(DetectionWorkload):
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
-        """Return the bytes of `activation_values`. Each value is stored once, since a frozen norm stores no values."""
+        """Return the bytes of `activation_values`.
+
+        Each value is stored once, since a frozen norm stores no values.
+        """
         return cls.activation_values(settings) * (
             2 if settings.precision in ("bf16", "fp16") else 4
         )
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps of an epoch. Each device fills batches of a single orientation from its part of the images."""
+        """Steps of an epoch.
+
+        Each device fills batches of a single orientation from its part of the images.
+        """
         orientations = sum(
             self.dataset_info.sizes.get(count_name(shape), 0) > 0 for shape in self.image_shapes
         )
         batch, devices = self.settings.global_batch_size, self.settings.devices
         return stream_steps(self.dataset_info.train_samples, batch, devices, max(orientations, 1))
 
-    # -- schedule -------------------------------------------------------------------------------------------------
+    # -- schedule
+    # -------------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
         """Return the rate: a linear warm-up from a share of the peak, then steps or half a cosine."""
@@ -117,7 +128,9 @@ class MaskRCNN(DetectionWorkload):
 
     @property
     def warmup_slope(self) -> float:
-        """Increase of the rate per warm-up step, `opt_learning_rate_warmup_factor` of the rules: rate / (steps · 2^k)."""
+        """Increase of the rate per warm-up step, `opt_learning_rate_warmup_factor` of the rules:
+        rate / (steps · 2^k).
+        """
         values = self.options
         return values.learning_rate * (1 - values.warmup_start) / max(values.warmup_steps, 1)
 
@@ -135,10 +148,14 @@ class MaskRCNN(DetectionWorkload):
             yield epoch * self.steps_per_epoch
 
     def parameter_rule(self, parameter: str) -> ParameterRule:
-        """Return the rule: biases have twice the rate and no decay. Frozen parameters are as in the reference."""
+        """Return the rule: biases have twice the rate and no decay.
+
+        Frozen parameters are as in the reference.
+        """
         return network.parameter_rule(self.network, parameter, self.options.weight_decay)
 
-    # -- shapes ---------------------------------------------------------------------------------------------------
+    # -- shapes
+    # ---------------------------------------------------------------------------------------------------
 
     @property
     def objects_most(self) -> int:
@@ -146,7 +163,9 @@ class MaskRCNN(DetectionWorkload):
         return self.dataset_info.sizes["objects_per_image_most"]
 
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
-        """Return the shapes of the arrays of `data.SampleData`, except for the image, the ragged polygons, and `epoch`."""
+        """Return the shapes of the arrays of `data.SampleData`, except for the image, the ragged
+        polygons, and `epoch`.
+        """
         samples, objects = int(self.settings.model["rpn_samples"]), self.objects_most
         return {
             "size": ArraySpec((count, 2), "int32"),
@@ -168,7 +187,10 @@ class MaskRCNN(DetectionWorkload):
         ]
 
     def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
-        """Return gray images that fill the padded shape, without objects and samples. The loss is 0."""
+        """Return gray images that fill the padded shape, without objects and samples.
+
+        The loss is 0.
+        """
         batch = super().dummy_batch(specs)
         count, height, width, _ = batch.arrays["image"].shape
         arrays = {
@@ -181,13 +203,17 @@ class MaskRCNN(DetectionWorkload):
         }
         return replace(batch, arrays=arrays)
 
-    # -- weights, data, quality -----------------------------------------------------------------------------------
+    # -- weights, data, quality
+    # -----------------------------------------------------------------------------------
 
     def drawn_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         return network.initial_weights(self.network, seed)
 
     def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
-        """Open the arrays. Threads read, decode and resize images and match them to anchors during training."""
+        """Open the arrays.
+
+        Threads read, decode and resize images and match them to anchors during training.
+        """
         from workloads.maskrcnn.input.data import SampleData
         from workloads.maskrcnn.input.synthetic import SyntheticSampleData
 
@@ -200,7 +226,10 @@ class MaskRCNN(DetectionWorkload):
         return results.eval_batch_metrics(batch, outputs)
 
     def compute_metrics(self, arrays: Arrays) -> dict[str, float]:
-        """Return COCO AP of boxes and masks. Raises ValueError unless each validation image was evaluated exactly once."""
+        """Return COCO AP of boxes and masks.
+
+        Raises ValueError unless each validation image was evaluated exactly once.
+        """
         from workloads.maskrcnn import results
 
         return results.compute_metrics(

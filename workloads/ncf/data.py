@@ -82,7 +82,8 @@ class NCFData:
         self._evaluation: list[tuple[Int32s, Int32s]] | None = None
         self._running: weakref.WeakSet[Prefetch[list[Batch]]] = weakref.WeakSet()
 
-    # -- training -------------------------------------------------------------------------------------------------
+    # -- training
+    # -------------------------------------------------------------------------------------------------
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
         """Yield the batches of steps first_step … stop_step - 1, which may span several epochs.
@@ -175,7 +176,8 @@ class NCFData:
             )
         return self._positives
 
-    # -- evaluation -----------------------------------------------------------------------------------------------
+    # -- evaluation
+    # -----------------------------------------------------------------------------------------------
 
     def evaluation(self) -> Iterator[list[Batch]]:
         """Yield batches of `users_per_batch` users.

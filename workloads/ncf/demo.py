@@ -55,8 +55,8 @@ def true_scores() -> Float64s:
     items = _normals("items", ITEMS, FACTORS) * math.sqrt(1 / FACTORS)
     rank = Permutation(stream(SEED, "popularity rank"), ITEMS)(np.arange(ITEMS)) + 1
     match = np.zeros((USERS, ITEMS))
-    # The sum runs in a fixed order. A library may add the terms of a matrix product in any order, so that its rounding differs
-    # between machines.
+    # The sum runs in a fixed order. A library may add the terms of a matrix product in any order,
+    # so that its rounding differs between machines.
     for factor in range(FACTORS):
         match += users[:, factor, None] * items[None, :, factor]
     return MATCH_WEIGHT * match - log(rank)

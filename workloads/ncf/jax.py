@@ -1,7 +1,7 @@
 """NeuMF in JAX.
 
-Shapes: B samples of a batch, N pieces of P samples, F GMF factors, E columns of the MLP embedding, U users and C candidates
-of an evaluation batch.
+Shapes: B samples of a batch, N pieces of P samples, F GMF factors, E columns of the MLP embedding,
+U users and C candidates of an evaluation batch.
 
 Embedding rows are gathered, differentiated as leaves, and added to dense gradients.
 """
@@ -19,7 +19,10 @@ from workloads.frameworks.jax.optimizers import Values
 from workloads.ncf import weights as neumf
 
 CPU_PIECE = 4_096
-"""Samples per core in a piece. Their activations fit the core's cache (measured with the TensorFlow trainer)."""
+"""Samples per core in a piece.
+
+Their activations fit the core's cache (measured with the TensorFlow trainer).
+"""
 EMBEDDINGS = ("gmf_user", "gmf_item", "mlp_user", "mlp_item")
 
 
@@ -37,9 +40,12 @@ class NCFTrainer(ModelTrainer):
         self.piece = None if self.on_gpu else CPU_PIECE * worker.cores_per_device
 
     def logits(self, weights: Values, rows: Values) -> jax.Array:
-        """Return fp32 logits (…) from embedding rows (…, F) and (…, E). User and item rows may broadcast.
+        """Return fp32 logits (…) from embedding rows (…, F) and (…, E).
 
-        The first layer's user and item halves are multiplied separately, so a user's half serves all of its candidates.
+        User and item rows may broadcast.
+
+        The first layer's user and item halves are multiplied separately, so a user's half serves
+        all of its candidates.
         """
         width = self.parameters["mlp_user"][1]
         first = weights["mlp.0.weight"]
@@ -57,7 +63,10 @@ class NCFTrainer(ModelTrainer):
         return product @ output[:factors] + hidden @ output[factors:] + weights["output.bias"]
 
     def _product(self, x: jax.Array, weight: jax.Array) -> jax.Array:
-        """Return x (…, inputs) times weight (outputs, inputs) transposed, in fp32. The factors are bf16 if precision=bf16."""
+        """Return x (…, inputs) times weight (outputs, inputs) transposed, in fp32.
+
+        The factors are bf16 if precision=bf16.
+        """
         if self.settings.precision == "bf16":
             x, weight = x.astype(jnp.bfloat16), weight.astype(jnp.bfloat16)
         return jnp.matmul(x, weight.T).astype(jnp.float32)
@@ -68,7 +77,10 @@ class NCFTrainer(ModelTrainer):
         return jnp.vdot(batch["weight"], jnp.logaddexp(0.0, logits) - batch["label"] * logits)
 
     def loss(self, model: Model, batch: Mapping[str, jax.Array]) -> jax.Array:
-        """Return the binary cross-entropy, summed over the samples' weights, in the same pieces. `mode=forward` uses it."""
+        """Return the binary cross-entropy, summed over the samples' weights, in the same pieces.
+
+        `mode=forward` uses it.
+        """
 
         def add(loss: jax.Array, piece: Values) -> tuple[jax.Array, None]:
             return loss + self._entropy(model.weights, _rows(model.weights, piece), piece), None
@@ -131,7 +143,10 @@ def _rows(weights: Values, batch: Values) -> Values:
 
 
 def _cut(batch: Mapping[str, jax.Array], size: int | None) -> Values:
-    """Cut arrays (B, …) into equal pieces of at most `size`, (N, P, …), padded with zeros. None returns a single piece."""
+    """Cut arrays (B, …) into equal pieces of at most `size`, (N, P, …), padded with zeros.
+
+    None returns a single piece.
+    """
     total = len(next(iter(batch.values())))
     count = 1 if size is None else -(-total // size)
     padding = -total % count

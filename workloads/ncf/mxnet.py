@@ -1,10 +1,12 @@
 """NeuMF in MXNet.
 
-Shapes: B samples of a piece, F GMF factors, E columns of the MLP embedding, U users and C candidates of an evaluation batch.
+Shapes: B samples of a piece, F GMF factors, E columns of the MLP embedding, U users and C
+candidates of an evaluation batch.
 
-A batch is computed in pieces, and the hybridized graph adds up their gradients. On a CPU, this bounds the memory of
-activations. The two MLP tables are adjacent in the flat vector, so a single gather with row numbers (B, 2) returns the
-concatenated input (B, 2 E). MXNet's concatenation takes as long as a linear layer.
+A batch is computed in pieces, and the hybridized graph adds up their gradients. On a CPU, this
+bounds the memory of activations. The two MLP tables are adjacent in the flat vector, so a single
+gather with row numbers (B, 2) returns the concatenated input (B, 2 E). MXNet's concatenation takes
+as long as a linear layer.
 """
 
 from __future__ import annotations
@@ -26,13 +28,16 @@ from workloads.ncf.workload import NCF
 CPU_PIECE = 32_768
 """Samples per core in a piece.
 
-Measured with ML-20M's table sizes on two cores: pieces of 65,536 samples are fastest, 16,384 are 7 % slower, and 4,096 are
-20 % slower.
+Measured with ML-20M's table sizes on two cores: pieces of 65,536 samples are fastest, 16,384 are 7
+% slower, and 4,096 are 20 % slower.
 """
 
 
 class NeuMF(Model):
-    """NeuMF from row numbers to logits (B,). `rows` (B, 2) int32 holds `user` and `users + item`."""
+    """NeuMF from row numbers to logits (B,).
+
+    `rows` (B, 2) int32 holds `user` and `users + item`.
+    """
 
     def __init__(self, shapes: Shapes) -> None:
         self.shapes = shapes
@@ -90,7 +95,9 @@ class NCFTrainer(ModelTrainer):
         return NeuMF(neumf.shapes(self.workload.users, self.workload.items, self.settings.model))
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
-        """Return row numbers of the samples with labels and weights, or in evaluation row numbers of the U x C pairs."""
+        """Return row numbers of the samples with labels and weights, or in evaluation row numbers
+        of the U x C pairs.
+        """
         user, item = batch.arrays["user"], batch.arrays["item"]
         if not training:
             user, item = np.repeat(user, item.shape[1]), item.reshape(-1)
@@ -100,7 +107,9 @@ class NCFTrainer(ModelTrainer):
         return arrays
 
     def piece_size(self, samples: int, training: bool) -> int:
-        """Return the size of equal pieces: at most `CPU_PIECE` per core, or on a GPU at most a global batch."""
+        """Return the size of equal pieces: at most `CPU_PIECE` per core, or on a GPU at most a
+        global batch.
+        """
         on_cpu = self.contexts[0].device_type == "cpu"
         most = (
             CPU_PIECE * self.worker.cores_per_device if on_cpu else self.settings.global_batch_size

@@ -1,11 +1,13 @@
 """NeuMF in PyTorch.
 
-Shapes: B samples of a piece, F GMF factors, E columns of the MLP embedding, U users and C candidates of an evaluation batch.
+Shapes: B samples of a piece, F GMF factors, E columns of the MLP embedding, U users and C
+candidates of an evaluation batch.
 
-All parameters are views of a flat vector, and all gradients are views of a second flat vector. A step therefore needs a single
-fused Adam update, and a single all-reduce on CPU cores. Embedding rows are gathered, differentiated as leaves, and
-scatter-added into the dense gradient, so a step does not allocate a dense gradient. On a CPU, the batch is cut into pieces
-that stay in the cache. On GPUs, the all-reduce of each table begins when the table's gradient is complete.
+All parameters are views of a flat vector, and all gradients are views of a second flat vector. A
+step therefore needs a single fused Adam update, and a single all-reduce on CPU cores. Embedding
+rows are gathered, differentiated as leaves, and scatter-added into the dense gradient, so a step
+does not allocate a dense gradient. On a CPU, the batch is cut into pieces that stay in the cache.
+On GPUs, the all-reduce of each table begins when the table's gradient is complete.
 """
 
 from __future__ import annotations
@@ -30,7 +32,10 @@ from workloads.ncf.samples.pytorch import Sampler
 from workloads.ncf.workload import NCF
 
 CPU_PIECE = 4_096
-"""Samples per piece on a CPU core. Their activations fit the cache. Larger pieces spend their time on fresh memory pages."""
+"""Samples per piece on a CPU core.
+
+Their activations fit the cache. Larger pieces spend their time on fresh memory pages.
+"""
 GPU_SCORES = 1 << 20
 """Scores per piece of an evaluation batch on a GPU."""
 EMBEDDINGS = ("gmf_user", "gmf_item", "mlp_user", "mlp_item")
@@ -52,7 +57,8 @@ class Layer(nn.Module):
 class NeuMF(nn.Module):
     """NeuMF on tensors by canonical name.
 
-    The embedding tables have `requires_grad=False`, because gradients are computed for the gathered rows.
+    The embedding tables have `requires_grad=False`, because gradients are computed for the gathered
+    rows.
     """
 
     def __init__(self, tensors: Mapping[str, Tensor], layers: int) -> None:
@@ -91,25 +97,33 @@ class NCFTrainer(ModelTrainer):
         self.shapes = neumf.shapes(sizes["users"], sizes["items"], model)
         self.layers = len(neumf.layer_sizes(model))
         on_cpu = self.device.type == "cpu"
-        # Idle threads take the remaining pieces, so all cores get a thread even if other processes use some of them.
+        # Idle threads take the remaining pieces, so all cores get a thread even if other processes
+        # use some of them.
         chosen = self.settings.threads_per_device == "auto"
         threads = worker.cores_per_device if chosen else worker.threads_per_device
         self.side_by_side = SideBySide(threads if on_cpu else 1)
         self.piece = self._piece_size() if on_cpu else self.settings.global_batch_size
         self.sums_by_table = not on_cpu and worker.world_size > 1
-        """Whether the all-reduce of a table overlaps with the computation of other tables' gradients.
+        """Whether the all-reduce of a table overlaps with the computation of other tables'
+        gradients.
 
-        This is used on GPUs only. On a CPU, the all-reduce would compete with the computation for cores.
+        This is used on GPUs only. On a CPU, the all-reduce would compete with the computation for
+        cores.
         """
         self.sampler: Sampler | None = None
-        """Sampler of the device, if the device draws the samples. It is created in the first step."""
+        """Sampler of the device, if the device draws the samples.
+
+        It is created in the first step.
+        """
 
     @property
     def threads_per_device(self) -> int:
         return self.side_by_side.count if self.device.type == "cpu" else super().threads_per_device
 
     def _piece_size(self) -> int:
-        """Return the samples per piece: at most `CPU_PIECE`, and such that all cores get the same number of pieces."""
+        """Return the samples per piece: at most `CPU_PIECE`, and such that all cores get the same
+        number of pieces.
+        """
         cores = self.side_by_side.count
         samples = math.ceil(self.settings.global_batch_size / self.settings.devices)
         rounds = math.ceil(samples / (CPU_PIECE * cores))
@@ -132,7 +146,10 @@ class NCFTrainer(ModelTrainer):
         return model
 
     def build_optimizer(self) -> Optimizer:
-        """Build the optimizer of the flat vector. The workload has the same rule for all parameters."""
+        """Build the optimizer of the flat vector.
+
+        The workload has the same rule for all parameters.
+        """
         (rule,) = {self.workload.parameter_rule(name) for name in self.shapes}
         return build_optimizer({"flat": self.flat}, lambda _: rule, self.updates)
 
@@ -140,7 +157,8 @@ class NCFTrainer(ModelTrainer):
         """Leave the model unwrapped, because `backward` reduces the flat gradient."""
         return None
 
-    # -- model ----------------------------------------------------------------------------------------------------
+    # -- model
+    # ----------------------------------------------------------------------------------------------------
 
     def logits(self, model: nn.Module, rows: Mapping[str, Tensor]) -> Tensor:
         """Return logits (B,) from embedding rows: GMF (B, F) and MLP (B, E).
@@ -155,7 +173,9 @@ class NCFTrainer(ModelTrainer):
         return model.output(both).squeeze(-1)
 
     def device_arrays(self, batch: Batch, training: bool) -> dict[str, Tensor]:
-        """Return `user`, `item`, `label`, `weight` of a training batch, copied to the device or drawn there."""
+        """Return `user`, `item`, `label`, `weight` of a training batch, copied to the device or
+        drawn there.
+        """
         arrays = {name: self.to_device(array) for name, array in batch.arrays.items()}
         if "draw" not in arrays:
             return arrays
@@ -178,10 +198,12 @@ class NCFTrainer(ModelTrainer):
             self.logits(model, rows), label, weight, reduction="sum"
         )
 
-    # -- training -------------------------------------------------------------------------------------------------
+    # -- training
+    # -------------------------------------------------------------------------------------------------
 
     def backward(self, batch: Batch) -> Tensor:
-        """Return the loss of a batch and add its gradient, summed over replicas, to the flat gradient.
+        """Return the loss of a batch and add its gradient, summed over replicas, to the flat
+        gradient.
 
         On a CPU, the batch is computed in pieces that fit the cache.
         """
@@ -209,7 +231,8 @@ class NCFTrainer(ModelTrainer):
         return total
 
     def _differentiate(self, piece: Piece) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Return the loss of a piece and its gradients: of the four tables' rows, then of the layers.
+        """Return the loss of a piece and its gradients: of the four tables' rows, then of the
+        layers.
 
         The trainer's state does not change.
         """
@@ -231,8 +254,9 @@ class NCFTrainer(ModelTrainer):
     ) -> list[Tensor]:
         """Add the gradients of pieces to the flat gradient and return the losses.
 
-        The order of additions is fixed, because each table is processed by a single thread. If `under_way` is a list, the
-        all-reduce of each part begins as soon as the part is complete and is appended to the list.
+        The order of additions is fixed, because each table is processed by a single thread. If
+        `under_way` is a list, the all-reduce of each part begins as soon as the part is complete
+        and is appended to the list.
         """
 
         def complete(part: Tensor) -> None:
@@ -269,21 +293,23 @@ class NCFTrainer(ModelTrainer):
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
         """Return the size, tensors, and buckets of a step's all-reduce.
 
-        The flat gradient, which includes the tables, is summed in a single call, or the layers and each table are summed
-        separately.
+        The flat gradient, which includes the tables, is summed in a single call, or the layers and
+        each table are summed separately.
         """
         size = self.gradient.numel() * self.gradient.element_size()
         return GradientAllReduceInfo(
             size, len(self.by_name), 1 + len(EMBEDDINGS) if self.sums_by_table else 1
         )
 
-    # -- evaluation -----------------------------------------------------------------------------------------------
+    # -- evaluation
+    # -----------------------------------------------------------------------------------------------
 
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
         """Yield each batch with the logits (U, C) of its users' candidates.
 
-        The MLP's first layer is linear in [user ; item], so its item half is computed once for each item of the data set
-        instead of once for each candidate. The sums are the same, with less than half of the arithmetic.
+        The MLP's first layer is linear in [user ; item], so its item half is computed once for each
+        item of the data set instead of once for each candidate. The sums are the same, with less
+        than half of the arithmetic.
         """
         with torch.inference_mode():
             first, table = self.model.mlp[0], self.model.mlp_item

@@ -23,7 +23,8 @@ EVALUATION_NEGATIVES = 999
 
 Items = Int32s
 _BLOCK_BYTES = 1 << 20
-"""Size of the unpacked bitmap rows (a byte per item) that are filled at a time: about an L2 cache."""
+"""Size of the unpacked bitmap rows (a byte per item) that are filled at a time: about an L2 cache.
+"""
 
 
 class Positives:

@@ -8,7 +8,10 @@ from workloads.api import WorkloadOptions, hyperparameter, option
 from workloads.common.cores import DataThreadsOptions
 
 REFERENCE_MODEL = {"mf_dim": 64, "mlp_layer_sizes": [256, 256, 128, 64]}
-"""Reference neumf.py. The first MLP size is the concatenated input, so each MLP embedding has 128 values."""
+"""Reference neumf.py.
+
+The first MLP size is the concatenated input, so each MLP embedding has 128 values.
+"""
 DEMO_MODEL = {"mf_dim": 16, "mlp_layer_sizes": [64, 64, 32, 16]}
 
 

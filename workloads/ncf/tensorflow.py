@@ -1,11 +1,11 @@
 """NeuMF in TensorFlow.
 
-Shapes: B samples of a batch, N pieces of P samples, F GMF factors, E columns of the MLP embedding, U users and C candidates
-of an evaluation batch.
+Shapes: B samples of a batch, N pieces of P samples, F GMF factors, E columns of the MLP embedding,
+U users and C candidates of an evaluation batch.
 
-Embedding rows are gathered, differentiated as leaves, and scatter-added into dense gradients. A single process computes a step
-in a single function. Several processes compute gradients, sum them, and update. If XLA compiles the model, a CPU works in
-pieces that stay in its cache.
+Embedding rows are gathered, differentiated as leaves, and scatter-added into dense gradients. A
+single process computes a step in a single function. Several processes compute gradients, sum them,
+and update. If XLA compiles the model, a CPU works in pieces that stay in its cache.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Measured: 4,096 samples are fastest, and whole batches of 65,536 are 10 % slower
 XLA_PARAMETERS = 1_000_000
 """Smallest number of parameters for which XLA compiles the model on a CPU.
 
-Compilation takes about a second per shape. In this time, a smaller model trains an epoch, and it does not get faster by
-compilation (measured with the demo's model and with ML-100K).
+Compilation takes about a second per shape. In this time, a smaller model trains an epoch, and it
+does not get faster by compilation (measured with the demo's model and with ML-100K).
 """
 EMBEDDINGS = ("gmf_user", "gmf_item", "mlp_user", "mlp_item")
 
@@ -53,12 +53,16 @@ class NCFTrainer(ModelTrainer):
     def build_model(self) -> Model:
         return Model(self.shapes)
 
-    # -- model ----------------------------------------------------------------------------------------------------
+    # -- model
+    # ----------------------------------------------------------------------------------------------------
 
     def logits(self, model: Model, rows: Tensors) -> tf.Tensor:
-        """Return fp32 logits (…) from embedding rows (…, F) and (…, E). User and item rows may broadcast.
+        """Return fp32 logits (…) from embedding rows (…, F) and (…, E).
 
-        The first layer's user and item halves are multiplied separately, so a user's half serves all of its candidates.
+        User and item rows may broadcast.
+
+        The first layer's user and item halves are multiplied separately, so a user's half serves
+        all of its candidates.
         """
         p, width = model.parameters, self.shapes["mlp_user"][1]
         first = p["mlp.0.weight"]
@@ -79,7 +83,10 @@ class NCFTrainer(ModelTrainer):
         )
 
     def _matmul(self, x: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
-        """Return x (…, inputs) times weight (outputs, inputs) transposed, in fp32. The factors are bf16 if precision=bf16."""
+        """Return x (…, inputs) times weight (outputs, inputs) transposed, in fp32.
+
+        The factors are bf16 if precision=bf16.
+        """
         if self.settings.precision == "bf16":
             x, weight = tf.cast(x, tf.bfloat16), tf.cast(weight, tf.bfloat16)
         flat = tf.reshape(x, [-1, x.shape[-1]])
@@ -99,7 +106,8 @@ class NCFTrainer(ModelTrainer):
             weight * tf.nn.sigmoid_cross_entropy_with_logits(label, self.logits(model, rows))
         )
 
-    # -- training -------------------------------------------------------------------------------------------------
+    # -- training
+    # -------------------------------------------------------------------------------------------------
 
     def gradients_of(self, scale: tf.Tensor, batch: Tensors) -> Part:
         """Compute the loss and gradients of a batch in pieces that stay in a CPU's cache."""
@@ -131,7 +139,9 @@ class NCFTrainer(ModelTrainer):
         label: tf.Tensor,
         weight: tf.Tensor,
     ) -> Part:
-        """Return the loss of a piece (P,) times `scale`, and `sums` plus the piece's gradients times the loss scale."""
+        """Return the loss of a piece (P,) times `scale`, and `sums` plus the piece's gradients
+        times the loss scale.
+        """
         ids, rows = {"user": user, "item": item}, self.gather_rows(self.model, user, item)
         trained = self.optimizer.parameters
         dense = {name: value for name, value in trained.items() if name not in EMBEDDINGS}
@@ -147,7 +157,10 @@ class NCFTrainer(ModelTrainer):
         return loss, {name: added[name] for name in trained}
 
     def loss(self, model: Model, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Return the binary cross-entropy, summed over the samples' weights, in the same pieces. `mode=forward` uses it."""
+        """Return the binary cross-entropy, summed over the samples' weights, in the same pieces.
+
+        `mode=forward` uses it.
+        """
 
         def part(piece: tuple[tf.Tensor, ...]) -> tf.Tensor:
             user, item, label, weight = piece
@@ -156,7 +169,8 @@ class NCFTrainer(ModelTrainer):
         pieces = tuple(_cut(batch[name], self.piece) for name in self.inputs)
         return tf.reduce_sum(tf.map_fn(part, pieces, fn_output_signature=tf.float32))
 
-    # -- evaluation -----------------------------------------------------------------------------------------------
+    # -- evaluation
+    # -----------------------------------------------------------------------------------------------
 
     def outputs(self, model: Model, batch: Mapping[str, tf.Tensor]) -> Tensors:
         """Return `logits` (U, C) of every user's candidates."""
@@ -173,7 +187,10 @@ class NCFTrainer(ModelTrainer):
 
 
 def _cut(array: tf.Tensor, size: int | None) -> tf.Tensor:
-    """Cut an array (B, …) into equal pieces of at most `size`, (N, P, …), padded with zeros. None returns a single piece."""
+    """Cut an array (B, …) into equal pieces of at most `size`, (N, P, …), padded with zeros.
+
+    None returns a single piece.
+    """
     total = array.shape[0]
     count = 1 if size is None else -(-total // size)
     padding = -total % count

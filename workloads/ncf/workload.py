@@ -1,4 +1,7 @@
-"""Recommendation: NCF (NeuMF) on MovieLens-20M, MLPerf Training v0.5. This module uses no framework."""
+"""Recommendation: NCF (NeuMF) on MovieLens-20M, MLPerf Training v0.5.
+
+This module uses no framework.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,10 @@ class NCF(Workload):
     def __init__(self, settings: Settings, dataset_info: DatasetInfo) -> None:
         super().__init__(settings, dataset_info)
         self.data: NCFData | None = None
-        """The pipeline that was opened last. A trainer that draws samples on the device reads the positives from it."""
+        """The pipeline that was opened last.
+
+        A trainer that draws samples on the device reads the positives from it.
+        """
         device_draws(settings)  # raises an error for unsupported settings before the run
         self.measure_threads = 0 if settings.device == "cpu" else 1
         if dataset_info.sizes == published_facts().sizes and settings.profile != "demo":
@@ -65,13 +71,18 @@ class NCF(Workload):
 
     @classmethod
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
-        """Return the defaults of a profile. Only round v0.5 includes NCF. Demos have the target of the round."""
+        """Return the defaults of a profile.
+
+        Only round v0.5 includes NCF. Demos have the target of the round.
+        """
         demo = Defaults("ml-demo", "demo", DEMO_MODEL, round.targets)
         return round.defaults(cls.name, profile, REFERENCE_MODEL, demo)
 
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
-        """Return the counts of the prepared data, or the published counts of ML-20M under `profile=synthetic`."""
+        """Return the counts of the prepared data, or the published counts of ML-20M under
+        `profile=synthetic`.
+        """
         return (
             load_dataset_info(Path(settings.data_dir)) if settings.data_dir else published_facts()
         )
@@ -88,7 +99,9 @@ class NCF(Workload):
 
     @property
     def epoch_samples(self) -> EpochSamples:
-        """Samples of an epoch: every positive with four negatives, which are 99,308,850 samples for ML-20M."""
+        """Samples of an epoch: every positive with four negatives, which are 99,308,850 samples for
+        ML-20M.
+        """
         return EpochSamples(SAMPLES_PER_POSITIVE * self.dataset_info.train_samples)
 
     def learning_rate(self, step: int) -> float:
@@ -102,7 +115,9 @@ class NCF(Workload):
         )
 
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """Return the shapes of a replica's full batch, and of the last batch of an epoch if it is smaller."""
+        """Return the shapes of a replica's full batch, and of the last batch of an epoch if it is
+        smaller.
+        """
         replicas = self.settings.devices
         full = math.ceil(self.settings.global_batch_size / replicas)
         samples = self.epoch_samples.trained
@@ -123,19 +138,27 @@ class NCF(Workload):
         return weights.initial_weights(self.users, self.items, self.settings.model, seed)
 
     def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:
-        """Open the arrays. Evaluation negatives are drawn at the first evaluation and never stored with the data."""
+        """Open the arrays.
+
+        Evaluation negatives are drawn at the first evaluation and never stored with the data.
+        """
         if self.settings.profile == "synthetic":
             return SyntheticNCFData(self.settings, self.dataset_info, worker, seed)
         self.data = NCFData(self.settings, self.dataset_info, worker, seed)
         return self.data
 
     def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
-        """Return whether the test item of each user is among the ten best candidates, without padding."""
+        """Return whether the test item of each user is among the ten best candidates, without
+        padding.
+        """
         hit = hits(outputs["logits"], batch.arrays["item"])
         return {"hit": hit[batch.arrays["valid"]]}
 
     def compute_metrics(self, results: Arrays) -> dict[str, float]:
-        """Return HR@10 over all users. Raises ValueError if the number of users differs from the data set."""
+        """Return HR@10 over all users.
+
+        Raises ValueError if the number of users differs from the data set.
+        """
         hit = np.asarray(results["hit"], dtype=bool)
         if hit.size != self.users:
             raise ValueError(f"evaluation covered {hit.size} of {self.users} users")

@@ -1,6 +1,7 @@
 """ResNet v1.5 in MXNet.
 
-Shapes: B images of a replica, S pixels of a side, K classes. Parameters and batch-norm statistics carry torchvision's names.
+Shapes: B images of a replica, S pixels of a side, K classes. Parameters and batch-norm statistics
+carry torchvision's names.
 """
 
 from __future__ import annotations

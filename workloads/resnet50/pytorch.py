@@ -1,7 +1,7 @@
 """ResNet v1.5 in PyTorch, channels-last.
 
-Shapes: B images of a replica, S pixels of a side, K classes. Images come as uint8 (B, S, S, 3) and are normalized on the
-device. Parameters and batch-norm statistics carry torchvision's names.
+Shapes: B images of a replica, S pixels of a side, K classes. Images come as uint8 (B, S, S, 3) and
+are normalized on the device. Parameters and batch-norm statistics carry torchvision's names.
 """
 
 from __future__ import annotations

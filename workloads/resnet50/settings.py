@@ -18,8 +18,11 @@ REFERENCE_MODEL: Mapping[str, Json] = {
     "resize_size": 256,
     "area_minimum": 0.05,
 }
-"""Reference resnet_model.py and imagenet_preprocessing.py. Crops cover at least 5 % of an image. Evaluation resizes the shorter
-side to 256 pixels and crops the center."""
+"""Reference resnet_model.py and imagenet_preprocessing.py.
+
+Crops cover at least 5 % of an image. Evaluation resizes the shorter side to 256 pixels and crops
+the center.
+"""
 DEMO_MODEL: Mapping[str, Json] = {
     "blocks": [1, 1, 1, 1],
     "widths": [16, 32, 64, 128],
@@ -28,7 +31,10 @@ DEMO_MODEL: Mapping[str, Json] = {
     "resize_size": 73,
     "area_minimum": 0.5,
 }
-"""Smaller model for demos (docs/demos.md). Crops of 5 % would hide the features that distinguish the classes of the demo."""
+"""Smaller model for demos (docs/demos.md).
+
+Crops of 5 % would hide the features that distinguish the classes of the demo.
+"""
 
 
 DEMO = Defaults("imagenet-demo", "demo", DEMO_MODEL, {"top1": 0.80})
@@ -36,7 +42,10 @@ DEMO = Defaults("imagenet-demo", "demo", DEMO_MODEL, {"top1": 0.80})
 
 @dataclass(frozen=True, kw_only=True)
 class ResNet50Options(ImageOptions, DataThreadsOptions, WorkloadOptions):
-    """Options `workload.*` of ResNet-50. Values that an optimizer or decay does not use are 0 or empty."""
+    """Options `workload.*` of ResNet-50.
+
+    Values that an optimizer or decay does not use are 0 or empty.
+    """
 
     name: str = "resnet50"
     optimizer: str = hyperparameter("update rule", choices=("sgd", "lars"), overridable=False)

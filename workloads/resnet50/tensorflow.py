@@ -1,6 +1,7 @@
 """ResNet v1.5 in TensorFlow, NHWC.
 
-Shapes: B images of a replica, H × W pixels, K classes, h × w cells of a map. Parameters carry torchvision's names.
+Shapes: B images of a replica, H × W pixels, K classes, h × w cells of a map. Parameters carry
+torchvision's names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Image classification: ResNet-50 v1.5 on ImageNet, MLPerf Training v0.5 to v0.7. This module uses no framework."""
+"""Image classification: ResNet-50 v1.5 on ImageNet, MLPerf Training v0.5 to v0.7.
+
+This module uses no framework.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,8 @@ class ResNet50(ClassifierWorkload):
 
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
-        """Return the counts of the prepared data, or the published counts of ImageNet under `profile=synthetic`.
+        """Return the counts of the prepared data, or the published counts of ImageNet under
+        `profile=synthetic`.
 
         Raises:
             ValueError: The batch cannot be divided between the devices.
@@ -74,7 +78,8 @@ class ResNet50(ClassifierWorkload):
         size = int(settings.model["image_size"])
         return residual.activation_values(network.build(settings.model), size, size)
 
-    # -- schedule -------------------------------------------------------------------------------------------------
+    # -- schedule
+    # -------------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
         """Return the rate: a linear warm-up, then steps or a polynomial."""
@@ -90,7 +95,10 @@ class ResNet50(ClassifierWorkload):
 
     @property
     def warmup_steps(self) -> int:
-        """Steps of the warm-up. With `decay=steps`, an epoch has a fractional number of steps, as in the reference."""
+        """Steps of the warm-up.
+
+        With `decay=steps`, an epoch has a fractional number of steps, as in the reference.
+        """
         epochs = self.options.warmup_epochs
         return (
             self._reference_steps(epochs)
@@ -100,16 +108,23 @@ class ResNet50(ClassifierWorkload):
 
     @property
     def decay_boundaries(self) -> list[int]:
-        """First steps with lower rates (reference resnet_run_loop.py: the step at a boundary still has the previous rate)."""
+        """First steps with lower rates (reference resnet_run_loop.py: the step at a boundary still
+        has the previous rate).
+        """
         return [self._reference_steps(epoch) + 1 for epoch in self.options.decay_epochs]
 
     def _reference_steps(self, epochs: int) -> int:
-        """Return the steps of `epochs` passes over the images, rounded down (reference: num_images / batch_size · epochs)."""
+        """Return the steps of `epochs` passes over the images, rounded down (reference: num_images
+        / batch_size · epochs).
+        """
         return epochs * self.epoch_samples.trained // self.settings.global_batch_size
 
     @property
     def first_decay_step(self) -> int | None:
-        """First step of the decay with `decay=steps`. None for the polynomial, which begins at the end of the warm-up."""
+        """First step of the decay with `decay=steps`.
+
+        None for the polynomial, which begins at the end of the warm-up.
+        """
         return self.decay_boundaries[0] if self.options.decay == "steps" else None
 
     @property
@@ -119,7 +134,9 @@ class ResNet50(ClassifierWorkload):
         return (values.horizon_epochs - values.warmup_epochs) * self.steps_per_epoch
 
     def evaluation_steps(self) -> Iterator[int]:
-        """Return the steps after epoch `evaluation_offset_epochs`, and after every `evaluation_interval_epochs` epochs."""
+        """Return the steps after epoch `evaluation_offset_epochs`, and after every
+        `evaluation_interval_epochs` epochs.
+        """
         values = self.options
         first, interval = values.evaluation_offset_epochs, values.evaluation_interval_epochs
         return itertools.count(first * self.steps_per_epoch, interval * self.steps_per_epoch)
@@ -130,8 +147,9 @@ class ResNet50(ClassifierWorkload):
     def parameter_rule(self, parameter: str) -> ParameterRule:
         """Return the update rule of a parameter.
 
-        Scale and shift of batch norm are never decayed. SGD decays the bias of the classifier, as in the reference. LARS
-        excludes it, like all parameters that are not matrices, as in the reference. NVIDIA's LARS decays it.
+        Scale and shift of batch norm are never decayed. SGD decays the bias of the classifier, as
+        in the reference. LARS excludes it, like all parameters that are not matrices, as in the
+        reference. NVIDIA's LARS decays it.
         """
         decay, lars = self.options.weight_decay, self.uses_lars
         if parameter == "fc.bias":
@@ -145,10 +163,13 @@ class ResNet50(ClassifierWorkload):
         """True for LARS, False for SGD with momentum."""
         return self.options.optimizer == "lars"
 
-    # -- weights, data, quality -----------------------------------------------------------------------------------
+    # -- weights, data, quality
+    # -----------------------------------------------------------------------------------
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Yield the weights of every layer, drawn by hash according to `initialisation`, and equal in every framework."""
+        """Yield the weights of every layer, drawn by hash according to `initialisation`, and equal
+        in every framework.
+        """
         return network.initial_weights(self.network, self.options.initialisation, seed)
 
     def open_data(self, worker: WorkerContext, seed: int) -> DataPipeline:

@@ -63,8 +63,8 @@ def _contrast(image: UInt8s, factor: float) -> None:
 
 def _saturation(image: UInt8s, factor: float) -> None:
     grey = cv2.cvtColor(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
-    # OpenCV rounds, and torchvision truncates. Subtract nearly half a level to truncate as well. It is
-    # less than half a level, so that integers do not change.
+    # OpenCV rounds, and torchvision truncates. Subtract nearly half a level to truncate as well. It
+    # is less than half a level, so that integers do not change.
     cv2.addWeighted(image, factor, grey, 1.0 - factor, _CUT, dst=image)
 
 

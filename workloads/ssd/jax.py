@@ -1,7 +1,7 @@
 """SSD on a ResNet-34 trunk in JAX, NHWC.
 
-Shapes: B images of a replica, H × W pixels, h × w cells of a map, C classes without background, P priors. Parameters and
-batch-norm statistics carry the names of network.py.
+Shapes: B images of a replica, H × W pixels, h × w cells of a map, C classes without background, P
+priors. Parameters and batch-norm statistics carry the names of network.py.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ class Detector(Layers):
         self.layers = layers
 
     def __call__(self, images: jax.Array, training: bool) -> tuple[jax.Array, jax.Array]:
-        """Return offsets and logits of the images. In training, the running statistics are updated."""
+        """Return offsets and logits of the images.
+
+        In training, the running statistics are updated.
+        """
         self.training, layers = training, self.layers
         x = self.trunk(self.normalised(images, network.MEAN, network.STANDARD_DEVIATION), layers)
         maps = [x]
@@ -56,10 +59,11 @@ def detection_loss(
 ) -> jax.Array:
     """Return the sum of the images' losses.
 
-    The loss of an image is (smooth L1 of the positives' offsets + cross-entropy of positives and of mined negatives) / number
-    of positives, or 0 without positives. The mined negatives are the negatives with the largest cross-entropy. Their number is
-    `options.negatives_per_positive` per positive. `offsets` and `logits` are the outputs of `Detector`, `wanted` (B, 4, P) are
-    the target offsets, and `labels` (B, P) are 0 for background.
+    The loss of an image is (smooth L1 of the positives' offsets + cross-entropy of positives and of
+    mined negatives) / number of positives, or 0 without positives. The mined negatives are the
+    negatives with the largest cross-entropy. Their number is `options.negatives_per_positive` per
+    positive. `offsets` and `logits` are the outputs of `Detector`, `wanted` (B, 4, P) are the
+    target offsets, and `labels` (B, P) are 0 for background.
     """
     positive = labels > 0
     count, priors = positive.sum(1), labels.shape[1]
@@ -67,8 +71,8 @@ def detection_loss(
     entropy = -(
         jax.nn.one_hot(labels, logits.shape[1], axis=1) * jax.nn.log_softmax(logits, axis=1)
     ).sum(1)
-    # All priors are sorted, so that no shape depends on the labels. Positives sort last. If values are equal, the lower prior
-    # comes first.
+    # All priors are sorted, so that no shape depends on the labels. Positives sort last. If values
+    # are equal, the lower prior comes first.
     hardest, _ = jax.lax.top_k(jnp.where(positive, -1.0, entropy), priors)
     negatives = jnp.where(jnp.arange(priors) < mined[:, None], hardest, 0.0)
     of_boxes = smooth_l1(offsets - wanted, 1.0).sum(1)
@@ -77,10 +81,11 @@ def detection_loss(
 
 
 def _planes(x: jax.Array, count: int) -> jax.Array:
-    """Rearrange a head's outputs (B, h, w, count · k) of a map with k shapes per cell as (B, count, k · h · w).
+    """Rearrange a head's outputs (B, h, w, count · k) of a map with k shapes per cell as (B, count,
+    k · h · w).
 
-    The outer index of a channel is the coordinate (or class), and the inner index is the shape. Priors are ordered by shape,
-    then by row, then by column.
+    The outer index of a channel is the coordinate (or class), and the inner index is the shape.
+    Priors are ordered by shape, then by row, then by column.
     """
     return x.transpose(0, 3, 1, 2).reshape(len(x), count, -1)
 
@@ -103,7 +108,10 @@ class SSDTrainer(ImageTrainer):
         return Detector(weights, statistics, self.dtype, self.workload.network)
 
     def loss(self, model: Detector, batch: Mapping[str, jax.Array]) -> jax.Array:
-        """Return `detection_loss` of the images. It is computed in fp32 for every precision of the network."""
+        """Return `detection_loss` of the images.
+
+        It is computed in fp32 for every precision of the network.
+        """
         offsets, logits = model(batch["image"], training=True)
         return detection_loss(
             offsets, logits, batch["offset"], batch["label"], self.workload.options

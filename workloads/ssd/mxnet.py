@@ -1,7 +1,7 @@
 """SSD on a ResNet-34 trunk in MXNet.
 
-Shapes: B images of a replica, S pixels of a side, C classes without background, P priors. Parameters and batch-norm statistics
-carry the names of network.py.
+Shapes: B images of a replica, S pixels of a side, C classes without background, P priors.
+Parameters and batch-norm statistics carry the names of network.py.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Detector(ImageModel):
         offsets, logits = [], []
         for x, box, classes in zip(maps, layers.box_heads, layers.class_heads, strict=True):
             heads = self._heads(x, box, classes)
-            # The outer index of a channel is the coordinate (or class), and the inner index is the shape. Planes are therefore
-            # in the order of the priors.
+            # The outer index of a channel is the coordinate (or class), and the inner index is the
+            # shape. Planes are therefore in the order of the priors.
             offsets.append(F.reshape(heads[0], (0, 4, -1)))
             logits.append(F.reshape(heads[1], (0, layers.classes + 1, -1)))
         return [F.cast(F.concat(*planes, dim=2), "float32") for planes in (offsets, logits)]
@@ -85,10 +85,11 @@ def detection_loss(
 ) -> Tensor:
     """Return the sum of the images' losses, (1,).
 
-    The loss of an image is (smooth L1 of the positives' offsets + cross-entropy of positives and of mined negatives) / number
-    of positives, or 0 without positives. The mined negatives are the negatives with the largest cross-entropy. Their number is
-    `options.negatives_per_positive` per positive. `offsets` and `logits` are the outputs of `Detector`, `wanted` (B, 4, P) are
-    the target offsets, and `labels` (B, P) are 0 for background.
+    The loss of an image is (smooth L1 of the positives' offsets + cross-entropy of positives and of
+    mined negatives) / number of positives, or 0 without positives. The mined negatives are the
+    negatives with the largest cross-entropy. Their number is `options.negatives_per_positive` per
+    positive. `offsets` and `logits` are the outputs of `Detector`, `wanted` (B, 4, P) are the
+    target offsets, and `labels` (B, P) are 0 for background.
     """
     positive = F.cast(labels > 0, "float32")
     count = F.sum(positive, axis=1, keepdims=True)
@@ -101,7 +102,8 @@ def detection_loss(
 
 
 def hardest(F: ModuleType, entropy: Tensor, positive: Tensor, mined: Tensor) -> Tensor:
-    """Return 1 for the `mined` (B, 1) negatives with the largest cross-entropy, otherwise 0, as (B, P).
+    """Return 1 for the `mined` (B, 1) negatives with the largest cross-entropy, otherwise 0, as (B,
+    P).
 
     If values are equal, the lower prior comes first.
     """
@@ -128,7 +130,10 @@ class SSDTrainer(ImageTrainer):
         return Detector(self.workload.network, half, on_cpu)
 
     def loss(self, model: Detector, batch: Inputs) -> Tensor:
-        """Return `detection_loss` of the images. It is computed in fp32 for every precision of the network."""
+        """Return `detection_loss` of the images.
+
+        It is computed in fp32 for every precision of the network.
+        """
         offsets, logits = model(batch["image"])
         options, priors = self.workload.options, len(self.workload.priors)
         return detection_loss(

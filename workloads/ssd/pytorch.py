@@ -1,7 +1,8 @@
 """SSD on a ResNet-34 trunk in PyTorch, channels-last.
 
-Shapes: B images of a replica, S pixels of a side, C classes without background, P priors. Images come as uint8 (B, S, S, 3) and
-are normalized on the device. Parameters and batch-norm statistics carry the names of network.py.
+Shapes: B images of a replica, S pixels of a side, C classes without background, P priors. Images
+come as uint8 (B, S, S, 3) and are normalized on the device. Parameters and batch-norm statistics
+carry the names of network.py.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ class Detector(Trunk):
         for number in range(1, self.maps + 1):
             if number > 1:
                 x = getattr(self, f"extra{number - 1}")(x)
-            # The outer index of a channel is the coordinate (or class), and the inner index is the shape. Planes are therefore
-            # in the order of the priors.
+            # The outer index of a channel is the coordinate (or class), and the inner index is the
+            # shape. Planes are therefore in the order of the priors.
             offsets.append(getattr(self, f"box{number}")(x).reshape(len(x), 4, -1))
             logits.append(getattr(self, f"class{number}")(x).reshape(len(x), self.classes + 1, -1))
         return torch.cat(offsets, 2).float(), torch.cat(logits, 2).float()
@@ -72,10 +73,11 @@ def detection_loss(
 ) -> Tensor:
     """Return the sum of the images' losses.
 
-    The loss of an image is (smooth L1 of the positives' offsets + cross-entropy of positives and of mined negatives) / number
-    of positives, or 0 without positives. The mined negatives are the negatives with the largest cross-entropy. Their number is
-    `options.negatives_per_positive` per positive. `offsets` and `logits` are the outputs of `Detector`, `wanted` (B, 4, P) are
-    the target offsets, and `labels` (B, P) are 0 for background.
+    The loss of an image is (smooth L1 of the positives' offsets + cross-entropy of positives and of
+    mined negatives) / number of positives, or 0 without positives. The mined negatives are the
+    negatives with the largest cross-entropy. Their number is `options.negatives_per_positive` per
+    positive. `offsets` and `logits` are the outputs of `Detector`, `wanted` (B, 4, P) are the
+    target offsets, and `labels` (B, P) are 0 for background.
     """
     positive = labels > 0
     count = positive.sum(1)
@@ -101,7 +103,10 @@ class SSDTrainer(ImageTrainer):
         return Detector(self.workload.network)
 
     def loss(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
-        """Return `detection_loss` of the images. It is computed in fp32 for every precision of the network."""
+        """Return `detection_loss` of the images.
+
+        It is computed in fp32 for every precision of the network.
+        """
         with self.autocast():
             offsets, logits = model(batch["image"])
         return detection_loss(

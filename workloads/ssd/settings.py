@@ -50,7 +50,10 @@ DEMO_MODEL: Mapping[str, Json] = {
     "crop_overlap": False,
     "jitter": [0.125, 0.3, 0.0, 0.0],
 }
-"""Smaller model for demos (docs/demos.md). Half of the images are cropped, without a check of the overlap."""
+"""Smaller model for demos (docs/demos.md).
+
+Half of the images are cropped, without a check of the overlap.
+"""
 
 
 DEMO = Defaults("coco-demo", "demo", DEMO_MODEL, {"map": 0.23})

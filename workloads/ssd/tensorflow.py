@@ -1,7 +1,7 @@
 """SSD on a ResNet-34 trunk in TensorFlow, NHWC.
 
-Shapes: B images of a replica, H × W pixels, h × w cells of a map, C classes without background, P priors. Parameters and
-batch-norm statistics carry the names of network.py.
+Shapes: B images of a replica, H × W pixels, h × w cells of a map, C classes without background, P
+priors. Parameters and batch-norm statistics carry the names of network.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ class Detector(ImageModel):
         self.layers = layers
 
     def __call__(self, images: tf.Tensor, training: bool) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return offsets and logits of the images. In training, the running statistics are updated."""
+        """Return offsets and logits of the images.
+
+        In training, the running statistics are updated.
+        """
         mean, deviation = tf.constant(network.MEAN), tf.constant(network.STANDARD_DEVIATION)
         x = tf.cast(
             tf.cast(images, tf.float32) * (1 / (255 * deviation)) - mean / deviation, self.dtype
@@ -45,10 +48,11 @@ class Detector(ImageModel):
     def _outputs(
         self, x: tf.Tensor, box: network.Convolution, classes: network.Convolution
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return offsets (B, 4, k·h·w) and logits (B, k·h·w, C + 1) of a map with k shapes per cell.
+        """Return offsets (B, 4, k·h·w) and logits (B, k·h·w, C + 1) of a map with k shapes per
+        cell.
 
-        The outer index of a channel is the coordinate (or class), and the inner index is the shape. Priors are ordered by
-        shape, then by row, then by column.
+        The outer index of a channel is the coordinate (or class), and the inner index is the shape.
+        Priors are ordered by shape, then by row, then by column.
         """
         cells = x.shape[1] * x.shape[2]
         offsets = tf.transpose(tf.reshape(self.biased(x, box), [-1, cells, box.outputs]), [0, 2, 1])
@@ -70,14 +74,15 @@ def detection_loss(
 ) -> tf.Tensor:
     """Return the sum of the images' losses.
 
-    The loss of an image is (smooth L1 of the positives' offsets + cross-entropy of positives and of mined negatives) / number
-    of positives, or 0 without positives. The mined negatives are the negatives with the largest cross-entropy. Their number is
-    `options.negatives_per_positive` per positive. `offsets` and `logits` are the outputs of `Detector`, `wanted` (B, 4, P) are
-    the target offsets, and `labels` (B, P) are 0 for background.
+    The loss of an image is (smooth L1 of the positives' offsets + cross-entropy of positives and of
+    mined negatives) / number of positives, or 0 without positives. The mined negatives are the
+    negatives with the largest cross-entropy. Their number is `options.negatives_per_positive` per
+    positive. `offsets` and `logits` are the outputs of `Detector`, `wanted` (B, 4, P) are the
+    target offsets, and `labels` (B, P) are 0 for background.
 
-    If `static` is True, all negatives are sorted, so that no shape depends on the labels. XLA needs this, and a GPU does not
-    have to wait. Otherwise only the largest required number of negatives is selected, which saves 2 % of the demo's time on a
-    CPU.
+    If `static` is True, all negatives are sorted, so that no shape depends on the labels. XLA needs
+    this, and a GPU does not have to wait. Otherwise only the largest required number of negatives
+    is selected, which saves 2 % of the demo's time on a CPU.
     """
     positive = labels > 0
     count = tf.reduce_sum(tf.cast(positive, tf.int32), 1)
@@ -108,7 +113,10 @@ class SSDTrainer(ImageTrainer):
         return Detector(self.workload.network, self.dtype, as_products=not self.on_gpu)
 
     def loss(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Return `detection_loss` of the images. It is computed in fp32 for every precision of the network."""
+        """Return `detection_loss` of the images.
+
+        It is computed in fp32 for every precision of the network.
+        """
         offsets, logits = model(batch["image"], training=True)
         static = self.compiled or self.on_gpu
         return detection_loss(

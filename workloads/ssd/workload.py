@@ -1,4 +1,7 @@
-"""Light-weight object detection: SSD-ResNet34-300 on COCO, MLPerf Training v0.5 to v0.7. This module uses no framework."""
+"""Light-weight object detection: SSD-ResNet34-300 on COCO, MLPerf Training v0.5 to v0.7.
+
+This module uses no framework.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,9 @@ class SSD(DetectionWorkload):
 
     @classmethod
     def backbone(cls, model: Mapping[str, Json]) -> tuple[Published, Shapes, Decode]:
-        """Return the published backbone of torchvision, whose parameter names equal the names of the network."""
+        """Return the published backbone of torchvision, whose parameter names equal the names of
+        the network.
+        """
         return backbone.PUBLISHED, backbone.shapes(network.build(model)), torch_files.decode
 
     @classmethod
@@ -86,7 +91,8 @@ class SSD(DetectionWorkload):
         size = int(settings.model["image_size"])
         return residual.activation_values(network.build(settings.model), size, size)
 
-    # -- schedule -------------------------------------------------------------------------------------------------
+    # -- schedule
+    # -------------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
         """Return the rate: a warm-up specific to SSD, then steps or half a cosine."""
@@ -110,7 +116,9 @@ class SSD(DetectionWorkload):
         return [self._step_of(int(iteration)) for iteration in values.decay_boundaries]
 
     def _step_of(self, iteration: int) -> int:
-        """Return the step, from 0, that corresponds to a step of the v0.5 reference, which has 32 images."""
+        """Return the step, from 0, that corresponds to a step of the v0.5 reference, which has 32
+        images.
+        """
         return iteration * 32 // self.settings.global_batch_size
 
     @property
@@ -122,9 +130,11 @@ class SSD(DetectionWorkload):
         return [round(step / self.steps_per_epoch, 2) for step in self.decay_steps]
 
     def evaluation_steps(self) -> Iterator[int]:
-        """Return the steps after every `evaluation_interval_epochs` epochs, or the steps of the round if the interval is 0.
+        """Return the steps after every `evaluation_interval_epochs` epochs, or the steps of the
+        round if the interval is 0.
 
-        After its last entry, the list of the round continues with the distance of its last two entries.
+        After its last entry, the list of the round continues with the distance of its last two
+        entries.
 
         Raises:
             ValueError: The set has no interval, and the round lists no evaluations.
@@ -144,13 +154,18 @@ class SSD(DetectionWorkload):
         )
 
     def parameter_rule(self, parameter: str) -> ParameterRule:
-        """Return the rule: SGD decays every parameter, including batch norm and biases (reference train.py)."""
+        """Return the rule: SGD decays every parameter, including batch norm and biases (reference
+        train.py).
+        """
         return ParameterRule(self.options.weight_decay)
 
-    # -- weights, quality -----------------------------------------------------------------------------------------
+    # -- weights, quality
+    # -----------------------------------------------------------------------------------------
 
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
-        """Return the shapes of the arrays of boxes.targets for P priors: `offset` (B, 4, P) and `label` (B, P)."""
+        """Return the shapes of the arrays of boxes.targets for P priors: `offset` (B, 4, P) and
+        `label` (B, P).
+        """
         boxes = len(self.priors)
         return {
             "offset": ArraySpec((count, 4, boxes), "float32"),
@@ -169,15 +184,17 @@ class SSD(DetectionWorkload):
         return kind(self.settings, self.dataset_info, worker, seed)
 
     def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
-        """Return the detections of an evaluation batch, concatenated, and the numbers of its images, without padding.
+        """Return the detections of an evaluation batch, concatenated, and the numbers of its
+        images, without padding.
 
         Args:
-            batch: Batch with `number` (B,) of each image in the validation set, `width` and `height` in pixels, and `valid`.
+            batch: Batch with `number` (B,) of each image in the validation set, `width` and
+                `height` in pixels, and `valid`.
             outputs: `logits` (B, C + 1, P) and `offsets` (B, 4, P).
 
         Returns:
-            `seen` (b,): numbers of the images. For n detections: `number` (n,), `box` (n, 4) as left, top, width, height in
-            pixels, `label` (n,) from 1, `score` (n,).
+            `seen` (b,): numbers of the images. For n detections: `number` (n,), `box` (n, 4) as
+            left, top, width, height in pixels, `label` (n,) from 1, `score` (n,).
         """
         valid = batch.arrays["valid"]
         logits, offsets = outputs["logits"], outputs["offsets"]
@@ -199,7 +216,9 @@ class SSD(DetectionWorkload):
         }
 
     def compute_metrics(self, results: Arrays) -> dict[str, float]:
-        """Return COCO box AP. Raises ValueError unless each validation image was evaluated exactly once."""
+        """Return COCO box AP. Raises ValueError unless each validation image was evaluated exactly
+        once.
+        """
         count = self.dataset_info.evaluation_samples
         check_evaluation_coverage(results["seen"], count, "images")
         folder = Path(self.settings.data_dir)

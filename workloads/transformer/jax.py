@@ -1,9 +1,10 @@
 """The Transformer in JAX.
 
-Matrix products are in the activations' type, and all operations between them are in fp32. Padding is computed like words.
+Matrix products are in the activations' type, and all operations between them are in fp32. Padding
+is computed like words.
 
-Shapes are described in network.py. A side has L positions, and a beam search has N = B · K rows. Parameters carry the names
-of network.py.
+Shapes are described in network.py. A side has L positions, and a beam search has N = B · K rows.
+Parameters carry the names of network.py.
 """
 
 from __future__ import annotations
@@ -60,12 +61,17 @@ class Translator(Model):
         return x * self.masks[label].reshape(x.shape)
 
     def embed(self, words: jax.Array) -> jax.Array:
-        """Embed words (…) as (…, d). Padding, which precedes a target's first word, is embedded as zeros."""
+        """Embed words (…) as (…, d).
+
+        Padding, which precedes a target's first word, is embedded as zeros.
+        """
         rows = self.weights["embedding.weight"][words]
         return rows * jnp.where(words != PAD, self.sizes.scale, 0.0)[..., None]
 
     def encode(self, x: jax.Array, seen: jax.Array) -> jax.Array:
-        """Return the encoder's outputs, the memory (B, S, d), from embedded words with position encodings (B, S, d)."""
+        """Return the encoder's outputs, the memory (B, S, d), from embedded words with position
+        encodings (B, S, d).
+        """
         x = self.dropped(x, "source/embedding")
         for layer in self.layers("encoder"):
             x = self.attended(x, f"{layer}.self", self.own(layer, x), seen)
@@ -73,7 +79,9 @@ class Translator(Model):
         return self.norm("encoder_norm", x)
 
     def decode(self, x: jax.Array, memory: jax.Array, seen: jax.Array) -> jax.Array:
-        """Return logits (B, T, V) from embedded words with position encodings (B, T, d), for all positions at once."""
+        """Return logits (B, T, V) from embedded words with position encodings (B, T, d), for all
+        positions at once.
+        """
         x = self.dropped(x, "target/embedding")
         places = jnp.arange(x.shape[1])
         earlier = not_seen(
@@ -88,7 +96,9 @@ class Translator(Model):
         return self.classify(x)
 
     def heads(self, name: str, x: jax.Array, parts: int) -> Parts:
-        """Apply the linear layer `name` to x (B, L, d) and split the result into `parts` tensors (B, H, L, e)."""
+        """Apply the linear layer `name` to x (B, L, d) and split the result into `parts` tensors
+        (B, H, L, e).
+        """
         y = (
             self.linear(name, x)
             .astype(self.dtype)
@@ -111,7 +121,10 @@ class Translator(Model):
         return self.heads(f"{layer}.cross_attention.key_value", memory, 2)
 
     def attended(self, x: jax.Array, name: str, parts: Parts, seen: jax.Array) -> jax.Array:
-        """Apply an attention sub-layer to x (B, T, d). `seen` is added to its scores (B, H, T, S)."""
+        """Apply an attention sub-layer to x (B, T, d).
+
+        `seen` is added to its scores (B, H, T, S).
+        """
         query, key, value = parts
         label = name.replace(".", "/")
         scores = query * query.shape[-1] ** -0.5 @ key.swapaxes(-1, -2)
@@ -134,7 +147,9 @@ class Translator(Model):
         return x + self.dropped(y, f"{layer}/feed_forward")
 
     def classify(self, x: jax.Array) -> jax.Array:
-        """Return logits (…, V) from the decoder's outputs (…, d), with the embedding table as the weight."""
+        """Return logits (…, V) from the decoder's outputs (…, d), with the embedding table as the
+        weight.
+        """
         return self.linear("embedding", self.norm("decoder_norm", x))
 
 
@@ -144,7 +159,9 @@ def not_seen(mask: jax.Array) -> jax.Array:
 
 
 def within(lengths: jax.Array, places: int) -> jax.Array:
-    """Return the padding mask that is added to scores, (B, 1, 1, places), from sentence lengths (B,)."""
+    """Return the padding mask that is added to scores, (B, 1, 1, places), from sentence lengths
+    (B,).
+    """
     return not_seen(jnp.arange(places) < lengths[:, None])[:, None, None]
 
 
@@ -164,7 +181,9 @@ class TransformerTrainer(TextTrainer):
         return Translator(weights, self.sizes, self.dtype)
 
     def loss(self, model: Translator, batch: Mapping[str, jax.Array]) -> jax.Array:
-        """Return the cross-entropy with smoothed labels, minus its minimum, summed over the target tokens."""
+        """Return the cross-entropy with smoothed labels, minus its minimum, summed over the target
+        tokens.
+        """
         logits = self.logits(model, batch, self._masks(batch) if self.sizes.dropout else None)
         least = self.workload.least_loss * (batch["label"] != PAD).sum()
         return entropy(logits, batch["label"], *self.workload.label_shares).sum() - least
@@ -174,14 +193,18 @@ class TransformerTrainer(TextTrainer):
     ) -> jax.Array:
         model.masks = masks
         source, target = batch["source"], batch["target"]
-        # A single look-up serves both sides, because each look-up's gradient is an array as large as the table.
+        # A single look-up serves both sides, because each look-up's gradient is an array as large
+        # as the table.
         both = jnp.split(model.embed(jnp.concatenate([source, target], 1)), [source.shape[1]], 1)
         embedded, previous = (x + self.positions[: x.shape[1]] for x in both)
         seen = within(batch["source_length"], source.shape[1])
         return model.decode(previous, model.encode(embedded, seen), seen)
 
     def _masks(self, batch: Mapping[str, jax.Array]) -> Masks:
-        """Return the dropout masks. Masks of attention weights are drawn as S · H values for each query."""
+        """Return the dropout masks.
+
+        Masks of attention weights are drawn as S · H values for each query.
+        """
         edge = {side: batch[side].shape[1] for side in ("source", "target")}
         widths: dict[str, dict[str, int]] = {side: {} for side in edge}
         for label, width in network.mask_widths(self.sizes).items():
@@ -195,12 +218,15 @@ class TransformerTrainer(TextTrainer):
         )
         return next(of_sides) | next(of_sides)
 
-    # -- a search -------------------------------------------------------------------------------------------------
+    # -- a search
+    # -------------------------------------------------------------------------------------------------
 
     def encoded(
         self, weights: Values, source: jax.Array, lengths: jax.Array
     ) -> tuple[list[Parts], jax.Array]:
-        """Return keys and values of the source for each layer, and the padding mask that is added to scores, (B, 1, 1, S)."""
+        """Return keys and values of the source for each layer, and the padding mask that is added
+        to scores, (B, 1, 1, S).
+        """
         model, seen = self.build_model(weights, {}), within(lengths, source.shape[1])
         memory = model.encode(model.embed(source) + self.positions[: source.shape[1]], seen)
         return [model.remembered(layer, memory) for layer in model.layers("decoder")], seen
@@ -226,7 +252,8 @@ class TransformerTrainer(TextTrainer):
             said = jax.lax.dynamic_update_slice_in_dim(before, jnp.stack(new, 1), position, 3)
             after.append(said)
             x = model.attended(x, f"{layer}.self", (query, said[:, 0], said[:, 1]), unsaid)
-            # A sentence's hypotheses are adjacent rows, so they are the queries of a single attention to that sentence.
+            # A sentence's hypotheses are adjacent rows, so they are the queries of a single
+            # attention to that sentence.
             y = x.reshape(len(seen), -1, x.shape[2])
             y = model.attended(y, f"{layer}.cross", model.asked(layer, y) + source, seen)
             x = model.fed_forward(y.reshape(x.shape), layer)

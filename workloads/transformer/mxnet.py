@@ -1,8 +1,8 @@
 """The Transformer in MXNet: graphs of fixed shapes on padded sentences.
 
-Shapes are described in network.py. A side has L positions including padding, and a beam search has N = B · K rows. Parameters
-carry the names of network.py. Padding is computed like words, but it does not change the results: it is masked as a key and
-as a label.
+Shapes are described in network.py. A side has L positions including padding, and a beam search has
+N = B · K rows. Parameters carry the names of network.py. Padding is computed like words, but it
+does not change the results: it is masked as a key and as a label.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from workloads.transformer.workload import Transformer
 MASKED_SCORE = -1e9
 """Value added to the scores of masked keys (reference model/model_utils.py)."""
 PLACES = 16
-"""Initial number of words for which a beam search allocates memory. The number doubles whenever the memory is full."""
+"""Initial number of words for which a beam search allocates memory.
+
+The number doubles whenever the memory is full.
+"""
 
 
 class Layers(Model):
@@ -38,7 +41,9 @@ class Layers(Model):
         self.sizes, self.longest, self.shapes = sizes, longest, network.shapes(sizes)
 
     def constants(self) -> dict[str, Array]:
-        """Return the position encodings `positions` (longest, d) and the causal mask `later` (longest, longest)."""
+        """Return the position encodings `positions` (longest, d) and the causal mask `later`
+        (longest, longest).
+        """
         later = np.triu(np.full((self.longest, self.longest), MASKED_SCORE, np.float32), 1)
         return {"positions": network.positions(self.longest, self.sizes.hidden), "later": later}
 
@@ -65,7 +70,8 @@ class Layers(Model):
         )
         return F.reshape_like(layer_norm(F, *arrays, self.sizes.hidden, network.EPSILON), x)
 
-    # -- whole sentences ------------------------------------------------------------------------------------------
+    # -- whole sentences
+    # ------------------------------------------------------------------------------------------
 
     def look_up(self, words: Tensor) -> Tensor:
         """Return the rows of the embedding table (…, d) for words (…)."""
@@ -83,7 +89,9 @@ class Layers(Model):
         return F.broadcast_mul(rows, F.BlockGrad(F.expand_dims(factors, -1)))
 
     def placed(self, batch: Inputs, side: str, rows: Tensor) -> Tensor:
-        """Embed a side's rows of the table (B, L, d), add the position encodings, and apply dropout."""
+        """Embed a side's rows of the table (B, L, d), add the position encodings, and apply
+        dropout.
+        """
         F = self.F
         x = self.embed(batch[side], rows)
         places = F.expand_dims(self.arrays["positions"], 0)
@@ -93,7 +101,8 @@ class Layers(Model):
     def encode(self, batch: Inputs, rows: Tensor) -> Tensor:
         """Return the encoder's outputs, the memory (B, S, d).
 
-        `batch` holds `source` and its `padding` (B, S). `rows` are the source's rows of the table (B, S, d).
+        `batch` holds `source` and its `padding` (B, S). `rows` are the source's rows of the table
+        (B, S, d).
         """
         F = self.F
         x = self.placed(batch, "source", rows)
@@ -104,7 +113,9 @@ class Layers(Model):
         return self.norm("encoder_norm", x)
 
     def decode(self, batch: Inputs, memory: Tensor, rows: Tensor) -> Tensor:
-        """Return the decoder's outputs (B, T, d) from the memory, `target`, and the target's rows of the table (B, T, d)."""
+        """Return the decoder's outputs (B, T, d) from the memory, `target`, and the target's rows
+        of the table (B, T, d).
+        """
         F = self.F
         x = self.placed(batch, "target", rows)
         beyond, later = F.reshape(batch["padding"], (0, 1, 1, -1)), self.later(batch["target"])
@@ -128,7 +139,9 @@ class Layers(Model):
     def attended(
         self, batch: Inputs, x: Tensor, layer: str, mask: Tensor, memory: Tensor | None = None
     ) -> Tensor:
-        """Apply an attention sub-layer to x (B, T, d): self-attention, or attention to a memory (B, S, d)."""
+        """Apply an attention sub-layer to x (B, T, d): self-attention, or attention to a memory (B,
+        S, d).
+        """
         kind = "self" if memory is None else "cross"
         name, label = f"{layer}.{kind}_attention", f"{layer}/{kind}"
         normed = self.norm(f"{name}.norm", x)
@@ -144,9 +157,11 @@ class Layers(Model):
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropped: Tensor | None = None
     ) -> Tensor:
-        """Return the attention outputs (B · H, T, e) of queries (B · H, T, e), keys, and values (B · H, S, e).
+        """Return the attention outputs (B · H, T, e) of queries (B · H, T, e), keys, and values (B
+        · H, S, e).
 
-        `mask` is added to the scores and is broadcast to (B, H, T, S). `dropped` multiplies the weights (B, H, T, S).
+        `mask` is added to the scores and is broadcast to (B, H, T, S). `dropped` multiplies the
+        weights (B, H, T, S).
         """
         F = self.F
         heads = self.sizes.heads
@@ -185,7 +200,9 @@ class Layers(Model):
         return F.reshape(F.transpose(x, (0, 2, 1, 3)), (0, 0, -1))
 
     def classify(self, x: Tensor) -> Tensor:
-        """Return logits (…, V) from the decoder's outputs (…, d), with the embedding table as the weight."""
+        """Return logits (…, V) from the decoder's outputs (…, d), with the embedding table as the
+        weight.
+        """
         F = self.F
         words = self.sizes.vocabulary
         return F.FullyConnected(
@@ -197,15 +214,17 @@ class Translator(Layers):
     """The translation network applied to whole sentences."""
 
     def constants(self) -> dict[str, Array]:
-        """Return the constants of `Layers` and `share` (1, V), the factors of the table's rows in their mean."""
+        """Return the constants of `Layers` and `share` (1, V), the factors of the table's rows in
+        their mean.
+        """
         words = self.sizes.vocabulary
         return {**super().constants(), "share": np.full((1, words), 1 / words, np.float32)}
 
     def decoded(self, batch: Inputs) -> list[Tensor]:
         """Return the decoder's outputs (B, L, d) and the labels' rows of the table (B, L, d).
 
-        A single look-up serves source, target, and labels, which have the same padded length, because each look-up's gradient
-        is an array as large as the table.
+        A single look-up serves source, target, and labels, which have the same padded length,
+        because each look-up's gradient is an array as large as the table.
         """
         F = self.F
         words = F.stack(*(batch[name] for name in ("source", "target", "label")))
@@ -240,8 +259,8 @@ class Encoder(Layers):
 class Step(Layers):
     """A decoder step of a beam search: a word for each row.
 
-    The keys and values of the words so far are stored in arrays (N, 2H, P, e). The last of the P places holds the last word,
-    so many steps have the same shape.
+    The keys and values of the words so far are stored in arrays (N, 2H, P, e). The last of the P
+    places holds the last word, so many steps have the same shape.
     """
 
     def __init__(self, sizes: network.Network, longest: int, width: int) -> None:
@@ -251,7 +270,9 @@ class Step(Layers):
         self.said = tuple(f"{layer}/said" for layer in self.layers("decoder"))
 
     def __call__(self, batch: Inputs) -> dict[str, Tensor]:
-        """Return log p and ids of the best words (N, m), and the keys and values of all words including this word."""
+        """Return log p and ids of the best words (N, m), and the keys and values of all words
+        including this word.
+        """
         F = self.F
         x = self.embed(batch["tokens"], self.look_up(batch["tokens"]))
         x = F.broadcast_add(x, F.take(self.arrays["positions"], batch["number"]))
@@ -262,7 +283,8 @@ class Step(Layers):
             said.append(kept)
             name = f"{layer}.cross_attention"
             query = self.linear(f"{name}.query", self.norm(f"{name}.norm", x))
-            # A sentence's hypotheses are adjacent rows, so they are the queries of a single attention to that sentence.
+            # A sentence's hypotheses are adjacent rows, so they are the queries of a single
+            # attention to that sentence.
             (query,) = self.split(F.reshape(query, (-4, -1, self.width, 0)), 1)
             y = self.attend(query, batch[f"{layer}/key"], batch[f"{layer}/value"], beyond)
             x = x + self.linear(f"{name}.output", F.reshape(self.joined(y), (-3, 0)))
@@ -276,8 +298,8 @@ class Step(Layers):
     def _attended_said(self, batch: Inputs, x: Tensor, layer: str) -> tuple[Tensor, Tensor]:
         """Apply self-attention to x (N, d).
 
-        x attends to itself and to the earlier words of its row. Returns the result, and the keys and values of all words
-        including this word.
+        x attends to itself and to the earlier words of its row. Returns the result, and the keys
+        and values of all words including this word.
         """
         F = self.F
         name, hidden, heads = f"{layer}.self_attention", self.sizes.hidden, self.sizes.heads
@@ -380,7 +402,9 @@ class TransformerTrainer(ModelTrainer):
         self.stepper = Graphs(self.step_model, Step.__call__, self.compiles)
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
-        """Return a batch's arrays, the padding mask, and the dropout masks (workloads/common/dropout.py)."""
+        """Return a batch's arrays, the padding mask, and the dropout masks
+        (workloads/common/dropout.py).
+        """
         host = {name: batch.arrays[name] for name in ("source", "target", "label")}
         host["padding"] = padding_of(batch.arrays)
         if training and self.workload.network.dropout:
@@ -413,11 +437,12 @@ class TransformerTrainer(ModelTrainer):
         return masks
 
     def loss(self, model: Translator, batch: Inputs) -> Tensor:
-        """Return the cross-entropy with smoothed labels, minus its minimum, summed over the target tokens.
+        """Return the cross-entropy with smoothed labels, minus its minimum, summed over the target
+        tokens.
 
-        The shares add up to 1. A token's term is therefore -log p of the label, minus on_mean times the difference between the
-        logits' mean and the label's logit. This difference is a product of x with rows of the table, so it needs no array as
-        large as the logits.
+        The shares add up to 1. A token's term is therefore -log p of the label, minus on_mean times
+        the difference between the logits' mean and the label's logit. This difference is a product
+        of x with rows of the table, so it needs no array as large as the logits.
         """
         F, (_, on_mean) = model.F, self.workload.label_shares
         x, rows = model.decoded(batch)
@@ -431,7 +456,9 @@ class TransformerTrainer(ModelTrainer):
         return -F.sum(terms * F.cast(batch["label"] != PAD, "float32"))
 
     def outputs(self, model: Translator, batch: Inputs) -> Mapping[str, Tensor]:
-        """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label smoothing."""
+        """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label
+        smoothing.
+        """
         F, (x, _) = model.F, model.decoded(batch)
         return {
             "loss": -F.sum(
@@ -440,7 +467,9 @@ class TransformerTrainer(ModelTrainer):
         }
 
     def run_outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
-        """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and `token_count` (B,)."""
+        """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and
+        `token_count` (B,).
+        """
         if "label" in batch.arrays:
             return super().run_outputs(batch, replica)
         translated = self.workload.translated(Decoder(self, self.replicas[replica]), batch)

@@ -54,7 +54,8 @@ class Network:
     heads: int
     """H, a multiple of 4 that divides d."""
     dropout: float
-    """Dropped fraction of word embeddings, sub-layer outputs, attention weights, and ReLU outputs."""
+    """Dropped fraction of word embeddings, sub-layer outputs, attention weights, and ReLU outputs.
+    """
 
     @property
     def scale(self) -> float:

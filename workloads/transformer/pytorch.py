@@ -1,8 +1,10 @@
 """The Transformer in PyTorch.
 
-Linear layers, norms, and logits are computed on rows without padding. Attention is computed on padded sentences.
+Linear layers, norms, and logits are computed on rows without padding. Attention is computed on
+padded sentences.
 
-Shapes are described in network.py. A beam search has N = B · K rows. Parameters carry the names of network.py.
+Shapes are described in network.py. A beam search has N = B · K rows. Parameters carry the names of
+network.py.
 """
 
 from __future__ import annotations
@@ -41,7 +43,10 @@ class Masks:
     """Positions at which each side's masks are drawn, by the `id` of its rows."""
 
     def of_rows(self, rows: Rows) -> Places:
-        """Return the keys and positions from which the masks of rows are drawn. They are the same for all layers."""
+        """Return the keys and positions from which the masks of rows are drawn.
+
+        They are the same for all layers.
+        """
         if id(rows) not in self.places:
             sequence, position = rows.on_device
             self.places[id(rows)] = Places(self.keys[sequence], position, self.rate)
@@ -69,7 +74,8 @@ def attend(
         value: Values, (B, H, S, e).
         allowed: Keys that may be attended to, (B, 1, 1, S) bool. None allows all keys.
         causal: Whether later positions are masked.
-        weights_mask: Dropout mask of the attention weights, (B, H, T, S). If it is None, the fused kernel runs.
+        weights_mask: Dropout mask of the attention weights, (B, H, T, S). If it is None, the fused
+            kernel runs.
         dropped: Dropout rate of the fused kernel, which draws its mask itself if the rate is not 0.
     """
     if weights_mask is None:
@@ -88,7 +94,10 @@ class _Layer(nn.Module):
     """Parameters of a sub-layer: its norm and its linear layers by name."""
 
     def __init__(self, hidden: int, bias: bool, **sizes: tuple[int, int]) -> None:
-        """Create the layers. `sizes` maps the name of each linear layer to its outputs and inputs."""
+        """Create the layers.
+
+        `sizes` maps the name of each linear layer to its outputs and inputs.
+        """
         super().__init__()
         self.norm = nn.LayerNorm(hidden, network.EPSILON)
         for name, (outputs, inputs) in sizes.items():
@@ -148,7 +157,8 @@ class Translator(nn.Module):
             for number in range(1, self.sizes.layers + 1)
         ]
 
-    # -- on rows --------------------------------------------------------------------------------------------------
+    # -- on rows
+    # --------------------------------------------------------------------------------------------------
 
     def forward(self, words: Tensor, source: Rows, target: Rows, keys: Tensor | None) -> Tensor:
         """Return logits (R_t, V).
@@ -160,7 +170,8 @@ class Translator(nn.Module):
             keys: Dropout keys, (B,). None disables dropout.
         """
         masks = None if keys is None else Masks(keys, self.sizes.dropout)
-        # A single look-up serves both sides, because each look-up's gradient is an array as large as the table.
+        # A single look-up serves both sides, because each look-up's gradient is an array as large
+        # as the table.
         of_source, of_target = self.embed(words).split([len(source.sequence), len(target.sequence)])
         memory = self.encode(self.placed(of_source, source, "source", masks), source, masks)
         x = self.placed(of_target, target, "target", masks)
@@ -173,7 +184,10 @@ class Translator(nn.Module):
         return self.classify(x)
 
     def embed(self, words: Tensor) -> Tensor:
-        """Embed words (R,) as (R, d). Padding, which precedes a target's first word, is embedded as zeros."""
+        """Embed words (R,) as (R, d).
+
+        Padding, which precedes a target's first word, is embedded as zeros.
+        """
         rows: Tensor = self.embedding(words)
         return rows * ((words != PAD)[:, None] * self.sizes.scale)
 
@@ -183,14 +197,18 @@ class Translator(nn.Module):
         return x if masks is None else masks.of_rows(rows).dropped(x, f"{side}/embedding")
 
     def encode(self, x: Tensor, rows: Rows, masks: Masks | None) -> Tensor:
-        """Return the encoder's outputs (R, d), the memory, from words with position encodings (R, d)."""
+        """Return the encoder's outputs (R, d), the memory, from words with position encodings (R,
+        d).
+        """
         for name, layer in self.layers("encoder"):
             x = self.attended(x, layer.self_attention, f"{name}/self", rows, rows, None, masks)
             x = self.fed_forward(x, layer, name, rows, masks)
         return self.encoder_norm(x)
 
     def classify(self, x: Tensor) -> Tensor:
-        """Return logits (R, V) from the decoder's outputs (R, d), with the embedding table as the weight."""
+        """Return logits (R, V) from the decoder's outputs (R, d), with the embedding table as the
+        weight.
+        """
         return linear(self.decoder_norm(x), self.embedding.weight, None)
 
     def attended(
@@ -199,8 +217,8 @@ class Translator(nn.Module):
     ) -> Tensor:  # fmt: skip
         """Apply an attention sub-layer to x (R, d).
 
-        Without a memory, x attends to itself, and `others` equals `rows`. With a memory (R_s, d), x attends to the memory,
-        and `others` are the memory's rows.
+        Without a memory, x attends to itself, and `others` equals `rows`. With a memory (R_s, d), x
+        attends to the memory, and `others` are the memory's rows.
         """
         normed = layer.norm(x)
         if memory is None:
@@ -251,7 +269,10 @@ class State:
     allowed: Tensor | None
     """Mask of the source, (B, 1, 1, S): True at words."""
     said: Tensor | None
-    """Keys and values of the t words so far, (layers, 2, N, H, t, e). None before the first word."""
+    """Keys and values of the t words so far, (layers, 2, N, H, t, e).
+
+    None before the first word.
+    """
 
 
 class Search:
@@ -294,7 +315,8 @@ class Search:
             y = F.scaled_dot_product_attention(query, of_layer[0], of_layer[1])
             x = x + part.linear("output", y.flatten(1))
             part = layer.cross_attention
-            # A sentence's hypotheses are adjacent rows, so they are the queries of a single attention to that sentence.
+            # A sentence's hypotheses are adjacent rows, so they are the queries of a single
+            # attention to that sentence.
             (query,) = model.split(
                 part.linear("query", part.norm(x)).view(-1, self.width, x.shape[1]), 1
             )
@@ -316,7 +338,8 @@ class TransformerTrainer(ModelTrainer):
     def build(self) -> nn.Module:
         """Return the workload's network.
 
-        On a GPU, the fused attention draws its masks itself, because no fused kernel accepts an external mask.
+        On a GPU, the fused attention draws its masks itself, because no fused kernel accepts an
+        external mask.
         """
         torch.backends.cuda.enable_cudnn_sdp(self.workload.options.cudnn_attention)
         return Translator(self.workload.network, self.workload.longest, self.device.type == "cuda")
@@ -324,8 +347,9 @@ class TransformerTrainer(ModelTrainer):
     def device_arrays(self, batch: Batch, training: bool) -> Mapping[str, Any]:
         """Return the words without padding instead of padded sentences.
 
-        `words` (R_s + R_t,), with the source first, and `label` (R_t,) are int64. `source` and `target` are the `Rows` of
-        both sides. `tokens` is the number of target tokens. `dropout_key` is (B,) or None.
+        `words` (R_s + R_t,), with the source first, and `label` (R_t,) are int64. `source` and
+        `target` are the `Rows` of both sides. `tokens` is the number of target tokens.
+        `dropout_key` is (B,) or None.
         """
         arrays = batch.arrays
         sides = {"source": "source_length", "target": "target_length"}
@@ -351,7 +375,9 @@ class TransformerTrainer(ModelTrainer):
         }
 
     def loss(self, model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
-        """Return the cross-entropy with smoothed labels, minus its minimum, summed over the target tokens."""
+        """Return the cross-entropy with smoothed labels, minus its minimum, summed over the target
+        tokens.
+        """
         on_label, on_mean = self.workload.label_shares
         entropy = smoothed_entropy(
             self.logits(model, batch), batch["label"], on_label, on_mean, PAD
@@ -367,7 +393,9 @@ class TransformerTrainer(ModelTrainer):
         return logits
 
     def outputs(self, model: nn.Module, batch: Mapping[str, Any]) -> Mapping[str, Tensor]:
-        """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label smoothing."""
+        """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label
+        smoothing.
+        """
         logits, rows = self.logits(model, batch), batch["target"]
         entropy = F.cross_entropy(
             logits.float(), batch["label"], ignore_index=PAD, reduction="none"
@@ -375,7 +403,9 @@ class TransformerTrainer(ModelTrainer):
         return {"loss": entropy.new_zeros(rows.sequences).index_add_(0, rows.on_device[0], entropy)}
 
     def run_outputs(self, batch: Batch) -> Mapping[str, Tensor]:
-        """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and `token_count` (B,)."""
+        """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and
+        `token_count` (B,).
+        """
         if "label" in batch.arrays:
             return super().run_outputs(batch)
         translated = self.workload.translated(Search(self), batch)

@@ -13,8 +13,10 @@ DEMO_TARGET_BLEU = 50.0
 REFERENCE_MODEL: Mapping[str, Json] = {
     "hidden": 1_024, "feed_forward": 4_096, "layers": 6, "heads": 16, "extra_length": 50,
 }  # fmt: skip
-"""Reference model_params.py, TransformerBigParams. `extra_length`: largest number of tokens by which a
-translation exceeds its source."""
+"""Reference model_params.py, TransformerBigParams.
+
+`extra_length`: largest number of tokens by which a translation exceeds its source.
+"""
 DEMO_MODEL: Mapping[str, Json] = {
     "hidden": 128,
     "feed_forward": 512,
@@ -28,7 +30,10 @@ SIZES = ("hidden", "feed_forward", "layers", "heads")
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerOptions(TranslationOptions, WorkloadOptions):
-    """Options `workload.*` of the Transformer. Batch sizes count padded tokens of the longer side of each pair."""
+    """Options `workload.*` of the Transformer.
+
+    Batch sizes count padded tokens of the longer side of each pair.
+    """
 
     name: str = "transformer"
     beam_width: int = option(

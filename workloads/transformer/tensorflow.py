@@ -1,11 +1,14 @@
 """The Transformer in TensorFlow.
 
-Linear layers, norms, and logits are computed on rows without padding. Attention is computed on padded sentences.
+Linear layers, norms, and logits are computed on rows without padding. Attention is computed on
+padded sentences.
 
-A single trace serves batches of any size, because rows, lengths, and sentences are counted in the graph. XLA requires static
-shapes. Under XLA, padding therefore has rows too, and each shape is compiled.
+A single trace serves batches of any size, because rows, lengths, and sentences are counted in the
+graph. XLA requires static shapes. Under XLA, padding therefore has rows too, and each shape is
+compiled.
 
-Shapes are described in network.py. A beam search has N = B · K rows. Parameters carry the names of network.py.
+Shapes are described in network.py. A beam search has N = B · K rows. Parameters carry the names of
+network.py.
 """
 
 from __future__ import annotations
@@ -67,7 +70,8 @@ def attend(
     seen: tf.Tensor | None,
     mask: tf.Tensor | None,
 ) -> tf.Tensor:
-    """Return the attention outputs (…, T, e) of queries (…, T, e), keys (…, S, e), and values (…, S, e).
+    """Return the attention outputs (…, T, e) of queries (…, T, e), keys (…, S, e), and values (…,
+    S, e).
 
     `seen` (…, T, S) is added to the scores, and `mask` (…, T, S) multiplies the weights.
     """
@@ -80,7 +84,11 @@ class Translator(Model):
     """The translation network."""
 
     def __init__(self, sizes: network.Network, longest: int, compiled: bool, on_gpu: bool) -> None:
-        """Create the network. `longest` is the largest number of positions. `compiled` is True if XLA compiles the network."""
+        """Create the network.
+
+        `longest` is the largest number of positions. `compiled` is True if XLA compiles the
+        network.
+        """
         super().__init__(network.shapes(sizes))
         self.sizes, self.compiled, self.host_draws = sizes, compiled, not compiled and not on_gpu
         self.positions = tf.constant(network.positions(longest, sizes.hidden))
@@ -103,10 +111,13 @@ class Translator(Model):
             x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"), network.EPSILON
         )
 
-    # -- on rows --------------------------------------------------------------------------------------------------
+    # -- on rows
+    # --------------------------------------------------------------------------------------------------
 
     def rows(self, lengths: tf.Tensor, array: tf.Tensor) -> Rows:
-        """Return the rows of sequences with these lengths (B,), which are padded like `array` (B, L)."""
+        """Return the rows of sequences with these lengths (B,), which are padded like `array` (B,
+        L).
+        """
         return Rows(lengths, array.shape[1] or tf.shape(array)[1], self.sizes.heads, self.compiled)
 
     def __call__(
@@ -122,7 +133,8 @@ class Translator(Model):
         `keys` (B,) are the dropout keys. None disables dropout.
         """
         masks = None if keys is None else Masks(keys, self.sizes.dropout, self.host_draws)
-        # A single look-up serves both sides, because each look-up's gradient is an array as large as the table.
+        # A single look-up serves both sides, because each look-up's gradient is an array as large
+        # as the table.
         words = tf.concat([source_rows.of(source), target_rows.of(target)], 0)
         count = tf.shape(source_rows.sequence)[0]
         embedded = self.embed(words)
@@ -141,7 +153,10 @@ class Translator(Model):
         return self.classify(x)
 
     def embed(self, words: tf.Tensor) -> tf.Tensor:
-        """Embed words (R,) as (R, d). Padding, which precedes a target's first word, is embedded as zeros."""
+        """Embed words (R,) as (R, d).
+
+        Padding, which precedes a target's first word, is embedded as zeros.
+        """
         rows = looked_up(self.weight("embedding.weight"), words)
         return rows * tf.where(words != PAD, self.sizes.scale, 0.0)[:, None]
 
@@ -151,7 +166,9 @@ class Translator(Model):
         return x if masks is None else x * masks.of_rows(rows, f"{side}/embedding", x.shape[1])
 
     def encode(self, x: tf.Tensor, rows: Rows, masks: Masks | None) -> tf.Tensor:
-        """Return the encoder's outputs (R, d), the memory, from words with position encodings (R, d)."""
+        """Return the encoder's outputs (R, d), the memory, from words with position encodings (R,
+        d).
+        """
         padding = padded_ones(rows.mask)
         for name in self.layers("encoder"):
             parts = self.own_heads(f"{name}.self_attention", x, rows)
@@ -176,7 +193,10 @@ class Translator(Model):
         self, x: tf.Tensor, name: str, parts: list[tf.Tensor], rows: Rows, others: Rows, seen: tf.Tensor,
         masks: Masks | None,
     ) -> tf.Tensor:  # fmt: skip
-        """Apply an attention sub-layer to x (R, d). `parts` are its queries, keys, and values (B, H, …, e)."""
+        """Apply an attention sub-layer to x (R, d).
+
+        `parts` are its queries, keys, and values (B, H, …, e).
+        """
         label, drawn = name.replace(".", "/"), None
         if masks is not None:
             drawn = masks.of_weights(
@@ -203,15 +223,19 @@ class Translator(Model):
         return self.linear(f"{layer}.feed_forward.outer", inner, bias=True)
 
     def classify(self, x: tf.Tensor) -> tf.Tensor:
-        """Return logits (R, V) from the decoder's outputs (R, d), with the embedding table as the weight."""
+        """Return logits (R, V) from the decoder's outputs (R, d), with the embedding table as the
+        weight.
+        """
         return self.linear("embedding", self.norm("decoder_norm", x))
 
-    # -- a step of a search ---------------------------------------------------------------------------------------
+    # -- a step of a search
+    # ---------------------------------------------------------------------------------------
 
     def step(
         self, memory: tf.Tensor, seen: tf.Tensor, said: tf.Tensor, tokens: tf.Tensor, width: int
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return logits (N, V) for the words (N,), and the keys and values of all words including these.
+        """Return logits (N, V) for the words (N,), and the keys and values of all words including
+        these.
 
         Args:
             memory: Keys and values of the encoder's outputs, (layers, 2, B, H, S, e).
@@ -232,7 +256,8 @@ class Translator(Model):
             x = x + self.linear(f"{name}.output", tf.reshape(y, [-1, hidden]))
             name = f"{layer}.cross_attention"
             query = self.linear(f"{name}.query", self.norm(f"{name}.norm", x))
-            # A sentence's hypotheses are adjacent rows, so they are the queries of a single attention to that sentence.
+            # A sentence's hypotheses are adjacent rows, so they are the queries of a single
+            # attention to that sentence.
             query = tf.transpose(tf.reshape(query, [-1, width, heads, size]), [0, 2, 1, 3])
             y = tf.transpose(
                 attend(query, memory[number, 0], memory[number, 1], seen, None), [0, 2, 1, 3]
@@ -248,7 +273,10 @@ def added(x: tf.Tensor, y: tf.Tensor, rows: Rows, label: str, masks: Masks | Non
 
 
 def padded_ones(mask: tf.Tensor) -> tf.Tensor:
-    """Return the values (B, 1, 1, L) that are added to scores. `mask` (B, L) is False at padding, whose scores are masked."""
+    """Return the values (B, 1, 1, L) that are added to scores.
+
+    `mask` (B, L) is False at padding, whose scores are masked.
+    """
     return tf.where(mask, 0.0, NOT_SEEN)[:, None, None]
 
 
@@ -266,7 +294,9 @@ class State:
     """Decoder state of a beam search, on the device."""
 
     source: list[tf.Tensor]
-    """The memory's keys and values for each layer, (layers, 2, B, H, S, e), and the padding mask, (B, 1, 1, S)."""
+    """The memory's keys and values for each layer, (layers, 2, B, H, S, e), and the padding mask,
+    (B, 1, 1, S).
+    """
     said: tf.Tensor
     """Keys and values of the t words so far, (layers, 2, N, H, t, e)."""
 
@@ -309,7 +339,8 @@ class TransformerTrainer(ModelTrainer):
     def build(self) -> None:
         """Build the trainer and the two functions of a beam search.
 
-        These functions accept tensors of any size and are not compiled by XLA, because the sizes grow with each word.
+        These functions accept tensors of any size and are not compiled by XLA, because the sizes
+        grow with each word.
         """
         super().build()
         sizes = self.workload.network
@@ -324,10 +355,13 @@ class TransformerTrainer(ModelTrainer):
             self._advance, autograph=False, input_signature=[kept, seen, kept, lengths, parents]
         )
 
-    # -- training -------------------------------------------------------------------------------------------------
+    # -- training
+    # -------------------------------------------------------------------------------------------------
 
     def loss(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Return the cross-entropy with smoothed labels, minus its minimum, summed over the target tokens."""
+        """Return the cross-entropy with smoothed labels, minus its minimum, summed over the target
+        tokens.
+        """
         workload = self.workload
         logits, labels, _ = self.logits(
             model, batch, batch["dropout_key"] if workload.network.dropout else None
@@ -339,7 +373,10 @@ class TransformerTrainer(ModelTrainer):
     def logits(
         self, model: Translator, batch: Mapping[str, tf.Tensor], keys: tf.Tensor | None
     ) -> tuple[tf.Tensor, tf.Tensor, Rows]:
-        """Return logits (R_t, V), labels (R_t,), and the target's rows. `keys` (B,) are the dropout keys."""
+        """Return logits (R_t, V), labels (R_t,), and the target's rows.
+
+        `keys` (B,) are the dropout keys.
+        """
         source, target = batch["source"], batch["target"]
         source_rows, rows = (
             model.rows(batch["source_length"], source),
@@ -347,10 +384,13 @@ class TransformerTrainer(ModelTrainer):
         )
         return model(source, source_rows, target, rows, keys), rows.of(batch["label"]), rows
 
-    # -- evaluation -----------------------------------------------------------------------------------------------
+    # -- evaluation
+    # -----------------------------------------------------------------------------------------------
 
     def run_outputs(self, batch: Batch) -> Tensors:
-        """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and `token_count` (B,)."""
+        """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and
+        `token_count` (B,).
+        """
         if "label" in batch.arrays:
             return super().run_outputs(batch)
         translated = self.workload.translated(Search(self), batch)
@@ -359,7 +399,9 @@ class TransformerTrainer(ModelTrainer):
         }
 
     def outputs(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> Tensors:
-        """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label smoothing."""
+        """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label
+        smoothing.
+        """
         logits, labels, rows = self.logits(model, batch, None)
         terms = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
         terms = tf.where(labels != PAD, terms, 0.0)

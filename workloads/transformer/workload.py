@@ -1,4 +1,6 @@
-"""Translation with attention: the Transformer on WMT17 English-German, MLPerf Training v0.5 to v0.7. No framework is used."""
+"""Translation with attention: the Transformer on WMT17 English-German, MLPerf Training v0.5 to
+v0.7. No framework is used.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,8 @@ LENGTH_PENALTY = 0.6
 class Transformer(TranslationWorkload):
     """Translation with attention.
 
-    Adam neither clips gradients nor is lazy. Lazy Adam would compute the same updates, since the tied classifier has a gradient
-    for every row of the embedding table.
+    Adam neither clips gradients nor is lazy. Lazy Adam would compute the same updates, since the
+    tied classifier has a gradient for every row of the embedding table.
     """
 
     name = "transformer"
@@ -58,12 +60,16 @@ class Transformer(TranslationWorkload):
 
     @classmethod
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
-        """Return the defaults of a profile. The target is 25 BLEU, or 0.25 under v0.7, which uses fractions."""
+        """Return the defaults of a profile.
+
+        The target is 25 BLEU, or 0.25 under v0.7, which uses fractions.
+        """
         return profile_defaults(profile, round, options)
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
-        """Return the bytes of a token on both sides: log-probabilities in fp32, and the stored values of each layer.
+        """Return the bytes of a token on both sides: log-probabilities in fp32, and the stored
+        values of each layer.
 
         Values of layers have 4 bytes, or 2 bytes in half precision.
         """
@@ -74,10 +80,13 @@ class Transformer(TranslationWorkload):
         )
         return 4 * words + layer_values * (2 if settings.precision in ("bf16", "fp16") else 4)
 
-    # -- batches, schedule ----------------------------------------------------------------------------------------
+    # -- batches, schedule
+    # ----------------------------------------------------------------------------------------
 
     def buckets(self) -> tuple[Bucket, ...]:
-        """Return buckets whose edges grow by a factor, with as many pairs as fit into a batch (reference utils/dataset.py)."""
+        """Return buckets whose edges grow by a factor, with as many pairs as fit into a batch
+        (reference utils/dataset.py).
+        """
         values = self.options
         edges = growing_edges(
             values.bucket_first,
@@ -88,18 +97,22 @@ class Transformer(TranslationWorkload):
         return buckets_by_tokens(edges, self.settings.global_batch_size, self.settings.devices)
 
     def learning_rate(self, step: int) -> float:
-        """Return the rate: linear from 0 at step 0, then rate · √(warmup_steps / step) (reference transformer_main.py)."""
+        """Return the rate: linear from 0 at step 0, then rate · √(warmup_steps / step) (reference
+        transformer_main.py).
+        """
         values = self.options
         return schedules.inverse_root(step, values.warmup_steps, values.learning_rate)
 
-    # -- loss -----------------------------------------------------------------------------------------------------
+    # -- loss
+    # -----------------------------------------------------------------------------------------------------
 
     @property
     def label_shares(self) -> tuple[float, float]:
-        """Weights in a token's loss of -log p of the label, and of the mean of -log p over the vocabulary. Their sum is 1.
+        """Weights in a token's loss of -log p of the label, and of the mean of -log p over the
+        vocabulary. Their sum is 1.
 
-        `smoothed_over=others`: each of the V - 1 other words has a share of ε / (V - 1) (reference metrics.py). `all`: each
-        of the V words has a share of ε / V (fairseq).
+        `smoothed_over=others`: each of the V - 1 other words has a share of ε / (V - 1) (reference
+        metrics.py). `all`: each of the V words has a share of ε / V (fairseq).
         """
         smoothing, words = self.options.label_smoothing, self.network.vocabulary
         if self.options.smoothed_over == "all":
@@ -109,7 +122,9 @@ class Transformer(TranslationWorkload):
 
     @property
     def least_loss(self) -> float:
-        """Entropy of a smoothed label, which the reference subtracts from each loss term (metrics.py). 0 for fairseq's loss."""
+        """Entropy of a smoothed label, which the reference subtracts from each loss term
+        (metrics.py). 0 for fairseq's loss.
+        """
         smoothing, words = self.options.label_smoothing, self.network.vocabulary
         if self.options.smoothed_over == "all" or not smoothing:
             return 0.0
@@ -118,7 +133,8 @@ class Transformer(TranslationWorkload):
             + smoothing * math.log(smoothing / (words - 1))
         )
 
-    # -- weights, quality -----------------------------------------------------------------------------------------
+    # -- weights, quality
+    # -----------------------------------------------------------------------------------------
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         return network.initial_weights(self.network, seed)
@@ -132,11 +148,15 @@ class Transformer(TranslationWorkload):
 
     @property
     def beam(self) -> Beam:
-        """Beam search of the reference: finished translations leave the beam, and padding precedes the first word."""
+        """Beam search of the reference: finished translations leave the beam, and padding precedes
+        the first word.
+        """
         return Beam(self.options.beam_width, LENGTH_PENALTY, start=PAD, end=self.end)
 
     def longest_translation(self, batch: Batch) -> Array:
-        """Return the maximum number of tokens of each translation (B,): the length of the source + 50."""
+        """Return the maximum number of tokens of each translation (B,): the length of the source +
+        50.
+        """
         longest: Array = batch.arrays["source_length"] + int(self.settings.model["extra_length"])
         return longest
 

@@ -1,2 +1,3 @@
 """Image classifiers of 0.03 to 20 billion multiply-adds per image, for studies of throughput and
-batch size."""
+batch size.
+"""

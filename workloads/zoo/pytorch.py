@@ -36,7 +36,10 @@ class ZooTrainer(ImageTrainer):
 
     @property
     def dropouts(self) -> list[layer_lists.Dropout]:
-        """Dropout layers with the same masks in every framework. Empty for stock networks, which draw masks themselves."""
+        """Dropout layers with the same masks in every framework.
+
+        Empty for stock networks, which draw masks themselves.
+        """
         is_stock = self.settings.model["implementation"] == "stock"
         return [] if is_stock else list(self.workload.network.dropouts)
 

@@ -12,18 +12,25 @@ from workloads.zoo.networks import KINDS, MODELS, PADDINGS
 
 IMPLEMENTATIONS = ("suite", "stock")
 ARRAY_SIZES = {"cifar10": 32, "cifar-demo": 32, "fashion-mnist": 28}
-"""Maps a data set to the side of its images in pixels. The images are neither resized nor cropped."""
+"""Maps a data set to the side of its images in pixels.
+
+The images are neither resized nor cropped.
+"""
 DEMO_SIZES = {"inception_v3": 75, "overfeat": 71}
 """Side of images in pixels under `profile=demo`, for networks that need more than `DEMO_SIZE`."""
 DEMO_SIZE = 64
 TARGETS_TOP1 = {"cifar10": 0.76, "cifar-demo": 0.75, "fashion-mnist": 0.90}
-"""Targets of LittleCNN. cifar10: accuracy in the scaling article with 16 images per step after 30 epochs. cifar-demo and
-fashion-mnist: from measured runs (docs/zoo.md)."""
+"""Targets of LittleCNN. cifar10: accuracy in the scaling article with 16 images per step after 30
+epochs. cifar-demo and fashion-mnist: from measured runs (docs/zoo.md).
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ZooOptions(ImageOptions, DataThreadsOptions, WorkloadOptions):
-    """Options `workload.*` of the zoo. Values that an optimizer does not use are 0. The learning rate is constant."""
+    """Options `workload.*` of the zoo.
+
+    Values that an optimizer does not use are 0. The learning rate is constant.
+    """
 
     name: str = "zoo"
     model: str = option("littlecnn", "the network", choices=MODELS)
@@ -104,7 +111,9 @@ def profile_defaults(profile: str, options: Mapping[str, Json]) -> Defaults:
 
 
 def variant_name(model: Mapping[str, Json]) -> str:
-    """Return a description of a model, such as `vgg16 at 224 px`, with values that differ from their defaults."""
+    """Return a description of a model, such as `vgg16 at 224 px`, with values that differ from
+    their defaults.
+    """
     parts = [model["name"]]
     parts += [f"{model['padding']} padding"] if model["padding"] != "same" else []
     parts += ["stock"] if model["implementation"] == "stock" else []

@@ -1,4 +1,7 @@
-"""Networks of different sizes on images of different sizes, to compare throughput. No benchmark round includes them."""
+"""Networks of different sizes on images of different sizes, to compare throughput.
+
+No benchmark round includes them.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ CIFAR10 = ImageFacts("an image", "cifar10")
 
 
 class Zoo(ClassifierWorkload):
-    """Image classification with a selectable network. Training batches also contain `dropout_key`, int64 (B,)."""
+    """Image classification with a selectable network.
+
+    Training batches also contain `dropout_key`, int64 (B,).
+    """
 
     name = "zoo"
     mlperf_name = "zoo"
@@ -49,16 +55,20 @@ class Zoo(ClassifierWorkload):
 
     @classmethod
     def defaults(cls, profile: str, round: Round, options: Mapping[str, Json]) -> Defaults:
-        """Return the defaults of a profile. Only LittleCNN has targets. All other networks measure throughput."""
+        """Return the defaults of a profile.
+
+        Only LittleCNN has targets. All other networks measure throughput.
+        """
         return profile_defaults(profile, options)
 
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
-        """Return the counts of the prepared data, or the counts of CIFAR-10 or ImageNet under `profile=synthetic`.
+        """Return the counts of the prepared data, or the counts of CIFAR-10 or ImageNet under
+        `profile=synthetic`.
 
         Raises:
-            ValueError: The images are too small for the network, the batch cannot be divided between the devices, or the
-                settings do not support the network.
+            ValueError: The images are too small for the network, the batch cannot be divided
+                between the devices, or the settings do not support the network.
         """
         published = CIFAR10 if settings.model["name"] == "littlecnn" else IMAGENET
         dataset_info = published.for_settings(settings)
@@ -81,12 +91,15 @@ class Zoo(ClassifierWorkload):
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
-        """Return the number of outputs of convolutions and dense layers: 13.6 million for VGG-16 at 224 pixels."""
+        """Return the number of outputs of convolutions and dense layers: 13.6 million for VGG-16 at
+        224 pixels.
+        """
         return layer_lists.activation_values(
             _network(settings.model, int(settings.model["classes"]))
         )
 
-    # -- schedule -------------------------------------------------------------------------------------------------
+    # -- schedule
+    # -------------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
         return self.options.learning_rate
@@ -97,7 +110,8 @@ class Zoo(ClassifierWorkload):
         decays = kind == "weight" and owner not in self._norms
         return ParameterRule(self.options.weight_decay if decays else 0.0)
 
-    # -- weights and data -----------------------------------------------------------------------------------------
+    # -- weights and data
+    # -----------------------------------------------------------------------------------------
 
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
         """Return the shapes of `label` and `dropout_key` (B,)."""
@@ -121,7 +135,9 @@ class Zoo(ClassifierWorkload):
         return {**super().compute_metrics(results), "eval_loss": float(np.mean(results["loss"]))}
 
     def dropout_masks(self, batch: Batch) -> Arrays:
-        """Return the factors of the values of each dropout layer by label, float32 (B, *map), equal in every framework."""
+        """Return the factors of the values of each dropout layer by label, float32 (B, *map), equal
+        in every framework.
+        """
         keys, masks = batch.arrays["dropout_key"], {}
         for layer in self.network.dropouts:
             (mask,) = dropout.multipliers(keys, layer.label, 1, layer.width, layer.rate)

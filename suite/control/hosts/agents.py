@@ -1,4 +1,6 @@
-"""Starts an agent on each machine of a command, collects the facts of the machines, and checks that the machines agree."""
+"""Starts an agent on each machine of a command, collects the facts of the machines, and checks that
+the machines agree.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ from suite.launch.hosts import AvailableHost
 from suite.plan.job import Job
 
 CLEAR_SECONDS = 2 * COMMAND_SECONDS
-"""Time limit for clearing the caches of a machine: for the command, and for scanning a large data set before and after it."""
+"""Time limit for clearing the caches of a machine: for the command, and for scanning a large data
+set before and after it.
+"""
 
 
 class Agents:
@@ -45,10 +49,12 @@ class Agents:
         Args:
             links: Connections to the agents, in the order of the machines.
             launch: `launch.*` of the command.
-            again: Starts a new agent on the machine with the given name. None: agents cannot be restarted.
+            again: Starts a new agent on the machine with the given name. None: agents cannot be
+                restarted.
 
         Raises:
-            ValueError: A machine is lost or cannot take part in a run. The message is a single line.
+            ValueError: A machine is lost or cannot take part in a run. The message is a single
+                line.
         """
         self._links = list(links)
         self._launch = launch
@@ -91,10 +97,12 @@ class Agents:
         """Clear the caches of a job's machines.
 
         Returns:
-            Whether the caches were cleared on all machines, and a line for each machine on which files remained in memory.
+            Whether the caches were cleared on all machines, and a line for each machine on which
+            files remained in memory.
 
         Raises:
-            ValueError: The configured method of clearing fails on a machine. The message names the machine.
+            ValueError: The configured method of clearing fails on a machine. The message names the
+                machine.
         """
         settings = job.template.settings
         arguments = {
@@ -130,7 +138,9 @@ class Agents:
         self._meet_at_port()
 
     def _meet_at_port(self) -> None:
-        """Reserve `launch.port` for the worker processes, except with `launch=external`, whose agents connect to it."""
+        """Reserve `launch.port` for the worker processes, except with `launch=external`, whose
+        agents connect to it.
+        """
         self._links[0].port = self._launch.port if self._launch.by != "external" else None
 
     def close(self) -> None:
@@ -182,7 +192,8 @@ def open_agents(launch: LaunchConfig, count: int, env: Mapping[str, str] = os.en
         variables: Environment variables.
 
     Raises:
-        ValueError: There are too few machines, or a machine cannot be used. The message is a single line with the keys to set.
+        ValueError: There are too few machines, or a machine cannot be used. The message is a single
+            line with the keys to set.
     """
     launcher = launchers.launcher(launchers.resolve_launcher_name(launch, env))
     names = launcher.list_hosts(launch, env)

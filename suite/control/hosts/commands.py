@@ -1,4 +1,6 @@
-"""Runs a `suite` command on several machines, and prints the output of each with its name: `suite doctor --hosts a,b`."""
+"""Runs a `suite` command on several machines, and prints the output of each with its name:
+`suite doctor --hosts a,b`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ from suite.launch.children import exit_text
 MAX_SECONDS = 6 * 3600.0
 """Time limit for a command, which may read every image of a data set or download an environment."""
 NOT_CARRIED_OUT = 2
-"""Exit code for a machine that cannot be reached or cannot start the command. It is the same as for a user's mistake."""
+"""Exit code for a machine that cannot be reached or cannot start the command.
+
+It is the same as for a user's mistake.
+"""
 
 
 def run_on_hosts(
@@ -27,17 +32,19 @@ def run_on_hosts(
     print_line: Callable[[str], None],
     env: Mapping[str, str] = os.environ,
 ) -> int:
-    """Run `suite ARGUMENTS` on all machines of `launch` at the same time, and return the largest exit code.
+    """Run `suite ARGUMENTS` on all machines of `launch` at the same time, and return the largest
+    exit code.
 
     Args:
         arguments: Arguments of `suite`.
         launch: `launch.*` of the command.
-        print_line: Receives each line of output, with the name of the machine as prefix, in the order of the machines. A
-            machine that cannot be reached yields a line with the reason.
+        print_line: Receives each line of output, with the name of the machine as prefix, in the
+            order of the machines. A machine that cannot be reached yields a line with the reason.
         env: Environment variables.
 
     Raises:
-        ValueError: The machines are not set, or the program that connects to them is not installed here.
+        ValueError: The machines are not set, or the program that connects to them is not installed
+            here.
     """
     by, links = launchers.resolve_launcher_name(launch, env), list[AgentConnection]()
     command = [sys.executable, "-m", "suite.cli", *arguments]

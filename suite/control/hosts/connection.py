@@ -1,4 +1,6 @@
-"""Controller side of the connection to an agent: sends requests, waits for answers, and detects the loss of the machine."""
+"""Controller side of the connection to an agent: sends requests, waits for answers, and detects the
+loss of the machine.
+"""
 
 from __future__ import annotations
 
@@ -34,19 +36,26 @@ LOOK_SECONDS = 0.2
 CLIENT_SECONDS = 2.0
 """Time limit for srun or ssh to exit after its agent."""
 EXIT_REASON_SECONDS = 10.0
-"""The same time limit if the machine is lost and the output may contain the reason: on a busy machine, srun takes seconds to
-print why SLURM ended the step."""
+"""The same time limit if the machine is lost and the output may contain the reason: on a busy
+machine, srun takes seconds to print why SLURM ended the step.
+"""
 
 
 @dataclass(frozen=True)
 class Client:
-    """Local process that carries the connection: srun or ssh. An agent that connects to the controller has no client."""
+    """Local process that carries the connection: srun or ssh.
+
+    An agent that connects to the controller has no client.
+    """
 
     process: subprocess.Popen[bytes]
     word: str
     """Name of the program: `srun` or `ssh`."""
     ending: Callable[[HostFacts], list[str]]
-    """Returns, from the description of the machine, the command that kills the agent from outside. Empty: there is none."""
+    """Returns, from the description of the machine, the command that kills the agent from outside.
+
+    Empty: there is none.
+    """
     errors: IO[bytes]
     """File with the standard error of the process."""
 
@@ -82,14 +91,17 @@ class AgentConnection:
             wire: Stream of messages from and to the agent.
             lease_seconds: Longest silence of an agent that has sent its facts, in seconds.
             wait_seconds: Longest silence before the agent sends its facts, in seconds.
-            client: Process that carries the connection. None: the agent connected to the controller.
+            client: Process that carries the connection. None: the agent connected to the
+                controller.
         """
         self.name = name
         self.wire = wire
         self.lease_seconds = lease_seconds
         self.wait_seconds = wait_seconds
         self.port: int | None = None
-        """Port of the rendezvous of the worker processes, if the user set `launch.port` and the port is on this machine."""
+        """Port of the rendezvous of the worker processes, if the user set `launch.port` and the
+        port is on this machine.
+        """
         self.facts: HostFacts | None = None
         self.on_event: Callable[[Event], None] = ignore_event
         """Receives the events of the agent, except the description of the machine and signals."""
@@ -101,7 +113,10 @@ class AgentConnection:
         self._ended = False
 
     def greet(self) -> None:
-        """Wait for the facts of the machine. Raises ValueError if it is lost, or has a different version of the suite."""
+        """Wait for the facts of the machine.
+
+        Raises ValueError if it is lost, or has a different version of the suite.
+        """
         while self.facts is None:
             if loss := self.failure():
                 raise ValueError(loss.reason)
@@ -142,7 +157,10 @@ class AgentConnection:
             raise ValueError(_different_copy_text(self.name, error)) from None
 
     def call(self, request: Request[T], seconds: float = 20.0, **arguments: Any) -> T:
-        """Send a request, wait up to `seconds` for the response, and return it. Raises the errors of `get_response`."""
+        """Send a request, wait up to `seconds` for the response, and return it.
+
+        Raises the errors of `get_response`.
+        """
         return self.get_response(self.send_request(request, **arguments), seconds)
 
     def listen(self, seconds: float = 0.0) -> None:
@@ -170,7 +188,8 @@ class AgentConnection:
     def failure(self) -> HostFailure | None:
         """Return why the machine is lost, or None.
 
-        A machine is lost if its connection has ended, if it has been silent for too long, or if its scheduler ends the run.
+        A machine is lost if its connection has ended, if it has been silent for too long, or if its
+        scheduler ends the run.
         """
         self.listen()
         if self._loss is None and self._signal:
@@ -194,11 +213,17 @@ class AgentConnection:
 
     @property
     def _patience(self) -> float:
-        """Longest silence in seconds before the machine counts as lost. It depends on whether the agent has sent its facts."""
+        """Longest silence in seconds before the machine counts as lost.
+
+        It depends on whether the agent has sent its facts.
+        """
         return self.wait_seconds if self.facts is None else self.lease_seconds
 
     def close(self) -> None:
-        """Stop the agent and its client. An agent that cannot be reached stops when its lease runs out."""
+        """Stop the agent and its client.
+
+        An agent that cannot be reached stops when its lease runs out.
+        """
         if self._loss is None:
             with contextlib.suppress(ConnectionLost, ValueError):
                 self.call(LEAVE, seconds=2.0)
@@ -217,7 +242,9 @@ class AgentConnection:
             self._client.process.wait()
 
     def _exit_description(self) -> tuple[str, bool]:
-        """Return why the connection ended, according to the output of the client, and whether a scheduler ended it."""
+        """Return why the connection ended, according to the output of the client, and whether a
+        scheduler ended it.
+        """
         if self._client is None:
             return "its agent closed the connection", False
         code = None
@@ -236,7 +263,10 @@ class AgentConnection:
 
 
 def _start(argv: list[str]) -> None:
-    """Start a command without waiting for it. The command may fail, because its machine may be unreachable."""
+    """Start a command without waiting for it.
+
+    The command may fail, because its machine may be unreachable.
+    """
     if argv:
         with contextlib.suppress(OSError):
             subprocess.Popen(
@@ -261,7 +291,9 @@ def _version_text(name: str, version: str) -> str:
 
 
 def _different_copy_text(name: str, error: MessageError) -> str:
-    """Return the error message for a machine whose suite has the same version number, but sends other messages."""
+    """Return the error message for a machine whose suite has the same version number, but sends
+    other messages.
+    """
     return (
         f"machine {name} has a different copy of version {__version__} of the suite ({error}). "
         f"Install the same version on all machines"

@@ -1,7 +1,9 @@
-"""Connects the processes of `launch=external`: srun, mpirun, or Kubernetes has started at least one process on each machine.
+"""Connects the processes of `launch=external`: srun, mpirun, or Kubernetes has started at least one
+process on each machine.
 
-The process with rank 0 is the controller. On each remaining machine, the process with local rank 0 becomes the agent, which
-connects to the controller. Both sides prove that they have the same token without sending it.
+The process with rank 0 is the controller. On each remaining machine, the process with local rank 0
+becomes the agent, which connects to the controller. Both sides prove that they have the same token
+without sending it.
 """
 
 from __future__ import annotations
@@ -38,7 +40,10 @@ PORT = 29400
 HANDSHAKE_SECONDS = 2.0
 """Time limit for the whole handshake of a connection, however slowly its bytes arrive."""
 MAX_HANDSHAKES = 64
-"""Largest number of handshakes at the same time. Further connections are closed, and agents connect again."""
+"""Largest number of handshakes at the same time.
+
+Further connections are closed, and agents connect again.
+"""
 LINE_BYTES = 4096
 """Largest size of a handshake message."""
 _MAX_PROCESSES = 1 << 20
@@ -89,7 +94,10 @@ class RankVariables:
     number: str
     """Variable with the rank among all processes."""
     local: tuple[str, ...]
-    """Variables with the rank among the processes of the machine. The first variable that is set is used."""
+    """Variables with the rank among the processes of the machine.
+
+    The first variable that is set is used.
+    """
     count: str
     """Variable with the number of processes on all machines."""
 
@@ -114,7 +122,10 @@ RANKS = {
     ),
     "its launcher": RankVariables("RANK", ("LOCAL_RANK",), "WORLD_SIZE"),
 }
-"""Maps launchers to their variables. Intel MPI, Cray PALS, and all launchers with the PMI interface set those of MPICH."""
+"""Maps launchers to their variables.
+
+Intel MPI, Cray PALS, and all launchers with the PMI interface set those of MPICH.
+"""
 
 
 @dataclass(frozen=True)
@@ -134,8 +145,8 @@ class Rank:
 def rank_here(env: Mapping[str, str] = os.environ) -> Rank | None:
     """Return the rank of this process, or None if no launcher has set it.
 
-    A launcher that started a single process is ignored if a second launcher started several processes, such as `mpiexec`
-    inside `srun --pty bash`.
+    A launcher that started a single process is ignored if a second launcher started several
+    processes, such as `mpiexec` inside `srun --pty bash`.
 
     Raises:
         ValueError: Two launchers contradict each other, or a variable is not a number in its range.
@@ -162,7 +173,10 @@ def rank_here(env: Mapping[str, str] = os.environ) -> Rank | None:
 
 
 def _rank_from(env: Mapping[str, str], launcher: str, names: RankVariables) -> Rank:
-    """Return the rank according to one launcher. Raises ValueError for a variable that is not a number in its range."""
+    """Return the rank according to one launcher.
+
+    Raises ValueError for a variable that is not a number in its range.
+    """
     count = _whole(env, names.count, 1, _MAX_PROCESSES)
     local_name = next((name for name in names.local if env.get(name)), names.local[0])
     return Rank(
@@ -197,7 +211,9 @@ def _whole(
 
 
 def refuse_ranks(env: Mapping[str, str] = os.environ) -> None:
-    """Raise ValueError if a launcher started several processes, because each would start the whole run."""
+    """Raise ValueError if a launcher started several processes, because each would start the whole
+    run.
+    """
     rank = rank_here(env)
     if rank is not None and rank.count > 1:
         raise ValueError(
@@ -214,8 +230,11 @@ class ExternalProcess:
     token: str
     """Secret that all processes share."""
     first: tuple[str, int]
-    """Address and port at which the agents reach rank 0. On rank 0, the address is empty if no interface of the machine has it.
-    Rank 0 then listens on all interfaces."""
+    """Address and port at which the agents reach rank 0.
+
+    On rank 0, the address is empty if no interface of the machine has it. Rank 0 then listens on
+    all interfaces.
+    """
 
     @property
     def is_controller(self) -> bool:
@@ -223,7 +242,9 @@ class ExternalProcess:
         return self.rank.number == 0
 
     def gather(self, launch: LaunchConfig, count: int) -> Agents:
-        """Return the agents of `count` machines, once all have connected. Called by the process with rank 0.
+        """Return the agents of `count` machines, once all have connected.
+
+        Called by the process with rank 0.
 
         Raises:
             ValueError: The port is in use, or too few agents have connected in time.
@@ -243,7 +264,8 @@ class ExternalProcess:
 
 
 def external_process(launch: LaunchConfig, env: Mapping[str, str] = os.environ) -> ExternalProcess:
-    """Return the rank and the token of this process of `launch=external`, and the address of rank 0.
+    """Return the rank and the token of this process of `launch=external`, and the address of rank
+    0.
 
     Raises:
         ValueError: A variable is missing or not in its range.
@@ -275,7 +297,10 @@ def external_process(launch: LaunchConfig, env: Mapping[str, str] = os.environ) 
 
 
 def _first_machine(env: Mapping[str, str]) -> str:
-    """Return the name or address of the machine of rank 0. Raises ValueError if no variable contains it."""
+    """Return the name or address of the machine of rank 0.
+
+    Raises ValueError if no variable contains it.
+    """
     if env.get("MASTER_ADDR"):
         return env["MASTER_ADDR"]
     listed = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST")
@@ -287,7 +312,10 @@ def _first_machine(env: Mapping[str, str]) -> str:
 
 
 def _own_address(env: Mapping[str, str]) -> str:
-    """Return the address to which agents connect. Empty, for all interfaces, if it is not an address of this machine."""
+    """Return the address to which agents connect.
+
+    Empty, for all interfaces, if it is not an address of this machine.
+    """
     try:
         address = _first_machine(env)
         with socket.create_server((address, 0)):
@@ -297,7 +325,8 @@ def _own_address(env: Mapping[str, str]) -> str:
 
 
 def _gathered(launch: LaunchConfig, count: int, address: str, port: int, token: str) -> Agents:
-    """Return the agents of this machine and of the machines that connect within `launch.wait_seconds`.
+    """Return the agents of this machine and of the machines that connect within
+    `launch.wait_seconds`.
 
     Connections that fail the handshake are ignored.
 
@@ -351,7 +380,8 @@ def _gathered(launch: LaunchConfig, count: int, address: str, port: int, token: 
 def _welcome(
     connection: socket.socket, launch: LaunchConfig, token: str
 ) -> tuple[int, AgentConnection]:
-    """Perform the handshake with a process that connected, and return its rank and the connection to its agent.
+    """Perform the handshake with a process that connected, and return its rank and the connection
+    to its agent.
 
     The connection is shut down if the handshake takes longer than HANDSHAKE_SECONDS.
 
@@ -391,7 +421,8 @@ def _hang_up(connection: socket.socket) -> None:
 
 
 def _serve(launch: LaunchConfig, rank: Rank, address: tuple[str, int], token: str) -> None:
-    """Connect to the controller, and serve it as the agent of this machine until it ends the connection.
+    """Connect to the controller, and serve it as the agent of this machine until it ends the
+    connection.
 
     Args:
         launch: `launch.*` of the command.
@@ -436,7 +467,10 @@ def _no_controller(address: tuple[str, int]) -> str:
 
 
 def _connected(address: tuple[str, int], wait_seconds: float) -> socket.socket:
-    """Return a connection to the controller. Raises ValueError if it cannot be reached within `wait_seconds`."""
+    """Return a connection to the controller.
+
+    Raises ValueError if it cannot be reached within `wait_seconds`.
+    """
     deadline = time.monotonic() + wait_seconds
     while True:
         try:
@@ -453,7 +487,8 @@ def _connected(address: tuple[str, int], wait_seconds: float) -> socket.socket:
 def _proof(token: str, side: str, challenge: str, nonce: str, rank: int) -> str:
     """Return the proof that a side has the token.
 
-    It holds for a single connection, because it covers the random values of both sides and the rank of the agent.
+    It holds for a single connection, because it covers the random values of both sides and the rank
+    of the agent.
 
     Args:
         token: Secret that all processes share.
@@ -479,7 +514,9 @@ def _say(writer: IO[bytes], message: Challenge | AgentProof | ControllerProof | 
 
 
 def _hear(reader: IO[bytes], kind: type[T]) -> T:
-    """Return the next handshake message. Raises EOFError or ValueError if there is no valid message.
+    """Return the next handshake message.
+
+    Raises EOFError or ValueError if there is no valid message.
 
     Unknown keys are ignored, because the versions of the suite are compared after the handshake.
     """

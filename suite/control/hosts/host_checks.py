@@ -1,4 +1,6 @@
-"""Checks that the machines of a run have the same environments, variables, and data, and can reach each other."""
+"""Checks that the machines of a run have the same environments, variables, and data, and can reach
+each other.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +24,21 @@ from workloads import files
 T = TypeVar("T")
 
 REQUEST_SECONDS = 120.0
-"""Time limit for an answer of a machine, which may have to start the Python of an environment for the first time."""
+"""Time limit for an answer of a machine, which may have to start the Python of an environment for
+the first time.
+"""
 
 
 def find_addresses(
     links: Sequence[AgentConnection], interface: str | None
 ) -> list[tuple[str, str]]:
-    """Return the address of each machine at which the remaining machines can reach it, and the interface with this address.
+    """Return the address of each machine at which the remaining machines can reach it, and the
+    interface with this address.
 
     Args:
         links: The machines.
-        interface: Interface that all machines use. None: the interface with the route to the first machine.
+        interface: Interface that all machines use. None: the interface with the route to the first
+            machine.
 
     Raises:
         ValueError: A machine has no suitable address or interface.
@@ -68,7 +74,8 @@ def _seen_from(second: AgentConnection, first: AgentConnection, addresses: Seque
     Args:
         second: Machine that resolves the name.
         first: Machine with the name.
-        addresses: Addresses of `first`. A single address is returned if the name cannot be resolved.
+        addresses: Addresses of `first`. A single address is returned if the name cannot be
+            resolved.
 
     Raises:
         ValueError: The name cannot be resolved, or resolves to a loopback address.
@@ -92,7 +99,10 @@ def _seen_from(second: AgentConnection, first: AgentConnection, addresses: Seque
 
 
 def _address_of(link: AgentConnection, interface: str) -> str:
-    """Return the address of an interface of a machine. Raises ValueError if there is no such interface or address."""
+    """Return the address of an interface of a machine.
+
+    Raises ValueError if there is no such interface or address.
+    """
     assert link.facts is not None
     addresses = link.facts.addresses
     if interface not in addresses:
@@ -118,7 +128,8 @@ def request_all(
         **order: Arguments of the request.
 
     Raises:
-        ValueError: A machine is lost, or could not carry out the request. The message names the machine.
+        ValueError: A machine is lost, or could not carry out the request. The message names the
+            machine.
     """
     pending = [link.send_request(request, **order) for link in links]
     try:
@@ -131,7 +142,9 @@ def request_all(
 
 
 def last_error_line(response: CommandOutput) -> str:
-    """Return the last line of the standard error of a command that failed, or its exit code if there is no line."""
+    """Return the last line of the standard error of a command that failed, or its exit code if
+    there is no line.
+    """
     return last_line(response.errors) or f"exit code {response.code}"
 
 
@@ -148,8 +161,8 @@ def check_environments(
         links: The machines.
         environment: The environment.
         versions: Versions of packages that all machines must have.
-        env: Recorded environment variables of this machine. The variables that put a run into the open division must have
-            the same values on all machines.
+        env: Recorded environment variables of this machine. The variables that put a run into the
+            open division must have the same values on all machines.
         set_by_run: Names of variables that the run sets.
 
     Raises:
@@ -194,7 +207,9 @@ def _check_variables(machine: str, remote: Mapping[str, str], local: Mapping[str
 
 
 def check_same_lock(links: Sequence[AgentConnection], environment: Environment) -> None:
-    """Raise ValueError if an environment was created from different locks, or from a lock on some machines only."""
+    """Raise ValueError if an environment was created from different locks, or from a lock on some
+    machines only.
+    """
     path = env_root() / environment.name / MARKER
     digests = {}
     for link, response in request_all(links, READ, path=str(path)):
@@ -208,7 +223,9 @@ def check_same_lock(links: Sequence[AgentConnection], environment: Environment) 
 
 
 def check_same_data(links: Sequence[AgentConnection], dataset: str, folder: str) -> None:
-    """Raise ValueError if a prepared data set is missing on a machine, or its manifest differs from the local manifest."""
+    """Raise ValueError if a prepared data set is missing on a machine, or its manifest differs from
+    the local manifest.
+    """
     path = os.path.join(folder, "manifest.json")
     expected = _fingerprint(files.read_bytes(path))
     for link, response in request_all(links, READ, path=path):

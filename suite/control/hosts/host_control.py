@@ -15,7 +15,10 @@ class Started(Protocol):
     """A command that was started on a machine: `subprocess.Popen`, or a command of an agent."""
 
     def poll(self) -> int | None:
-        """Return the exit code. None while the command runs, or until its exit has been reported."""
+        """Return the exit code.
+
+        None while the command runs, or until its exit has been reported.
+        """
 
 
 @dataclass(frozen=True)
@@ -32,16 +35,25 @@ class ConnectionLost(OSError):
 
 
 class HostControl(Protocol):
-    """Controls a machine during a run. `ThisHost` is the controller's machine, `RemoteHost` a machine with an agent."""
+    """Controls a machine during a run.
+
+    `ThisHost` is the controller's machine, `RemoteHost` a machine with an agent.
+    """
 
     host: Host
     folder: Path
     """Folder of the run on this machine."""
     full_disk: str
-    """Reason why a command may have failed: a disk without free space. Empty: no full disk has been found."""
+    """Reason why a command may have failed: a disk without free space.
+
+    Empty: no full disk has been found.
+    """
 
     def ports(self) -> list[int]:
-        """Return free ports: a port for each replica, and a port for a server. Raises ValueError."""
+        """Return free ports: a port for each replica, and a port for a server.
+
+        Raises ValueError.
+        """
 
     def start(
         self, name: str, arguments: Sequence[str], env: Mapping[str, str], private: bool = False
@@ -59,19 +71,30 @@ class HostControl(Protocol):
         """
 
     def alive(self, pid: int) -> bool:
-        """Check whether a worker is running. True if its process id is not visible here, such as inside a container."""
+        """Check whether a worker is running.
+
+        True if its process id is not visible here, such as inside a container.
+        """
 
     def is_stopped(self, pid: int) -> bool:
         """Check whether a signal or a debugger has stopped a worker."""
 
     def stack(self, pid: int) -> bool:
-        """Signal a worker to write its stacks to its log. Returns False if the worker cannot be reached."""
+        """Signal a worker to write its stacks to its log.
+
+        Returns False if the worker cannot be reached.
+        """
 
     def oom_killed(self) -> bool:
-        """Check whether the kernel has killed a process here for lack of memory since the run began."""
+        """Check whether the kernel has killed a process here for lack of memory since the run
+        began.
+        """
 
     def exhausts(self, pids: Iterable[int]) -> str:
-        """Return why a run with these workers must end now for lack of memory. Empty: memory is sufficient."""
+        """Return why a run with these workers must end now for lack of memory.
+
+        Empty: memory is sufficient.
+        """
 
     def failure(self) -> HostFailure | None:
         """Return why the machine is lost, or None."""
@@ -84,8 +107,12 @@ class HostControl(Protocol):
 
         Args:
             pids: Ids of the workers.
-            ending: Command that ends their containers, which outlive their clients. Empty: there are no containers.
+            ending: Command that ends their containers, which outlive their clients. Empty: there
+                are no containers.
         """
 
     def wait(self) -> None:
-        """Wait until all commands have ended. All their output is then in the folder of the controller."""
+        """Wait until all commands have ended.
+
+        All their output is then in the folder of the controller.
+        """

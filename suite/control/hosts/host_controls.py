@@ -14,19 +14,28 @@ from suite.control.machine_records import MachineRecords
 from suite.environments.environment import Environment
 
 Links = Mapping[str, AgentConnection]
-"""Maps the name of each machine to the connection to its agent. Empty: the run is on this machine."""
+"""Maps the name of each machine to the connection to its agent.
+
+Empty: the run is on this machine.
+"""
 NO_LINKS: Links = {}
 
 
 def local_controls(
     hosts: Sequence[Host], folder: Path, environment: Environment
 ) -> list[HostControl]:
-    """Return the controls of a run without agents. Several hosts are then shares of this machine."""
+    """Return the controls of a run without agents.
+
+    Several hosts are then shares of this machine.
+    """
     return [ThisHost(host, folder, environment) for host in hosts]
 
 
 def remote_control(
     links: Links, host: Host, folder: Path, environment: Environment, records: MachineRecords
 ) -> HostControl:
-    """Begin a run on a machine with an agent. Raises ConnectionLost if the agent does not respond."""
+    """Begin a run on a machine with an agent.
+
+    Raises ConnectionLost if the agent does not respond.
+    """
     return RemoteHost(links[host.name], host, environment, folder, records.folder_of(host))

@@ -1,4 +1,6 @@
-"""Turns a command with `launch=kubernetes` into an Indexed Job or a JobSet, whose pods run it with `launch=external`."""
+"""Turns a command with `launch=kubernetes` into an Indexed Job or a JobSet, whose pods run it with
+`launch=external`.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +31,24 @@ KEYS = ("submit", "image", "data", "logs", "node_selector", "jobset")
 """Keys under `launch.kubernetes` that apply only to `launch=kubernetes`."""
 
 GROUP = 1000
-"""Group of the image's user (containers/Dockerfile), which needs write access to the volume claims."""
+"""Group of the image's user (containers/Dockerfile), which needs write access to the volume claims.
+"""
 WAIT_SECONDS = 600
-"""Default of `launch.wait_seconds` in pods, in seconds. It is long because some pods may have to pull the image first."""
+"""Default of `launch.wait_seconds` in pods, in seconds.
+
+It is long because some pods may have to pull the image first.
+"""
 MAX_RESTARTS = 3
-"""Number of times that a JobSet restarts all of its pods. A Job has no restarts: it would restart only the failed pod, and the
-remaining pods cannot continue without this pod."""
+"""Number of times that a JobSet restarts all of its pods.
+
+A Job has no restarts: it would restart only the failed pod, and the remaining pods cannot continue
+without this pod.
+"""
 NAME_LETTERS = 40
-"""Longest name of an object. Names of pods have at most 63 characters, of which JobSet uses up to 17 for its suffix."""
+"""Longest name of an object.
+
+Names of pods have at most 63 characters, of which JobSet uses up to 17 for its suffix.
+"""
 ANSWER_SECONDS = 60.0
 """Time limit for kubectl."""
 _IMAGE = re.compile(r"[\w./:@-]+")
@@ -47,7 +59,10 @@ _LABEL = re.compile(
 
 
 def is_meant(jobs: Sequence[Composed]) -> bool:
-    """Check whether a command has `launch=kubernetes`. Raises ValueError if its keys are set with a different launcher."""
+    """Check whether a command has `launch=kubernetes`.
+
+    Raises ValueError if its keys are set with a different launcher.
+    """
     launch, defaults = launch_of([job.config for job in jobs]), LaunchConfig()
     if launch.by == "kubernetes":
         return True
@@ -61,9 +76,11 @@ def is_meant(jobs: Sequence[Composed]) -> bool:
 
 
 def hand_over(arguments: Sequence[str], jobs: Sequence[Composed], output: Path) -> list[str]:
-    """Write the job into the folder of the runs, and submit it if `launch.kubernetes.submit` is set.
+    """Write the job into the folder of the runs, and submit it if `launch.kubernetes.submit` is
+    set.
 
-    Only errors that do not depend on the machine are detected here. The pods check their resources when they start.
+    Only errors that do not depend on the machine are detected here. The pods check their resources
+    when they start.
 
     Args:
         arguments: Arguments of the command.
@@ -71,10 +88,12 @@ def hand_over(arguments: Sequence[str], jobs: Sequence[Composed], output: Path) 
         output: Folder of the runs.
 
     Returns:
-        Lines to print: the commands that follow the job. With `dry_run`, the content of the file, which is then not written.
+        Lines to print: the commands that follow the job. With `dry_run`, the content of the file,
+            which is then not written.
 
     Raises:
-        ValueError: The settings are invalid, the file exists, or kubectl failed. The message then contains kubectl's error.
+        ValueError: The settings are invalid, the file exists, or kubectl failed. The message then
+            contains kubectl's error.
     """
     configs = [job.config for job in jobs]
     launch, need, name = launch_of(configs), required_resources(configs), name_of(output)
@@ -115,7 +134,9 @@ def hand_over(arguments: Sequence[str], jobs: Sequence[Composed], output: Path) 
 
 
 def name_of(output: Path) -> str:
-    """Return the name of all objects of a command, from the name of its folder: letters, digits, and single hyphens."""
+    """Return the name of all objects of a command, from the name of its folder: letters, digits,
+    and single hyphens.
+    """
     return f"suite-{re.sub(r'[^a-z0-9]+', '-', output.name.lower())}"[:NAME_LETTERS].rstrip("-")
 
 
@@ -124,7 +145,8 @@ def documents(
 ) -> list[dict[str, Any]]:
     """Return the Kubernetes objects of a command: the secret and the job.
 
-    A Job also needs a Service, through which the pods find the first pod. A JobSet creates this Service.
+    A Job also needs a Service, through which the pods find the first pod. A JobSet creates this
+    Service.
 
     Args:
         arguments: Arguments of the command.
@@ -229,7 +251,9 @@ def _pod(
 
 
 def _mount_path(kind: str, source: str) -> str:
-    """Return the path of a volume in a pod: that of the folder on the node, or the image's /data or /logs for a claim."""
+    """Return the path of a volume in a pod: that of the folder on the node, or the image's /data or
+    /logs for a claim.
+    """
     return source if source.startswith("/") else f"/{kind}"
 
 

@@ -1,4 +1,6 @@
-"""Selects the machines that a command may use, and starts an agent on each: with srun, ssh, or a launcher of a package."""
+"""Selects the machines that a command may use, and starts an agent on each: with srun, ssh, or a
+launcher of a package.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ NOT_THERE = 66
 
 
 def resolve_launcher_name(launch: LaunchConfig, env: Mapping[str, str] = os.environ) -> str:
-    """Return the name of the launcher, `local`, or `external`. `launch=auto` is resolved for this process."""
+    """Return the name of the launcher, `local`, or `external`.
+
+    `launch=auto` is resolved for this process.
+    """
     if launch.by != "auto":
         return str(launch.by)
     if launch.hosts or launch.hostfile:
@@ -64,7 +69,10 @@ def hosts_from_options(launch: LaunchConfig, env: Mapping[str, str]) -> list[str
 
 
 def expanded(texts: Sequence[str]) -> list[str]:
-    """Return the host names in lists in the format of SLURM, such as `node[1-3,7]`. Raises ValueError for an invalid list."""
+    """Return the host names in lists in the format of SLURM, such as `node[1-3,7]`.
+
+    Raises ValueError for an invalid list.
+    """
     from ClusterShell.NodeSet import NodeSet, NodeSetException
 
     try:
@@ -82,7 +90,10 @@ def expanded(texts: Sequence[str]) -> list[str]:
 
 
 def _in_file(path: str) -> list[str]:
-    """Return the first word of each line of a hosts file in the format of MPI (`name slots=8`). Raises ValueError."""
+    """Return the first word of each line of a hosts file in the format of MPI (`name slots=8`).
+
+    Raises ValueError.
+    """
     try:
         lines = files.read_text(expand_user(path)).splitlines()
     except OSError as error:
@@ -95,7 +106,9 @@ def _in_file(path: str) -> list[str]:
 
 
 def agent_argv(lease_seconds: float) -> list[str]:
-    """Return the command that starts an agent, in the controller's Python and the controller's checkout."""
+    """Return the command that starts an agent, in the controller's Python and the controller's
+    checkout.
+    """
     project, python = shlex.quote(str(PROJECT)), shlex.quote(sys.executable)
     missing = shlex.quote(
         f"the suite is not in {PROJECT} on that machine. Install it in the same folder on all machines"
@@ -112,7 +125,8 @@ def agent_argv(lease_seconds: float) -> list[str]:
 
 
 def srun_argv(name: str, env: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the srun command for a step with a single task on a machine of the allocation, with all CPUs of the machine.
+    """Return the srun command for a step with a single task on a machine of the allocation, with
+    all CPUs of the machine.
 
     The step may overlap with the step of this process.
     """
@@ -137,8 +151,8 @@ def srun_argv(name: str, env: Mapping[str, str] = os.environ) -> list[str]:
 def ssh_argv(name: str, wait_seconds: float) -> list[str]:
     """Return the ssh command for a machine, without a terminal and without prompts.
 
-    A terminal would change the bytes of the messages. The agent does not need it in order to end: it ends with its input or
-    its lease.
+    A terminal would change the bytes of the messages. The agent does not need it in order to end:
+    it ends with its input or its lease.
     """
     options = ("BatchMode=yes", f"ConnectTimeout={max(1, int(wait_seconds) - 2)}")
     return ["ssh", "-T", *(word for option in options for word in ("-o", option)), name]
@@ -164,7 +178,10 @@ SSH = Launcher(
 
 
 def launcher(name: str) -> Launcher:
-    """Return the launcher called `name`, which a package may define. Raises ValueError with the allowed names."""
+    """Return the launcher called `name`, which a package may define.
+
+    Raises ValueError with the allowed names.
+    """
     return next(
         (builtin for builtin in (SLURM, SSH) if builtin.name == name), None
     ) or registry.load_launcher(name)
@@ -200,8 +217,8 @@ def connect_agent(
         name: Name of the machine.
         argv: The command. Its standard input and output are the connection.
         launch: `launch.*` of the command.
-        ending: Returns, from the description of the machine, the command that kills the agent from outside. Empty if the
-            agent cannot be killed.
+        ending: Returns, from the description of the machine, the command that kills the agent from
+            outside. Empty if the agent cannot be killed.
 
     Raises:
         ValueError: The program is not installed here.

@@ -12,7 +12,10 @@ from suite.control.hosts.external import ExternalProcess, external_process, refu
 
 
 def launch_of(configs: Sequence[RunConfig]) -> LaunchConfig:
-    """Return `launch.*`, which applies to a whole command. Raises ValueError if its jobs have different values."""
+    """Return `launch.*`, which applies to a whole command.
+
+    Raises ValueError if its jobs have different values.
+    """
     launch = configs[0].launch
     if any(config.launch != launch for config in configs):
         raise ValueError(
@@ -32,7 +35,8 @@ def external_process_of(
     """Return this process of `launch=external`. None for the remaining launchers.
 
     Raises:
-        ValueError: A variable is missing, or a launcher started several processes, each of which would run the command.
+        ValueError: A variable is missing, or a launcher started several processes, each of which
+            would run the command.
     """
     launch = launch_of(configs)
     if launchers.resolve_launcher_name(launch, env) == "external":

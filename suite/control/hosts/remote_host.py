@@ -34,8 +34,9 @@ from suite.launch.worker_env import inherited_variables
 from suite.worker.heartbeat import STACK_SIGNAL
 
 CARRIED = ("SUITE_", "PYTHONPATH", "PYTHONSAFEPATH", "NVIDIA_TF32_OVERRIDE")
-"""Prefixes of the environment variables that workers get from the controller, in addition to those of `tuning_variables`.
-The remaining variables come from the machine of the worker."""
+"""Prefixes of the environment variables that workers get from the controller, in addition to those
+of `tuning_variables`. The remaining variables come from the machine of the worker.
+"""
 BEGIN_SECONDS = 60.0
 """Time limit for the answers at the start of a run."""
 PIECE_BYTES = 4 << 20
@@ -80,7 +81,10 @@ class RemoteCommand:
 
 
 class RemoteHost:
-    """A machine with an agent (`HostControl`). The agent copies what appears in its folder of the run to this machine."""
+    """A machine with an agent (`HostControl`).
+
+    The agent copies what appears in its folder of the run to this machine.
+    """
 
     def __init__(
         self,
@@ -123,7 +127,9 @@ class RemoteHost:
         self._watch_machine(str(run["settings"]["device"]))
 
     def _put(self, path: Path) -> None:
-        """Copy a file of the run to the machine, in pieces, so that heartbeats can pass between them."""
+        """Copy a file of the run to the machine, in pieces, so that heartbeats can pass between
+        them.
+        """
         with open(path, "rb") as stream:
             at = 0
             while data := stream.read(PIECE_BYTES):
@@ -184,14 +190,20 @@ class RemoteHost:
         return self.link.failure()
 
     def flush_events(self) -> None:
-        """Send a request that the agent answers after it has checked its processes. Without an answer, the machine is lost."""
+        """Send a request that the agent answers after it has checked its processes.
+
+        Without an answer, the machine is lost.
+        """
         try:
             self.link.call(messages.PING, seconds=2 * self.link.lease_seconds)
         except ConnectionLost:
             self.link.failure()
 
     def terminate(self, pids: Iterable[int], ending: Sequence[str]) -> None:
-        """Request that the agent end all processes. The agent of a lost machine does this when the connection is closed."""
+        """Request that the agent end all processes.
+
+        The agent of a lost machine does this when the connection is closed.
+        """
         if self.link.failure() is None:
             self._ending = self.link.send_request(messages.FINISH, ending=list(ending))
         else:
@@ -228,7 +240,9 @@ class RemoteHost:
                 self._exhausts = f"machine {self.host.name}: {event.reason}"
 
     def _write(self, part: FileEvent) -> None:
-        """Write a part of a file of the machine into the folder of the run, or into the folder of the machine."""
+        """Write a part of a file of the machine into the folder of the run, or into the folder of
+        the machine.
+        """
         name = part.name
         if name == f"{TELEMETRY_PROCESS}.log" and not part.data:
             return  # an empty log of the telemetry process is not copied

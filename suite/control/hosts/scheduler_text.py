@@ -6,7 +6,9 @@ import re
 from collections.abc import Sequence
 
 _ENDED_BY_SCHEDULER = re.compile(r"CANCELLED|DUE TO|[Rr]evoked")
-"""Matches the message of srun when SLURM ends a step: `*** STEP 1.0 ON node1 CANCELLED AT … DUE TO TIME LIMIT ***`."""
+"""Matches the message of srun when SLURM ends a step:
+`*** STEP 1.0 ON node1 CANCELLED AT … DUE TO TIME LIMIT ***`.
+"""
 
 
 def find_scheduler_lines(lines: Sequence[str]) -> list[str]:

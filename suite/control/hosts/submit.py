@@ -17,8 +17,8 @@ from suite.common.run_config import RunConfig
 def submit(arguments: Sequence[str], configs: Sequence[RunConfig], output: Path) -> list[str]:
     """Submit a command to SLURM.
 
-    If SLURM restarts the job after a preemption or the loss of a machine, the job runs only the runs that are missing in
-    `output`.
+    If SLURM restarts the job after a preemption or the loss of a machine, the job runs only the
+    runs that are missing in `output`.
 
     Args:
         arguments: Arguments of the command.
@@ -57,7 +57,10 @@ def submit(arguments: Sequence[str], configs: Sequence[RunConfig], output: Path)
 
 
 def script(arguments: Sequence[str], output: Path) -> str:
-    """Return the script that the job runs on its first machine. Because of `exec`, the controller receives the signals."""
+    """Return the script that the job runs on its first machine.
+
+    Because of `exec`, the controller receives the signals.
+    """
     kept = [
         word
         for word in arguments
@@ -75,7 +78,10 @@ def script(arguments: Sequence[str], output: Path) -> str:
 
 
 def _resource_options(configs: Sequence[RunConfig]) -> list[str]:
-    """Return the options of sbatch for the resources. `launch.slurm.sbatch` follows them, and takes precedence."""
+    """Return the options of sbatch for the resources.
+
+    `launch.slurm.sbatch` follows them, and takes precedence.
+    """
     need = required_resources(configs)
     options = [f"--nodes={need.nodes}", "--ntasks-per-node=1", "--job-name=time-to-target"]
     if any(config.checkpoint.when != "off" for config in configs):

@@ -21,7 +21,10 @@ from suite.worker.heartbeat import STACK_SIGNAL
 
 
 class ThisHost:
-    """Controls the controller's machine (`HostControl`). Workers write directly into the folder of the run."""
+    """Controls the controller's machine (`HostControl`).
+
+    Workers write directly into the folder of the run.
+    """
 
     full_disk = ""
     """Always empty, because the supervisor checks the disks of this machine."""
@@ -29,7 +32,10 @@ class ThisHost:
     def __init__(self, host: Host, folder: Path, environment: Environment) -> None:
         self.host, self.folder = host, folder
         self._shows_processes = host.is_here and not environment.argv_prefix
-        """Whether the process ids of workers are valid here. False in a container, or if the host has a different name."""
+        """Whether the process ids of workers are valid here.
+
+        False in a container, or if the host has a different name.
+        """
         self._children: list[subprocess.Popen[bytes]] = []
         self._pids: list[int] = []
         self._ending: list[str] = []

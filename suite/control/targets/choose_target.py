@@ -22,7 +22,9 @@ def print_configuration(request: Request) -> None:
 
 
 def choose_target(command: Command) -> Target:
-    """Return the target of a command. If the command runs on several machines, connect to their agents first.
+    """Return the target of a command.
+
+    If the command runs on several machines, connect to their agents first.
 
     Raises:
         ValueError: The `launch.*` settings are inconsistent, or the machines cannot be reached.

@@ -18,7 +18,9 @@ class DryRunTarget(RunTarget):
     """Prints the plans of the command, and does not start a process."""
 
     def refuse(self, plans: Sequence[Plan]) -> None:
-        """Do not raise an error here, because `execute` prints the plans before it raises the error."""
+        """Do not raise an error here, because `execute` prints the plans before it raises the
+        error.
+        """
 
     def execute(self, plans: Sequence[Plan]) -> int:
         """Print the plans.
@@ -49,7 +51,8 @@ def show_plans(
     Args:
         command: The command.
         plans: A plan for each job.
-        error: Reason why the command cannot run, which is raised after the plans are printed. None: the command can run.
+        error: Reason why the command cannot run, which is raised after the plans are printed. None:
+            the command can run.
         submits: Whether the command would be submitted to SLURM.
 
     Raises:

@@ -11,7 +11,10 @@ from suite.plan.job import Plan
 
 
 class AgentTarget(Target):
-    """Serves a controller as the agent of this machine, with `launch=external`. The controller is a different process."""
+    """Serves a controller as the agent of this machine, with `launch=external`.
+
+    The controller is a different process.
+    """
 
     def __init__(self, command: Command, process: ExternalProcess) -> None:
         super().__init__(command)

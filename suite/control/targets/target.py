@@ -13,14 +13,17 @@ from suite.plan.job import Plan
 class Target:
     """Processes the plans of a command's jobs.
 
-    The controller enters the target, then calls `plan`, `refuse`, and `execute`, in this order. The default implementations
-    are for a target without plans.
+    The controller enters the target, then calls `plan`, `refuse`, and `execute`, in this order. The
+    default implementations are for a target without plans.
     """
 
     def __init__(self, command: Command) -> None:
         self.command = command
         self.ended: list[EndedRun] = []
-        """Runs that have ended, for the summary. The list is also valid if `execute` raises an exception."""
+        """Runs that have ended, for the summary.
+
+        The list is also valid if `execute` raises an exception.
+        """
 
     def __enter__(self) -> Target:
         return self
@@ -37,7 +40,10 @@ class Target:
         """Release the resources of the target, such as connections to agents."""
 
     def plan(self) -> list[Plan]:
-        """Return a plan for each job. A plan may have findings that prevent its job from running."""
+        """Return a plan for each job.
+
+        A plan may have findings that prevent its job from running.
+        """
         return []
 
     def refuse(self, plans: Sequence[Plan]) -> None:

@@ -1,8 +1,8 @@
 """All-reduces in a log: their times by size, and the traffic of a workload's steps.
 
-Bandwidths are defined as in nccl-tests (doc/PERFORMANCE.md). The algorithm bandwidth is bytes over time. The bus bandwidth is
-the algorithm bandwidth times 2 (n - 1) / n, the share of bytes that each of n devices sends and receives in an optimal
-all-reduce. It therefore does not depend on n.
+Bandwidths are defined as in nccl-tests (doc/PERFORMANCE.md). The algorithm bandwidth is bytes over
+time. The bus bandwidth is the algorithm bandwidth times 2 (n - 1) / n, the share of bytes that each
+of n devices sends and receives in an optimal all-reduce. It therefore does not depend on n.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ def bus_bandwidth(size_bytes: float, seconds: float, devices: int) -> float:
 
 
 def all_reduce(value: Json) -> AllReduceTime | None:
-    """Parse the value of `suite_all_reduce`. Invalid sizes are left out, and an invalid value gives None."""
+    """Parse the value of `suite_all_reduce`.
+
+    Invalid sizes are left out, and an invalid value gives None.
+    """
     if not isinstance(value, dict) or not isinstance(value.get("sizes"), list):
         return None
     devices, how = number(value.get("devices")), value.get("how")
@@ -74,7 +77,9 @@ def gradient_all_reduce_info(value: Json) -> GradientAllReduceInfo | None:
 
 
 def shown_link(folder: Path, device: str, devices: int) -> str:
-    """Return the links between devices in a run's topology.json: `NVLink`, `PIX, SYS`. Empty if they are unknown.
+    """Return the links between devices in a run's topology.json: `NVLink`, `PIX, SYS`.
+
+    Empty if they are unknown.
 
     Several machines are counted: `2 machines, each NVLink`.
     """

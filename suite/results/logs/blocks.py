@@ -1,4 +1,6 @@
-"""Setup and block times of a log: how long a run took to reach its first block, and how long its blocks took."""
+"""Setup and block times of a log: how long a run took to reach its first block, and how long its
+blocks took.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ class BlockTimes(NamedTuple):
     """Seconds of a run by the time stamps of its `block_start` and `block_stop` lines."""
 
     setup_seconds: float
-    """From `run_start` to the first block: under clock v0.5 this includes building the model and loading the data."""
+    """From `run_start` to the first block: under clock v0.5 this includes building the model and
+    loading the data.
+    """
     block_seconds: float
     """Sum over all blocks: training and evaluation."""
 
@@ -21,7 +25,8 @@ class BlockTimes(NamedTuple):
 def block_times(
     events: Iterable[Event], run_start: Event | None, run_stop: Event | None
 ) -> BlockTimes | None:
-    """Return the setup and block times of a run; None for a run without a start, an end, or a complete block.
+    """Return the setup and block times of a run; None for a run without a start, an end, or a
+    complete block.
 
     A block that has no `block_stop` line, because the run was interrupted in it, is not counted.
     """

@@ -39,9 +39,12 @@ KILLED = RunEnd(EndStatus.INTERRUPTED, EndCode.CONTROLLER_KILLED, "its controlle
 
 
 def collect(paths: Sequence[Path]) -> list[RunRecord]:
-    """Return the runs of all `result_*.txt` and `status.json` below `paths`. A path may also be a log itself.
+    """Return the runs of all `result_*.txt` and `status.json` below `paths`.
 
-    If a folder has neither, its logs are recognized by their content. Unreadable files become failed runs.
+    A path may also be a log itself.
+
+    If a folder has neither, its logs are recognized by their content. Unreadable files become
+    failed runs.
 
     Raises:
         ValueError: A path does not exist, or has no run below it.
@@ -61,7 +64,10 @@ def collect(paths: Sequence[Path]) -> list[RunRecord]:
 
 
 def _resolved(path: Path) -> Path:
-    """Return the path without links. A folder, which many logs share, is resolved once. A link to itself remains a link."""
+    """Return the path without links.
+
+    A folder, which many logs share, is resolved once. A link to itself remains a link.
+    """
     is_last_part_followed = path.name in ("", "..") or path.is_symlink()
     return real_path(path) if is_last_part_followed else _resolved_folder(path.parent) / path.name
 
@@ -96,8 +102,8 @@ def _walk(
 ) -> Iterator[tuple[Path, list[str], list[str], list[str]]]:
     """Yield each folder, its files, its logs by their names, and its further files.
 
-    Further files may be logs too. They are yielded for a folder without named logs and without a run of this suite.
-    `closed` receives the error of a folder that cannot be read.
+    Further files may be logs too. They are yielded for a folder without named logs and without a
+    run of this suite. `closed` receives the error of a folder that cannot be read.
     """
     for place, folders, files in os.walk(folder, onerror=closed):
         folders[:] = sorted(name for name in folders if name != SUPERSEDED)
@@ -122,10 +128,13 @@ def _log_of_another_name(path: Path, name: str) -> RunRecord | None:
 
 
 def filed_end(path: Path) -> RunEnd | None:
-    """Return the end in a `status.json`, or None if it cannot be read. A run whose controller is gone has the end `KILLED`.
+    """Return the end in a `status.json`, or None if it cannot be read.
 
-    A later command may use the output folder after the controller was killed, and remove its lock. Therefore the process that
-    `status.json` names decides. The lock decides if that process is not visible from this machine.
+    A run whose controller is gone has the end `KILLED`.
+
+    A later command may use the output folder after the controller was killed, and remove its lock.
+    Therefore the process that `status.json` names decides. The lock decides if that process is not
+    visible from this machine.
     """
     try:
         filed = StatusFile.read(path)
@@ -143,12 +152,16 @@ def filed_end(path: Path) -> RunEnd | None:
 
 
 def end_next_to(log: Path) -> RunEnd | None:
-    """Return the end in the `status.json` next to a log, or None if it cannot be read (`filed_end`)."""
+    """Return the end in the `status.json` next to a log, or None if it cannot be read
+    (`filed_end`).
+    """
     return filed_end(log.with_name(STATUS_FILE))
 
 
 def skipped(paths: Sequence[Path]) -> int:
-    """Return the number of files below folders that `collect` skips, without the files that runs of this suite write."""
+    """Return the number of files below folders that `collect` skips, without the files that runs of
+    this suite write.
+    """
     count = 0
     for place, files, logs, others in itertools.chain.from_iterable(
         _walk(path) for path in paths if path.is_dir()

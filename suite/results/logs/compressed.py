@@ -1,4 +1,6 @@
-"""Reads logs compressed with gzip, bzip2, or xz as a stream of limited length, and recognizes further formats."""
+"""Reads logs compressed with gzip, bzip2, or xz as a stream of limited length, and recognizes
+further formats.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class CompressedLog:
         self._compression = compression
 
     def read(self, size: int) -> bytes:
-        """Return at most `size` bytes, and no bytes at the end, at damaged data, or after `MAX_DECOMPRESSED_BYTES`."""
+        """Return at most `size` bytes, and no bytes at the end, at damaged data, or after
+        `MAX_DECOMPRESSED_BYTES`.
+        """
         if self.problem:
             return b""
         try:

@@ -24,12 +24,17 @@ class Copies:
 
 
 def _entry_key(log: RunRecord) -> Hashable:
-    """Return the key of a log's entry, or None for logs of this suite, whose settings define their experiment."""
+    """Return the key of a log's entry, or None for logs of this suite, whose settings define their
+    experiment.
+    """
     return None if log.settings.profile or log.entry is None else log.entry.key
 
 
 def _is_named_entry(log: RunRecord) -> bool:
-    """Check whether the folders name the submitter and system. A copy elsewhere is then a log of a different entry."""
+    """Check whether the folders name the submitter and system.
+
+    A copy elsewhere is then a log of a different entry.
+    """
     return (
         _entry_key(log) is not None and log.entry is not None and log.entry.key != log.entry.folder
     )
@@ -38,9 +43,11 @@ def _is_named_entry(log: RunRecord) -> bool:
 def find_copies(runs: Sequence[RunRecord]) -> Copies:
     """Return the copies among the logs of `runs`.
 
-    - Within an entry the longest log of a run counts. A submission is an exception if it has the required number of logs only
-      with its repeated logs: the official score counts every log in it.
-    - Entries that contain the same logs, such as a system that was submitted in two rounds, keep them all.
+    - Within an entry the longest log of a run counts. A submission is an exception if it has the
+      required number of logs only with its repeated logs: the official score counts every log in
+      it.
+    - Entries that contain the same logs, such as a system that was submitted in two rounds, keep
+      them all.
     - A folder is a copy if no layout names it as an entry and all of its logs also lie elsewhere.
     """
     copies = Copies()
@@ -65,7 +72,9 @@ def find_copies(runs: Sequence[RunRecord]) -> Copies:
 
 
 def _keep_repeats_of_submissions(logs: Sequence[RunRecord], copies: Copies) -> None:
-    """Let the repeated logs of a submission count if the folder has the required number of logs only with them."""
+    """Let the repeated logs of a submission count if the folder has the required number of logs
+    only with them.
+    """
     by_folder: dict[Path, list[RunRecord]] = {}
     for log in logs:
         if _is_named_entry(log):
@@ -129,7 +138,8 @@ def _length(log: RunRecord) -> tuple[int, ...]:
 
 
 def _is_same_run(whole: RunRecord, part: RunRecord) -> bool:
-    """Check whether two logs of equal start and seed hold the same run, as their records or the settings of the shorter show.
+    """Check whether two logs of equal start and seed hold the same run, as their records or the
+    settings of the shorter show.
 
     Several runs that were started together may share a start in whole seconds without a seed.
     """

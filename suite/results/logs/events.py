@@ -1,4 +1,6 @@
-"""Events (the records of a log, in a form that all line formats share), and problems and remarks with line numbers."""
+"""Events (the records of a log, in a form that all line formats share), and problems and remarks
+with line numbers.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ class Event(NamedTuple):
     value: Json
     metadata: Mapping[str, Json]
     mark: int
-    """Hash of the text of the record, from its token on. Records with equal texts are repeats of a single record."""
+    """Hash of the text of the record, from its token on.
+
+    Records with equal texts are repeats of a single record.
+    """
     benchmark: str = ""
     """Benchmark in the record itself (v0.5 and dated lines only)."""
     remarks: tuple[Remark, ...] = ()
@@ -129,14 +134,18 @@ CHECKER_READS = frozenset({ProblemCode.NO_TIME, ProblemCode.TIME_AS_TEXT, Proble
 
 @dataclass(frozen=True)
 class Problem:
-    """Defect of a file: it cannot be read, contradicts itself, or differs from the format of logs but was read."""
+    """Defect of a file: it cannot be read, contradicts itself, or differs from the format of logs
+    but was read.
+    """
 
     line: int
     """Line in the file, from 1; 0: the file as a whole."""
     code: ProblemCode
     text: str
     checker_reads: bool = False
-    """True if the checker of mlperf-logging also reads the line, or skips it, and so does not refuse the log."""
+    """True if the checker of mlperf-logging also reads the line, or skips it, and so does not
+    refuse the log.
+    """
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.text}" if self.line else self.text
@@ -156,7 +165,9 @@ LATIN_1 = Remark(ProblemCode.LATIN_1, "not UTF-8, read as latin-1")
 
 @dataclass
 class Remarks:
-    """Collects remarks: the same remarks on many lines are kept once, with the first line, the count and the last line."""
+    """Collects remarks: the same remarks on many lines are kept once, with the first line, the
+    count and the last line.
+    """
 
     lines: dict[tuple[Remark, ...], tuple[int, int, int]] = field(default_factory=dict)
 
@@ -226,7 +237,10 @@ def not_finite(value: Json) -> float | None:
 
 
 def whole_number(value: Json) -> int | None:
-    """Return a value as an exact integer, if it is an integer. A log may have it as a string or as 4096.0."""
+    """Return a value as an exact integer, if it is an integer.
+
+    A log may have it as a string or as 4096.0.
+    """
     if (
         isinstance(value, str)
         and len(value) < _MAX_DIGITS

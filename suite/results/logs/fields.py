@@ -1,4 +1,7 @@
-"""Parses the fields of `suite_run`. A value of a wrong type is a problem in the record and raises no exception."""
+"""Parses the fields of `suite_run`.
+
+A value of a wrong type is a problem in the record and raises no exception.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,10 @@ _READERS: Mapping[str, tuple[str, Callable[[Json], object]]] = {
     "Mapping[str, float]": ("an object of numbers", _numbers),
     "Mapping[str, str]": ("an object of strings", _named_texts),
 }
-"""Type of a field of RunSettings to its name and its reader. A reader returns None for a value of a different type."""
+"""Type of a field of RunSettings to its name and its reader.
+
+A reader returns None for a value of a different type.
+"""
 
 
 def run_settings(event: Event | None, problems: list[Problem]) -> RunSettings:
@@ -87,7 +93,8 @@ def run_settings(event: Event | None, problems: list[Problem]) -> RunSettings:
 
 
 def with_open_reasons(settings: RunSettings, value: Json) -> RunSettings:
-    """Return the settings with the deviations of a `suite_open` line, which the controller adds when a run has ended.
+    """Return the settings with the deviations of a `suite_open` line, which the controller adds
+    when a run has ended.
 
     Args:
         settings: Settings of the `suite_run` line.

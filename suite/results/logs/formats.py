@@ -1,7 +1,8 @@
-"""Parsers of the line formats: `:::MLLOG` (v0.7 on, and this suite), `:::MLL` (v0.6), `:::MLPv0.5.0`, dated `MLPerf:` lines.
+"""Parsers of the line formats: `:::MLLOG` (v0.7 on, and this suite), `:::MLL` (v0.6),
+`:::MLPv0.5.0`, dated `MLPerf:` lines.
 
-A parser gets a line and the position after the token in it. It returns the fields of an `Event` in the vocabulary of
-`:::MLLOG`, and raises ValueError or RecursionError.
+A parser gets a line and the position after the token in it. It returns the fields of an `Event` in
+the vocabulary of `:::MLLOG`, and raises ValueError or RecursionError.
 """
 
 from __future__ import annotations
@@ -28,17 +29,23 @@ _DATED = re.compile(
 )
 _SPACE = re.compile(r"\s*")
 _SCAN: Callable[[str, int], tuple[Json, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-"""The function that `raw_decode` calls. It raises StopIteration if no value begins at the position."""
+"""The function that `raw_decode` calls.
+
+It raises StopIteration if no value begins at the position.
+"""
 _NO_METADATA: Mapping[str, Json] = {}
 Parsed = tuple[int, tuple[Remark, ...], str, float, str, Json, Mapping[str, Json]]
-"""(position after the record, remarks, benchmark, time in ms, key, value, metadata): see `Event`."""
+"""(position after the record, remarks, benchmark, time in ms, key, value, metadata): see `Event`.
+"""
 _NO_REMARKS: tuple[Remark, ...] = ()
 _SECONDS = Remark(ProblemCode.TIME_IN_SECONDS, "time_s (seconds) in place of time_ms")
 _DATES = Remark(ProblemCode.DATED_LINE, "dates without a time zone, in whole seconds, read as UTC")
 
 
 def _lenient_value(text: str, start: int) -> tuple[Json, int, tuple[Remark, ...]]:
-    """Return the value at `start` after white space, the position after it, and a remark if it is not JSON."""
+    """Return the value at `start` after white space, the position after it, and a remark if it is
+    not JSON.
+    """
     begin = _SPACE.match(text, start).end()  # type: ignore[union-attr]
     try:
         return *_SCAN(text, begin), _NO_REMARKS
@@ -63,7 +70,9 @@ def _metadata(value: Json) -> Mapping[str, Json]:
 
 
 def parse_mllog(text: str, start: int) -> Parsed:
-    """Parse `:::MLLOG {"namespace", "time_ms", "event_type", "key", "value", "metadata"}`. `time_s` (seconds) is tolerated."""
+    """Parse `:::MLLOG {"namespace", "time_ms", "event_type", "key", "value", "metadata"}`. `time_s`
+    (seconds) is tolerated.
+    """
     record, end, remarks = _lenient_value(text, start)
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")
@@ -135,7 +144,8 @@ def parse_v05(text: str, start: int) -> Parsed:
 def parse_dated(text: str, start: int) -> Parsed:
     """Parse `MLPerf: <benchmark> [mm/dd/yy hh:mm:ss], <v0.5 tag>[: <value>]` (Alibaba, v0.6).
 
-    The value ends with the line: JSON, almost JSON, or plain text such as `(224, 224, 3) -> (112, 112, 64)`.
+    The value ends with the line: JSON, almost JSON, or plain text such as
+    `(224, 224, 3) -> (112, 112, 64)`.
     """
     head = _DATED.match(text, start)
     if head is None:
@@ -159,7 +169,10 @@ def parse_dated(text: str, start: int) -> Parsed:
 
 
 def _milliseconds(seconds: str) -> float:
-    """Return milliseconds from decimal seconds. The fraction is converted separately, so that rounding loses no digit."""
+    """Return milliseconds from decimal seconds.
+
+    The fraction is converted separately, so that rounding loses no digit.
+    """
     whole, _, fraction = seconds.partition(".")
     return int(whole) * 1000.0 + float(f"0.{fraction or 0}") * 1000.0
 

@@ -1,4 +1,6 @@
-"""Keys of a log that are hyperparameters according to the rules of the rounds, and keys with other meanings."""
+"""Keys of a log that are hyperparameters according to the rules of the rounds, and keys with other
+meanings.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,13 @@ BOOKKEEPING = (
     "power_measurement",
     "initialized_tensor",
 )
-"""Keys that are not hyperparameters, although a round's rules list them. The batch size is a separate setting."""
+"""Keys that are not hyperparameters, although a round's rules list them.
+
+The batch size is a separate setting.
+"""
 _OF_THE_RULES = re.compile(
-    r"(\w+_)?(opt|hp)_\w+"  # of optimizers in every round, preproc_hp_, input_hp_, train_hp_, model_hp_, eval_hp_ of v0.5
+    # of optimizers in every round, preproc_hp_, input_hp_, train_hp_, model_hp_, eval_hp_ of v0.5
+    r"(\w+_)?(opt|hp)_\w+"
     r"|(model|moe|nms|lora|lars|lr|generation|lowest_numerical_precision)_\w+|\w+_(initialization|shape|parallelism)"
     r"|data_(train|speed|spec|num)_\w+|(min|max)_(image_size|samples|steps|sequence_length|predictions_per_seq)"
     r"|(global|train|micro|input)_batch_size|gradient_accumulation_steps|num_(image_candidates|warmup_steps)"
@@ -34,13 +40,16 @@ _OF_THE_RULES = re.compile(
     r"|virtual_losses|num_(readouts|games)|(parallel|eval)_games|window_size|gating_win_rate|filter_amount|value_init_penalty"
     r"|resign_threshold|(holdout|disable_resign)_pct|min_selfplay_games_per_generation"
 )
-"""Sources: mlperf-logging, compliance_checker/training_*/*.yaml (v0.6 to v6.1), the tags of mlperf_compliance 0.0.10 (v0.5)."""
+"""Sources: mlperf-logging, compliance_checker/training_*/*.yaml (v0.6 to v6.1), the tags of
+mlperf_compliance 0.0.10 (v0.5).
+"""
 
 
 def is_hyperparameter(key: str, of_this_suite: bool) -> bool:
     """Check whether runs that differ in a key are different experiments.
 
-    Foreign programs log measurements next to hyperparameters (`throughput`, `train_loss`, `trained_samples`). This suite logs
-    measurements in structural keys only, so that all remaining keys are settings.
+    Foreign programs log measurements next to hyperparameters (`throughput`, `train_loss`,
+    `trained_samples`). This suite logs measurements in structural keys only, so that all remaining
+    keys are settings.
     """
     return key not in STRUCTURAL and (of_this_suite or _OF_THE_RULES.fullmatch(key) is not None)

@@ -1,4 +1,7 @@
-"""Limits of values in logs. All real runs are within them, so a value outside shows a broken or forged log."""
+"""Limits of values in logs.
+
+All real runs are within them, so a value outside shows a broken or forged log.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ from suite.results.text import clean
 
 _LIMITS: Mapping[str, tuple[float, float]] = {
     "time_ms": (1_262_304_000_000.0, 4_102_444_800_000.0),  # 2010 to 2100: MLPerf began in 2018
-    # Stamps are whole milliseconds, which cannot time a single tick. The longest published run took 7.3 days.
+    # Stamps are whole milliseconds, which cannot time a single tick. The longest published run took
+    # 7.3 days.
     "seconds": (0.002, 3.2e7),
     **dict.fromkeys(("train_seconds", "evaluation_seconds", "data_wait_seconds"), (0.0, 3.2e7)),
     # the largest published runs have about 10,000
@@ -53,7 +57,10 @@ def first_odd_value(
     throughput: Sequence[Throughput],
     workload: str,
 ) -> list[Problem]:
-    """Return the problem of the first measured value outside its limits. The list is empty if all values are plausible."""
+    """Return the problem of the first measured value outside its limits.
+
+    The list is empty if all values are plausible.
+    """
     figures = itertools.starmap(odd_value, _figures(clock, evaluations, throughput, workload))
     return list(itertools.islice(filter(None, figures), 1))
 

@@ -1,6 +1,9 @@
-"""Reads the records of a file as events and problems, in bounded memory. They are interpreted elsewhere.
+"""Reads the records of a file as events and problems, in bounded memory.
 
-A log that grows while it is read gives a prefix of itself: reading stops at the size that the file had when it was opened.
+They are interpreted elsewhere.
+
+A log that grows while it is read gives a prefix of itself: reading stops at the size that the file
+had when it was opened.
 """
 
 from __future__ import annotations
@@ -46,7 +49,10 @@ class LogFile:
     events: list[Event]
     """All records in the order of the file."""
     problems: list[Problem]
-    """Problems in order of lines. Problems of the whole file come first, and the count of further problems last."""
+    """Problems in order of lines.
+
+    Problems of the whole file come first, and the count of further problems last.
+    """
     digest: str
     """Hash of all records in their order, without the text between them. Empty without a record."""
 
@@ -55,7 +61,8 @@ def read_file(path: Path) -> LogFile:
     """Return all records of a file, which may be compressed with gzip, bzip2 or xz.
 
     Raises:
-        ValueError: The file does not exist, cannot be opened, or is not a regular file. No content raises.
+        ValueError: The file does not exist, cannot be opened, or is not a regular file. No content
+            raises.
     """
     try:
         with files.open_stream(path) as stream:
@@ -176,9 +183,11 @@ def _utf16_encoding(block: bytes) -> str:
 
 
 def _marked_lines(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
-    """Yield number, bytes, and whether it ends, for each line that contains a LINE_MARK or is too long for a record.
+    """Yield number, bytes, and whether it ends, for each line that contains a LINE_MARK or is too
+    long for a record.
 
-    Memory holds at most a line of `MAX_LINE_BYTES` and a block. The rest of a longer line is skipped.
+    Memory holds at most a line of `MAX_LINE_BYTES` and a block. The rest of a longer line is
+    skipped.
     """
     mark, dated_mark = LINE_MARKS
     line, rest, skipping = 1, b"", False

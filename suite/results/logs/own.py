@@ -1,6 +1,8 @@
-"""Reads logs of this suite strictly: each value has the place and the form that docs/logs.md defines, or is a problem.
+"""Reads logs of this suite strictly: each value has the place and the form that docs/logs.md
+defines, or is a problem.
 
-A log of this suite states its settings, targets and first epoch in `suite_run`, so the reader infers no value.
+A log of this suite states its settings, targets and first epoch in `suite_run`, so the reader
+infers no value.
 """
 
 from __future__ import annotations
@@ -40,7 +42,10 @@ def is_suite_log(events: Sequence[Event]) -> bool:
 
 
 def _is_strict(event: Event) -> bool:
-    """Check whether a record has the form that the suite writes. The encoding of strings does not matter."""
+    """Check whether a record has the form that the suite writes.
+
+    The encoding of strings does not matter.
+    """
     return event.format == FORMAT and (not event.remarks or event.remarks == (LATIN_1,))
 
 
@@ -98,7 +103,10 @@ def _with_result(
 def _with_interruptions(
     record: RunRecord, first: Mapping[str, Event], events: Sequence[Event]
 ) -> RunRecord:
-    """Return the record with resumptions and checkpoints. A resumed run is open, and so is a run with `suite_open`."""
+    """Return the record with resumptions and checkpoints.
+
+    A resumed run is open, and so is a run with `suite_open`.
+    """
     if not {"suite_continued", "suite_checkpoint", "suite_open"} & first.keys():
         return record
     resumptions = sum(event.key == "suite_continued" for event in events)
@@ -134,7 +142,10 @@ def _value(first: Mapping[str, Event], key: str) -> Json:
 def _written_records(
     events: Sequence[Event], problems: list[Problem], remarks: Remarks
 ) -> Sequence[Event]:
-    """Return the records of the run in the form that the suite writes. Skipped records are reported."""
+    """Return the records of the run in the form that the suite writes.
+
+    Skipped records are reported.
+    """
     if any(event.remarks or event.format != FORMAT for event in events):
         for event in events:
             if not _is_strict(event):
@@ -152,7 +163,9 @@ def _written_records(
 
 
 def _settings(suite_run: Event, suite_open: Event | None, problems: list[Problem]) -> RunSettings:
-    """Return the settings in `suite_run`, with the deviations that the controller added after the run (`suite_open`)."""
+    """Return the settings in `suite_run`, with the deviations that the controller added after the
+    run (`suite_open`).
+    """
     settings = run_settings(suite_run, problems)
     if settings.first_epoch is None:
         settings = replace(settings, first_epoch=round_like(settings.rules).first_epoch)
@@ -160,7 +173,10 @@ def _settings(suite_run: Event, suite_open: Event | None, problems: list[Problem
 
 
 def _clock(events: Sequence[Event], problems: list[Problem]) -> quality.RunClock:
-    """Return the first `run_start` and the first `run_stop` after it. Missing and further records are problems."""
+    """Return the first `run_start` and the first `run_stop` after it.
+
+    Missing and further records are problems.
+    """
     starts = [event for event in events if event.key == "run_start"]
     start = starts[0] if starts else None
     stops = [event for event in events if event.key == "run_stop"]
@@ -198,7 +214,10 @@ def _evaluations(
 
 
 def _quality(value: Json, name: str) -> dict[str, float]:
-    """Return metric name to value of a number, or of an object of numbers. Null stands for a value that is not finite."""
+    """Return metric name to value of a number, or of an object of numbers.
+
+    Null stands for a value that is not finite.
+    """
     items = value if isinstance(value, dict) else {name: value}
     numbers = {metric: math.nan if item is None else item for metric, item in items.items()}
     return {str(metric): float(item) for metric, item in numbers.items() if _is_float(item)}
@@ -232,12 +251,15 @@ def _end(
     return end if outside is None else RunEnd(EndStatus.FAILED, EndCode.NOT_PLAUSIBLE, outside.text)
 
 
-# --- epochs -------------------------------------------------------------------------------------------------------------
+# --- epochs
+# -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Epochs:
-    """Epochs trained by the evaluation that reached the target, and by `run_stop`, if labels are known."""
+    """Epochs trained by the evaluation that reached the target, and by `run_stop`, if labels are
+    known.
+    """
 
     to_target: float | None
     trained: float | None
@@ -250,7 +272,9 @@ def _count_epochs(
     evaluations: quality.Evaluations,
     remarks: Remarks,
 ) -> _Epochs:
-    """Return the epochs of a run that reached its target, by the labels of its evaluations and `epoch_stop` lines."""
+    """Return the epochs of a run that reached its target, by the labels of its evaluations and
+    `epoch_stop` lines.
+    """
     assert evaluations.reached is not None
     assert clock.end is not None
     reached = evaluations.used[evaluations.reached]
@@ -278,7 +302,8 @@ def _count_epochs(
 def _first_label(events: Sequence[Event], settings: RunSettings) -> int:
     """Return the number of the run's first epoch.
 
-    The first versions of the suite numbered epochs from 1 in every round and logged no `first_epoch`.
+    The first versions of the suite numbered epochs from 1 in every round and logged no
+    `first_epoch`.
     """
     label = settings.first_epoch or 0
     suite_run = next(event for event in events if event.key == "suite_run")
@@ -317,7 +342,8 @@ def _ended_epochs(events: Sequence[Event], after: Evaluation, stop: Event) -> li
     return [label for label in labels if label is not None]
 
 
-# --- interruptions and machine ------------------------------------------------------------------------------------------
+# --- interruptions and machine
+# ------------------------------------------------------------------------------------------
 
 
 def _interrupted_seconds(events: Sequence[Event]) -> float:

@@ -20,7 +20,10 @@ class RunClock:
     start: Event | None
     """`run_start`."""
     end: Event | None
-    """The record that ended the run: `run_stop`, or `eval_result` (MiniGo of v0.6). Later evaluations do not count."""
+    """The record that ended the run: `run_stop`, or `eval_result` (MiniGo of v0.6).
+
+    Later evaluations do not count.
+    """
     seconds: float | None
     """Time of the run by the rule of its round."""
     claimed: str | None = None
@@ -36,7 +39,10 @@ class Evaluations:
     last_quality: Mapping[str, float] = field(default_factory=dict)
     """Quality of the last evaluation, also if it is not finite: NaN after a diverged run."""
     logged: bool = False
-    """True if the log has an evaluation with a number, even outside the run. Some benchmarks evaluate after `run_stop`."""
+    """True if the log has an evaluation with a number, even outside the run.
+
+    Some benchmarks evaluate after `run_stop`.
+    """
     reached: int | None = None
     """Number (from 0) of the first evaluation that reaches every target."""
 
@@ -63,9 +69,11 @@ def read_evaluations(
     """Return the evaluations of the run, in order of time.
 
     Args:
-        events: The records `epoch_start` and `eval_accuracy`. The list is emptied, since a log may have a million records.
+        events: The records `epoch_start` and `eval_accuracy`. The list is emptied, since a log may
+            have a million records.
         clock: Start and end of the run.
-        read_quality: Returns metric name to value of an `eval_accuracy`, empty if it holds no number.
+        read_quality: Returns metric name to value of an `eval_accuracy`, empty if it holds no
+            number.
         remarks: Receives the values that are left out.
         late_ms: An evaluation may have a time this much later than the end of the run.
     """
@@ -172,7 +180,9 @@ def claimed_end(
     evaluations: Evaluations,
     problems: list[Problem],
 ) -> RunEnd:
-    """Return the end of a run by its `run_stop`. A claim of success or failure is checked against the evaluations.
+    """Return the end of a run by its `run_stop`.
+
+    A claim of success or failure is checked against the evaluations.
 
     Args:
         clock: Start, end and claim of the run.

@@ -1,4 +1,7 @@
-"""Reads a log into a `RunRecord`. `own` reads logs of this suite strictly, and `foreign` infers values."""
+"""Reads a log into a `RunRecord`.
+
+`own` reads logs of this suite strictly, and `foreign` infers values.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from suite.results.logs.record import RunRecord
 def read(path: str | Path) -> RunRecord:
     """Return the record of a log.
 
-    An empty, binary, cut-off or damaged file gives a record of everything that can be read, and problems with line numbers.
+    An empty, binary, cut-off or damaged file gives a record of everything that can be read, and
+    problems with line numbers.
 
     Args:
         path: A log of any program, which may be compressed.
@@ -33,12 +37,15 @@ def read(path: str | Path) -> RunRecord:
 def interpret(
     path: Path, events: Sequence[Event], problems: Iterable[Problem], digest: str = ""
 ) -> RunRecord:
-    """Return the record of a log from its events. A `suite_run` record decides which reader interprets them.
+    """Return the record of a log from its events.
+
+    A `suite_run` record decides which reader interprets them.
 
     Args:
         path: Path of the log.
         events: All records of the log.
-        problems: Problems of the file and its lines, which the record repeats before the problems of the run.
+        problems: Problems of the file and its lines, which the record repeats before the problems
+            of the run.
         digest: Hash of all records.
     """
     if own.is_suite_log(events):

@@ -24,16 +24,23 @@ from workloads.api import GradientAllReduceInfo, Json, LoggedSettings, setting
 class RunSettings(LoggedSettings):
     """Settings of a run.
 
-    In a log of this suite they are the `suite_run` object, whose keys are the field names. In a foreign log `workload` is the
-    name of the benchmark, `system` is the submission platform, and `profile` is empty.
+    In a log of this suite they are the `suite_run` object, whose keys are the field names. In a
+    foreign log `workload` is the name of the benchmark, `system` is the submission platform, and
+    `profile` is empty.
     """
 
     clock: str = ""
-    """Clock of the round. It starts before the model is built (`v0.5`), or after up to 20 minutes of setup (`v0.7`)."""
+    """Clock of the round.
+
+    It starts before the model is built (`v0.5`), or after up to 20 minutes of setup (`v0.7`).
+    """
     first_epoch: int | None = setting(None, experiment_key=False)
     """Number of the round's first epoch."""
     ruleset: str = setting("", experiment_key=False)
-    """Ruleset of mlperf-logging for the logs of the round. Empty in older logs, or if no ruleset exists."""
+    """Ruleset of mlperf-logging for the logs of the round.
+
+    Empty in older logs, or if no ruleset exists.
+    """
     framework_version: str = ""
     system: str = ""
     device_name: str = ""
@@ -52,7 +59,9 @@ class RunSettings(LoggedSettings):
     label_facts: tuple[Label, ...] = setting((), experiment_key=False, hashed=False)
     """Labels as data; empty: a log of a version that stated texts alone, see `parsed_labels`."""
     deviation_facts: tuple[Deviation, ...] = setting((), experiment_key=False, hashed=False)
-    """Reasons for division open as data; empty: a log of a version that stated sentences alone, see `parsed_deviations`."""
+    """Reasons for division open as data; empty: a log of a version that stated sentences alone, see
+    `parsed_deviations`.
+    """
     run_index: int | None = setting(None, experiment_key=False)
     runs_required: int | None = setting(None, experiment_key=False)
     """Number of runs that the rules require for a result."""
@@ -73,7 +82,10 @@ class RunSettings(LoggedSettings):
 
     @property
     def parsed_deviations(self) -> tuple[Deviation, ...]:
-        """Reasons for division open as data. Sentences are translated if the log does not state the data behind each."""
+        """Reasons for division open as data.
+
+        Sentences are translated if the log does not state the data behind each.
+        """
         if len(self.deviation_facts) == len(self.deviations):
             return self.deviation_facts
         return tuple(map(deviation_of_text, self.deviations))
@@ -158,12 +170,17 @@ class RunRecord:
     entry: Entry | None = None
     """Entry that the folder of the log belongs to. It is set when the folders are read."""
     described_settings: RunSettings | None = None
-    """`settings` with the values that other sources have: a run of the same job if the log ends early, the entry, and published
-    results. None if the settings are unknown, or the log was read alone."""
+    """`settings` with the values that other sources have: a run of the same job if the log ends
+    early, the entry, and published results. None if the settings are unknown, or the log was read
+    alone.
+    """
     format: str = ""
     """`MLLOG`, `MLL`, `MLPv0.5.0`, `MLPerf` (dated lines), or empty if the file has no record."""
     benchmark: str = ""
-    """`submission_benchmark`, the name in the rules. `ssd` may be RetinaNet, which `settings.workload` distinguishes."""
+    """`submission_benchmark`, the name in the rules.
+
+    `ssd` may be RetinaNet, which `settings.workload` distinguishes.
+    """
     org: str = ""
     division: str = ""
     """`submission_division`. A resumed run of this suite is always `open`."""
@@ -174,31 +191,51 @@ class RunRecord:
     start_ms: float | None = None
     """`run_start`, milliseconds since 1970."""
     seconds: float | None = None
-    """`run_stop` - `run_start`, with interruptions. MiniGo of v0.6: the time stamp in `eval_result`. None if it is missing."""
+    """`run_stop` - `run_start`, with interruptions.
+
+    MiniGo of v0.6: the time stamp in `eval_result`. None if it is missing.
+    """
     end: RunEnd = RunEnd(EndStatus.UNREADABLE, EndCode.NO_RECORD)
-    """SUCCESS, ABORTED, FAILED (ended, but the claim of success does not hold, or a figure is not plausible), TRUNCATED (no
-    `run_stop`), or UNREADABLE (no record). For an unfinished log next to a `status.json`, the end in `status.json`."""
+    """SUCCESS, ABORTED, FAILED (ended, but the claim of success does not hold, or a figure is not
+    plausible), TRUNCATED (no `run_stop`), or UNREADABLE (no record). For an unfinished log next to
+    a `status.json`, the end in `status.json`.
+    """
     targets: Mapping[str, float] = field(default_factory=dict)
     targets_source: str = ""
-    """`log`, `rules` (the log has no targets, and its round has official targets), or empty (unknown)."""
+    """`log`, `rules` (the log has no targets, and its round has official targets), or empty
+    (unknown).
+    """
     evaluations: tuple[Evaluation, ...] = ()
     """Evaluations up to `run_stop`, in order of time."""
     epochs_to_target: float | None = None
-    """Epochs trained when the target was reached. None if it was not reached, or the log contradicts itself."""
+    """Epochs trained when the target was reached.
+
+    None if it was not reached, or the log contradicts itself.
+    """
     epochs_trained: float | None = None
-    """Epochs trained by `run_stop`, all within `seconds`. More than `epochs_to_target` if the run continued after the target.
-    None if `epochs_to_target` is None."""
+    """Epochs trained by `run_stop`, all within `seconds`.
+
+    More than `epochs_to_target` if the run continued after the target. None if `epochs_to_target`
+    is None.
+    """
     quality: Mapping[str, float] = field(default_factory=dict)
-    """Quality of the last evaluation. It may be NaN after a diverged run, whereas `evaluations` has finite values only."""
+    """Quality of the last evaluation.
+
+    It may be NaN after a diverged run, whereas `evaluations` has finite values only.
+    """
     throughput: tuple[Throughput, ...] = ()
     logged: Mapping[str, Json] = field(default_factory=dict)
-    """First value of every further key that holds a number, a string, or a short list, such as the `hyperparameters`."""
+    """First value of every further key that holds a number, a string, or a short list, such as the
+    `hyperparameters`.
+    """
     batch_logged: int | None = None
     """Samples (Transformer: tokens) per optimizer step in the log."""
     digest: str = ""
     """Hash of the text of all records, equal for copies of a log. Empty without a record."""
     batch_basis: str = ""
-    """`global`, or a note on v0.5 logs that `batch_logged` may count the samples of a single device. Empty without a batch."""
+    """`global`, or a note on v0.5 logs that `batch_logged` may count the samples of a single
+    device. Empty without a batch.
+    """
 
     resumptions: int = 0
     """Number of times that the run was resumed from a checkpoint (`suite_continued`)."""
@@ -211,7 +248,9 @@ class RunRecord:
     condition: Condition | None = None
     """Share of the machine, if the log has a `suite_condition`."""
     step_times: Mapping[str, float] = field(default_factory=dict)
-    """Step times of runs with `timing=steps` (`suite_step_times`, docs/logs.md): `count`, `mean_ms`, …"""
+    """Step times of runs with `timing=steps` (`suite_step_times`, docs/logs.md): `count`,
+    `mean_ms`, …
+    """
     step_times_by: str = ""
     """Instrument of `step_times`."""
     all_reduce: AllReduceTime | None = None
@@ -219,7 +258,9 @@ class RunRecord:
     gradients: GradientAllReduceInfo | None = None
     """Traffic of the all-reduce in a step (`suite_gradients`)."""
     staleness: Mapping[str, float] = field(default_factory=dict)
-    """Staleness in runs with `update=async` (`suite_staleness`, docs/logs.md): `updates`, `mean`, `most`."""
+    """Staleness in runs with `update=async` (`suite_staleness`, docs/logs.md): `updates`, `mean`,
+    `most`.
+    """
     problems: tuple[Problem, ...] = ()
     """Everything in the file that could not be read or does not fit, with line numbers."""
 
@@ -242,7 +283,9 @@ class RunRecord:
         }
 
     def epochs_at(self, evaluation: Evaluation) -> float | None:
-        """Return the epochs trained by an evaluation: its label if the round counts from 1, else the epochs begun."""
+        """Return the epochs trained by an evaluation: its label if the round counts from 1, else
+        the epochs begun.
+        """
         return (
             float(evaluation.epochs_begun) if self.settings.first_epoch == 0 else evaluation.epoch
         )
@@ -274,7 +317,9 @@ class RunRecord:
 
     @property
     def running(self) -> bool:
-        """True if the run had not ended, or its controller was killed on a machine that is not visible from here."""
+        """True if the run had not ended, or its controller was killed on a machine that is not
+        visible from here.
+        """
         return self.end.status is EndStatus.RUNNING
 
     @property

@@ -22,7 +22,10 @@ from workloads.api import Json
 MAX_BYTES = 64 << 20
 """A file longer than this is not read: 64 MiB are three days of telemetry of eight devices."""
 APART_SECONDS = 1.5
-"""Samples of two machines that are further apart in time are not combined. Each machine is sampled every second."""
+"""Samples of two machines that are further apart in time are not combined.
+
+Each machine is sampled every second.
+"""
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,9 @@ class RecordedTelemetry:
     seconds: tuple[float, ...]
     """Seconds since `run_start`."""
     series: Mapping[str, tuple[float | None, ...]]
-    """Sensor name (docs/telemetry.md) to values: the sum of memory, power and processes, and the mean of further sensors."""
+    """Sensor name (docs/telemetry.md) to values: the sum of memory, power and processes, and the
+    mean of further sensors.
+    """
 
     @property
     def energy_joules(self) -> float | None:
@@ -55,9 +60,11 @@ _SUMMED = (
 
 
 def telemetry(folder: Path) -> RecordedTelemetry | None:
-    """Return the telemetry in a run's folder, or None if the file of a machine is missing or unreadable.
+    """Return the telemetry in a run's folder, or None if the file of a machine is missing or
+    unreadable.
 
-    Several machines are combined at the times of the first machine, with the nearest sample of each further machine.
+    Several machines are combined at the times of the first machine, with the nearest sample of each
+    further machine.
     """
     by_host = [_of_machine(machine / "telemetry.jsonl") for machine in machine_folders(folder)]
     machines = [machine for machine in by_host if machine is not None]
@@ -85,7 +92,10 @@ def telemetry(folder: Path) -> RecordedTelemetry | None:
 
 
 def machine_folders(folder: Path) -> list[Path]:
-    """Return the folder of each machine in a run's folder. A run on a single machine has the folder itself."""
+    """Return the folder of each machine in a run's folder.
+
+    A run on a single machine has the folder itself.
+    """
     file = folder / "run.json"
     names = _machine_names(file, file.stat().st_mtime_ns) if file.is_file() else ()
     return [machine_folder(folder, name, len(names)) for name in names] or [folder]
@@ -93,7 +103,10 @@ def machine_folders(folder: Path) -> list[Path]:
 
 @functools.lru_cache(maxsize=64)
 def _machine_names(file: Path, changed_ns: int) -> tuple[str, ...]:
-    """Return the names of the hosts in `run.json`. The result is cached, because every column of a study needs it."""
+    """Return the names of the hosts in `run.json`.
+
+    The result is cached, because every column of a study needs it.
+    """
     hosts = json_object(file).get("hosts")
     listed = hosts[:10_000] if isinstance(hosts, list) else []
     return tuple(str(host.get("name")) for host in listed if isinstance(host, dict))
@@ -116,7 +129,10 @@ def _of_machine(file: Path) -> RecordedTelemetry | None:
 def _at(
     times: Sequence[float], seconds: Sequence[float], values: Sequence[float | None]
 ) -> tuple[float | None, ...]:
-    """Return the value nearest to each of `times`. Both lists of times ascend. Distant values are None."""
+    """Return the value nearest to each of `times`.
+
+    Both lists of times ascend. Distant values are None.
+    """
     sampled = []
     for time in times:
         after = bisect.bisect_left(seconds, time)
@@ -131,7 +147,9 @@ def _at(
 
 
 def _combined(name: str, value: Json) -> float | None:
-    """Return the sum or the mean of a sample with a value per device or machine, or None if a value is missing."""
+    """Return the sum or the mean of a sample with a value per device or machine, or None if a value
+    is missing.
+    """
     values = value if isinstance(value, list) else [value]
     present = [figure for value in values if (figure := number(value)) is not None]
     if not present or len(present) < len(values):
@@ -140,7 +158,10 @@ def _combined(name: str, value: Json) -> float | None:
 
 
 def json_object(path: Path, limit_bytes: int = 1 << 20) -> Mapping[str, Json]:
-    """Return the object in a JSON file of at most `limit_bytes`. It is empty if the file is missing or invalid."""
+    """Return the object in a JSON file of at most `limit_bytes`.
+
+    It is empty if the file is missing or invalid.
+    """
     return _object(_text(path, limit_bytes))
 
 

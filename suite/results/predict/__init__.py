@@ -1,1 +1,3 @@
-"""`suite scaling`: predictions for more devices, from logs, published results, and descriptions of systems."""
+"""`suite scaling`: predictions for more devices, from logs, published results, and descriptions of
+systems.
+"""

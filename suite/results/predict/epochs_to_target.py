@@ -1,4 +1,6 @@
-"""Epochs to target at a batch that was not measured, from measured runs or from reference convergence points (RCPs)."""
+"""Epochs to target at a batch that was not measured, from measured runs or from reference
+convergence points (RCPs).
+"""
 
 from __future__ import annotations
 
@@ -19,23 +21,33 @@ from suite.results.targets import OFFICIAL_TARGETS, same_targets
 MEASURED, RCP, BETWEEN = "measured", "RCP", "between measured batches"
 """Sources of a number of epochs."""
 _ERROR: Mapping[str, float] = {MEASURED: 0.028, RCP: 0.078, BETWEEN: 0.144}
-"""90th percentile of |log(estimate / measured)| by source, over published results that are left out in turn.
+"""90th percentile of |log(estimate / measured)| by source, over published results that are left out
+in turn.
 
-`BETWEEN`: 40 batches with measured batches on both sides. `MEASURED` and `RCP`: 191 and 177 results at a batch of the source.
+`BETWEEN`: 40 batches with measured batches on both sides. `MEASURED` and `RCP`: 191 and 177 results
+at a batch of the source.
 """
 _RCP_AGREEMENT = 0.14
-"""RCPs are used for runs if |log(RCP / measured)| is at most this at all measured batches. 15 % is a choice of this suite.
+"""RCPs are used for runs if |log(RCP / measured)| is at most this at all measured batches. 15 % is
+a choice of this suite.
 
-Rounds up to v0.7 count ResNet-50's epochs with different hyperparameters, and need up to 60 where the RCP has 35.
+Rounds up to v0.7 count ResNet-50's epochs with different hyperparameters, and need up to 60 where
+the RCP has 35.
 """
 _RCP_ROUND = "training_1.1.0"
-"""RCPs of round v1.1 in mlperf-logging. Later rounds have a different SSD, and the same ResNet-50 and Mask R-CNN."""
+"""RCPs of round v1.1 in mlperf-logging.
+
+Later rounds have a different SSD, and the same ResNet-50 and Mask R-CNN.
+"""
 _RCP_NAMES: Mapping[str, str] = {"resnet50": "resnet", "ssd": "ssd", "maskrcnn": "maskrcnn"}
 
 
 @dataclass(frozen=True)
 class EpochsEstimate:
-    """Epochs to target at a batch, the 90 % interval, and the source. None and empty if they are unknown."""
+    """Epochs to target at a batch, the 90 % interval, and the source.
+
+    None and empty if they are unknown.
+    """
 
     epochs: float | None = None
     low: float | None = None
@@ -44,12 +56,15 @@ class EpochsEstimate:
 
 
 def epochs_at(batch: float, results: Sequence[Result]) -> EpochsEstimate:
-    """Return the epochs to target at a global batch, in the batch unit of `results`. They are never extrapolated.
+    """Return the epochs to target at a global batch, in the batch unit of `results`.
+
+    They are never extrapolated.
 
     The first source that covers the batch is used:
 
     1. the measured runs at this batch;
-    2. the RCPs, at this batch or interpolated, if they have the same target and agree with the measured batches;
+    2. the RCPs, at this batch or interpolated, if they have the same target and agree with the
+       measured batches;
     3. the measured batches on both sides.
     """
     measured = _means(
@@ -73,7 +88,9 @@ def epochs_at(batch: float, results: Sequence[Result]) -> EpochsEstimate:
 def _applicable_rcps(
     results: Sequence[Result], measured: Mapping[float, float]
 ) -> Mapping[float, float]:
-    """Return the reference convergence points that hold for `results`; empty if their target or epochs differ."""
+    """Return the reference convergence points that hold for `results`; empty if their target or
+    epochs differ.
+    """
     workload = results[0].workload
     official = OFFICIAL_TARGETS["MLLOG"].get(_RCP_NAMES.get(workload, ""), {})
     if not same_targets(results[0].targets, official, workload):
@@ -88,7 +105,9 @@ def _applicable_rcps(
 
 @functools.cache
 def reference_points(workload: str) -> Mapping[float, float]:
-    """Return the global batches of the rules' reference runs with their mean epochs; empty for a workload without them."""
+    """Return the global batches of the rules' reference runs with their mean epochs; empty for a
+    workload without them.
+    """
     if workload not in _RCP_NAMES:
         return {}
     import mlperf_logging.rcp_checker as checker
@@ -109,7 +128,9 @@ def _means(points: Iterable[tuple[float, float]]) -> dict[float, float]:
 
 
 def _between(batch: float, points: Mapping[float, float]) -> float | None:
-    """Return the epochs at a batch, interpolated linearly in the logarithms of both, but not outside of the points."""
+    """Return the epochs at a batch, interpolated linearly in the logarithms of both, but not
+    outside of the points.
+    """
     if not points or not min(points) <= batch <= max(points):
         return None
     return math.exp(np.interp(math.log(batch), np.log(list(points)), np.log(list(points.values()))))

@@ -1,8 +1,9 @@
 """Linear fits of times, by least squares of relative deviations, with standard errors.
 
-- A step over its batch: step = t0 + c·b. t0 is the fixed cost of a step (launches, update, exchange), c the time per sample.
-- An all-reduce over its size: t = 2 (n - 1) · alpha + 2 (n - 1) / n · S / B. A ring over n devices takes 2 (n - 1) steps.
-  In each step every device sends S / n of the S bytes.
+- A step over its batch: step = t0 + c·b. t0 is the fixed cost of a step (launches, update,
+  exchange), c the time per sample.
+- An all-reduce over its size: t = 2 (n - 1) · alpha + 2 (n - 1) / n · S / B. A ring over n devices
+  takes 2 (n - 1) steps. In each step every device sends S / n of the S bytes.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class StepFit:
 def fit_steps(points: Sequence[tuple[float, float]]) -> StepFit | None:
     """Return the fit of (samples of a step, seconds); None for fewer than two batches.
 
-    The relative deviations are minimized, so that steps of 10 ms and steps of 1 s have the same weight.
+    The relative deviations are minimized, so that steps of 10 ms and steps of 1 s have the same
+    weight.
     """
     batches = np.array([batch for batch, _ in points], dtype=np.float64)
     times = np.array([seconds for _, seconds in points], dtype=np.float64)
@@ -64,7 +66,9 @@ def fit_steps(points: Sequence[tuple[float, float]]) -> StepFit | None:
 
 @dataclass(frozen=True)
 class LinkFit:
-    """Constants of a link with their standard errors (None with two sizes, which determine the line)."""
+    """Constants of a link with their standard errors (None with two sizes, which determine the
+    line).
+    """
 
     alpha_seconds: float
     """Latency of a step of the ring."""
@@ -99,6 +103,8 @@ def fit_link(measured: Iterable[AllReduceTime]) -> LinkFit | None:
 
 
 def fit_through_zero(points: Sequence[tuple[float, float]]) -> float:
-    """Return the slope of the line through 0 with the least relative deviations from (size, seconds)."""
+    """Return the slope of the line through 0 with the least relative deviations from (size,
+    seconds).
+    """
     ratios = [size / seconds for size, seconds in points]
     return math.fsum(ratios) / math.fsum(ratio**2 for ratio in ratios)

@@ -1,10 +1,12 @@
 """Predictions of time, throughput, and cost on device counts that were not measured.
 
-There are two methods, and a prediction uses one of them. The scaling model (suite.results.predict.scaling_model), which is
-fitted to published results, extrapolates the measured times per epoch. Given a system or a measured link, the parts of a step
+There are two methods, and a prediction uses one of them. The scaling model
+(suite.results.predict.scaling_model), which is fitted to published results, extrapolates the
+measured times per epoch. Given a system or a measured link, the parts of a step
 (suite.results.predict.step) follow from throughputs on one device.
 
-Throughput and time agree in all rows of a prediction: samples_per_second × seconds_per_epoch is the samples of an epoch.
+Throughput and time agree in all rows of a prediction: samples_per_second × seconds_per_epoch is the
+samples of an epoch.
 """
 
 from __future__ import annotations
@@ -38,14 +40,20 @@ BOUNDS = ("", "_low", "_high")
 _OPPOSITE = {"": "", "_low": "_high", "_high": "_low"}
 """The shortest time is the time at the highest throughput."""
 _MAX_MISFIT = 0.25
-"""Misfit of measured steps (logarithm of a factor) above which a note warns. The threshold is a choice of this suite."""
+"""Misfit of measured steps (logarithm of a factor) above which a note warns.
+
+The threshold is a choice of this suite.
+"""
 _MIN_BATCH_SHARE = 1 / 8
 """Smallest part of a measured batch per device that is predicted without a note."""
 
 
 @dataclass(kw_only=True)
 class PredictionRow:
-    """A measured or predicted row. The fields are the columns of files, in this order. Bounds are those of predictions."""
+    """A measured or predicted row.
+
+    The fields are the columns of files, in this order. Bounds are those of predictions.
+    """
 
     devices: int = column("Number of devices", unknown=0)
     kind: str = column("`measured` or `prediction`", unknown=MEASURED)
@@ -98,7 +106,9 @@ class PredictionRequest:
 
     devices: tuple[int, ...]
     batch_per_device: float | None = None
-    """In the batch unit of the result; None: the batch per device of the result on the nearest number of devices."""
+    """In the batch unit of the result; None: the batch per device of the result on the nearest
+    number of devices.
+    """
     batch_global: float | None = None
     system: System | None = None
     """System for the parts of a step; None: use the scaling model, or a measured link."""
@@ -108,7 +118,9 @@ class PredictionRequest:
     links: tuple[MeasuredLink, ...] = ()
 
     def batches(self, results: Sequence[Result]) -> Iterator[tuple[int, float]]:
-        """Yield the devices and the global batch of each count to predict. Measured combinations are skipped.
+        """Yield the devices and the global batch of each count to predict.
+
+        Measured combinations are skipped.
 
         Raises:
             ValueError: A batch has less than a sample for each device.
@@ -235,7 +247,8 @@ def predict(results: Sequence[Result], request: PredictionRequest, name: str = "
         name: Title; empty: made from the results.
 
     Raises:
-        ValueError: The scaling model does not cover the workload, or the parts of a step do not follow from the results.
+        ValueError: The scaling model does not cover the workload, or the parts of a step do not
+            follow from the results.
     """
     results = sorted(results, key=_size)
     link, reason = link_of(results[0], request.links), why_not_by_model(results)
@@ -270,7 +283,8 @@ def predict(results: Sequence[Result], request: PredictionRequest, name: str = "
 def predict_times(
     results: Sequence[Result], devices: Sequence[int], prices: Prices | None = None
 ) -> tuple[list[PredictionRow], str]:
-    """Predict the time to target of a group of `comparable_groups` on further device counts, with the scaling model.
+    """Predict the time to target of a group of `comparable_groups` on further device counts, with
+    the scaling model.
 
     Returns:
         Rows of a prediction with a time to target, and the reason if there is no row.
@@ -286,13 +300,16 @@ def predict_times(
     return rows, "" if rows else "the epochs to target at their batches are not known"
 
 
-# --- rows ---------------------------------------------------------------------------------------------------------------
+# --- rows
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def _rows(
     results: Sequence[Result], predicted: _Predicted, price: float | None
 ) -> list[PredictionRow]:
-    """Return the fastest result of each device count and batch, and the predicted rows, with all figures that follow."""
+    """Return the fastest result of each device count and batch, and the predicted rows, with all
+    figures that follow.
+    """
     rows = [
         *map(_measured_row, results),
         *(_predicted_row(figure, predicted.column, results) for figure in predicted.figures),
@@ -352,10 +369,12 @@ def _predicted_row(figure: PredictedFigure, name: str, results: Sequence[Result]
 
 
 def _fill_times_per_epoch(rows: Sequence[PredictionRow], results: Sequence[Result]) -> None:
-    """Fill in times per epoch that follow from throughputs, and throughputs that follow from times per epoch.
+    """Fill in times per epoch that follow from throughputs, and throughputs that follow from times
+    per epoch.
 
-    A prediction of the training throughput alone has the epoch of the result on most devices that has both figures: as many
-    samples at this throughput. If no result has a time per epoch, all epochs have the samples of `samples_of_epoch`.
+    A prediction of the training throughput alone has the epoch of the result on most devices that
+    has both figures: as many samples at this throughput. If no result has a time per epoch, all
+    epochs have the samples of `samples_of_epoch`.
     """
     samples = samples_of_epoch(results)
     has_times = any(result.seconds_per_epoch for result in results)
@@ -383,7 +402,10 @@ def _quotient(above: float | None, below: float | None) -> float | None:
 
 
 def _fill_times_to_target(row: PredictionRow, price: float | None) -> None:
-    """Fill in time to target, device-hours, and cost. Errors of epochs and of time per epoch are independent."""
+    """Fill in time to target, device-hours, and cost.
+
+    Errors of epochs and of time per epoch are independent.
+    """
     if row.epochs is None or row.seconds_per_epoch is None:
         return
     seconds = row.epochs * row.seconds_per_epoch
@@ -407,9 +429,11 @@ def _fill_times_to_target(row: PredictionRow, price: float | None) -> None:
 
 
 def _fill_efficiency(rows: Sequence[PredictionRow]) -> None:
-    """Fill in the work of a device relative to the fewest measured devices, by times per epoch or else by throughputs.
+    """Fill in the work of a device relative to the fewest measured devices, by times per epoch or
+    else by throughputs.
 
-    If several batches were measured on the fewest devices, the batch per device that is nearest to the row's is the base.
+    If several batches were measured on the fewest devices, the batch per device that is nearest to
+    the row's is the base.
     """
     measured = [row for row in rows if row.kind == MEASURED]
     fewest_devices = min(row.devices for row in measured)
@@ -440,7 +464,8 @@ def _seconds_outside_epochs(result: Result) -> float:
 
 
 def samples_of_epoch(results: Sequence[Result]) -> float | None:
-    """Return the samples that an epoch trains on, as this suite's runs counted them or as logged; None if unknown.
+    """Return the samples that an epoch trains on, as this suite's runs counted them or as logged;
+    None if unknown.
 
     NCF logs its positive pairs, and trains on a number of negatives for each of them.
     """
@@ -491,7 +516,8 @@ def _notes(results: Sequence[Result], predicted: Sequence[PredictionRow]) -> Ite
         yield f"{RCP}: mean epochs of the reference runs of round v1.1 at this batch, or interpolated between two batches."
 
 
-# --- the two methods ----------------------------------------------------------------------------------------------------
+# --- the two methods
+# ----------------------------------------------------------------------------------------------------
 
 
 def why_not_by_model(results: Sequence[Result]) -> str:
@@ -562,7 +588,9 @@ def _predict_by_model(results: Sequence[Result], request: PredictionRequest) -> 
 def _published_copies(
     model: scaling_model.ScalingModel, observations: Sequence[scaling_model.Observation]
 ) -> list[scaling_model.Family]:
-    """Return the families of the model that contain one of the observations: a published result must not count twice."""
+    """Return the families of the model that contain one of the observations: a published result
+    must not count twice.
+    """
     times = {(observed.devices, observed.seconds_per_epoch) for observed in observations}
     return [
         family
@@ -574,7 +602,9 @@ def _published_copies(
 def _predict_by_step(
     results: Sequence[Result], request: PredictionRequest, link: MeasuredLink | None
 ) -> _Predicted:
-    """Predict training throughputs from the parts of a step, on a described system, a measured link, or both."""
+    """Predict training throughputs from the parts of a step, on a described system, a measured
+    link, or both.
+    """
     system = request.system if link is None else with_link(request.system, link)
     assert system is not None
     samples_per_unit = scaling_model.samples_per_batch_unit(results[0]) or 1.0

@@ -1,15 +1,17 @@
 """Scaling model: time per epoch over devices and batch, fitted to published results.
 
-For `n` devices with `b` samples per device, in a family of results (one machine and its software) with the constant `c`:
+For `n` devices with `b` samples per device, in a family of results (one machine and its software)
+with the constant `c`:
 
     devices × seconds per epoch = c · (1 + b_half / b) · n^p
 
-`b_half` (samples) is the fixed cost of a step, t0 / c for a step of t0 + c·b. `p` is the waiting that each further device adds.
-All families of a workload share both; each family has its own `c`. The residuals within a family are a random walk over log2 b
-and an independent error of each result.
+`b_half` (samples) is the fixed cost of a step, t0 / c for a step of t0 + c·b. `p` is the waiting
+that each further device adds. All families of a workload share both; each family has its own `c`.
+The residuals within a family are a random walk over log2 b and an independent error of each result.
 
-The model does not choose a single `b_half` and `p`. A prediction is the mean over a grid of both, weighted by the likelihood of
-all remaining results. The scale of a family has a Student t distribution, so that an outlier does not move the rest.
+The model does not choose a single `b_half` and `p`. A prediction is the mean over a grid of both,
+weighted by the likelihood of all remaining results. The scale of a family has a Student t
+distribution, so that an outlier does not move the rest.
 """
 
 from __future__ import annotations
@@ -31,9 +33,15 @@ from suite.results.published_results import ARTICLE, SHIPPED
 from suite.results.scores import published_results
 
 WORKLOADS = ("resnet50", "ssd", "maskrcnn", "gnmt", "transformer")
-"""Workloads with published results on several device counts. NCF was submitted on a single node only."""
+"""Workloads with published results on several device counts.
+
+NCF was submitted on a single node only.
+"""
 TOKENS_PER_SENTENCE = 30.0
-"""About the mean length of a WMT'14 sentence. Transformer's batch in tokens, divided by it, is a batch in sentences."""
+"""About the mean length of a WMT'14 sentence.
+
+Transformer's batch in tokens, divided by it, is a batch in sentences.
+"""
 CONSTANTS_UP_TO = (ARTICLE, "v0.5", "v0.6", "v0.7", "v1.1")
 """Rounds that the fixed constants of the model were chosen on. Later rounds test them."""
 _NVIDIA_NAMES = re.compile(
@@ -46,7 +54,9 @@ _NVIDIA_NAMES = re.compile(
 
 @dataclass(frozen=True)
 class Observation:
-    """Time per epoch, evaluation included, on a number of devices with a batch per device in samples (sentences)."""
+    """Time per epoch, evaluation included, on a number of devices with a batch per device in
+    samples (sentences).
+    """
 
     workload: str
     devices: int
@@ -68,7 +78,10 @@ Family = tuple[Observation, ...]
 
 
 def samples_per_batch_unit(result: Result) -> float | None:
-    """Return the samples in a unit of the batch: 1, or the sentence pairs per token in the runs. None if no log has them."""
+    """Return the samples in a unit of the batch: 1, or the sentence pairs per token in the runs.
+
+    None if no log has them.
+    """
     if result.batch_unit in ("", "samples"):
         return 1.0
     units = (result.steps or 0) * (result.global_batch_size or 0)
@@ -78,8 +91,8 @@ def samples_per_batch_unit(result: Result) -> float | None:
 def observation(result: Result) -> Observation | None:
     """Return a result as an observation.
 
-    None if time per epoch, batch, or devices are unknown, or if there is less than a sample per device. Some devices are then
-    idle (Mask R-CNN on 48 nodes).
+    None if time per epoch, batch, or devices are unknown, or if there is less than a sample per
+    device. Some devices are then idle (Mask R-CNN on 48 nodes).
     """
     if (
         not result.seconds_per_epoch
@@ -102,11 +115,12 @@ def observation(result: Result) -> Observation | None:
 
 
 def published_families() -> tuple[list[Family], dict[str, int]]:
-    """Return the families on several device counts among the shipped results, and the counts of omitted results by reason.
+    """Return the families on several device counts among the shipped results, and the counts of
+    omitted results by reason.
 
-    The results are those of the closed division on NVIDIA GPUs. Results that a user adds do not change the constants and the
-    validation. If a family has several entries on a number of devices, the fastest epoch counts. Logs that were submitted again
-    in a later round count once.
+    The results are those of the closed division on NVIDIA GPUs. Results that a user adds do not
+    change the constants and the validation. If a family has several entries on a number of devices,
+    the fastest epoch counts. Logs that were submitted again in a later round count once.
     """
     omitted: Counter[str] = Counter()
     by_family: dict[object, dict[int, Observation]] = {}
@@ -141,7 +155,9 @@ def published_families() -> tuple[list[Family], dict[str, int]]:
 
 
 def _repeated_reason(result: Result) -> str:
-    """Return a reason if the logs of a published result were submitted before; else an empty string."""
+    """Return a reason if the logs of a published result were submitted before; else an empty
+    string.
+    """
     line = result.attempts[0].printed or {}
     return "logs of an earlier round again" if line.get("first_entry") else ""
 
@@ -149,7 +165,8 @@ def _repeated_reason(result: Result) -> str:
 def why_not_covered(result: Result) -> str:
     """Return the reason why the model does not cover a published result; empty if it does.
 
-    GPUs of this suite's runs are always NVIDIA GPUs. The division of these runs depends on their hyperparameters alone.
+    GPUs of this suite's runs are always NVIDIA GPUs. The division of these runs depends on their
+    hyperparameters alone.
     """
     if result.profile:
         return ""
@@ -167,8 +184,8 @@ Array = NDArray[np.float64]
 RESULT_SPREAD = 0.03
 """Standard deviation of the logarithm of time between equal results.
 
-This value, DRIFT, and FREEDOM maximize the mean likelihood over the grid, of all workloads, on the rounds up to v1.1 alone (a
-search over 5 × 6 × 4 values; a test checks the neighboring values).
+This value, DRIFT, and FREEDOM maximize the mean likelihood over the grid, of all workloads, on the
+rounds up to v1.1 alone (a search over 5 × 6 × 4 values; a test checks the neighboring values).
 """
 DRIFT = 4.0
 """Variance of the random walk for a doubling of b, in units of RESULT_SPREAD squared."""
@@ -185,7 +202,10 @@ Intervals of this width contain LEVEL of the held-out results (suite.results.pre
 
 @dataclass(frozen=True)
 class Grid:
-    """The pairs (b_half, p) of a model: `b_half` in samples, `exponent` without unit. Both arrays have shape (pairs,)."""
+    """The pairs (b_half, p) of a model: `b_half` in samples, `exponent` without unit.
+
+    Both arrays have shape (pairs,).
+    """
 
     b_half: Array
     exponent: Array
@@ -202,7 +222,9 @@ class Grid:
 
 
 MODEL_GRID = Grid.of(np.geomspace(0.1, 1000.0, 50), np.arange(0.0, 0.2001, 0.01))
-"""b_half from 0.1 to 1,000 samples; p from 0 (no waiting) to 0.2 (each doubling costs 13 % of a device's throughput)."""
+"""b_half from 0.1 to 1,000 samples; p from 0 (no waiting) to 0.2 (each doubling costs 13 % of a
+device's throughput).
+"""
 LINEAR_GRID = Grid.of([0.0], [0.0])
 """Perfect scaling: time is inversely proportional to devices at every batch."""
 POWER_GRID = Grid.of([0.0], np.arange(0.0, 0.6001, 0.01))
@@ -218,7 +240,9 @@ class ModelPrediction:
     """Standard deviation of the center and of a result, before calibration."""
 
     def seconds_per_epoch(self, devices: int) -> tuple[float, float, float]:
-        """Return the time per epoch on a number of devices, with the lower and the upper bound of the interval of LEVEL."""
+        """Return the time per epoch on a number of devices, with the lower and the upper bound of
+        the interval of LEVEL.
+        """
         half = INTERVAL_FACTOR * self.spread
         middle, low, high = (
             math.exp(self.center + shift) / devices for shift in (0.0, -half, half)
@@ -237,7 +261,10 @@ class ScalingModel:
         drift: float = DRIFT,
         freedom: float = FREEDOM,
     ) -> None:
-        """Compute the likelihood of each pair of the grid. Without families all pairs are equally likely."""
+        """Compute the likelihood of each pair of the grid.
+
+        Without families all pairs are equally likely.
+        """
         self.grid, self.spread, self.drift, self.freedom = grid, spread, drift, freedom
         self.families = {family: self.log_likelihood(family) for family in families}
         self._total: Array = np.sum([np.zeros(len(grid.exponent)), *self.families.values()], axis=0)
@@ -259,7 +286,8 @@ class ScalingModel:
         Args:
             observations: At least one observation of the family of `target`.
             target: Devices and batch to predict. Its time is not used.
-            without: Families of the model to leave out. In a validation, the family of `target`. `observations` are added.
+            without: Families of the model to leave out. In a validation, the family of `target`.
+                `observations` are added.
         """
         left_out = sum(self.families.get(family, 0.0) for family in without)
         scores = self._total - left_out + self.log_likelihood(observations)
@@ -272,7 +300,9 @@ class ScalingModel:
         return ModelPrediction(center, spread)
 
     def log_likelihood(self, family: Sequence[Observation]) -> Array:
-        """Return the log likelihood of each pair, shape (pairs,), from differences within a family; 0 for one observation."""
+        """Return the log likelihood of each pair, shape (pairs,), from differences within a family;
+        0 for one observation.
+        """
         count, nu, variance = len(family) - 1, self.freedom, self.spread**2
         if count < 1:
             return np.zeros(len(self.grid.exponent))
@@ -297,9 +327,11 @@ class ScalingModel:
 
 
 def _covariance(observations: Sequence[Observation], drift: float) -> Array:
-    """Return the covariance of independent errors and the random walk, in units of a result's variance.
+    """Return the covariance of independent errors and the random walk, in units of a result's
+    variance.
 
-    The shape is (observations, observations). A constant is left out, because differences do not depend on it.
+    The shape is (observations, observations). A constant is left out, because differences do not
+    depend on it.
     """
     position = np.log2([observed.batch_per_device for observed in observations])
     return np.asarray(
@@ -310,7 +342,9 @@ def _covariance(observations: Sequence[Observation], drift: float) -> Array:
 def _kriging(
     observations: Sequence[Observation], target: Observation, drift: float
 ) -> tuple[Array, float]:
-    """Return the weights of observations (sum 1) for a target, and its variance in units of a result's: ordinary kriging."""
+    """Return the weights of observations (sum 1) for a target, and its variance in units of a
+    result's: ordinary kriging.
+    """
     ratios = [observed.batch_per_device / target.batch_per_device for observed in observations]
     distance = np.abs(np.log2(ratios))
     matrix = np.pad(_covariance(observations, drift), (0, 1), constant_values=1.0)

@@ -1,7 +1,8 @@
 """Time of a training step from its parts: t(n, b) = t0 + c·b + max(0, a(n) - overlap·backward).
 
-`t0` is the fixed cost of a step (kernel launches, optimizer), `c` the time of a sample, `a(n)` the all-reduce of the gradients
-on a system, and `backward` the part of c·b that can overlap with the all-reduce.
+`t0` is the fixed cost of a step (kernel launches, optimizer), `c` the time of a sample, `a(n)` the
+all-reduce of the gradients on a system, and `backward` the part of c·b that can overlap with the
+all-reduce.
 """
 
 from __future__ import annotations
@@ -17,9 +18,14 @@ from suite.results.predict.systems import System, Traffic
 from workloads.api import GradientAllReduceInfo
 
 BACKWARD_SHARE = 2.0 / 3.0
-"""Share of c·b: the backward pass has twice the multiply-adds of the forward pass (gradients of inputs and of weights)."""
+"""Share of c·b: the backward pass has twice the multiply-adds of the forward pass (gradients of
+inputs and of weights).
+"""
 DEFAULT_OVERLAP = 0.7
-"""Share of the backward pass that overlaps with the all-reduce. It is assumed unless steps on several devices were measured."""
+"""Share of the backward pass that overlaps with the all-reduce.
+
+It is assumed unless steps on several devices were measured.
+"""
 _FLOAT32_BYTES = 4.0
 _PARAMETERS: Mapping[str, tuple[int, int]] = {
     "resnet50": (25_557_032, 161),
@@ -29,7 +35,9 @@ _PARAMETERS: Mapping[str, tuple[int, int]] = {
     "transformer": (210_804_736, 155),
     "ncf": (31_832_577, 12),
 }
-"""Trained parameters and tensors of the reference models as the suite builds them (a test counts them)."""
+"""Trained parameters and tensors of the reference models as the suite builds them (a test counts
+them).
+"""
 Steps = Sequence[tuple[int, float, float]]
 """Devices, samples per device, and seconds of measured steps."""
 
@@ -148,13 +156,17 @@ class StepModel:
         ]
 
     def seconds(self, devices: int, batch: float) -> tuple[tuple[float, float, float], str]:
-        """Return the length of a step with its lower and its upper bound, and the largest part of the step."""
+        """Return the length of a step with its lower and its upper bound, and the largest part of
+        the step.
+        """
         overlaps, factor = (self.overlap, 0.0 if self.on_cpu else 1.0, 0.0), math.exp(self.misfit)
         middle, low, high = (self._step(batch, devices, overlap=overlap) for overlap in overlaps)
         return (middle.seconds, low.seconds / factor, high.seconds * factor), middle.binds
 
     def text(self, unit: str) -> str:
-        """Return the constants and the meaning of the bounds: `t0 2 ms, c 0.01 ms per sample, 102.2 MB of gradients. …`."""
+        """Return the constants and the meaning of the bounds:
+        `t0 2 ms, c 0.01 ms per sample, 102.2 MB of gradients. …`.
+        """
         cost = f"t0 {self.cost.t0 * 1e3:.3g} ms, c {self.cost.c * 1e3:.3g} ms per {unit}"
         source = (
             "fitted to measured steps on several devices" if self.is_overlap_fitted else "assumed"
@@ -167,7 +179,8 @@ class StepModel:
 
 
 def gradients_of(results: Sequence[Result]) -> GradientAllReduceInfo:
-    """Return the gradients that an all-reduce sums: as logged, or those of the reference model, but not for demos.
+    """Return the gradients that an all-reduce sums: as logged, or those of the reference model, but
+    not for demos.
 
     Raises:
         ValueError: Neither is known.

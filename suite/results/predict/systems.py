@@ -1,6 +1,8 @@
-"""Interconnects: bandwidth and latency inside and between nodes, and the time of an all-reduce or a parameter server.
+"""Interconnects: bandwidth and latency inside and between nodes, and the time of an all-reduce or a
+parameter server.
 
-`systems.yaml` and a user's file describe systems. `study=allreduce` measures links, which replace described links.
+`systems.yaml` and a user's file describe systems. `study=allreduce` measures links, which replace
+described links.
 """
 
 from __future__ import annotations
@@ -25,14 +27,19 @@ _GB = 1e9
 
 @dataclass(frozen=True)
 class Interconnect:
-    """A level of an interconnect: bandwidth of a port, latency of a step of a ring, and number of parallel ports."""
+    """A level of an interconnect: bandwidth of a port, latency of a step of a ring, and number of
+    parallel ports.
+    """
 
     bytes_per_second: float
     latency_seconds: float
     ports: int = 1
 
     def ring(self, members: int, gradients: GradientAllReduceInfo) -> tuple[float, float]:
-        """Return the seconds of bandwidth and of latency of an all-reduce by a ring. Each bucket has the latency."""
+        """Return the seconds of bandwidth and of latency of an all-reduce by a ring.
+
+        Each bucket has the latency.
+        """
         hops, bandwidth = 2 * (members - 1), self.bytes_per_second * self.ports
         return (
             hops / members * gradients.size_bytes / bandwidth,
@@ -41,7 +48,9 @@ class Interconnect:
 
 
 class Traffic(NamedTuple):
-    """Parts of an all-reduce in seconds: bandwidth inside and between nodes, latency, and cost per tensor."""
+    """Parts of an all-reduce in seconds: bandwidth inside and between nodes, latency, and cost per
+    tensor.
+    """
 
     inside: float = 0.0
     between: float = 0.0
@@ -70,9 +79,11 @@ class System:
     """A parameter server on the host, which receives all gradients instead of rings."""
 
     def all_reduce(self, devices: int, gradients: GradientAllReduceInfo) -> Traffic:
-        """Return the time to sum gradients over `devices` with rings, or on the host if it has a parameter server.
+        """Return the time to sum gradients over `devices` with rings, or on the host if it has a
+        parameter server.
 
-        Over several nodes: reduce-scatter in the node, a ring over the nodes for each port, all-gather in the node.
+        Over several nodes: reduce-scatter in the node, a ring over the nodes for each port,
+        all-gather in the node.
 
         Raises:
             ValueError: The system has a single node with fewer devices.
@@ -215,7 +226,9 @@ class MeasuredLink:
     """`link` of the runs: `auto`, `no_p2p`, `network`."""
     several_machines: bool
     on_cpu: bool
-    """The cores that compute also transfer the gradients, so nothing overlaps with the backward pass."""
+    """The cores that compute also transfer the gradients, so nothing overlaps with the backward
+    pass.
+    """
     devices: tuple[int, ...]
     fit: LinkFit
 
@@ -233,7 +246,9 @@ def _location(result: Result) -> tuple[str, ...]:
 
 
 def measured_links(results: Iterable[Result]) -> list[MeasuredLink]:
-    """Return a link for each framework, system, kind of device, and transport with measured all-reduces in fp32."""
+    """Return a link for each framework, system, kind of device, and transport with measured
+    all-reduces in fp32.
+    """
     measured = [
         result
         for result in results
@@ -253,7 +268,10 @@ def measured_links(results: Iterable[Result]) -> list[MeasuredLink]:
 
 
 def link_of(result: Result, links: Iterable[MeasuredLink]) -> MeasuredLink | None:
-    """Return the link between the devices of a result. A link within a machine comes first, then the default transport."""
+    """Return the link between the devices of a result.
+
+    A link within a machine comes first, then the default transport.
+    """
     same_location = [link for link in links if link.location == _location(result)]
     return min(
         same_location,
@@ -263,7 +281,8 @@ def link_of(result: Result, links: Iterable[MeasuredLink]) -> MeasuredLink | Non
 
 
 def with_link(system: System | None, link: MeasuredLink) -> System:
-    """Return a system with the measured link: between its nodes if several machines were measured, else inside its nodes.
+    """Return a system with the measured link: between its nodes if several machines were measured,
+    else inside its nodes.
 
     Without a system, all devices are on this link. It was not measured on more than `link.devices`.
     """

@@ -1,6 +1,8 @@
-"""Validation of the scaling model on published results that it was not fitted to: `suite scaling --validate`.
+"""Validation of the scaling model on published results that it was not fitted to:
+`suite scaling --validate`.
 
-The prediction of a result never uses its time. Perfect scaling and a power law predict the same results in the same way.
+The prediction of a result never uses its time. Perfect scaling and a power law predict the same
+results in the same way.
 """
 
 from __future__ import annotations
@@ -29,8 +31,10 @@ FAMILY, SMALLEST, NEW_MACHINE = "others", "smallest", "new machine"
 """Values of the column `predicted_from`.
 
 - FAMILY: the remaining results of the family.
-- SMALLEST: the result of the family on the fewest devices. The constants were fitted without the family.
-- NEW_MACHINE: the same. The constants were fitted without all families of this accelerator or this submitter.
+- SMALLEST: the result of the family on the fewest devices. The constants were fitted without the
+  family.
+- NEW_MACHINE: the same. The constants were fitted without all families of this accelerator or this
+  submitter.
 """
 
 
@@ -70,11 +74,16 @@ class Validation:
     held: pd.DataFrame
     """Table of `held_out` over all rounds."""
     later: pd.DataFrame
-    """Table of `held_out` over rounds after CONSTANTS_UP_TO, with b_half and p fitted to the rounds up to it."""
+    """Table of `held_out` over rounds after CONSTANTS_UP_TO, with b_half and p fitted to the rounds
+    up to it.
+    """
 
     @property
     def bars(self) -> pd.DataFrame:
-        """Limits of errors and intervals, and whether they are met. The last limits compare with the simpler rules."""
+        """Limits of errors and intervals, and whether they are met.
+
+        The last limits compare with the simpler rules.
+        """
         import pandas as pd
 
         bars: dict[str, tuple[float, float, float]] = {}
@@ -100,7 +109,9 @@ class Validation:
         return table.assign(met=table["reached"].between(table["at_least"], table["at_most"]))
 
     def _worst_ratio(self, rule: str) -> float:
-        """Return the largest ratio of the model's median error to a rule's, over workloads and main protocols."""
+        """Return the largest ratio of the model's median error to a rule's, over workloads and main
+        protocols.
+        """
         ratios = [
             (_median_errors(self.held, name) / _median_errors(self.held, name, rule)).max()
             for name in MAIN_PROTOCOLS
@@ -109,11 +120,15 @@ class Validation:
 
     @property
     def factor(self) -> float:
-        """Half width of an interval, in spreads, that contains LEVEL of the results of the main protocols."""
+        """Half width of an interval, in spreads, that contains LEVEL of the results of the main
+        protocols.
+        """
         return float(_calibration_rows(self.held)["width"].quantile(scaling_model.LEVEL))
 
     def coverage(self, protocol: str) -> float:
-        """Return the share of results inside an interval whose width was calibrated on all remaining families."""
+        """Return the share of results inside an interval whose width was calibrated on all
+        remaining families.
+        """
         rows, calibration = select(self.held, protocol), _calibration_rows(self.held)
         inside = [
             of_family["width"]
@@ -143,7 +158,9 @@ def _median_errors(held: pd.DataFrame, protocol: str, rule: str = MODEL) -> pd.S
 
 
 def errors(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the absolute errors of held-out results as fractions, and the mean of the signed errors."""
+    """Return the absolute errors of held-out results as fractions, and the mean of the signed
+    errors.
+    """
     absolute = rows["error"].abs()
     return {
         "rows": len(rows),

@@ -41,7 +41,9 @@ def markdown(view: View) -> str:
 
 
 def section_markdown(section: Section) -> str:
-    """Return a section as Markdown: heading, paragraphs, labeled lines, table, footnotes, commands, bullets."""
+    """Return a section as Markdown: heading, paragraphs, labeled lines, table, footnotes, commands,
+    bullets.
+    """
     parts = []
     if section.title:
         parts.append(f"## {_line(section.title)}")
@@ -59,5 +61,7 @@ def section_markdown(section: Section) -> str:
 
 
 def _line(text: str) -> str:
-    """Return a sentence as a single escaped line without control characters: it may contain text from logs."""
+    """Return a sentence as a single escaped line without control characters: it may contain text
+    from logs.
+    """
     return markdown_escape(clean(text, _MAX_TEXT))

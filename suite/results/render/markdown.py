@@ -1,4 +1,6 @@
-"""Markdown tables that read well in a terminal: padded columns, at most 120 characters wide, with all of their text."""
+"""Markdown tables that read well in a terminal: padded columns, at most 120 characters wide, with
+all of their text.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,9 @@ def markdown_table(
 ) -> str:
     """Return a Markdown table with padded columns.
 
-    A table that is wider than WIDTH has its long texts cut. Each cut text has a number, and the whole texts follow the table.
-    If that is not enough, the columns continue in further tables, which repeat the key columns and leave out empty rows.
+    A table that is wider than WIDTH has its long texts cut. Each cut text has a number, and the
+    whole texts follow the table. If that is not enough, the columns continue in further tables,
+    which repeat the key columns and leave out empty rows.
 
     Args:
         header: Escaped headings.
@@ -58,7 +61,10 @@ def markdown_table(
 
 
 def wrap_document(document: str) -> str:
-    """Return the document with its text wrapped at WIDTH characters. Headings, table rows, and commands are not wrapped."""
+    """Return the document with its text wrapped at WIDTH characters.
+
+    Headings, table rows, and commands are not wrapped.
+    """
     return "\n".join(part for line in document.split("\n") for part in _wrap_line(line))
 
 
@@ -86,7 +92,8 @@ def _fitting_cells(
 ) -> tuple[Cells, list[str]]:
     """Return the cells, and the whole texts of cut cells.
 
-    Cells are cut only if that avoids a second table, or if the key columns leave no room for some column.
+    Cells are cut only if that avoids a second table, or if the key columns leave no room for some
+    column.
     """
     candidates = [_cut_cells(header, body, right_aligned, limit) for limit in _CELL_LIMITS]
     if _total_width(_widths(header, candidates[0][0])) <= WIDTH:
@@ -103,7 +110,9 @@ def _fitting_cells(
 def _cut_cells(
     header: Sequence[str], body: Cells, right_aligned: Sequence[bool], limit: int
 ) -> tuple[Cells, list[str]]:
-    """Return the cells, cut to `limit` characters in as many columns as necessary, the widest first, and the whole texts."""
+    """Return the cells, cut to `limit` characters in as many columns as necessary, the widest
+    first, and the whole texts.
+    """
     cells = [list(row) for row in body]
     whole_texts: list[str] = []
     widths = _widths(header, cells)

@@ -39,7 +39,10 @@ class _Format:
     heading: str = ""
     """Heading of the column. Empty: the heading is made from the name."""
     to_text: Callable[[Any], str] | None = None
-    """Converts a number to text. None: the next format that matches the name decides, or three significant digits."""
+    """Converts a number to text.
+
+    None: the next format that matches the name decides, or three significant digits.
+    """
 
 
 _FORMATS = (
@@ -82,7 +85,10 @@ _FORMATS = (
     _Format(".*signed_error", to_text=lambda share: f"{100 * share:+.1f} %"),
     _Format(".*_error", to_text=lambda share: f"{100 * share:.1f} %"),
 )
-"""Formats by the names of columns, the most specific first. A column whose name ends in a unit needs no format."""
+"""Formats by the names of columns, the most specific first.
+
+A column whose name ends in a unit needs no format.
+"""
 
 
 def cell_text(name: str, value: Any) -> str:
@@ -115,7 +121,9 @@ def _quantity(name: str) -> str:
 
 
 def heading_text(name: str) -> str:
-    """Return the heading of a column; of `8 devices, seconds`, a column of a matrix, the text before the unit."""
+    """Return the heading of a column; of `8 devices, seconds`, a column of a matrix, the text
+    before the unit.
+    """
     group, _, unit = name.rpartition(", ")
     if group and unit in _UNITS_OF_MATRICES:
         return clean(group)
@@ -141,7 +149,9 @@ class Table:
 
 
 _SAME_UNIT_SPAN = 100
-"""Numbers of a column that span less than this factor have the same unit and the same number of decimals."""
+"""Numbers of a column that span less than this factor have the same unit and the same number of
+decimals.
+"""
 
 
 def text_table(table: DataTable, keys: int = 1, same_units: bool = False) -> Table:
@@ -149,7 +159,8 @@ def text_table(table: DataTable, keys: int = 1, same_units: bool = False) -> Tab
 
     Args:
         table: The table.
-        keys: Number of first columns that name a row. The mark of a footnote is in the last of them that is not empty.
+        keys: Number of first columns that name a row. The mark of a footnote is in the last of them
+            that is not empty.
         same_units: Give the numbers of a column the same unit and the same number of decimals.
     """
     table = _with_ranges(table, same_units)
@@ -195,7 +206,10 @@ def _is_column_of_numbers(values: Sequence[Any]) -> bool:
 
 
 def _column_texts(name: str, values: Sequence[Any], same_units: bool) -> list[str]:
-    """Return the cells of a column. With `same_units`, numbers of similar size have one unit and the fewest decimals."""
+    """Return the cells of a column.
+
+    With `same_units`, numbers of similar size have one unit and the fewest decimals.
+    """
     texts = [cell_text(name, value) for value in values]
     numbers = [value for value in values if isinstance(value, float) and value > 0]
     if not same_units or len(numbers) < 2 or max(numbers) >= _SAME_UNIT_SPAN * min(numbers):
@@ -217,7 +231,9 @@ def _column_texts(name: str, values: Sequence[Any], same_units: bool) -> list[st
 
 
 def _with_ranges(table: DataTable, same_units: bool) -> DataTable:
-    """Return the table with the fastest and the slowest run in one column of ranges, in the unit of the times."""
+    """Return the table with the fastest and the slowest run in one column of ranges, in the unit of
+    the times.
+    """
     if "seconds_minimum" not in table or "seconds_maximum" not in table:
         return table
     times = [seconds for seconds in table.values("seconds") if seconds is not None and seconds > 0]

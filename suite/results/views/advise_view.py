@@ -1,8 +1,10 @@
-"""`suite advise`: advice on the number of devices of a job, from measured and predicted times to target.
+"""`suite advise`: advice on the number of devices of a job, from measured and predicted times to
+target.
 
-Each figure is labeled as measured, or as predicted with bounds by the scaling model that `suite scaling` uses. Advice is based
-on measured runs only, and is given only if they decide the question. Jobs on different devices of a machine are assumed not to
-slow each other down. The output states this assumption.
+Each figure is labeled as measured, or as predicted with bounds by the scaling model that
+`suite scaling` uses. Advice is based on measured runs only, and is given only if they decide the
+question. Jobs on different devices of a machine are assumed not to slow each other down. The output
+states this assumption.
 """
 
 from __future__ import annotations
@@ -54,13 +56,20 @@ ASSUMPTION = (
     "(they share memory, storage, power and cooling)."
 )
 MINIMUM_EVALUATIONS = 4
-"""Threshold of this suite. The accuracy of a time to target is an evaluation interval, a quarter of a run with four."""
+"""Threshold of this suite.
+
+The accuracy of a time to target is an evaluation interval, a quarter of a run with four.
+"""
 LARGEST_PREDICTED_SHRINKAGE = 8
 """Predictions for a deadline go down to an eighth of the fewest measured devices."""
 WORTH_SPREADING = 0.5
-"""Threshold of this suite: if an added device adds less than half of a first device, a job belongs on the fewest devices."""
+"""Threshold of this suite: if an added device adds less than half of a first device, a job belongs
+on the fewest devices.
+"""
 ROUNDING_TOLERANCE = 1.0 + 1e-6
-"""Relative tolerance of deadlines: a published `1.0` minutes times sixty may be slightly above 60 s."""
+"""Relative tolerance of deadlines: a published `1.0` minutes times sixty may be slightly above 60
+s.
+"""
 _COUNTS = (
     "no",
     "one",
@@ -95,7 +104,10 @@ SIDE_BY_SIDE = "side by side: assumed not to slow each other down"
 
 @dataclass(kw_only=True)
 class Choice:
-    """A device count for a job, measured or predicted, on a machine. The fields are columns of files, in this order."""
+    """A device count for a job, measured or predicted, on a machine.
+
+    The fields are columns of files, in this order.
+    """
 
     workload: str = column("Workload", unknown="")
     framework: str = column("Framework", unknown="")
@@ -136,7 +148,10 @@ Choices = Sequence[Choice]
 
 
 def parse_deadline(text: str) -> float:
-    """Return the seconds of a deadline such as `2h`, `90m`, `1h30m`, or `3600s`. Raises ValueError for invalid text."""
+    """Return the seconds of a deadline such as `2h`, `90m`, `1h30m`, or `3600s`.
+
+    Raises ValueError for invalid text.
+    """
     match = re.fullmatch(
         "".join(rf"(?:(\d{{1,9}}(?:\.\d{{1,9}})?){unit})?" for unit in "hms"), text
     )
@@ -268,14 +283,18 @@ class Advice:
 
 
 def _groups(results: Sequence[Result]) -> dict[str, list[Result]]:
-    """Return each result's group that `suite scaling` would predict from; empty if it could not from any."""
+    """Return each result's group that `suite scaling` would predict from; empty if it could not
+    from any.
+    """
     with contextlib.suppress(ValueError):  # no result has both a batch and a time
         return {row.key: group for group in comparable_groups(results) for row in group}
     return {}
 
 
 def _counts_to_predict(series: Series[Result], machine: int, deadline: float | None) -> list[int]:
-    """Return the counts on the machine that were not measured: all of it, and with a deadline the powers of two."""
+    """Return the counts on the machine that were not measured: all of it, and with a deadline the
+    powers of two.
+    """
     measured = {row.devices for row in series}
     counts = {machine}
     if deadline is not None:
@@ -318,7 +337,10 @@ def _measured_choices(
 def _predicted_choices(
     rows: Sequence[PredictionRow], like: Result, machine: int, deadline: float | None
 ) -> list[Choice]:
-    """Return choices from rows of `predict_times`. `like` is a measured result of the same series."""
+    """Return choices from rows of `predict_times`.
+
+    `like` is a measured result of the same series.
+    """
     choices = []
     for row in rows:
         assert row.seconds is not None
@@ -400,7 +422,9 @@ def _measured_choice(result: Result, machine: int, prices: Prices | None) -> Cho
 
 
 def _least(choices: Choices, name: str) -> Choice | None:
-    """Return the choice with the least value of a column, the faster of equal choices, or None if the column is empty."""
+    """Return the choice with the least value of a column, the faster of equal choices, or None if
+    the column is empty.
+    """
     with_value = [choice for choice in choices if getattr(choice, name) is not None]
     return min(
         with_value, key=lambda choice: (getattr(choice, name), choice.train_seconds), default=None
@@ -408,7 +432,9 @@ def _least(choices: Choices, name: str) -> Choice | None:
 
 
 def placement(choices: Choices, pair: Ratio | None) -> str:
-    """Return the placement of a queue's jobs (docs/scaling.md): `spread`, `sooner`, `fewest`, `between`, or `unknown`."""
+    """Return the placement of a queue's jobs (docs/scaling.md): `spread`, `sooner`, `fewest`,
+    `between`, or `unknown`.
+    """
     if pair is None or pair.total is None:
         return "unknown"
     most = max(choice.jobs_per_hour * (1.0 - 1e-9) for choice in choices)
@@ -444,7 +470,9 @@ def _missing_evidence(
 
 
 def _is_decided(best: Sequence[Result], choices: Choices, pair: Ratio) -> bool:
-    """Check whether the placement is the same over the whole interval of each speedup that it depends on."""
+    """Check whether the placement is the same over the whole interval of each speedup that it
+    depends on.
+    """
     belongs = placement(choices, pair)
     by_devices = {row.device_count: row for row in best}
     queue = by_devices[_flagged(choices, "most_jobs_per_hour").devices]
@@ -469,7 +497,9 @@ def _is_decided(best: Sequence[Result], choices: Choices, pair: Ratio) -> bool:
 
 
 def _share_of_added_device(choices: Choices, speedup: float) -> float:
-    """Return the gain of each added device, as a share of the contribution of each of the fewest devices."""
+    """Return the gain of each added device, as a share of the contribution of each of the fewest
+    devices.
+    """
     return float((speedup - 1.0) / (choices[-1].devices / choices[0].devices - 1.0))
 
 
@@ -541,7 +571,9 @@ def _flagged(choices: Choices, flag: str) -> Choice:
 
 
 def _queue(choice: Choice) -> str:
-    """Return the jobs of a queue as text: `eight 1-device jobs side by side`, `8-device jobs in sequence`."""
+    """Return the jobs of a queue as text: `eight 1-device jobs side by side`,
+    `8-device jobs in sequence`.
+    """
     at_once = choice.jobs_at_once
     if at_once == 1:
         return f"{choice.devices}-device jobs in sequence"
@@ -550,7 +582,9 @@ def _queue(choice: Choice) -> str:
 
 
 def _answers(advice: Advice) -> Iterator[str]:
-    """Yield a sentence for each question: the fastest job, the most jobs, the fewest device-hours, the deadline, …"""
+    """Yield a sentence for each question: the fastest job, the most jobs, the fewest device-hours,
+    the deadline, …
+    """
     choices, pair = advice.measured, advice.pair
     queue = _flagged(choices, "most_jobs_per_hour")
     idle = f", with {devices_text(queue.idle_devices)} idle" if queue.idle_devices else ""
@@ -576,7 +610,9 @@ def _least_sentence(
     text: Callable[[float], str],
     unit: str,
 ) -> str:
-    """Return the sentence with the least measured value of a column, and the predicted value if it is less."""
+    """Return the sentence with the least measured value of a column, and the predicted value if it
+    is less.
+    """
     missing = [choice.devices for choice in advice.measured if getattr(choice, name) is None]
     value = getattr(least, name)
     sentence = f"{beginning} {text(value)}{unit}, on {devices_text(least.devices)}"
@@ -600,7 +636,9 @@ def _bounds(choice: Choice, name: str, text: Callable[[float], str]) -> str:
 
 
 def _deadline_answers(advice: Advice, deadline: float) -> Iterator[str]:
-    """Yield the cheapest measured count that meets the deadline, then the cheapest predicted count if it adds something."""
+    """Yield the cheapest measured count that meets the deadline, then the cheapest predicted count
+    if it adds something.
+    """
     meets = any(choice.deadline_choice for choice in advice.measured)
     chosen = _flagged(advice.measured, "deadline_choice" if meets else "fastest_single_job")
     took = f"{devices_text(chosen.devices)}, {time_text(chosen.train_seconds)}"

@@ -25,7 +25,9 @@ DEFINITIONS = (
 
 
 def all_reduce_sections(results: Sequence[Result]) -> list[Section]:
-    """Return the section with a line for each result and size, and the fitted links; empty without all-reduces."""
+    """Return the section with a line for each result and size, and the fitted links; empty without
+    all-reduces.
+    """
     measured = [result for result in results if result.all_reduces]
     if not measured:
         return []
@@ -63,7 +65,10 @@ def all_reduce_sections(results: Sequence[Result]) -> list[Section]:
 
 
 def row_names(measured: Sequence[Result]) -> list[str]:
-    """Return names such as `pytorch, 2 devices, fp32, dgx1`. Equal names get the settings in which their results differ."""
+    """Return names such as `pytorch, 2 devices, fp32, dgx1`.
+
+    Equal names get the settings in which their results differ.
+    """
     names = []
     for result in measured:
         parts = [result.framework, f"{result.devices} devices", result.precision, result.system]

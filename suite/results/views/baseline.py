@@ -1,7 +1,8 @@
-"""`suite report DIR --baseline KEY=VALUE`: ratios to the results with a value of a setting, across tables.
+"""`suite report DIR --baseline KEY=VALUE`: ratios to the results with a value of a setting, across
+tables.
 
-The tables of a report never mix devices or frameworks. This table compares devices, such as a GPU and a CPU, or frameworks, and
-lists all further differences.
+The tables of a report never mix devices or frameworks. This table compares devices, such as a GPU
+and a CPU, or frameworks, and lists all further differences.
 """
 
 from __future__ import annotations

@@ -31,7 +31,9 @@ class Side:
     published: bool = False
 
     def name_of(self, result: Result) -> str:
-        """Return a name that is different for each result of the side: `PyTorch on dgx1, learning rate 0.002`."""
+        """Return a name that is different for each result of the side:
+        `PyTorch on dgx1, learning rate 0.002`.
+        """
         name = result_name(result)
         if self.published:
             return name
@@ -45,7 +47,9 @@ class Side:
         return ", ".join(filter(None, (name, settings.get(result.key))))
 
     def describe(self, result: Result) -> str:
-        """Return workload, devices, and name of a result: `NCF on 2 devices (PyTorch on dgx1, learning rate 0.002)`."""
+        """Return workload, devices, and name of a result:
+        `NCF on 2 devices (PyTorch on dgx1, learning rate 0.002)`.
+        """
         return f"{hardware_text(result)} ({self.name_of(result)})"
 
 
@@ -100,7 +104,8 @@ def logs_side(
         argument: Name of the argument in error messages.
 
     Raises:
-        ValueError: A path has no logs, no run has the workload or profile, there are several profiles, or no run succeeded.
+        ValueError: A path has no logs, no run has the workload or profile, there are several
+            profiles, or no run succeeded.
     """
     title = ", ".join(relative_path(path) for path in paths)
     runs = read_runs(list(paths))

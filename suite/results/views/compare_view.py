@@ -1,4 +1,6 @@
-"""`suite compare`: ratios of two sets of results, their differences, and refusals of meaningless ratios (docs/comparing.md)."""
+"""`suite compare`: ratios of two sets of results, their differences, and refusals of meaningless
+ratios (docs/comparing.md).
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ class _Match:
     theirs: Result | None
     """None: the second side has no comparable result."""
     note: str
-    """How `theirs` was chosen among several candidates, or why the second side has no comparable result."""
+    """How `theirs` was chosen among several candidates, or why the second side has no comparable
+    result.
+    """
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,10 @@ class _Comparison:
     ours: Result
     theirs: Result
     note: str
-    """How `theirs` was chosen among several candidates. Empty: it is the same experiment, or the only candidate."""
+    """How `theirs` was chosen among several candidates.
+
+    Empty: it is the same experiment, or the only candidate.
+    """
     ratio: Ratio
     rows: tuple[ComparisonRow, ...]
     """A row for each quantity: its ratio, or why it is refused."""
@@ -180,7 +187,9 @@ def _notices(comparisons: Iterable[_Comparison]) -> list[str]:
 
 
 def comparable(view: View) -> bool:
-    """Check whether any result was compared with the second side, or with published runs if there is no second side."""
+    """Check whether any result was compared with the second side, or with published runs if there
+    is no second side.
+    """
     kind = RowKind.CONVERGENCE if view.kind is ViewKind.CONVERGENCE else RowKind.RATIO
     return any(row["kind"] == kind.value and row["theirs_value"] is not None for row in view.data)
 
@@ -284,7 +293,8 @@ def _comparison_sections(
     Args:
         comparison: Two results that are compared.
         sides: Their sides.
-        setup_is_separated: Some comparison of the view separates setup, so the comparisons that do not are noted.
+        setup_is_separated: Some comparison of the view separates setup, so the comparisons that do
+            not are noted.
     """
     ours, theirs = comparison.ours, comparison.theirs
     names = (sides[0].name, sides[1].name)
@@ -357,7 +367,10 @@ def _ratio_table_rows(
 
 
 def _setup_sentence(comparison: _Comparison, names: tuple[str, str]) -> str:
-    """Return how much of the difference setup explains. Empty if it is less than a fifth or unknown."""
+    """Return how much of the difference setup explains.
+
+    Empty if it is less than a fifth or unknown.
+    """
     ours, theirs = comparison.ours.parts, comparison.theirs.parts
     if ours is None or theirs is None or not comparison.ratio.setup_explains_much:
         return ""

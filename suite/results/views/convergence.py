@@ -1,9 +1,11 @@
-"""Convergence: comparison of the epochs to target with published runs of the same workload, target, and batch.
+"""Convergence: comparison of the epochs to target with published runs of the same workload, target,
+and batch.
 
-The computation follows the reference convergence points (RCP) of the rules, as mlperf-logging 4.1.68 implements them in
-rcp_checker/rcp_checker.py. It uses olympic means, a one-sided t-test at p = 0.05 with the spread of the reference runs for both
-sets of runs, and linear interpolation between neighboring batch sizes. Two things differ: the reference points are the
-published runs, and no reference point is pruned.
+The computation follows the reference convergence points (RCP) of the rules, as mlperf-logging
+4.1.68 implements them in rcp_checker/rcp_checker.py. It uses olympic means, a one-sided t-test at p
+= 0.05 with the spread of the reference runs for both sets of runs, and linear interpolation between
+neighboring batch sizes. Two things differ: the reference points are the published runs, and no
+reference point is pruned.
 """
 
 from __future__ import annotations
@@ -132,8 +134,8 @@ def fewest_acceptable(
 ) -> float | None:
     """Return the smallest mean of a result that the t-test does not distinguish from the reference.
 
-    Both sets of runs get the standard deviation of the reference, as in rcp_checker. Its binary search then has this closed
-    form.
+    Both sets of runs get the standard deviation of the reference, as in rcp_checker. Its binary
+    search then has this closed form.
 
     Args:
         mean: Mean epochs of the reference.
@@ -154,7 +156,9 @@ def fewest_acceptable(
 
 
 def _reference_for(result: Result, published: Sequence[Result]) -> Point:
-    """Return the reference point of a result. Runs of its round come before runs of all rounds with the same rules.
+    """Return the reference point of a result.
+
+    Runs of its round come before runs of all rounds with the same rules.
 
     Raises:
         NoReferenceError: The result, or the published runs, do not allow a comparison.
@@ -238,7 +242,9 @@ def reference_points(pool: Iterable[Result], excluded: Iterable[Run] = ()) -> li
 
 
 def run_keys(runs: Iterable[Run]) -> set[tuple[int, int]]:
-    """Return keys that identify runs: the start in seconds, and the length in hundredths of a second."""
+    """Return keys that identify runs: the start in seconds, and the length in hundredths of a
+    second.
+    """
     return {
         (round(run.start_ms / 1e3), round(run.seconds * 100))
         for run in runs
@@ -253,7 +259,8 @@ def reference_point(batch: int, epochs: Sequence[float], sources: Sequence[str] 
 
 
 def reference_point_at(batch: int, points: Sequence[Point], interpolated_runs: int) -> Point | None:
-    """Return the reference point at a batch size, interpolated between its neighbors if no run has this batch size.
+    """Return the reference point at a batch size, interpolated between its neighbors if no run has
+    this batch size.
 
     Args:
         batch: The batch size.

@@ -1,4 +1,6 @@
-"""Headlines: a sentence per workload with the best result, its hardware, its speedup, and the number of runs."""
+"""Headlines: a sentence per workload with the best result, its hardware, its speedup, and the
+number of runs.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ from suite.results.views.speedup_text import AS_FAST, setup_sentence, times_text
 def headlines(
     results: Sequence[Result], prices: Prices | None = None
 ) -> list[tuple[str, Sequence[Result]]]:
-    """Return a sentence for each workload of each profile, on GPUs or CPUs, with the results that it is about.
+    """Return a sentence for each workload of each profile, on GPUs or CPUs, with the results that
+    it is about.
 
     Times to target come before throughput, and workloads without a measured result come last.
     """
@@ -77,10 +80,11 @@ def _headline(members: Sequence[Result], prices: Prices | None) -> str:
 def _selected(
     measured: Sequence[Result], to_target: bool
 ) -> tuple[Series[Result], Result, list[Result], list[Series[Result]]]:
-    """Return the series of a headline, its best result, the best results of further frameworks, and all candidates.
+    """Return the series of a headline, its best result, the best results of further frameworks, and
+    all candidates.
 
-    The series has the hardest target. Throughputs measure different work on different systems, so each framework and system is
-    represented by a single series.
+    The series has the hardest target. Throughputs measure different work on different systems, so
+    each framework and system is represented by a single series.
     """
     all_candidates = all_series(measured)
     if not to_target:
@@ -112,14 +116,18 @@ def _settings(series: Series[Result], candidates: Sequence[Series[Result]]) -> s
 
 
 def _compared(series: Series[Result], best: Result) -> tuple[Result, ...]:
-    """Return the result to compare the best result with: the baseline, or the next result if the baseline is the best."""
+    """Return the result to compare the best result with: the baseline, or the next result if the
+    baseline is the best.
+    """
     return (series.baseline,) if best.key != series.baseline.key else series.others[:1]
 
 
 def _speedup(
     series: Series[Result], best: Result, compared: Sequence[Result], shared: Sequence[str]
 ) -> list[str]:
-    """Return how much faster the best result is than the baseline, or how a further result compares with the baseline."""
+    """Return how much faster the best result is than the baseline, or how a further result compares
+    with the baseline.
+    """
     sentences = []
     for result in compared:
         is_baseline = best.key == series.baseline.key
@@ -151,7 +159,9 @@ def _run_counts(best: Result, compared: Sequence[Result]) -> str:
 
 
 def _where(result: Result) -> str:
-    """Return devices and framework: `on 8 × V100 with PyTorch`, `on 2 devices (1 core of AMD EPYC) with MXNet`."""
+    """Return devices and framework: `on 8 × V100 with PyTorch`,
+    `on 2 devices (1 core of AMD EPYC) with MXNet`.
+    """
     is_cpu = result.device == "cpu" or result.has_label(LabelKind.CPU)
     machine = (
         device_text(result.device_name)

@@ -1,7 +1,8 @@
 """The overview of a report: a matrix of frameworks and device counts, or of systems and workloads.
 
-Each speedup divides two cells of the same matrix. Profiles have matrices of their own, and so have times to target and
-throughput. If a framework was measured on a system with several settings, the matrix shows a single series and counts the rest.
+Each speedup divides two cells of the same matrix. Profiles have matrices of their own, and so have
+times to target and throughput. If a framework was measured on a system with several settings, the
+matrix shows a single series and counts the rest.
 """
 
 from __future__ import annotations
@@ -74,7 +75,10 @@ class OverviewCell:
 
 
 def overview(results: Sequence[Result], prices: Prices | None = None) -> list[Section]:
-    """Return the matrices of a report. A matrix with fewer than two rows or two columns is left out."""
+    """Return the matrices of a report.
+
+    A matrix with fewer than two rows or two columns is left out.
+    """
 
     def kind(result: Result) -> tuple[Any, ...]:
         mode = "" if result.to_target else result.mode
@@ -110,7 +114,8 @@ def overview(results: Sequence[Result], prices: Prices | None = None) -> list[Se
 
 
 def chosen(candidates: Sequence[Series[Result]]) -> Series[Result]:
-    """Return the series that represents several: the hardest target, then the most runs, then the most numbers of devices.
+    """Return the series that represents several: the hardest target, then the most runs, then the
+    most numbers of devices.
 
     Speed decides last, because an easier target would win otherwise.
     """
@@ -131,7 +136,9 @@ def chosen(candidates: Sequence[Series[Result]]) -> Series[Result]:
 
 
 def hardness(result: Result) -> tuple[float, ...]:
-    """Return the target values in order of metrics, negative where less is better: higher for a harder target."""
+    """Return the target values in order of metrics, negative where less is better: higher for a
+    harder target.
+    """
     values = []
     for metric, value in sorted((result.targets or {}).items()):
         values.append(
@@ -141,7 +148,9 @@ def hardness(result: Result) -> tuple[float, ...]:
 
 
 def place_of(result: Result) -> tuple[str, str, str]:
-    """Return framework, system, and device: results of a workload with equal values are comparable except for settings."""
+    """Return framework, system, and device: results of a workload with equal values are comparable
+    except for settings.
+    """
     return result.framework, result.system, result.device_name or result.device
 
 
@@ -180,7 +189,9 @@ def _over_devices(results: Sequence[Result]) -> list[OverviewCell]:
 
 
 def _over_workloads(results: Sequence[Result]) -> list[OverviewCell]:
-    """Return the cells of several workloads: the chosen series of each framework, system, and device."""
+    """Return the cells of several workloads: the chosen series of each framework, system, and
+    device.
+    """
     places = grouped(
         all_series(results), lambda series: (*place_of(series.fewest), series.fewest.workload)
     )
@@ -201,7 +212,9 @@ def _over_workloads(results: Sequence[Result]) -> list[OverviewCell]:
 
 
 def _batch_per_device(pairs: Sequence[tuple[Result, Series[Result]]]) -> tuple[str, ...]:
-    """Return the name of the batch setting if the global batch follows from the number of devices, which the row has."""
+    """Return the name of the batch setting if the global batch follows from the number of devices,
+    which the row has.
+    """
     batches = {(result.devices, result.global_batch_size) for result, _ in pairs}
     devices = {result.devices for result, _ in pairs}
     return ("global_batch_size",) if len(batches) == len(devices) else ()
@@ -213,7 +226,10 @@ def _speedup(series: Series[Result], result: Result) -> float | None:
 
 
 def _of_other_programs(results: Sequence[Result]) -> list[OverviewCell]:
-    """Return the cells of foreign logs. Systems that log the same name are named by their folders."""
+    """Return the cells of foreign logs.
+
+    Systems that log the same name are named by their folders.
+    """
 
     def names(result: Result) -> tuple[Any, ...]:
         accelerator = accelerator_name(result.device_name)
@@ -241,7 +257,10 @@ def _of_other_programs(results: Sequence[Result]) -> list[OverviewCell]:
 
 
 def against_slowest(cells: Sequence[OverviewCell]) -> list[OverviewCell]:
-    """Return the cells with their ratio to the slowest of their kind. Without a known size and round there is no ratio."""
+    """Return the cells with their ratio to the slowest of their kind.
+
+    Without a known size and round there is no ratio.
+    """
 
     def kind(result: Result) -> tuple[Any, ...]:
         targets = tuple(sorted((result.targets or {}).items()))
@@ -413,7 +432,9 @@ def _stated(result: Result) -> tuple[str, ...]:
 
 
 def division(result: Result) -> tuple[str, ...]:
-    """Return the label of a result of the open division by a different submitter; empty for all remaining results."""
+    """Return the label of a result of the open division by a different submitter; empty for all
+    remaining results.
+    """
     return ("open division",) if result.division == "open" and not result.profile else ()
 
 

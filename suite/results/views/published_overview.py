@@ -24,8 +24,8 @@ _USUAL_COUNT = 8
 def published_overview(results: Sequence[Result], prices: Prices | None = None) -> list[Section]:
     """Return a matrix of the fastest published result of each kind of accelerator in each round.
 
-    It compares results on eight accelerators, or on the number that occurs most if eight do not occur. A result of the open
-    division is shown only if there is no result of the closed division.
+    It compares results on eight accelerators, or on the number that occurs most if eight do not
+    occur. A result of the open division is shown only if there is no result of the closed division.
     """
     timed = [result for result in results if result.to_target and result.seconds and result.devices]
     timed = [result for result in timed if result.round != ARTICLE]

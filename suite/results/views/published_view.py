@@ -31,7 +31,10 @@ OPTIONS: Mapping[str, Sequence[str]] = {
     "framework": ("framework", "printed_framework"),
     "system": ("system", "system_description"),
 }
-"""Filter to the fields of `PublishedRow` that it looks at. A user separates several values by commas."""
+"""Filter to the fields of `PublishedRow` that it looks at.
+
+A user separates several values by commas.
+"""
 _MATCHES_PART = ("framework", "system")
 """Filters for which a part of the value is enough."""
 _DISPENSABLE = ("epochs", "target", "batch", "framework", "failed", "runs")
@@ -46,7 +49,10 @@ _TIME_CHARACTERS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedRow:
-    """A published result as it is listed. The fields that are declared as columns are the columns of files, in this order."""
+    """A published result as it is listed.
+
+    The fields that are declared as columns are the columns of files, in this order.
+    """
 
     round: str = column("Round, or the article")
     submitter: str = column("Submitter")
@@ -186,7 +192,10 @@ def _parse_cell(text: str) -> Cell:
 
 
 def _section(rows: Sequence[PublishedRow]) -> Section:
-    """Return the table. Values that all rows have are labeled lines above it, and columns without room are left out."""
+    """Return the table.
+
+    Values that all rows have are labeled lines above it, and columns without room are left out.
+    """
     table = DataTable.from_rows(map(_table_row, rows)).without_empty()
     common = {}
     for name in table.columns:

@@ -1,4 +1,7 @@
-"""Commands to run next. They repeat a result with the settings in its `run.json`, or resume interrupted runs."""
+"""Commands to run next.
+
+They repeat a result with the settings in its `run.json`, or resume interrupted runs.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,16 @@ _REPLACED_KEYS = ("gpus", "output", "resume", "runs")
 
 
 def next_commands(result: Result) -> tuple[str, ...]:
-    """Return the command that measures a result of this suite on twice as many devices; empty if the settings are unknown."""
+    """Return the command that measures a result of this suite on twice as many devices; empty if
+    the settings are unknown.
+    """
     return _commands(result, f"gpus={2 * result.devices}") if result.devices else ()
 
 
 def repeating_commands(result: Result) -> tuple[str, ...]:
-    """Return the command that repeats a result of this suite for an interval; empty if the settings are unknown."""
+    """Return the command that repeats a result of this suite for an interval; empty if the settings
+    are unknown.
+    """
     return (
         _commands(result, f"gpus={result.devices}", f"runs={MINIMUM_RUNS}")
         if result.devices
@@ -34,7 +41,9 @@ def repeating_commands(result: Result) -> tuple[str, ...]:
 
 
 def _commands(result: Result, *overrides: str) -> tuple[str, ...]:
-    """Return a command with the settings in the `run.json` of a result, except for some overrides, quoted for a shell."""
+    """Return a command with the settings in the `run.json` of a result, except for some overrides,
+    quoted for a shell.
+    """
     if result.round != OURS:
         return ()
     overrides_of_run = current_run_file(

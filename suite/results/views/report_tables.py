@@ -17,7 +17,8 @@ from suite.results.views.overview import hardness, order_of
 
 
 def together(results: Sequence[Result]) -> list[list[Result]]:
-    """Return the results of each table: of the same workload, profile, and system; for foreign results of the same workload.
+    """Return the results of each table: of the same workload, profile, and system; for foreign
+    results of the same workload.
 
     Times to target come before throughput, and reference runs before demos.
     """

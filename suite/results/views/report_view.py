@@ -1,4 +1,6 @@
-"""`suite report`: the results of runs in tables, the speedups, failed runs, and lines that could not be read."""
+"""`suite report`: the results of runs in tables, the speedups, failed runs, and lines that could
+not be read.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ def report(
 
 
 def with_single_title(view: View) -> View:
-    """Return a report whose title and notice are those of its table, if the table is its first section and the only table."""
+    """Return a report whose title and notice are those of its table, if the table is its first
+    section and the only table.
+    """
     tables = [section for section in view.sections if section.kind is SectionKind.RESULTS]
     if len(tables) != 1 or view.sections[0] is not tables[0]:
         return view
@@ -79,7 +83,9 @@ def with_single_title(view: View) -> View:
 
 
 def data(results: Sequence[Result], prices: Prices | None = None) -> DataTable:
-    """Return a row for each result: every column, its speedup over the baseline of its series, its cost."""
+    """Return a row for each result: every column, its speedup over the baseline of its series, its
+    cost.
+    """
     over = speedups(results)
     names = [item.name for item in fields(Result) if item.name not in HIDDEN]
     rows = []
@@ -100,7 +106,9 @@ def data(results: Sequence[Result], prices: Prices | None = None) -> DataTable:
 
 
 def _problem_sections(runs: Sequence[Run]) -> Iterator[Section]:
-    """Yield the failed runs, the runs that have not ended, the copies, and the lines that could not be read."""
+    """Yield the failed runs, the runs that have not ended, the copies, and the lines that could not
+    be read.
+    """
     failed = [run for run in runs if not (run.succeeded or run.running or run.copy_of)]
     running = [run for run in runs if run.running]
     for title, kind, listed in (

@@ -1,4 +1,6 @@
-"""Sentences below a table of results: division, speedups, disagreements, and the use of the machine."""
+"""Sentences below a table of results: division, speedups, disagreements, and the use of the
+machine.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,14 @@ from suite.results.views.speedup_text import (
 )
 
 _MAX_REASONS, _MAX_PARTS = 4, 4
-"""Reasons for the open division, and parts of a model in a reason, that are named without `--verbose`."""
+"""Reasons for the open division, and parts of a model in a reason, that are named without
+`--verbose`.
+"""
 
 
 def open_division_sentence(deviations: Sequence[Deviation], verbose: bool = False) -> str:
-    """Return why results are in the open division: `Open division because: profile is demo instead of reference.`
+    """Return why results are in the open division:
+    `Open division because: profile is demo instead of reference.`
 
     Args:
         deviations: The reasons.
@@ -44,7 +49,9 @@ def open_division_sentence(deviations: Sequence[Deviation], verbose: bool = Fals
 
 
 def _reason_text(deviation: Deviation, verbose: bool) -> str:
-    """Return a reason as text: `data set is ml-demo instead of ml-20m`, `model differs in mf_dim, mlp_layer_sizes`."""
+    """Return a reason as text: `data set is ml-demo instead of ml-20m`,
+    `model differs in mf_dim, mlp_layer_sizes`.
+    """
     if deviation.code is not DeviationCode.SETTING:
         return deviation.text
     name = SETTING_NAMES.get(deviation.setting, deviation.setting)
@@ -60,7 +67,9 @@ def _reason_text(deviation: Deviation, verbose: bool) -> str:
 
 
 def result_notes(result: Result, deviations: Sequence[str], shared: Sequence[str]) -> list[str]:
-    """Return the notes of a row: labels, deviations from the closed rules, and how the result was scored."""
+    """Return the notes of a row: labels, deviations from the closed rules, and how the result was
+    scored.
+    """
     texts = [text for text in (*division(result), *labels(result)) if text not in shared]
     texts += [
         f"open division because: {text}" for text in result.deviations if text not in deviations
@@ -70,7 +79,9 @@ def result_notes(result: Result, deviations: Sequence[str], shared: Sequence[str
 
 
 def mean_text(result: Result) -> str:
-    """Return which mean the figures of a result are: `olympic mean of 8 of 10 runs`; empty for a single run."""
+    """Return which mean the figures of a result are: `olympic mean of 8 of 10 runs`; empty for a
+    single run.
+    """
     if not result.to_target or result.runs_successful < 2:
         return ""
     return f"{result.score_method} of {result.runs_retained} of {result.runs_successful} runs"
@@ -136,7 +147,9 @@ def disagreement_sentences(table: Sequence[Result]) -> list[str]:
 
 
 def share_sentences(table: Sequence[Result]) -> list[str]:
-    """Return how much of the time evaluation and waiting for data took, for tables without the parts of the time."""
+    """Return how much of the time evaluation and waiting for data took, for tables without the
+    parts of the time.
+    """
     if any(result.parts is not None for result in table):
         return []
     sentences = []

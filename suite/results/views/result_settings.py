@@ -1,4 +1,6 @@
-"""The settings of results in a report: columns for settings that differ, and labeled lines for common settings."""
+"""The settings of results in a report: columns for settings that differ, and labeled lines for
+common settings.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ _USUALLY_DEFAULT = (
     "rules", "batch_rule", "lr_scaling", "linear_backend", "thread_waiting", "cores_per_device", "threads_per_device",
     "data_fingerprint", "max_epochs", "hyperparameter_set", "graphs", "kernels", "variant", "stop",
 )  # fmt: skip
-"""Settings that follow from the workload, the framework, and the profile unless a user changes them. `--verbose` shows them."""
+"""Settings that follow from the workload, the framework, and the profile unless a user changes
+them. `--verbose` shows them.
+"""
 
 _DEMO_LABELS = ("cpu", "demo", "synthetic")
 """Labels that the notice and the hardware line state already."""
@@ -42,7 +46,9 @@ _DEMO_LABELS = ("cpu", "demo", "synthetic")
 def setting_columns(
     table: Sequence[Result], difference: SettingsDifference
 ) -> dict[str, list[Any]]:
-    """Return the columns that name the rows of a table: framework, devices, nodes, and the settings that differ."""
+    """Return the columns that name the rows of a table: framework, devices, nodes, and the settings
+    that differ.
+    """
     ours = bool(table[0].profile)
     columns: dict[str, list[Any]] = {}
     if not ours and len({result.system for result in table}) > 1:
@@ -70,7 +76,9 @@ _WITH_FRAMEWORK = ("framework_version", "linear_backend", "graphs", "kernels", "
 
 
 def _of_frameworks(table: Sequence[Result], difference: SettingsDifference) -> list[str]:
-    """Return the settings that differ between frameworks only, which the column of frameworks stands for."""
+    """Return the settings that differ between frameworks only, which the column of frameworks
+    stands for.
+    """
     frameworks = {result.framework for result in table}
     names = []
     for name in _WITH_FRAMEWORK:

@@ -44,7 +44,8 @@ def results_section(
         table: Results that share a table, as `together` returns them.
         prices: Prices of devices, for a column with the cost of each result.
         title: Heading of the section.
-        tables: All tables of the document. Hyperparameters in which tables of the workload differ are named.
+        tables: All tables of the document. Hyperparameters in which tables of the workload differ
+            are named.
         verbose: Name the settings that have their default values too.
     """
     first = table[0]
@@ -100,7 +101,10 @@ def _data_words(dataset: str) -> str:
 
 
 def _figures(result: Result, speedup: float | None) -> dict[str, Any]:
-    """Return the measured columns of a row. The speedup comes early: a table that is too wide has it in its first part."""
+    """Return the measured columns of a row.
+
+    The speedup comes early: a table that is too wide has it in its first part.
+    """
     required = result.runs_required
     several = result.to_target and result.runs_successful > 1
     row: dict[str, Any] = {
@@ -130,7 +134,10 @@ _SMALL_PART = 0.02
 
 
 def _without_small_parts(table: DataTable) -> DataTable:
-    """Return the table without columns for negligible parts. A negligible wait for data is added to training."""
+    """Return the table without columns for negligible parts.
+
+    A negligible wait for data is added to training.
+    """
     for name in ("seconds_data_wait", "seconds_other"):
         if name not in table:
             continue

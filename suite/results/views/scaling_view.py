@@ -1,4 +1,6 @@
-"""`suite scaling`: predictions and measured results in a table, and the validation of the scaling model."""
+"""`suite scaling`: predictions and measured results in a table, and the validation of the scaling
+model.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,10 @@ _SHOWN = (
     "training_samples_per_second", "epochs", "epochs_source", "seconds", "time_range", "device_hours",
     "device_hours_range", "cost", "cost_range", "scaling_efficiency", "binds",
 )  # fmt: skip
-"""Columns of tables. Both bounds of a figure are one column, `90.8–104.8 s`. Further bounds are in files only."""
+"""Columns of tables.
+
+Both bounds of a figure are one column, `90.8–104.8 s`. Further bounds are in files only.
+"""
 _KEY_COLUMNS = _SHOWN[:3]
 _WORST_SHOWN = 12
 """Number of results with the largest errors in the validation."""
@@ -93,7 +98,10 @@ def scaling_view(predictions: Sequence[Prediction]) -> View:
 
 
 def _with_ranges(prediction: Prediction) -> DataTable:
-    """Return the table of a prediction with the columns of `_RANGES`. A measured row has no range."""
+    """Return the table of a prediction with the columns of `_RANGES`.
+
+    A measured row has no range.
+    """
     table = prediction.table
     for name, (figure, text) in _RANGES.items():
         table = table.with_column(name, [_range(row, figure, text) for row in prediction.rows])
@@ -135,7 +143,9 @@ def _bounds_text(row: PredictionRow, figure: str, text: Callable[[float], str]) 
 
 
 def validation_view(result: Validation) -> View:
-    """Return the errors of the scaling model and of the simpler rules, the limits, later rounds, and the largest errors."""
+    """Return the errors of the scaling model and of the simpler rules, the limits, later rounds,
+    and the largest errors.
+    """
     left_out = ", ".join(f"{reason} ({count})" for reason, count in result.left_out.items())
     count = sum(map(len, result.families))
     introduction = (

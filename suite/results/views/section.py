@@ -32,15 +32,23 @@ class SectionKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, paragraphs, labeled lines, a table, commands, and bullets: plain text, nothing is escaped yet."""
+    """A heading, paragraphs, labeled lines, a table, commands, and bullets: plain text, nothing is
+    escaped yet.
+    """
 
     title: str = ""
     above: tuple[str, ...] = ()
     """Paragraphs before the table."""
     table: DataTable | None = None
-    """Columns that suite.results.render.tables can show. A column `notes` (tuples of texts) becomes footnotes."""
+    """Columns that suite.results.render.tables can show.
+
+    A column `notes` (tuples of texts) becomes footnotes.
+    """
     commands: tuple[str, ...] = ()
-    """Commands to run, after the table. They are never broken over lines. Text from logs in them must be quoted."""
+    """Commands to run, after the table.
+
+    They are never broken over lines. Text from logs in them must be quoted.
+    """
     below: tuple[str, ...] = ()
     """Bullets at the end."""
     keys: int = 1
@@ -51,7 +59,10 @@ class Section:
     """Labeled lines before the table: (label, text). At most six."""
     kind: SectionKind = SectionKind.OTHER
     pieces: tuple[tuple[str, tuple[Columns, ...]], ...] = ()
-    """The labeled lines with the results that each is about, for the filters of the page. Without results: about all."""
+    """The labeled lines with the results that each is about, for the filters of the page.
+
+    Without results: about all.
+    """
 
 
 class ViewKind(enum.Enum):
@@ -71,7 +82,10 @@ class View:
     title: str
     sections: tuple[Section, ...]
     data: DataTable
-    """All figures, unrounded, for CSV, JSON and Parquet. The names of the columns have the units."""
+    """All figures, unrounded, for CSV, JSON and Parquet.
+
+    The names of the columns have the units.
+    """
     above: tuple[str, ...] = (NOT_VERIFIED,)
     notes: tuple[str, ...] = ()
     """Messages about the options of the command, for standard error."""
@@ -79,7 +93,10 @@ class View:
 
 
 def target_and_data_facts(results: Sequence[Result]) -> list[tuple[str, str]]:
-    """Return the target and the data set of results as labeled lines. Different values are joined: `ml-demo or ml-20m`."""
+    """Return the target and the data set of results as labeled lines.
+
+    Different values are joined: `ml-demo or ml-20m`.
+    """
 
     def data_set(result: Result) -> str:
         is_unknown = result.profile or result.division == "open"
@@ -94,7 +111,9 @@ def target_and_data_facts(results: Sequence[Result]) -> list[tuple[str, str]]:
 
 
 def target_and_data_text(results: Sequence[Result]) -> str:
-    """Return the target and the data set of results: `target hit rate at 10 ≥ 0.635, data set ml-demo`."""
+    """Return the target and the data set of results:
+    `target hit rate at 10 ≥ 0.635, data set ml-demo`.
+    """
     return ", ".join(f"{name.lower()} {text}" for name, text in target_and_data_facts(results))
 
 

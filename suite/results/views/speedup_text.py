@@ -19,7 +19,9 @@ def times_text(ratio: float) -> str:
 
 
 def describe(speedup: Ratio) -> str:
-    """Return a speedup and its factors as a phrase: `1.24× faster to target with the same number of epochs. Epochs …`"""
+    """Return a speedup and its factors as a phrase:
+    `1.24× faster to target with the same number of epochs. Epochs …`
+    """
     if speedup.value is None:
         return "not measured."
     if speedup.total is None:
@@ -29,7 +31,9 @@ def describe(speedup: Ratio) -> str:
 
 
 def speedup_headline(speedup: Ratio) -> str:
-    """Return the main sentence on a speedup: `1 → 2 devices: 2.10× faster to target with the same number of epochs.`"""
+    """Return the main sentence on a speedup:
+    `1 → 2 devices: 2.10× faster to target with the same number of epochs.`
+    """
     where = f"{speedup.places} devices"
     if speedup.value is None:
         return f"{where}: not measured."
@@ -72,7 +76,10 @@ def speedup_details(speedup: Ratio) -> Iterator[str]:
 
 
 def setup_sentence(speedup: Ratio) -> str:
-    """Return the sentence on how much of a difference setup explains. Both results must have their parts."""
+    """Return the sentence on how much of a difference setup explains.
+
+    Both results must have their parts.
+    """
     before, after = speedup.before.parts, speedup.after.parts
     assert before is not None
     assert after is not None
@@ -104,7 +111,9 @@ def interval_sentence(speedups: Iterable[Ratio]) -> str:
 
 
 def _epochs_text(efficiency: float) -> str:
-    """Return how the number of epochs changed: `with the same number of epochs`, `with 1.20× as many epochs`."""
+    """Return how the number of epochs changed: `with the same number of epochs`,
+    `with 1.20× as many epochs`.
+    """
     if abs(efficiency - 1) < SAME_EPOCHS:
         return "with the same number of epochs"
     amount = ratio_text(1 / efficiency)

@@ -20,7 +20,10 @@ from suite.results.scores import published_results
 from suite.results.series import Series, all_series
 
 _FORWARD_PASSES = {"train": 3, "forward_backward": 3}
-"""Multiply-adds of a step of each mode, relative to a forward pass. A backward pass has twice as many as a forward pass."""
+"""Multiply-adds of a step of each mode, relative to a forward pass.
+
+A backward pass has twice as many as a forward pass.
+"""
 _DEFAULT_COLUMNS = ("samples/s", "ms/step")
 _COST_COLUMNS = ("cost", "cost/million")
 
@@ -56,7 +59,10 @@ class StudyContext:
         return {result.key: series for series in all_series(results) for result in series}
 
     def similar_results(self, line: StudyLine, *keys: str) -> Iterator[Result]:
-        """Yield the results of the lines with the same values as `line`. The values of `keys` may differ."""
+        """Yield the results of the lines with the same values as `line`.
+
+        The values of `keys` may differ.
+        """
         fixed_keys = [key for key in line.values if key not in keys]
         for candidate in self.lines:
             is_similar = all(candidate.values[key] == line.values[key] for key in fixed_keys)
@@ -78,7 +84,9 @@ def column_value(name: str, line: StudyLine, context: StudyContext) -> float | N
 
 
 def column_names(listed: object) -> list[str]:
-    """Return the names of the columns of a table: valid names of the study file, or the default, and the columns of costs."""
+    """Return the names of the columns of a table: valid names of the study file, or the default,
+    and the columns of costs.
+    """
     names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
     existing = [name for name in names if name in STUDY_COLUMNS]
     return list(dict.fromkeys([*(existing or _DEFAULT_COLUMNS), *_COST_COLUMNS]))
@@ -101,7 +109,9 @@ def _field(name: str, factor: float = 1.0) -> StudyValue:
 
 
 def _link(name: str, factor: float) -> StudyValue:
-    """Return the function of a column for a figure of the link that is fitted to the all-reduces of all sizes."""
+    """Return the function of a column for a figure of the link that is fitted to the all-reduces of
+    all sizes.
+    """
     return lambda result, line, context: _scaled(
         getattr(fit_link(result.all_reduces), name, None), factor
     )
@@ -115,7 +125,9 @@ def _all_reduce(value: Callable[[AllReduceTime], float]) -> StudyValue:
 
 
 def _per_sample(name: str, divisor: str, factor: float = 1.0) -> StudyValue:
-    """Return the function of a column that is the sum of a column over all runs, divided by the sum of `divisor`."""
+    """Return the function of a column that is the sum of a column over all runs, divided by the sum
+    of `divisor`.
+    """
     quotient = share_of(name, [divisor])
     return lambda result, line, context: _scaled(quotient(result.runs, ""), factor)
 
@@ -152,7 +164,10 @@ def _mean_of_timed_steps(result: Result, line: StudyLine, context: StudyContext)
 
 
 def _ms_per_sample(result: Result, line: StudyLine, context: StudyContext) -> float | None:
-    """Return the time of a sample on a device. If a batch counts tokens, the runs give the samples of a step."""
+    """Return the time of a sample on a device.
+
+    If a batch counts tokens, the runs give the samples of a step.
+    """
     batch = batch_per_device(result)
     if result.batch_unit not in ("", "samples"):
         batch = _scaled(share_of("samples", ["steps"])(result.runs, ""), 1 / (result.devices or 1))
@@ -198,7 +213,10 @@ def _ratio_to_first(result: Result, line: StudyLine, context: StudyContext) -> f
 
 
 def _doubling(result: Result, line: StudyLine, context: StudyContext) -> float | None:
-    """Return t(2b) / 2t(b). It is above 1 if a sample takes longer in this batch than in half the batch."""
+    """Return t(2b) / 2t(b).
+
+    It is above 1 if a sample takes longer in this batch than in half the batch.
+    """
     half_batch = (batch_per_device(result) or 0.0) / 2
     for candidate in context.similar_results(line, "batch"):
         if batch_per_device(candidate) == half_batch and candidate.step_ms and result.step_ms:
@@ -207,7 +225,9 @@ def _doubling(result: Result, line: StudyLine, context: StudyContext) -> float |
 
 
 def _article_minutes(result: Result, line: StudyLine, context: StudyContext) -> float | None:
-    """Return the time in the DGX-1 scaling article on the same number of devices; None except for reference runs."""
+    """Return the time in the DGX-1 scaling article on the same number of devices; None except for
+    reference runs.
+    """
     if result.profile != "reference":
         return None
     for published in with_time(published_results()):
@@ -218,7 +238,10 @@ def _article_minutes(result: Result, line: StudyLine, context: StudyContext) -> 
 
 
 def _cost(result: Result, context: StudyContext, seconds: float | None) -> float | None:
-    """Return devices × hours × price of a device for an hour. The price is from the command line, or from the log."""
+    """Return devices × hours × price of a device for an hour.
+
+    The price is from the command line, or from the log.
+    """
     price = result.price if context.prices is None else context.prices.price(result)
     if price is None or not seconds or not result.devices:
         return None
@@ -243,7 +266,9 @@ def _column(heading: str, text: str, value: StudyValue) -> Column:
 
 
 def _result_columns() -> Iterator[tuple[str, Column]]:
-    """Yield the numeric columns of results (suite.results.columns) by their names and by their headings."""
+    """Yield the numeric columns of results (suite.results.columns) by their names and by their
+    headings.
+    """
     for item in own_fields(Result):
         if kind_of(item) in ("number", "count"):
             declared: Column = item.metadata["column"]

@@ -70,7 +70,10 @@ class StudyResult:
 
 
 def studies(runs: Sequence[Run]) -> list[StudyResult]:
-    """Return the studies of runs. The study of a run follows from the plan files in the output folder of its job."""
+    """Return the studies of runs.
+
+    The study of a run follows from the plan files in the output folder of its job.
+    """
     jobs_of_folders: dict[Path, dict[str, list[Run]]] = {}
     for run in runs:
         is_run_of_suite = (
@@ -131,7 +134,10 @@ def _mapping(plan: Mapping[str, Json], key: str) -> Mapping[str, Json]:
 
 
 def _with_notes(lines: Sequence[StudyLine], keys: Sequence[str]) -> tuple[StudyLine, ...]:
-    """Return the lines with notes on labels and settings that only some results have. Keys of the study are no notes."""
+    """Return the lines with notes on labels and settings that only some results have.
+
+    Keys of the study are no notes.
+    """
     results = [line.result for line in lines if line.result is not None]
     labels = own_labels(results)
     settings = settings_difference(results, *keys).without_derived().labels(exceptions=True)
@@ -146,7 +152,10 @@ def _with_notes(lines: Sequence[StudyLine], keys: Sequence[str]) -> tuple[StudyL
 
 
 def _cells(plan: Mapping[str, Json]) -> dict[str, dict[str, Any]]:
-    """Return the cells of a plan by job. Malformed cells are skipped, because plan files are not trusted."""
+    """Return the cells of a plan by job.
+
+    Malformed cells are skipped, because plan files are not trusted.
+    """
     listed = plan.get("cells")
     cells: dict[str, dict[str, Any]] = {}
     for cell in listed[:_MAX_CELLS] if isinstance(listed, list) else ():
@@ -160,7 +169,10 @@ def _cells(plan: Mapping[str, Json]) -> dict[str, dict[str, Any]]:
 
 
 def _clean_values(pairs: Sequence[Sequence[object]]) -> dict[str, str]:
-    """Return the values of a cell by key. Keys with the name of a column are skipped, because they would hide the column."""
+    """Return the values of a cell by key.
+
+    Keys with the name of a column are skipped, because they would hide the column.
+    """
     cleaned = {clean(str(key), 80): clean(str(text), 80) for key, text in pairs[:_MAX_KEYS]}
     return {
         key: text for key, text in cleaned.items() if key not in (*STUDY_COLUMNS, "status", "notes")
@@ -168,7 +180,9 @@ def _clean_values(pairs: Sequence[Sequence[object]]) -> dict[str, str]:
 
 
 def _lines(keys: Sequence[str], cell: Mapping[str, Any], runs: Sequence[Run]) -> list[StudyLine]:
-    """Return the lines of a cell: several if its runs form several results, such as runs on two machines."""
+    """Return the lines of a cell: several if its runs form several results, such as runs on two
+    machines.
+    """
     values = {key: cell["values"].get(key, "") for key in keys}
     results = [result for result in results_of(runs) if result.runs_successful]
     if results:
@@ -186,7 +200,10 @@ def _lines(keys: Sequence[str], cell: Mapping[str, Any], runs: Sequence[Run]) ->
 
 
 def sections(runs: Sequence[Run], prices: Prices | None = None) -> list[Section]:
-    """Return a section for each study. If titles are equal, they also contain the folders of the studies."""
+    """Return a section for each study.
+
+    If titles are equal, they also contain the folders of the studies.
+    """
     results = studies(runs)
     sections_of_studies = [study_section(result, prices) for result in results]
     if len({section.title for section in sections_of_studies}) == len(sections_of_studies):
@@ -202,7 +219,9 @@ def sections(runs: Sequence[Run], prices: Prices | None = None) -> list[Section]
 
 
 def study_section(study: StudyResult, prices: Prices | None = None) -> Section:
-    """Return the section of a study: its question, and a table of its keys and of the columns that have a value."""
+    """Return the section of a study: its question, and a table of its keys and of the columns that
+    have a value.
+    """
     context, columns = (
         StudyContext(study.measured, prices),
         column_names(study.table.get("columns")),
@@ -261,7 +280,8 @@ def _title(study: StudyResult) -> str:
 
 
 def fits(study: StudyResult) -> list[tuple[str, StepFit]]:
-    """Return the fit step = t0 + c·b over the batch per device for each combination of the remaining keys.
+    """Return the fit step = t0 + c·b over the batch per device for each combination of the
+    remaining keys.
 
     Empty unless the study's file requests the fit.
     """
@@ -287,7 +307,10 @@ def fits(study: StudyResult) -> list[tuple[str, StepFit]]:
 
 
 def _fit_text(name: str, fit: StepFit) -> str:
-    """Return a fit as text: `step = 3.2 ± 0.4 ms + 0.051 ± 0.001 ms × samples per device. Largest deviation: 4.0 %.`"""
+    """Return a fit as text: `step = 3.2 ± 0.4 ms + 0.051 ± 0.001 ms × samples per device.
+
+    Largest deviation: 4.0 %.`
+    """
     constant, slope = with_error(fit.t0, fit.t0_error, 1e3), with_error(fit.c, fit.c_error, 1e3)
     label = f"{clean(name, 60)}: " if name else ""
     text = f"{label}step = {constant} ms + {slope} ms × samples per device"

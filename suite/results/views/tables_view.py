@@ -1,7 +1,9 @@
-"""`suite tables`: tables 1-7 of the DGX-1 scaling article, for measured results and for the article's results.
+"""`suite tables`: tables 1-7 of the DGX-1 scaling article, for measured results and for the
+article's results.
 
-Tables 1-6 show a workload each: devices, batch, time per epoch, epochs to target, time to target, precision. Table 7 shows
-speedups over the baseline of each series, and the factors of the speedup between all pairs of device counts.
+Tables 1-6 show a workload each: devices, batch, time per epoch, epochs to target, time to target,
+precision. Table 7 shows speedups over the baseline of each series, and the factors of the speedup
+between all pairs of device counts.
 """
 
 from __future__ import annotations
@@ -118,7 +120,8 @@ def tables(results: Sequence[Result], with_article: bool = False) -> View:
 
 
 def printed_speedups() -> dict[tuple[str, int, int], float]:
-    """Return the speedups that the article's table 7 prints, by workload, devices before, and devices after.
+    """Return the speedups that the article's table 7 prints, by workload, devices before, and
+    devices after.
 
     Raises:
         ValueError: A row of the file does not contain a speedup between two numbers of devices.
@@ -143,7 +146,9 @@ def _order(family: Sequence[Result]) -> tuple[Any, ...]:
 
 
 def _labels(group: Sequence[Sequence[Result]]) -> dict[str, str]:
-    """Return the label of each result of families with the same title: the settings of its family, then of its series."""
+    """Return the label of each result of families with the same title: the settings of its family,
+    then of its series.
+    """
     results = [result for family in group for result in family]
     of_families = distinct_labels(results, aside=("gpus",), always=("targets", "dataset"))
     label_of = {result.key: text for result, text in zip(results, of_families, strict=True)}
@@ -175,7 +180,10 @@ def _section(
 def _results(
     name: str, group: Sequence[Sequence[Result]], label_of: Mapping[str, str]
 ) -> Iterator[Line]:
-    """Yield the columns of each result. Results on the same devices with one label get a further label, such as the nodes."""
+    """Yield the columns of each result.
+
+    Results on the same devices with one label get a further label, such as the nodes.
+    """
     results = [result for family in group for result in family]
     further = distinct_labels(
         results, [(label_of[result.key], result.devices) for result in results]
@@ -280,7 +288,9 @@ def _pairs(
 
 
 def _table_7(pairs: Sequence[Line], single: Sequence[tuple[str, Result]]) -> Iterator[Section]:
-    """Yield the speedups over the baseline of each series, the speedups of all pairs, and the results without a speedup."""
+    """Yield the speedups over the baseline of each series, the speedups of all pairs, and the
+    results without a speedup.
+    """
     from_baseline = [row for row in pairs if row["from_fewest"]]
     places = sorted({(row["devices_from"], row["devices_to"]) for row in from_baseline})
     headings = [f"{fewer} → {more}" for fewer, more in places]

@@ -1,4 +1,6 @@
-"""Rows of a comparison, and their verdicts: sentences that claim a difference only if the runs show it (docs/comparing.md)."""
+"""Rows of a comparison, and their verdicts: sentences that claim a difference only if the runs show
+it (docs/comparing.md).
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,8 @@ def quantities(in_blocks: bool) -> tuple[Quantity, ...]:
     """Return the quantities in which two results are compared, the most important quantity first.
 
     Args:
-        in_blocks: The logs of both results separate setup, so time per epoch is the time of the blocks.
+        in_blocks: The logs of both results separate setup, so time per epoch is the time of the
+            blocks.
     """
     return _TIME, _EPOCH_TIME if in_blocks else _EPOCH_TIME_WITH_SETUP, _EPOCHS, _THROUGHPUT
 
@@ -144,7 +147,9 @@ _THROUGHPUT = Quantity(
 
 
 def quantity_texts(quantity_name: str, *values: float) -> list[str]:
-    """Return values of a quantity with its unit: `12.2 s`, `16.4`, `140,187 samples/s`. Epochs have no unit.
+    """Return values of a quantity with its unit: `12.2 s`, `16.4`, `140,187 samples/s`.
+
+    Epochs have no unit.
 
     Args:
         quantity_name: Name of the quantity.
@@ -165,7 +170,8 @@ def judge(
     Args:
         quantity: The quantity. Its ratio in `measured` is known.
         row: The row as far as it is the same for all quantities.
-        measured: Ratio of the result of the first side (`after`) to the result of the second side (`before`).
+        measured: Ratio of the result of the first side (`after`) to the result of the second side
+            (`before`).
         names: Names of the two sides in sentences.
     """
     ours, theirs = measured.after, measured.before
@@ -201,7 +207,9 @@ def _values_of_runs(quantity: Quantity, result: Result) -> list[float | None]:
 def _verdict(
     quantity: Quantity, row: ComparisonRow, sides: Mapping[str, Result], smallest_p: float
 ) -> str:
-    """Return the verdict on a quantity. If failed runs leave a side without an official score, no side is called better.
+    """Return the verdict on a quantity.
+
+    If failed runs leave a side without an official score, no side is called better.
 
     Args:
         quantity: The quantity.
@@ -252,7 +260,10 @@ def _values_text(quantity: Quantity, row: ComparisonRow, names: tuple[str, ...])
 def _verdict_on_successful_runs(
     quantity: Quantity, row: ComparisonRow, names: tuple[str, ...], smallest_p: float
 ) -> str:
-    """Return the verdict on the successful runs. It claims a difference only if the runs show it."""
+    """Return the verdict on the successful runs.
+
+    It claims a difference only if the runs show it.
+    """
     assert row.ratio is not None
     values = _values_text(quantity, row, names)
     counts = (row.runs_ours, row.runs_theirs)
@@ -293,7 +304,9 @@ def _verdict_on_successful_runs(
 
 
 def _interval_of_better(row: ComparisonRow) -> Interval | None:
-    """Return the interval of the ratio of the better side to the worse side, or None without an interval."""
+    """Return the interval of the ratio of the better side to the worse side, or None without an
+    interval.
+    """
     assert row.ratio is not None
     if not row.ratio_low or not row.ratio_high:
         return None

@@ -1,4 +1,6 @@
-"""A workload, a framework and a launcher from outside: straight lines in plain NumPy, with ways to misbehave for the tests."""
+"""A workload, a framework and a launcher from outside: straight lines in plain NumPy, with ways to
+misbehave for the tests.
+"""
 
 import faulthandler
 import json

@@ -1,4 +1,6 @@
-"""Builds the null device with gcc, and says which variables put it before a process's CUDA libraries."""
+"""Builds the null device with gcc, and says which variables put it before a process's CUDA
+libraries.
+"""
 
 import os
 import shutil

@@ -53,7 +53,9 @@ def test_the_facts_of_a_machine(tmp_path):
 
 
 def test_what_a_command_said_by_its_exit_code_is_not_lost(tmp_path):
-    """It ends long before its output does, and the agent looks for orphans that have ended meanwhile."""
+    """It ends long before its output does, and the agent looks for orphans that have ended
+    meanwhile.
+    """
     order = {
         "command": ["sh", "-c", "sleep 1 & echo here; exit 3"],
         "most_seconds": 60.0,
@@ -73,7 +75,9 @@ def test_what_a_command_said_by_its_exit_code_is_not_lost(tmp_path):
 
 
 def test_files_come_as_they_are_written(tmp_path):
-    """Logs as appended bytes, beats whole, and after `finish` everything; nothing is left on the machine."""
+    """Logs as appended bytes, beats whole, and after `finish` everything; nothing is left on the
+    machine.
+    """
     taken = []
     with agent(tmp_path) as (link, _):
         link.on_event = taken.append
@@ -151,7 +155,9 @@ def test_no_process_outlives_a_run(tmp_path, how):
 
 
 def test_containers_are_ended_after_the_processes_and_to_the_end(tmp_path):
-    """By a command that would be a process of the run itself, were it started before these are ended."""
+    """By a command that would be a process of the run itself, were it started before these are
+    ended.
+    """
     said = tmp_path / "said"
     with agent(tmp_path) as (link, process):
         begun(link)

@@ -1,4 +1,6 @@
-"""Messages between controller and agent: each is read as it was sent, and one of another version is refused with its name."""
+"""Messages between controller and agent: each is read as it was sent, and one of another version is
+refused with its name.
+"""
 
 import io
 import json

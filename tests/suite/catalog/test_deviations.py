@@ -1,4 +1,6 @@
-"""Reasons for division open: as sentences, as JSON, and translated from the sentences of logs without facts."""
+"""Reasons for division open: as sentences, as JSON, and translated from the sentences of logs
+without facts.
+"""
 
 import json
 

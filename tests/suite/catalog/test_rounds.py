@@ -1,4 +1,6 @@
-"""Rounds as files: one of the user's own, what it is refused for, and that they are read late and once."""
+"""Rounds as files: one of the user's own, what it is refused for, and that they are read late and
+once.
+"""
 
 import json
 import subprocess

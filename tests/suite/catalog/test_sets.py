@@ -195,7 +195,9 @@ def test_an_unknown_name_gets_those_of_the_users_too(own):
 
 
 def test_a_worker_needs_no_yaml():
-    """A workload of a finished `run.json` is built where PyYAML is not installed, as in the frameworks' environments."""
+    """A workload of a finished `run.json` is built where PyYAML is not installed, as in the
+    frameworks' environments.
+    """
     code = (
         "import sys; sys.modules['yaml'] = None\n"
         "import suite.worker.main\n"

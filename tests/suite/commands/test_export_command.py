@@ -1,4 +1,6 @@
-"""`suite export`: its command line, what it says, and how it follows a sweep, up to the call into a tracker's library."""
+"""`suite export`: its command line, what it says, and how it follows a sweep, up to the call into a
+tracker's library.
+"""
 
 import contextlib
 import sys
@@ -92,7 +94,9 @@ def test_without_its_library_the_line_says_what_to_type(tmp_path, monkeypatch, n
 
 
 def test_a_sweep_is_followed_to_its_end(tmp_path, tracker, monkeypatch):
-    """A sweep that has begun, its first run evaluation by evaluation, nothing between two runs, the second run."""
+    """A sweep that has begun, its first run evaluation by evaluation, nothing between two runs, the
+    second run.
+    """
     log, sweep = tmp_path / "logs" / "ncf" / "run_0" / "result_0.txt", contextlib.ExitStack()
     status = log.with_name("status.json")
 

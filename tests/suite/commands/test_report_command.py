@@ -1,4 +1,6 @@
-"""`suite report`: what counts as a log, what is said of the rest, and the page that may be written again."""
+"""`suite report`: what counts as a log, what is said of the rest, and the page that may be written
+again.
+"""
 
 import subprocess
 import sys

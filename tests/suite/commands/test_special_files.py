@@ -1,4 +1,6 @@
-"""Pipes, devices and endless files in the place of what a command reads: it ends, in little memory, without a traceback."""
+"""Pipes, devices and endless files in the place of what a command reads: it ends, in little memory,
+without a traceback.
+"""
 
 import contextlib
 import os

@@ -60,7 +60,9 @@ def test_the_last_two_are_kept_and_found_the_newest_first(tmp_path):
 @examples(60)
 @given(cut=st.booleans(), where=st.integers(0, 10_000))
 def test_damage_is_told(tmp_path_factory, cut, where):
-    """Cut off anywhere, or one byte changed in what is read: names and sizes of the members, and their content."""
+    """Cut off anywhere, or one byte changed in what is read: names and sizes of the members, and
+    their content.
+    """
     path = written(tmp_path_factory.mktemp("one"))
     data = bytearray(path.read_bytes())
     where %= len(data)

@@ -1,4 +1,6 @@
-"""Whatever deletes, renames or cuts files stands in one table of the docs, with how it knows that they are the suite's."""
+"""Whatever deletes, renames or cuts files stands in one table of the docs, with how it knows that
+they are the suite's.
+"""
 
 import re
 

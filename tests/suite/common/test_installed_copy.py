@@ -1,4 +1,6 @@
-"""A copy of a checkout in site-packages says what it is, where it looks, and how to use the checkout itself."""
+"""A copy of a checkout in site-packages says what it is, where it looks, and how to use the
+checkout itself.
+"""
 
 import json
 import sys

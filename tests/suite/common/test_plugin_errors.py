@@ -1,4 +1,6 @@
-"""Errors in a plugin's code: one line that names the file, the line, and the file with the traceback."""
+"""Errors in a plugin's code: one line that names the file, the line, and the file with the
+traceback.
+"""
 
 import os
 import re
@@ -14,7 +16,9 @@ from tests.helpers import PROJECT, TOY, TOY_RUN, only, refusal, run_suite, statu
 
 @pytest.fixture
 def run_changed_toy(tmp_path):
-    """Run the toy plugin after one replacement in its source; returns the ended command and the number of the changed line."""
+    """Run the toy plugin after one replacement in its source; returns the ended command and the
+    number of the changed line.
+    """
 
     def run(old, new):
         folder = tmp_path / "plugin"
@@ -65,7 +69,9 @@ TRAINER = "class ToyTrainer(Trainer):"
 def test_an_error_in_a_run_names_the_line_and_the_log_with_the_traceback(
     run_changed_toy, tmp_path, old, new, error, function
 ):
-    """The reason was `AttributeError: …` with the path of the log of results, which has no traceback."""
+    """The reason was `AttributeError: …` with the path of the log of results, which has no
+    traceback.
+    """
     done, location = run_changed_toy(old, new)
     assert done.returncode == 1
     folder = only(tmp_path.glob("**/run_0"))

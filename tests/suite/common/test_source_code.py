@@ -1,4 +1,6 @@
-"""The digest of a run's code: equal for equal files, another one for any other code that a worker may have imported."""
+"""The digest of a run's code: equal for equal files, another one for any other code that a worker
+may have imported.
+"""
 
 import json
 import os
@@ -126,7 +128,9 @@ def test_modules_from_elsewhere_change_the_digest(second, trick):
 
 
 def test_a_worker_imports_nothing_beside_its_code(second):
-    """What `code_folders` names is all that a worker has of these packages, for every file of the workload."""
+    """What `code_folders` names is all that a worker has of these packages, for every file of the
+    workload.
+    """
     imports = "import suite.common.registry as r; r.load_workload('ncf')"
     assert report(second, imports)[0] == expected_digest("ncf", "pytorch")
     assert {Path(name).parts[0] for name in code_folders("ncf", "pytorch")} == {

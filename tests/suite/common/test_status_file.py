@@ -1,4 +1,6 @@
-"""`status.json`: each reader gets what was written, and no content of a file raises another error than ValueError."""
+"""`status.json`: each reader gets what was written, and no content of a file raises another error
+than ValueError.
+"""
 
 import contextlib
 import json

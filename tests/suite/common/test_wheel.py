@@ -1,4 +1,6 @@
-"""The package as `pip install .` leaves it: outside the checkout it has all that it needs, and writes where it is called."""
+"""The package as `pip install .` leaves it: outside the checkout it has all that it needs, and
+writes where it is called.
+"""
 
 import os
 import re
@@ -28,7 +30,9 @@ FOUND_IN_THE_CHECKOUT = (
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """A virtual environment with the package; what that depends on is taken from this Python's environment."""
+    """A virtual environment with the package; what that depends on is taken from this Python's
+    environment.
+    """
     place = tmp_path_factory.mktemp("installed")
     for name in SOURCES:
         target = place / "source" / name

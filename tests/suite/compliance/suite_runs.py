@@ -1,4 +1,6 @@
-"""Closed runs of this suite with their log, run.json, status.json and metrics.jsonl, and edits of them."""
+"""Closed runs of this suite with their log, run.json, status.json and metrics.jsonl, and edits of
+them.
+"""
 
 import json
 from dataclasses import replace
@@ -26,7 +28,10 @@ def write_records(path, items):
 
 
 def write_run(folder, name="resnet50", blocks=3):
-    """A closed run of `blocks` blocks of 100 seconds each; the last reaches the target. Returns the log."""
+    """A closed run of `blocks` blocks of 100 seconds each; the last reaches the target.
+
+    Returns the log.
+    """
     kind = next(kind for kind in rules_page.WORKLOADS if kind.name == name)
     settings = rules_page.default_settings(kind, "v0.5" if name == "ncf" else "v0.7", "pytorch")
     settings = replace(settings, devices=1, seed=7)
@@ -55,7 +60,9 @@ def write_run(folder, name="resnet50", blocks=3):
 
 
 def in_time(items):
-    """Records with the time stamps of a run whose blocks take 100 seconds each, and `suite_condition` at the end."""
+    """Records with the time stamps of a run whose blocks take 100 seconds each, and
+    `suite_condition` at the end.
+    """
     begin_ms = items[0]["time_ms"]
     run_start_ms, block = begin_ms + 60_000, -1
     for item in items:
@@ -88,7 +95,9 @@ def in_time(items):
 
 
 def edit(path, change, key=None):
-    """Rewrite a log: `change` gets each record (of a key) and returns it, another one, a list of them, or None for no line."""
+    """Rewrite a log: `change` gets each record (of a key) and returns it, another one, a list of
+    them, or None for no line.
+    """
     items = []
     for item in records(path):
         new = change(item) if key is None or item["key"] == key else item

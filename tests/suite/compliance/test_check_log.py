@@ -1,4 +1,6 @@
-"""What `suite check` says of a log: which rules hold, what is wrong, and what no text of a log may do."""
+"""What `suite check` says of a log: which rules hold, what is wrong, and what no text of a log may
+do.
+"""
 
 import contextlib
 import json
@@ -34,7 +36,9 @@ OURS = "suite rules "
 
 
 def stock(path, werror=False, rules=None):
-    """Whether the compliance checker itself passes a log, as its command does, whose crash is no pass."""
+    """Whether the compliance checker itself passes a log, as its command does, whose crash is no
+    pass.
+    """
     from mlperf_logging.compliance_checker import mlp_compliance
 
     mlp_compliance.enqueued_configs.clear()  # of a check that stopped early
@@ -52,8 +56,9 @@ def rule_file(folder, name):
 
 
 def edited(folder, source, key, edit):
-    """A copy of a log with `edit(record)` in place of each record of a key: the record's text where it gives one, no line
-    where it gives None."""
+    """A copy of a log with `edit(record)` in place of each record of a key: the record's text where
+    it gives one, no line where it gives None.
+    """
     lines, found = [], 0
     for line in source.read_text().splitlines():
         record = json.loads(line.partition(":::MLLOG ")[2])
@@ -132,7 +137,9 @@ def log_of_v05(folder, name, **changes):
 
 @pytest.mark.parametrize("name", V05_TARGETS)
 def test_logs_of_v05_are_judged_by_that_rounds_clock_epochs_and_targets(tmp_path, name):
-    """The stock checker has no such round: it wants an init window, epochs from 1 and later targets."""
+    """The stock checker has no such round: it wants an init window, epochs from 1 and later
+    targets.
+    """
     verdict = check_file(log_of_v05(tmp_path, name, targets=V05_TARGETS[name]))
     assert verdict.passed, verdict.complaints
     assert verdict.rules_name == f"{OURS}v0.5"
@@ -255,7 +262,9 @@ LENIENCIES = {
     "after": (lambda record: f"{as_line(record)} and so on", None),
     "utf-16": (lambda record: record, None),
 }
-"""One line of a sound log otherwise than it should be, and words of the remark; None: the stock checker fails it."""
+"""One line of a sound log otherwise than it should be, and words of the remark; None: the stock
+checker fails it.
+"""
 
 
 @pytest.mark.parametrize("werror", [False, True])

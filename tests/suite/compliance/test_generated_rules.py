@@ -66,7 +66,10 @@ KEYS = (
 
 @pytest.fixture(scope="module", autouse=True)
 def parsed_once():
-    """The former files are parsed once. Parsing each for every log takes four fifths of the time."""
+    """The former files are parsed once.
+
+    Parsing each for every log takes four fifths of the time.
+    """
     with mock.patch.object(rule_finder, "rule_entries", functools.cache(rule_finder.rule_entries)):
         yield
 

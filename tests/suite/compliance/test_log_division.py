@@ -1,4 +1,5 @@
-"""A log that says closed is held against the suite's own table and against itself: no edited line passes.
+"""A log that says closed is held against the suite's own table and against itself: no edited line
+passes.
 
 That those of all six pass as they were written is shown where they are packaged.
 """

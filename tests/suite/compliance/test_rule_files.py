@@ -1,4 +1,6 @@
-"""Every rule file of the installed mlperf-logging gives the verdict of the stock checker, and no file elsewhere is opened."""
+"""Every rule file of the installed mlperf-logging gives the verdict of the stock checker, and no
+file elsewhere is opened.
+"""
 
 import contextlib
 import subprocess
@@ -28,7 +30,9 @@ UNLISTED = {
     *((ruleset, "open", "llama2_70b_lora") for ruleset in ("4.0.0", "4.1.0")),
     *(("5.1.0", division, "bert") for division in ("closed", "open")),
 }
-"""Rule files of benchmarks that the ruleset's own list of benchmarks does not contain: no log passes."""
+"""Rule files of benchmarks that the ruleset's own list of benchmarks does not contain: no log
+passes.
+"""
 UNSOLVED = {
     *((ruleset, "closed", "ssd") for ruleset in ("0.7.0", "1.0.0", "1.1.0")),
     *((ruleset, "closed", "resnet") for ruleset in ("1.1.0", "2.0.0", "2.1.0")),
@@ -43,7 +47,10 @@ UNSOLVED = {
 
 
 def stock_passes(path, ruleset):
-    """Return the verdict of the stock checker in this process. A crash of the checker is no pass."""
+    """Return the verdict of the stock checker in this process.
+
+    A crash of the checker is no pass.
+    """
     from mlperf_logging.compliance_checker import mlp_compliance
 
     mlp_compliance.enqueued_configs.clear()
@@ -54,7 +61,10 @@ def stock_passes(path, ruleset):
 
 
 def expected_to_pass(path, ruleset):
-    """Return the verdict of the stock checker. `suite check` also refuses a run that `suite report` calls unsuccessful."""
+    """Return the verdict of the stock checker.
+
+    `suite check` also refuses a run that `suite report` calls unsuccessful.
+    """
     return stock_passes(path, ruleset) and read(path).status == "success"
 
 

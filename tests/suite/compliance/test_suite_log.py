@@ -1,4 +1,6 @@
-"""`suite check` of logs of this suite: no edit of a closed run's log, or of a file next to it, passes; honest logs do."""
+"""`suite check` of logs of this suite: no edit of a closed run's log, or of a file next to it,
+passes; honest logs do.
+"""
 
 import json
 
@@ -79,7 +81,9 @@ def set_epoch_count(log, count):
 
 
 def shorten_epochs(log, divisor):
-    """The run trained on a part of the data in each epoch, and says that the other samples were repeated negatively."""
+    """The run trained on a part of the data in each epoch, and says that the other samples were
+    repeated negatively.
+    """
     items = records(log)
     run = next(item for item in items if item["key"] == "suite_run")["value"]
     train_samples = next(item for item in items if item["key"] == "train_samples")["value"]

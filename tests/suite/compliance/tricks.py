@@ -1,6 +1,8 @@
-"""Edits of a closed run's files that earlier versions of `suite check` passed, by the claim that they falsify.
+"""Edits of a closed run's files that earlier versions of `suite check` passed, by the claim that
+they falsify.
 
-Each function gets the log of a run as `suite_runs.write_run` writes it. `OF` names the run, where it is not ResNet-50's.
+Each function gets the log of a run as `suite_runs.write_run` writes it. `OF` names the run, where
+it is not ResNet-50's.
 """
 
 import gzip
@@ -241,7 +243,9 @@ NO_SUITE_RUN = {
 
 
 def run_file(**changes):
-    """A trick that changes run.json: `settings__seed=1` stands for run.json["settings"]["seed"] = 1."""
+    """A trick that changes run.json: `settings__seed=1` stands for run.json["settings"]["seed"] =
+    1.
+    """
 
     def change(value):
         for name, new in changes.items():
@@ -496,7 +500,9 @@ RESUMED = {
 
 
 def open_after_all(path, reasons, line=None):
-    """status.json has reasons for division open that were found during the run, and the log has this `suite_open` line."""
+    """status.json has reasons for division open that were found during the run, and the log has
+    this `suite_open` line.
+    """
     edit_json(path.with_name("status.json"), lambda value: value.update(open_reasons=reasons))
     if line is not None:
         items = records(path)

@@ -1,4 +1,6 @@
-"""Hydra's flags beside the overrides: where they may stand, what they print, and how a wrong one is refused."""
+"""Hydra's flags beside the overrides: where they may stand, what they print, and how a wrong one is
+refused.
+"""
 
 import hydra
 import pytest
@@ -26,7 +28,9 @@ def test_flags_may_stand_anywhere(typed):
 
 
 def test_cfg_prints_resolved_values_and_runs_nothing(tmp_path):
-    """Of the set, the profile and the rules, where the composed files have null and auto; all but `batch=set`."""
+    """Of the set, the profile and the rules, where the composed files have null and auto; all but
+    `batch=set`.
+    """
     printed = yaml.safe_load(run_suite_here(tmp_path, *NCF, "device=cpu", "--cfg", "job").stdout)
     assert not (tmp_path / "logs").exists()
     assert (printed["gpus"], printed["profile"]["name"]) == (1, "demo")

@@ -1,4 +1,6 @@
-"""Next steps for words that other programs understand: what a message proposes is accepted by the next command."""
+"""Next steps for words that other programs understand: what a message proposes is accepted by the
+next command.
+"""
 
 import re
 from unittest import mock

@@ -67,7 +67,9 @@ def test_studies_and_experiments_in_a_folder_of_ones_own(own):
 
 @pytest.fixture
 def experiments(tmp_path):
-    """Experiments in the form that Hydra's own example has: a global package that overrides groups and values."""
+    """Experiments in the form that Hydra's own example has: a global package that overrides groups
+    and values.
+    """
     for name, text in {
         "warm": "defaults:\n  - override /workload: ncf\n  - override /profile: demo\ngpus: 2\nseed: 7\n",
         "rate": "workload: {learning_rate: 0.25}\n",

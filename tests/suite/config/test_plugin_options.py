@@ -1,4 +1,6 @@
-"""Options of a plugin whose module does not postpone annotations: its types are classes, and are checked all the same."""
+"""Options of a plugin whose module does not postpone annotations: its types are classes, and are
+checked all the same.
+"""
 
 from dataclasses import make_dataclass
 from types import SimpleNamespace

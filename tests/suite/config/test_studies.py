@@ -1,4 +1,6 @@
-"""Studies on the command line: which jobs they become, what is typed beside them, and what is refused in one line."""
+"""Studies on the command line: which jobs they become, what is typed beside them, and what is
+refused in one line.
+"""
 
 import dataclasses
 import functools

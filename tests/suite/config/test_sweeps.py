@@ -1,4 +1,6 @@
-"""Sweeps: counted before anything is made of them, and planned without reading the same files for every job."""
+"""Sweeps: counted before anything is made of them, and planned without reading the same files for
+every job.
+"""
 
 import dataclasses
 

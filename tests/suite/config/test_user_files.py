@@ -101,7 +101,9 @@ def test_defaults_that_lead_back_or_take_in_what_is_none(tmp_path, defaults, oth
 
 
 def test_defaults_that_lead_on_and_on(tmp_path):
-    """Hydra looks at each of them again for each that is above it: three hundred would take minutes."""
+    """Hydra looks at each of them again for each that is above it: three hundred would take
+    minutes.
+    """
     for number in range(300):
         write(tmp_path / f"conf/system/n{number}.yaml", f"defaults: [n{number + 1}]\n")
     assert "n10.yaml: a chain of defaults lists has more than 10 files" in refused(

@@ -1,4 +1,6 @@
-"""`cache_clear` against the kernel's own page cache: files that were read are in memory, and after clearing they are not."""
+"""`cache_clear` against the kernel's own page cache: files that were read are in memory, and after
+clearing they are not.
+"""
 
 import contextlib
 import json
@@ -55,7 +57,9 @@ def drops_pages(folder):
 
 @pytest.fixture
 def disk(tmp_path):
-    """A folder on a file system whose pages can be dropped: on others there is nothing to test but that `clear` says so."""
+    """A folder on a file system whose pages can be dropped: on others there is nothing to test but
+    that `clear` says so.
+    """
     with contextlib.ExitStack() as stack:
         for place in (tmp_path, PROJECT, Path("/var/tmp"), Path.home()):
             if not os.access(place, os.W_OK):

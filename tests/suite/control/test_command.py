@@ -43,7 +43,9 @@ TEXT = st.text(st.sampled_from("ab_. -/:=,é字\u0301ÅK"), min_size=1, max_size
 @examples(300)
 @given(TEXT, TEXT)
 def test_settings_that_differ_have_folders_that_differ(first, second):
-    """Characters that no folder name can hold, dashes and `=` that separate settings, and letters with accents."""
+    """Characters that no folder name can hold, dashes and `=` that separate settings, and letters
+    with accents.
+    """
     pairs = [(f"system.name={text}",) for text in (first, second)]
     pairs += [(f"system.name={first}-seed=1",), (f"system.name={first}", "seed=1")]
     names = {words: job_name(replace(BASE, all_overrides=words)) for words in pairs}

@@ -1,4 +1,6 @@
-"""`suite_condition`: figures from the processes of a run, when a machine is a busy one, and the line in the log."""
+"""`suite_condition`: figures from the processes of a run, when a machine is a busy one, and the
+line in the log.
+"""
 
 import json
 

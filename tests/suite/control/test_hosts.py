@@ -1,4 +1,6 @@
-"""What the supervisor does host by host, without starting anything: machine facts, and whose process ids it may trust."""
+"""What the supervisor does host by host, without starting anything: machine facts, and whose
+process ids it may trust.
+"""
 
 import json
 import os
@@ -47,7 +49,9 @@ def test_machine_facts_lie_under_the_name_of_their_host_where_there_are_several(
     ("process", "prefix", "dead"), [(3, (), True), (3, ("docker", "run"), False), (4, (), False)]
 )
 def test_only_process_ids_of_this_machine_are_looked_for(tmp_path, process, prefix, dead):
-    """A worker in a container or on another host has an id of its own there; here it may be nobody's."""
+    """A worker in a container or on another host has an id of its own there; here it may be
+    nobody's.
+    """
     one = supervisor(tmp_path, MXNET, prefix)
     heartbeat_path(tmp_path, process).write_text(
         json.dumps(asdict(WorkerStatus(process, PID_MAXIMUM + 1)))

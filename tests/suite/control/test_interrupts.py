@@ -1,4 +1,6 @@
-"""Ctrl-C, twice and thrice; a terminal that closes; and the command line that goes on with what was interrupted."""
+"""Ctrl-C, twice and thrice; a terminal that closes; and the command line that goes on with what was
+interrupted.
+"""
 
 import io
 import os
@@ -29,7 +31,8 @@ def started(tmp_path, *words, **streams):
     arguments = [*TOY_RUN, "workload.misbehave=sleep", "stop=epochs:1000", *words]
     controller = subprocess.Popen(
         [sys.executable, str(PROJECT / "run_suite.py"), *arguments], env=suite_env(tmp_path, toy=True), cwd=tmp_path,
-        # As on a terminal: a shell starts its background jobs, this one's tests perhaps, with signals ignored.
+        # As on a terminal: a shell starts its background jobs, this one's tests perhaps, with
+        # signals ignored.
         preexec_fn=lambda: [signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGHUP)],
         **({"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} | streams),
     )  # fmt: skip
@@ -141,7 +144,9 @@ def test_without_output_the_folder_that_was_made_is_named(tmp_path):
 
 @pytest.fixture
 def listening():
-    """This process takes signals as a controller does, for the length of a test; also where a shell's `&` has them ignored."""
+    """This process takes signals as a controller does, for the length of a test; also where a
+    shell's `&` has them ignored.
+    """
     before = {number: signal.signal(number, signal.SIG_DFL) for number in SIGNALS}
     listen()
     yield

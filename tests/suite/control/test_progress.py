@@ -1,4 +1,6 @@
-"""The rows that a run prints while it trains: their columns, their clock, and where they are printed."""
+"""The rows that a run prints while it trains: their columns, their clock, and where they are
+printed.
+"""
 
 import io
 import json
@@ -20,7 +22,9 @@ BLOCK = {
 
 
 def table(text, first="epoch"):
-    """The rows of the one table in a text, each a dict from the name of a column to its cell, and the line after them."""
+    """The rows of the one table in a text, each a dict from the name of a column to its cell, and
+    the line after them.
+    """
     lines = text.splitlines()
     start = next(number for number, line in enumerate(lines) if line.split()[:1] == [first])
     names, rows = re.split(r" {2,}", lines[start].strip()), []

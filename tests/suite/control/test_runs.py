@@ -1,4 +1,6 @@
-"""Whole runs with the toy plugin, their workers in processes: how they end, what they leave behind, and what they never do."""
+"""Whole runs with the toy plugin, their workers in processes: how they end, what they leave behind,
+and what they never do.
+"""
 
 import contextlib
 import csv
@@ -272,7 +274,9 @@ def test_a_demo_leaves_to_others_the_cores_that_they_use(tmp_path):
 
 @pytest.fixture
 def small_memory():
-    """A control group (v1 or v2) with 400 MiB of memory; gives the file that moves a process into it."""
+    """A control group (v1 or v2) with 400 MiB of memory; gives the file that moves a process into
+    it.
+    """
     v1, v2 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
     base, limit = (v1, "memory.limit_in_bytes") if v1.is_dir() else (v2, "memory.max")
     group = base / f"suite-test-{os.getpid()}"

@@ -1,4 +1,6 @@
-"""Processes that serve the workers: one that dies is named, not the workers that fail of it; and nobody waits for its end."""
+"""Processes that serve the workers: one that dies is named, not the workers that fail of it; and
+nobody waits for its end.
+"""
 
 import json
 import os
@@ -79,7 +81,9 @@ LASTING, KILLED, ABORTED = None, -9, -6
 def test_who_is_named_of_servers_and_workers(
     supervisor, lasting, children, workers, status, process, reason
 ):
-    """A worker may die of a server that was killed; a server that failed may have failed of a worker's death."""
+    """A worker may die of a server that was killed; a server that failed may have failed of a
+    worker's death.
+    """
     found = {name: lasting if code is LASTING else ended(code) for name, code in children.items()}
     supervisor.monitor.children = found
     supervisor.worker_pid = found.get("worker-0", lasting).pid

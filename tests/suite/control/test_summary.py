@@ -33,7 +33,7 @@ NO_SPACE, UNREADABLE = OSError(28, "No space left on device"), ValueError("resul
 )
 def test_runs_without_a_table_are_named_and_kept(
     tmp_path, monkeypatch, capsys, listening, made, code, said
-):  # noqa: F811
+):
     monkeypatch.setattr(report_view, "report", mock.Mock(side_effect=made))
     monkeypatch.setattr(import_module("suite.results.table"), "table", lambda folders: folders)
     job = SimpleNamespace(name="job", folder=tmp_path / "my runs" / "job")

@@ -40,7 +40,10 @@ def sampled(tmp_path, with_gpus=False):
 
 @pytest.fixture(autouse=True, scope="module")
 def no_other_processes():
-    """Stop the processes that earlier tests of this session started: a tree holds all of them. They start again when needed."""
+    """Stop the processes that earlier tests of this session started: a tree holds all of them.
+
+    They start again when needed.
+    """
     frameworks_probe.stop()
     multiprocessing.forkserver._forkserver._stop()
     multiprocessing.resource_tracker._resource_tracker._stop()
@@ -133,7 +136,9 @@ NOT_OURS, NOT_SEEN = (1,), (1, 1 << 30)
     ],
 )  # fmt: skip
 def test_gpus_are_read_device_by_device(nvml, driver, changed):
-    """Heat and brakes slow a GPU down, a power limit does not; a process that is not to be seen may be ours."""
+    """Heat and brakes slow a GPU down, a power limit does not; a process that is not to be seen may
+    be ours.
+    """
     nvml(used=3 << 30, **driver)
     with devices.nvml() as library:
         sensors = Sensors(library, with_gpus=True)

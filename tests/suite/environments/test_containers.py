@@ -1,4 +1,6 @@
-"""Containers: the command lines of four programs, what is refused and how, and which containers are ended."""
+"""Containers: the command lines of four programs, what is refused and how, and which containers are
+ended.
+"""
 
 import os
 import platform
@@ -43,7 +45,9 @@ GOLDEN = {
         --mount=/data:/mnt/data:none:x-create=auto,rbind,ro '--mount={RUN}:{RUN}:none:x-create=auto,rbind,rw' --shm-size=1g
         image:1 env""",
 }
-"""What each is to be told for a worker on GPUs, by a user who is no root; before the variables and the command."""
+"""What each is to be told for a worker on GPUs, by a user who is no root; before the variables and
+the command.
+"""
 
 
 @pytest.fixture
@@ -58,7 +62,9 @@ def user(monkeypatch):
 
 @pytest.fixture
 def program(tmp_path, monkeypatch):
-    """`program(name, script)`: a program of that name, whose script of sh also writes down what it is asked."""
+    """`program(name, script)`: a program of that name, whose script of sh also writes down what it
+    is asked.
+    """
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
@@ -115,7 +121,9 @@ def test_root_of_podman_needs_no_other_user_namespace(user, monkeypatch):
 
 
 def test_variables_reach_the_inside_in_this_order(user, monkeypatch):
-    """What the suite says wins over what tunes outside, and that over what stands for the user; nothing else gets in."""
+    """What the suite says wins over what tunes outside, and that over what stands for the user;
+    nothing else gets in.
+    """
     monkeypatch.setenv("NCCL_DEBUG", "INFO")
     monkeypatch.setenv("OMP_NUM_THREADS", "9")
     monkeypatch.setenv("SECRET_TOKEN", "x")

@@ -1,4 +1,6 @@
-"""Runs in containers of a real docker: what they see, whose their files are, and that none is left however a run ends."""
+"""Runs in containers of a real docker: what they see, whose their files are, and that none is left
+however a run ends.
+"""
 
 import json
 import os
@@ -108,7 +110,9 @@ def start(tmp_path, docker, *others):
 
 
 def test_the_inside(docker, tmp_path, monkeypatch):
-    """Code and data are read-only; what is written belongs to the user, though the daemon is root's."""
+    """Code and data are read-only; what is written belongs to the user, though the daemon is
+    root's.
+    """
     monkeypatch.setenv("SECRET", "x")
     monkeypatch.setenv("DOCKER_HOST", docker["DOCKER_HOST"])
     data, run = tmp_path / "data", tmp_path / "run, 1"

@@ -117,7 +117,9 @@ def test_an_environment_made_by_hand_is_used(root):
 
 
 def test_a_framework_that_does_not_find_its_libraries_gets_their_folders(root, monkeypatch):
-    """MXNet's CUDA build asks for libcudnn.so.8 by name; the packages that the lock has keep it in a folder of their own."""
+    """MXNet's CUDA build asks for libcudnn.so.8 by name; the packages that the lock has keep it in
+    a folder of their own.
+    """
     python = root / "mxnet-cuda" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)

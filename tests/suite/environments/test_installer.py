@@ -20,7 +20,7 @@ trusted-host = a b
 
 @pytest.fixture(autouse=True)
 def configured(tmp_path, monkeypatch):
-    """pip has that file, and neither it nor uv a variable."""
+    """Pip has that file, and neither it nor uv a variable."""
     for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))] + [
         *installer.VARIABLES.values()
     ]:

@@ -1,4 +1,6 @@
-"""Plugins from outside: found, installed once, trained in every framework they bring; and every way to get it wrong."""
+"""Plugins from outside: found, installed once, trained in every framework they bring; and every way
+to get it wrong.
+"""
 
 import json
 import re
@@ -40,7 +42,9 @@ def plugins_forgotten():
 
 @pytest.fixture
 def as_pip_would(monkeypatch):
-    """What pip makes of a folder, without its two seconds: the package, its name, and its entry points."""
+    """What pip makes of a folder, without its two seconds: the package, its name, and its entry
+    points.
+    """
 
     def pip(command, *_, **__):
         source, target = Path(command[-1]), Path(command[command.index("--target") + 1])

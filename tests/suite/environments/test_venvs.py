@@ -1,4 +1,6 @@
-"""The life of an environment, which pip makes from a tiny wheel and project that are written here: used, outdated, removed."""
+"""The life of an environment, which pip makes from a tiny wheel and project that are written here:
+used, outdated, removed.
+"""
 
 import json
 import shutil

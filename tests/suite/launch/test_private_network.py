@@ -1,4 +1,6 @@
-"""A network that only processes of one run can reach, and what becomes of a run where it cannot be made."""
+"""A network that only processes of one run can reach, and what becomes of a run where it cannot be
+made.
+"""
 
 import os
 import socket

@@ -51,7 +51,7 @@ def test_one_that_may_not_be_ended_leaves_nobody_else_running(pair, monkeypatch)
 
 
 def test_a_later_process_of_the_same_id_is_not_ended(pair, monkeypatch):
-    """psutil finds a later process by its start time: `is_running` is then False."""
+    """Psutil finds a later process by its start time: `is_running` is then False."""
     with monkeypatch.context() as patch:
         patch.setattr(psutil.Process, "is_running", lambda process: False)
         processes.end_trees(pair)

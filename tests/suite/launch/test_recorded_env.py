@@ -1,4 +1,6 @@
-"""Environment variables that are recorded with a run: which, without secrets, and which of them make it open."""
+"""Environment variables that are recorded with a run: which, without secrets, and which of them
+make it open.
+"""
 
 import json
 import os
@@ -106,7 +108,9 @@ def test_any_bytes_become_text_of_json(found):
     "changes", [{}, {"device": "cuda"}, {"device": "cuda", "link": "no_p2p"}, {"update": "async"}]
 )
 def test_what_the_run_sets_is_not_recorded(framework, changes):
-    """Devices, rendezvous, and threads follow from the settings: equal runs would differ in their host or port."""
+    """Devices, rendezvous, and threads follow from the settings: equal runs would differ in their
+    host or port.
+    """
     if framework.name == "mxnet" and changes.get("update"):
         changes = {**changes, "device": "cpu"}
     names = variables_set_by_run(
@@ -287,7 +291,9 @@ def records(folder):
 
 @pytest.mark.slow
 def test_runs_that_differ_in_a_variable_are_different_experiments(tmp_path):
-    """Set in the shell, or by the command prefix of the environment: what reaches the workers counts."""
+    """Set in the shell, or by the command prefix of the environment: what reaches the workers
+    counts.
+    """
     shells = {
         "plain": {},
         "again": {

@@ -1,4 +1,6 @@
-"""Variables that workers inherit: none of those that would join them to other processes, and a user name and a home folder."""
+"""Variables that workers inherit: none of those that would join them to other processes, and a user
+name and a home folder.
+"""
 
 import json
 import os
@@ -88,7 +90,9 @@ def test_a_home_folder_that_cannot_be_written_to_is_replaced(tmp_path, monkeypat
 
 
 def environment_of_worker(tmp_path, *words, **env):
-    """Run the toy workload and return the environment of its worker, as a command prefix wrote it down."""
+    """Run the toy workload and return the environment of its worker, as a command prefix wrote it
+    down.
+    """
     found = tmp_path / "worker.json"
     dump = f"import json, os, sys; json.dump(dict(os.environ), open({str(found)!r}, 'w')); os.execvp(sys.argv[1], sys.argv[1:])"
     prefix = tmp_path / "prefix.py"

@@ -1,4 +1,6 @@
-"""How much of the machine a process got: from synthetic /proc and /sys trees that change between two looks, and for real."""
+"""How much of the machine a process got: from synthetic /proc and /sys trees that change between
+two looks, and for real.
+"""
 
 import json
 import os
@@ -143,7 +145,9 @@ def test_two_processes_on_one_core_wait_for_each_other():
 
 
 def test_servers_count_by_themselves(monkeypatch):
-    """A process that serves the run is none of its children; its CPU time is told, unless it has gone."""
+    """A process that serves the run is none of its children; its CPU time is told, unless it has
+    gone.
+    """
     monkeypatch.setattr(contention, "LEAST_SECONDS", 0.0)
     with python(BURN) as server:
         running = psutil.Process(server.pid)

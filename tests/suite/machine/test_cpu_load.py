@@ -13,7 +13,9 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """Puts files of /proc and /sys where they are looked for, and others in their place before the second look."""
+    """Puts files of /proc and /sys where they are looked for, and others in their place before the
+    second look.
+    """
     monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path / "proc"))
     psutil.process_iter.cache_clear()
 
@@ -26,7 +28,9 @@ def machine(tmp_path, monkeypatch):
 
 
 def stat(*rows):
-    """/proc/stat, proc(5): user nice system idle iowait irq softirq steal guest guest_nice of each (CPU, ticks)."""
+    """/proc/stat, proc(5): user nice system idle iowait irq softirq steal guest guest_nice of each
+    (CPU, ticks).
+    """
     lines = [f"cpu{number} {' '.join(str(count) for count in ticks)}" for number, ticks in rows]
     return "\n".join(["cpu " + "0 " * 10, *lines, "btime 1700000000"])
 

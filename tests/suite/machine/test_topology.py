@@ -1,4 +1,6 @@
-"""What the machine is made of, from synthetic /proc and /sys trees, a fake NVML, and the real machine."""
+"""What the machine is made of, from synthetic /proc and /sys trees, a fake NVML, and the real
+machine.
+"""
 
 import json
 import os

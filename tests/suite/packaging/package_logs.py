@@ -25,9 +25,11 @@ WORKLOADS = [kind.name for kind in rules_page.WORKLOADS]
 
 
 def derived(source, target, start_hours=0, seed=1, jitter_ms=0, **values):
-    """Write a log with another start, seed, and values of keys (`eval_accuracy=0.1`); `status` is that of run_stop.
+    """Write a log with another start, seed, and values of keys (`eval_accuracy=0.1`); `status` is
+    that of run_stop.
 
-    `jitter_ms`: by how much an interval between two lines may be longer than in the source, as in another run. 0: a copy.
+    `jitter_ms`: by how much an interval between two lines may be longer than in the source, as in
+    another run. 0: a copy.
     """
     lines, delay_ms, draw = [], 0, random.Random(f"{start_hours} {seed}")
     for line in Path(source).read_text(encoding="latin-1").splitlines():
@@ -61,9 +63,11 @@ OF_NVIDIA = "nvidia_v0.5"
 
 @functools.cache
 def written(name, has_all_epochs=False):
-    """Records of a closed run of ours as our own writer logs them, under the round that packages take; ten minutes long.
+    """Records of a closed run of ours as our own writer logs them, under the round that packages
+    take; ten minutes long.
 
-    It reaches the target in its first evaluation, or with `has_all_epochs` in the last one before `max_epochs` end it.
+    It reaches the target in its first evaluation, or with `has_all_epochs` in the last one before
+    `max_epochs` end it.
     """
     kind = next(kind for kind in rules_page.WORKLOADS if kind.name == name)
     settings = rules_page.default_settings(kind, "v0.5" if name == "ncf" else "v0.7", "pytorch")
@@ -106,8 +110,9 @@ def missed_run(job, index, name="ncf", **values):
 def our_run(
     job, index, name="ncf", machine=None, suite_run=(), dirty=False, has_all_epochs=False, **values
 ):
-    """One run of ours in `job`/run_N: its log, with other settings in `suite_run` and other values of keys, and the files
-    beside it."""
+    """One run of ours in `job`/run_N: its log, with other settings in `suite_run` and other values
+    of keys, and the files beside it.
+    """
     folder = job / f"run_{index}"
     (of_run,) = (
         record["value"] for record in written(name, has_all_epochs) if record["key"] == "suite_run"

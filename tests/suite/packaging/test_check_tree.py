@@ -1,4 +1,6 @@
-"""Trees that were spoilt after they were written: each part says what is wrong with it, and nothing of a tree raises."""
+"""Trees that were spoilt after they were written: each part says what is wrong with it, and nothing
+of a tree raises.
+"""
 
 import json
 import os
@@ -290,7 +292,9 @@ def test_a_file_without_permission_is_named(tree, monkeypatch):
 
 @pytest.mark.parametrize("key", ["submission_benchmark", "submission_division", "opt_name"])
 def test_text_of_a_log_in_a_tree_names_no_rule_file(tree, tmp_path, key):
-    """The package checker runs the rule files that logs ask for: it must find none outside its own folder."""
+    """The package checker runs the rule files that logs ask for: it must find none outside its own
+    folder.
+    """
     trap = tmp_path / "trap"
     trap.mkdir()
     for name in ("x_common.yaml", "x.yaml"):
@@ -426,7 +430,9 @@ def test_no_other_violation_counts_as_a_missed_target(tree_of_runs, trick):
     [(7, 7), (7, 7.0), ("7", 7)],
 )
 def test_equal_seeds_are_found_wherever_a_log_says_they_were_logged(tree_of_runs, seeds):
-    """mlperf-logging's checker compares seeds of one line of code alone, which is an entry of the log."""
+    """mlperf-logging's checker compares seeds of one line of code alone, which is an entry of the
+    log.
+    """
     for number, (log, seed) in enumerate(
         zip(logs_of(tree_of_runs, "resnet")[1:3], seeds, strict=True)
     ):

@@ -1,4 +1,6 @@
-"""What a killed command leaves goes with the next call; finished runs that were set aside are not left out of a package."""
+"""What a killed command leaves goes with the next call; finished runs that were set aside are not
+left out of a package.
+"""
 
 import gzip
 import json
@@ -32,7 +34,9 @@ main(sys.argv[1:])
 
 
 def killed(tmp_path, *words):
-    """`suite …`, killed by SIGKILL before its result gets its name; the names that it leaves in tmp_path."""
+    """`suite …`, killed by SIGKILL before its result gets its name; the names that it leaves in
+    tmp_path.
+    """
     before = set(os.listdir(tmp_path))
     command = [sys.executable, "-c", KILLED, *map(str, words)]
     done = subprocess.run(

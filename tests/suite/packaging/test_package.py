@@ -111,7 +111,9 @@ def test_the_command_writes_a_tree(tmp_path):
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory):
-    """The package of runs of all six with the default sets, as our own writer logs them: closed, on one machine."""
+    """The package of runs of all six with the default sets, as our own writer logs them: closed, on
+    one machine.
+    """
     tmp_path = tmp_path_factory.mktemp("ours")
     for kind in rules_page.WORKLOADS:
         for index in range(kind.runs_required):
@@ -483,7 +485,9 @@ def test_the_code_that_ran_is_in_the_package(ours):
 
 
 def test_runs_of_ours_whose_commit_is_not_known(tmp_path):
-    """On CPU cores, one attempt set aside, a folder of code that is not wanted, and hostile text: no command, no path."""
+    """On CPU cores, one attempt set aside, a folder of code that is not wanted, and hostile text:
+    no command, no path.
+    """
     hostile = "$(touch ran); `touch ran` \n../../x \x1b[2J<script>"
     resnet_runs(
         tmp_path / "logs",
@@ -730,7 +734,9 @@ def test_run_and_time_asks_for_the_backbone_instead_of_the_submitters_path(tmp_p
 
 
 def test_packaged_code_is_that_which_ran(tmp_path):
-    """A closed run's log names its code by a digest; a package with other code is refused, of an open run noted."""
+    """A closed run's log names its code by a digest; a package with other code is refused, of an
+    open run noted.
+    """
     resnet_runs(tmp_path / "first")
     source = next(
         package([tmp_path / "first"], tmp_path / "plain", PackageOptions()).folder.glob(

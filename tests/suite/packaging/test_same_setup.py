@@ -1,4 +1,6 @@
-"""Each log of a result is another run: copies, and runs that shared a machine, are found by their time stamps."""
+"""Each log of a result is another run: copies, and runs that shared a machine, are found by their
+time stamps.
+"""
 
 import json
 import random
@@ -107,7 +109,9 @@ def test_a_copy_in_a_tree_fails_its_result_set(tmp_path, trick):
 
 
 def rewritten(source, target, change, factor=1.0):
-    """Write a copy nine hours later, with another seed, whose list of records is what `change` returns."""
+    """Write a copy nine hours later, with another seed, whose list of records is what `change`
+    returns.
+    """
     items = [
         json.loads(line.partition(":::MLLOG ")[2])
         for line in source.read_text("latin-1").splitlines()
@@ -188,7 +192,10 @@ def test_a_scaled_copy_with_other_lines_is_found(tmp_path, trick, factor):
 
 @pytest.mark.parametrize("deviation_ms", [5, 50])
 def test_runs_as_regular_as_clockwork_are_no_copies(tmp_path, deviation_ms):
-    """Each interval of 20 runs has a normal deviation. Smaller ones than 5 ms are known of no system."""
+    """Each interval of 20 runs has a normal deviation.
+
+    Smaller ones than 5 ms are known of no system.
+    """
     draw, records = random.Random(deviation_ms), []
     for index in range(20):
         stamp, lines = START_MS + index * HOUR_MS, []

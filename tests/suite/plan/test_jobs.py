@@ -85,7 +85,9 @@ TWO_DEVICES = ("framework=tensorflow", "gpus=2", "oversubscribe=true")
 
 @pytest.fixture
 def draft_of(monkeypatch, tmp_path):
-    """Makes the plan of a command on a machine that allows no private network, or does, or on given machines."""
+    """Makes the plan of a command on a machine that allows no private network, or does, or on given
+    machines.
+    """
     monkeypatch.setattr(
         NCF, "load_dataset_info", classmethod(lambda cls, settings: published_facts())
     )

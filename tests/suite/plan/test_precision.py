@@ -1,4 +1,6 @@
-"""What a run on GPUs gets: its arithmetic, on CPU cores fp32, on GPUs the workload's first that trainer and device have."""
+"""What a run on GPUs gets: its arithmetic, on CPU cores fp32, on GPUs the workload's first that
+trainer and device have.
+"""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""Runs that train beyond the end of their schedule are noted, with the epoch; constant rates and steps have no end."""
+"""Runs that train beyond the end of their schedule are noted, with the epoch; constant rates and
+steps have no end.
+"""
 
 import math
 from dataclasses import replace

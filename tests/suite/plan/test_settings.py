@@ -1,4 +1,6 @@
-"""Settings of workloads that have several targets, none, no hyperparameter sets, or a choice of models; and of modes."""
+"""Settings of workloads that have several targets, none, no hyperparameter sets, or a choice of
+models; and of modes.
+"""
 
 import dataclasses
 from copy import deepcopy

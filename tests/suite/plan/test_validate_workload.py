@@ -1,4 +1,6 @@
-"""What cannot have been meant is one line before anything starts: a batch above an epoch, a plugin's forgotten half."""
+"""What cannot have been meant is one line before anything starts: a batch above an epoch, a
+plugin's forgotten half.
+"""
 
 import itertools
 

@@ -152,7 +152,8 @@ def test_who_uses_the_cores_is_named():
     code = f"import os; os.sched_setaffinity(0, [{core}])\nprint(flush=True)\n{BURN}"
     with python(code, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
-        # beside other tests it may get a share of that core only, or not be among the first three at once
+        # beside other tests it may get a share of that core only, or not be among the first three
+        # at once
         wait_until("a busy core", lambda: cpu_load.busy_percent((core,)) > 80)
         wait_until(
             "its name",

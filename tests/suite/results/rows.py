@@ -68,7 +68,9 @@ def pairs(results, intervals=True):
 
 
 def lines(table):
-    """The rows of a view's table, or of a part of it as a DataFrame, as objects with its columns as attributes."""
+    """The rows of a view's table, or of a part of it as a DataFrame, as objects with its columns as
+    attributes.
+    """
     rows = table if isinstance(table, DataTable) else DataTable.from_frame(table)
     return [SimpleNamespace(**row) for row in rows]
 
@@ -82,7 +84,10 @@ OF_DEVICES = {
 
 
 def sweep(root, runs=1, counts=(1, 2, 4), **options):
-    """Logs over devices: one 6 s and 3 epochs; two 3 s and 2; four 2 s and 2. Each further run takes 2 % longer."""
+    """Logs over devices: one 6 s and 3 epochs; two 3 s and 2; four 2 s and 2.
+
+    Each further run takes 2 % longer.
+    """
     for index in range(runs):
         for devices in counts:
             qualities, seconds, samples = OF_DEVICES[devices]

@@ -1,4 +1,6 @@
-"""What articles print, against each other and against the suite's own counts: no GPU is needed for these."""
+"""What articles print, against each other and against the suite's own counts: no GPU is needed for
+these.
+"""
 
 import pytest
 
@@ -12,11 +14,15 @@ ARTICLES = ("Keras and TensorFlow on DGX-1", "GTX 1080", "DGX-1 with NVLink")
 KERAS, FOUR_GPUS, NVLINK = (f"article: {name}" for name in ARTICLES)
 CIFAR = "LittleCNN (CIFAR-10, 32x32)"
 MULTIPLY_ADDS = {"vgg11": 7.609e9, "vgg16": 15.470e9, "vgg19": 19.632e9}
-"""Of a forward pass over one image of 224 pixels, counted from the layers (Simonyan and Zisserman 2014, table 1)."""
+"""Of a forward pass over one image of 224 pixels, counted from the layers (Simonyan and Zisserman
+2014, table 1).
+"""
 
 
 def printed(source, **wanted):
-    """The one figure of an article in a row with these texts, of those that its authors measured or specify."""
+    """The one figure of an article in a row with these texts, of those that its authors measured or
+    specify.
+    """
     found = [
         float(row["value"])
         for row in csv_rows("throughput*.csv", ("source", "kind", "value"))
@@ -45,7 +51,9 @@ def test_two_batches_of_littlecnn_foretell_the_others():
 
 
 def test_the_vgg_that_the_article_timed_is_vgg11():
-    """A GTX 1080 computes 8.2 (base clock) to 8.9 TFLOP/s (boost): more than VGG-11 needed, far less than the others would."""
+    """A GTX 1080 computes 8.2 (base clock) to 8.9 TFLOP/s (boost): more than VGG-11 needed, far
+    less than the others would.
+    """
     step = printed(FOUR_GPUS, batch="64", metric="forward + backward time per minibatch")
     per_second = [
         3 * 2 * 64 * one / (step / 1e3) for one in MULTIPLY_ADDS.values()
@@ -54,14 +62,17 @@ def test_the_vgg_that_the_article_timed_is_vgg11():
 
 
 def exposed(gain, ratio):
-    """Share of a step that waits for communication over the slow and over the fast link, if a `ratio` times faster link makes
-    the step `gain` times shorter."""
+    """Share of a step that waits for communication over the slow and over the fast link, if a
+    `ratio` times faster link makes the step `gain` times shorter.
+    """
     slow = (1 - 1 / gain) / (1 - 1 / ratio)
     return 100 * slow, 100 * slow * gain / ratio
 
 
 def test_what_the_gains_of_nvlink_mean():
-    """14, 25, 36, 66 % of a step over PCIe and 1.2, 2.5, 4.2, 12.8 % over NVLink; no gain above 13 is possible."""
+    """14, 25, 36, 66 % of a step over PCIe and 1.2, 2.5, 4.2, 12.8 % over NVLink; no gain above 13
+    is possible.
+    """
     fast = printed(NVLINK, system="DGX-1 V100 with NVLink", metric="collective bandwidth")
     slow = printed(NVLINK, system="previous hardware with PCIe", metric="collective bandwidth")
     names = ("Inception-V3", "NMT with MLP attention (embedding 512)")

@@ -1,4 +1,6 @@
-"""Which metrics improve as they fall: the table against every rule file of the installed mlperf-logging, and its effects."""
+"""Which metrics improve as they fall: the table against every rule file of the installed
+mlperf-logging, and its effects.
+"""
 
 import ctypes
 import re
@@ -18,7 +20,9 @@ _KEY = re.compile(
 
 
 def checks():
-    """Yield (file, benchmark, metric or an empty string, whether the closed rules ask for at most the target)."""
+    """Yield (file, benchmark, metric or an empty string, whether the closed rules ask for at most
+    the target).
+    """
     for file in sorted(compliance_folder().glob("*_*.0/closed_*.yaml")):
         for check in re.findall(r"ATLEAST_ONE_CHECK: *(.*)", file.read_text()):
             benchmark = file.stem.removeprefix("closed_")
@@ -105,7 +109,10 @@ def test_pages_and_checks_show_the_direction(tmp_path):
 
 
 def test_targets_are_those_of_every_installed_rule_file():
-    """The closed rules of one benchmark have one target in all rounds. BERT is an exception, and it is not in the table."""
+    """The closed rules of one benchmark have one target in all rounds.
+
+    BERT is an exception, and it is not in the table.
+    """
     for file in sorted(compliance_folder().glob("training_*.0/closed_*.yaml")):
         benchmark = file.stem.removeprefix("closed_")
         if benchmark == "ssd" and file.parent.name >= "training_2.0.0":

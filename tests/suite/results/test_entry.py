@@ -1,4 +1,6 @@
-"""Entries of submissions: what the folders, the system description and `scaling.json` say, and what the log says otherwise."""
+"""Entries of submissions: what the folders, the system description and `scaling.json` say, and what
+the log says otherwise.
+"""
 
 import gzip
 import json
@@ -34,7 +36,9 @@ def submit(
     count=5,
     **logged,
 ):
-    """The logs of one entry, with the text of another submitter in them, and its system description."""
+    """The logs of one entry, with the text of another submitter in them, and its system
+    description.
+    """
     folder = root / place / "results" / system / benchmark
     for index in range(count):
         foreign(

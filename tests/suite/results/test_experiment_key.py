@@ -1,4 +1,6 @@
-"""What makes two runs the same experiment: `key`, `same`, `differences` and `settings_difference` agree with each other."""
+"""What makes two runs the same experiment: `key`, `same`, `differences` and `settings_difference`
+agree with each other.
+"""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,6 @@
-"""Kinds of accelerators: all that the published rounds name, and what drivers and machines call others; rounds."""
+"""Kinds of accelerators: all that the published rounds name, and what drivers and machines call
+others; rounds.
+"""
 
 import csv
 

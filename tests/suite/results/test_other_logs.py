@@ -1,4 +1,6 @@
-"""What logs of other programs do not say of themselves: from the published results, run by run, or from a description."""
+"""What logs of other programs do not say of themselves: from the published results, run by run, or
+from a description.
+"""
 
 import csv
 import json

@@ -1,4 +1,6 @@
-"""The reader against real logs of the published rounds, where they are at hand: every column of their index."""
+"""The reader against real logs of the published rounds, where they are at hand: every column of
+their index.
+"""
 
 import csv
 from pathlib import Path
@@ -69,7 +71,8 @@ def test_published_log_reads_as_its_index_and_the_table_of_runs_say(row, detaile
         assert record.evaluations[-1].epoch == figure(made["last_eval_epoch_logged"])
         if made["run_start_unix"]:  # dated lines have no time zone
             assert record.start_ms == pytest.approx(1e3 * float(made["run_start_unix"]), abs=1e-3)
-    # The global batch where the log has it; v0.5 logs hold it, or that of one device, and do not say which.
+    # The global batch where the log has it; v0.5 logs hold it, or that of one device, and do not
+    # say which.
     whole = figure(row["global_batch_size"])
     if record.batch_basis == "global":
         assert record.batch_logged == record.settings.global_batch_size == whole

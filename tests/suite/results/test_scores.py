@@ -95,7 +95,9 @@ def test_olympic_mean(seconds, failed, required, mean, retained, notes):
 
 
 def test_a_failed_run_counts_as_the_slowest_of_a_workload_under_its_older_name():
-    """RetinaNet's four runs and a failed one of v5.0/tinycorp/tinybox_green: 803.59 minutes, not 801.93."""
+    """RetinaNet's four runs and a failed one of v5.0/tinycorp/tinybox_green: 803.59 minutes, not
+    801.93.
+    """
     minutes = (790.07, 806.92, 803.61, 800.25)
     found = make_result(
         6,

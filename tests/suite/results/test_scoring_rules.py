@@ -40,7 +40,9 @@ def test_the_rule_of_every_round_and_benchmark_is_that_of_mlperf_logging(round_n
 def test_scores_and_allowed_failures_are_those_of_the_summarizer(
     benchmark, tmp_path, monkeypatch, capsys
 ):
-    """The stock function scores a folder whose logs are stubbed: everything but the reading of logs is its own."""
+    """The stock function scores a folder whose logs are stubbed: everything but the reading of logs
+    is its own.
+    """
     from mlperf_logging.result_summarizer import result_summarizer as summarizer
 
     rule = find_scoring_rule(benchmark, "v0.6" if benchmark == "ncf" else "v5.1")

@@ -74,7 +74,9 @@ def test_every_view_divides_by_the_result_on_the_fewest_devices(logs):
 
 
 def test_another_baseline_changes_every_view(logs, monkeypatch):
-    """The policy is changed in one place: the second count is the baseline, as a fault in one view would make it."""
+    """The policy is changed in one place: the second count is the baseline, as a fault in one view
+    would make it.
+    """
     monkeypatch.setattr(
         series_module, "choose_baseline", lambda results: results[min(1, len(results) - 1)]
     )

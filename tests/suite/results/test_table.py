@@ -1,4 +1,6 @@
-"""The table of runs: types, what is not known, files, what it costs to import, and a column added in one place."""
+"""The table of runs: types, what is not known, files, what it costs to import, and a column added
+in one place.
+"""
 
 import json
 import math
@@ -51,7 +53,9 @@ def of_result(name):
 
 
 def columns_text():
-    """The tables of columns in docs/notebook.md, as they must stand there; settings of one type share a row."""
+    """The tables of columns in docs/notebook.md, as they must stand there; settings of one type
+    share a row.
+    """
     settings, found = {}, ["| column | of a run | of a result |", "|---|---|---|"]
     for name, column in COLUMNS.items():
         if column.shown and column.text.startswith("Setting "):
@@ -125,7 +129,9 @@ def test_only_a_table_needs_pandas():
 
 
 def test_a_column_is_added_in_one_place(logs, tmp_path):
-    """The field that docs/dev/add_a_column.md adds: it stands in runs, results, files, tables of reports and studies."""
+    """The field that docs/dev/add_a_column.md adds: it stands in runs, results, files, tables of
+    reports and studies.
+    """
     shutil.copytree(
         PROJECT / "suite", tmp_path / "suite", ignore=shutil.ignore_patterns("__pycache__")
     )

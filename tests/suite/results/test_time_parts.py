@@ -1,4 +1,6 @@
-"""The parts of a time to target: they add up, setup is in no epoch, and a speedup is the product of its factors."""
+"""The parts of a time to target: they add up, setup is in no epoch, and a speedup is the product of
+its factors.
+"""
 
 import math
 

@@ -1,4 +1,6 @@
-"""The trackers' libraries, each in a folder beside the controller's environment: `make build/trackers/NAME/.ready`."""
+"""The trackers' libraries, each in a folder beside the controller's environment:
+`make build/trackers/NAME/.ready`.
+"""
 
 import json
 import subprocess

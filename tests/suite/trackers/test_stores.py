@@ -1,4 +1,6 @@
-"""Places that cannot take runs are refused with one line, before a tracker's library is imported, within seconds."""
+"""Places that cannot take runs are refused with one line, before a tracker's library is imported,
+within seconds.
+"""
 
 import os
 import socket

@@ -1,4 +1,6 @@
-"""Offline runs of Weights & Biases: their records, and what its own program makes of them for a server."""
+"""Offline runs of Weights & Biases: their records, and what its own program makes of them for a
+server.
+"""
 
 import http.server
 import json

@@ -1,4 +1,6 @@
-"""The loop under `update=async`: workers in threads on a server in memory; who waits for whom, and what is logged."""
+"""The loop under `update=async`: workers in threads on a server in memory; who waits for whom, and
+what is logged.
+"""
 
 import threading
 from dataclasses import replace
@@ -183,7 +185,9 @@ def test_steps_that_warm_up_are_not_counted(tmp_path):
 def sleeps_until_the_other_has_made(
     monkeypatch, world, updates, enough=float("inf"), patience=SECONDS
 ):
-    """The straggler's sleep ends when worker 0 has made so many more updates, or all enough; whether it came to that."""
+    """The straggler's sleep ends when worker 0 has made so many more updates, or all enough;
+    whether it came to that.
+    """
     seen = []
 
     def sleep(_):
@@ -203,7 +207,8 @@ def sleeps_until_the_other_has_made(
 def test_nobody_waits_for_a_straggler(tmp_path, monkeypatch):
     """While the last worker sleeps in a step, the other makes ten."""
     world = World(2)
-    world.open.clear()  # until the straggler sleeps: the other might be done before its thread begins
+    # until the straggler sleeps: the other might be done before its thread begins
+    world.open.clear()
     seen = sleeps_until_the_other_has_made(monkeypatch, world, 10, enough=2 * 16)
     logged = run_together(tmp_path, world, update="async", straggler_ms=5, stop="steps:16")
     found = said(logged, "suite_staleness")

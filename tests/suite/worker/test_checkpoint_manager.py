@@ -111,7 +111,9 @@ def elapsed_seconds(folder):
 
 
 def seconds_at_block_ends(folder):
-    """Seconds from the log's `run_start`, which may stand before an interruption, to the end of each block."""
+    """Seconds from the log's `run_start`, which may stand before an interruption, to the end of
+    each block.
+    """
     records = [
         json.loads(line.removeprefix(":::MLLOG ")) for line in (folder / "result_0.txt").open()
     ]
@@ -152,7 +154,9 @@ def test_killed_anywhere_and_continued_is_not_interrupted(tmp_path, monkeypatch,
 
 
 def test_the_log_of_a_run_that_went_on(tmp_path):
-    """One `run_start`; the interruption counts in the time to target; the labels are those of what the run has become."""
+    """One `run_start`; the interruption counts in the time to target; the labels are those of what
+    the run has become.
+    """
     first = attempt(tmp_path / "first", killed_at=40)
     (kept, _) = checkpoint_files.found(first)
     last = attempt(tmp_path / "last", earlier=kept)
@@ -205,7 +209,9 @@ def later(line, ms):
 
 
 def test_all_processes_hear_from_the_first_when_to_look_again(tmp_path):
-    """Steps of a second, a checkpoint a minute: looks at steps 1 and 60, and no two processes differ."""
+    """Steps of a second, a checkpoint a minute: looks at steps 1 and 60, and no two processes
+    differ.
+    """
     clock, heard = [0.0], []
 
     class First(toy.ToyTrainer):

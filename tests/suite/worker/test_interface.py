@@ -1,4 +1,6 @@
-"""What the loop offers to workloads: batches by tokens, epochs of any length, several metrics, modes, heavy evaluation."""
+"""What the loop offers to workloads: batches by tokens, epochs of any length, several metrics,
+modes, heavy evaluation.
+"""
 
 import json
 import threading
@@ -23,7 +25,9 @@ LENGTHS = np.random.default_rng(11).integers(1, 17, 400)
 
 
 class Sentences(toy.Toy):
-    """Batches by tokens; epoch 0 leaves out what is longer than 8, so epochs differ in their number of steps."""
+    """Batches by tokens; epoch 0 leaves out what is longer than 8, so epochs differ in their number
+    of steps.
+    """
 
     batch_unit, sample_unit, extra_throughput_units = "tokens", "sentences", ("tokens",)
 

@@ -1,4 +1,6 @@
-"""The loop's order of events under both clocks, blocks and epochs, and what it does before and after `run_start`."""
+"""The loop's order of events under both clocks, blocks and epochs, and what it does before and
+after `run_start`.
+"""
 
 import itertools
 import json
@@ -177,7 +179,9 @@ def test_an_evaluation_at_the_end_of_the_warm_up_is_left_out(tmp_path):
 
 
 def test_no_byte_of_the_data_is_touched_before_run_start(tmp_path):
-    """The data folder is away until the log says `run_start`: whatever opened it earlier would fail."""
+    """The data folder is away until the log says `run_start`: whatever opened it earlier would
+    fail.
+    """
     data, away = tmp_path / "data", tmp_path / "away"
 
     class Watching(RunLog):

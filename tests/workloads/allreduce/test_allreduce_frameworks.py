@@ -1,4 +1,6 @@
-"""Sums of each framework over two devices: every value is right, a wrong one is seen, and each step has a time."""
+"""Sums of each framework over two devices: every value is right, a wrong one is seen, and each step
+has a time.
+"""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""Trainers are declared as data: found beside their workload or by the entry point of their framework, and true of the code."""
+"""Trainers are declared as data: found beside their workload or by the entry point of their
+framework, and true of the code.
+"""
 
 import ast
 import sys
@@ -24,7 +26,9 @@ PAIRS = [
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """Returns a function that makes a package on the path, with files and entry points of `suite.trainers`."""
+    """Returns a function that makes a package on the path, with files and entry points of
+    `suite.trainers`.
+    """
 
     def make(name, points="", **modules):
         folder = tmp_path / name

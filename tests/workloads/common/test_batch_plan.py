@@ -1,4 +1,6 @@
-"""Plans of batches: every sample once, in shapes of its bucket, the same for everybody, another in each epoch."""
+"""Plans of batches: every sample once, in shapes of its bucket, the same for everybody, another in
+each epoch.
+"""
 
 import numpy as np
 import pytest
@@ -32,7 +34,9 @@ def test_each_epoch_and_each_seed_has_an_order_of_its_own(other, every):
 
 
 def test_buckets_of_equal_size_are_not_ordered_alike():
-    """A bucket's samples are numbered one after the other here: the order of one tells nothing of the other's."""
+    """A bucket's samples are numbered one after the other here: the order of one tells nothing of
+    the other's.
+    """
     found = {8: set(), 16: set()}
     for bucket, samples in batches(plan_of(7, 0)):
         found[bucket.edge].add(tuple(sorted(samples % 2_000)))

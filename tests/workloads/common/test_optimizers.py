@@ -55,7 +55,9 @@ WARM_UP = 200
 
 
 def moved(lr_in_momentum, rates):
-    """Where a weight is after steps of one constant update, from 0: each unit of it is one of the movement."""
+    """Where a weight is after steps of one constant update, from 0: each unit of it is one of the
+    movement.
+    """
     settings = OptimizerSettings("lars", momentum=0.9, lr_in_momentum=lr_in_momentum)
     weight, velocity = np.zeros(1), np.zeros(1)
     for rate in rates:
@@ -66,7 +68,9 @@ def moved(lr_in_momentum, rates):
 
 
 def test_the_two_kinds_of_momentum_part_by_nine_percent_over_a_warm_up():
-    """Gradients are 9 steps old on average when they arrive; of a rate that rises over 200 steps that is 2 · 9 / 200."""
+    """Gradients are 9 steps old on average when they arrive; of a rate that rises over 200 steps
+    that is 2 · 9 / 200.
+    """
     rates = [5.0 * step / WARM_UP for step in range(WARM_UP + 1)]
     inside, outside = moved(True, rates), moved(False, rates)
     assert outside / inside - 1 == pytest.approx(0.09, abs=0.005)
@@ -78,7 +82,9 @@ def test_the_two_kinds_of_momentum_part_by_nine_percent_over_a_warm_up():
 
 @pytest.mark.parametrize("name", ["sgd", "lars"])
 def test_the_rate_outside_is_momentum_corrected_by_the_quotient_of_the_rates(name):
-    """NVIDIA's form: v ← m · rate / last rate · v + rate · ratio · (g + d·w), w ← w - v (common/fit.py of v0.6 and v0.7)."""
+    """NVIDIA's form: v ← m · rate / last rate · v + rate · ratio · (g + d·w), w ← w - v
+    (common/fit.py of v0.6 and v0.7).
+    """
     settings = OptimizerSettings(name, momentum=0.9, trust_coefficient=0.02)
     rule, draws = ParameterRule(0.05, lars_adapt=name == "lars"), np.random.default_rng(3)
     weight, velocity, theirs, buffer, last = W, np.zeros(2), W, np.zeros(2), None
@@ -93,7 +99,7 @@ def test_the_rate_outside_is_momentum_corrected_by_the_quotient_of_the_rates(nam
 
 
 def test_sgd_with_the_rate_inside_is_mxnets_own():
-    """v ← m·v - rate · (g + d·w), w ← w + v (mxnet.nd.sgd_mom_update)."""
+    """V ← m·v - rate · (g + d·w), w ← w + v (mxnet.nd.sgd_mom_update)."""
     settings, rule = (
         OptimizerSettings("sgd", momentum=0.9, lr_in_momentum=True),
         ParameterRule(0.05),

@@ -28,7 +28,8 @@ def chi_square_is_usual(counts: np.ndarray, expected: float) -> bool:
 
 
 def test_first_values_are_those_of_the_published_splitmix64():
-    # SplitMix64 with seed 1234567: the values that the reference C code prints (Vigna, splitmix64.c).
+    # SplitMix64 with seed 1234567: the values that the reference C code prints (Vigna,
+    # splitmix64.c).
     published = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
     assert bits(1234567, np.arange(4)).tolist() == published
 

@@ -1,4 +1,6 @@
-"""Workloads in real processes of every framework: two synthetic steps; with the marker `full` the demos to their targets."""
+"""Workloads in real processes of every framework: two synthetic steps; with the marker `full` the
+demos to their targets.
+"""
 
 import json
 

@@ -1,4 +1,6 @@
-"""What a framework's trainers compute on one or two devices: MXNet drives all in one process, the others one in each."""
+"""What a framework's trainers compute on one or two devices: MXNet drives all in one process, the
+others one in each.
+"""
 
 import functools
 

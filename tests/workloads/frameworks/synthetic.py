@@ -17,7 +17,9 @@ class Options:
 
 
 class Synthetic(Workload):
-    """A workload of `replicas` devices, each with `samples` a step; subclasses give shapes, weights and batches."""
+    """A workload of `replicas` devices, each with `samples` a step; subclasses give shapes, weights
+    and batches.
+    """
 
     Options = Options
     steps_of_run = STEPS

@@ -1,7 +1,9 @@
-"""A tiny translation-like workload: an embedding and a linear layer over tokens in two padded shapes; free of frameworks.
+"""A tiny translation-like workload: an embedding and a linear layer over tokens in two padded
+shapes; free of frameworks.
 
-Shapes: B sentences of L tokens, V words, D values of an embedding. Logits (B, L, V) of token t are O·E[t] + b; the loss is the
-cross-entropy of `target`, by the tokens' weights. Where there is a `short.bias`, it is added for the shorter shape alone.
+Shapes: B sentences of L tokens, V words, D values of an embedding. Logits (B, L, V) of token t are
+O·E[t] + b; the loss is the cross-entropy of `target`, by the tokens' weights. Where there is a
+`short.bias`, it is added for the shorter shape alone.
 """
 
 from __future__ import annotations
@@ -38,7 +40,10 @@ VARIANTS = {
 
 
 class Tokens(Synthetic):
-    """Adam with clipping and a static scale. `unused`: the model has `short.bias`; `any_shape`: it asks no sizes."""
+    """Adam with clipping and a static scale.
+
+    `unused`: the model has `short.bias`; `any_shape`: it asks no sizes.
+    """
 
     steps_of_run = STEPS
 
@@ -74,7 +79,10 @@ class Tokens(Synthetic):
             )
 
     def batch(self, step: int, replica: int = 0) -> Batch:
-        """Of the shapes in turn; about a third of the tokens is padding. All replicas have the same shape."""
+        """Of the shapes in turn; about a third of the tokens is padding.
+
+        All replicas have the same shape.
+        """
         size = SIZES[step % 2]
         generators = [
             np.random.default_rng([12, step, one]) for one in range(self.settings.devices)

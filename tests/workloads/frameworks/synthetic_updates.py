@@ -1,7 +1,9 @@
-"""A workload whose gradients are its batches, to hold optimizers against float64 NumPy; free of frameworks.
+"""A workload whose gradients are its batches, to hold optimizers against float64 NumPy; free of
+frameworks.
 
-The loss of a sample is the sum over parameters of <w, x>, x being the array of the batch under the parameter's name: a step's
-gradient is the sum of all x over global_weight_sum, whatever the weights are.
+The loss of a sample is the sum over parameters of <w, x>, x being the array of the batch under the
+parameter's name: a step's gradient is the sum of all x over global_weight_sum, whatever the weights
+are.
 """
 
 from __future__ import annotations
@@ -24,10 +26,13 @@ SHAPES = {
 SAMPLES = 6
 """Of a replica and step."""
 OVERFLOW = 4
-"""The step whose scaled gradient no fp32 number holds, under a dynamic scale; only the last replica's part is so large."""
+"""The step whose scaled gradient no fp32 number holds, under a dynamic scale; only the last
+replica's part is so large.
+"""
 HUGE = 1e37
 DYNAMIC = LossScaling("dynamic", start=2.0**11, growth_interval=3, maximum=2.0**11)
-"""Does not grow beyond the maximum after step 2; halved by the overflow, grown again after step 7."""
+"""Does not grow beyond the maximum after step 2; halved by the overflow, grown again after step 7.
+"""
 STATIC = LossScaling("static", 1024.0)
 CUT = {"clip_norm": 4.0, "accumulation_steps": 2}
 OPTIMIZERS = {
@@ -56,14 +61,18 @@ VARIANTS = {
     "everything": ({"loss_scaling": STATIC, **CUT}, {**RULES, **FROZEN}),
     "skipped": ({"loss_scaling": DYNAMIC, **CUT}, {**RULES, **FROZEN}),
 }
-"""Name to changes of the optimizer's settings, and rules by parameter; `skipped` is `everything` under a dynamic scale."""
+"""Name to changes of the optimizer's settings, and rules by parameter; `skipped` is `everything`
+under a dynamic scale.
+"""
 OWN = ("rules", "static", "everything")
 FEWER = {
     "sgdinside": OWN,
     "larsoutside": OWN,
     **dict.fromkeys(("lars", "adam", "rmsprop"), ("plain", *OWN)),
 }
-"""Variants of optimizers beside SGD, which show their own arithmetic: `everything` clips, scales, freezes and adds pieces."""
+"""Variants of optimizers beside SGD, which show their own arithmetic: `everything` clips, scales,
+freezes and adds pieces.
+"""
 SKIPPING = {
     "pytorch": ("sgd", "adam"),
     "tensorflow": ("sgd", "lars"),
@@ -108,7 +117,9 @@ class Updates(Synthetic):
             yield name, np.random.default_rng([seed, number]).normal(0, 1, shape).astype(np.float32)
 
     def batch(self, step: int, replica: int = 0) -> Batch:
-        """Norms of gradients on both sides of the variants' `clip_norm`; those of still.weight are 0."""
+        """Norms of gradients on both sides of the variants' `clip_norm`; those of still.weight are
+        0.
+        """
         generator = np.random.default_rng([11, step, replica])
         spread = (0.3, 3.0)[step % 2]
         arrays = {

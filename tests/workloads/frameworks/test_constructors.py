@@ -1,4 +1,6 @@
-"""Clock v0.5 times setup: a trainer's constructor leaves parameters, tensors and the device's context to it."""
+"""Clock v0.5 times setup: a trainer's constructor leaves parameters, tensors and the device's
+context to it.
+"""
 
 import functools
 

@@ -1,4 +1,6 @@
-"""What stands on each framework's ModelTrainer: tokens in two shapes, gradients in pieces, the modes; against float64 NumPy."""
+"""What stands on each framework's ModelTrainer: tokens in two shapes, gradients in pieces, the
+modes; against float64 NumPy.
+"""
 
 import shutil
 
@@ -25,7 +27,10 @@ RUNS = {
 LONG_RUN = [("tensorflow", 1, variant) for variant in ("compiled pieces", "any shape compiled")]
 LONG_RUN += [("pytorch", 1, variant) for variant in COMPILED] if shutil.which("g++") else []
 CLOSE = {"pytorch": 3e-6, "tensorflow": 3e-6, "jax": 3e-6, "mxnet": 5e-5}
-"""Of the largest value: fp32 rounds to 6e-8; a softmax over 40 words and six steps add up. MXNet's logarithm is 1e-6 off."""
+"""Of the largest value: fp32 rounds to 6e-8; a softmax over 40 words and six steps add up.
+
+MXNet's logarithm is 1e-6 off.
+"""
 every = pytest.mark.parametrize(
     ("framework", "devices", "variant"),
     [
@@ -67,8 +72,8 @@ def test_passes_without_an_update_have_loss_and_gradients_and_change_nothing(
     workload = Tokens(devices, **VARIANTS[variant])
     weights = dict(workload.initial_weights(1))
     passes = [synthetic_tokens.summed(workload, step, weights) for step in range(2)]
-    # What fp16 has to hold does not shrink with the devices; PyTorch's mean over them does that by itself, and TensorFlow
-    # divides before the sum.
+    # What fp16 has to hold does not shrink with the devices; PyTorch's mean over them does that by
+    # itself, and TensorFlow divides before the sum.
     scale = {"pytorch": 1, "tensorflow": 1 / 8, "jax": devices, "mxnet": devices}[
         framework
     ] * workload.optimizer().loss_scaling.start
@@ -99,7 +104,9 @@ def test_outputs_are_the_models(framework, devices, variant):
 
 @every
 def test_each_shape_is_traced_once(framework, devices, variant):
-    """One trace serves all where the model takes any; MXNet compiles no graph that depends on the data."""
+    """One trace serves all where the model takes any; MXNet compiles no graph that depends on the
+    data.
+    """
     wanted = {
         "pytorch": -1,
         "tensorflow": 1 if variant in ANY_SHAPE else len(SIZES),
@@ -111,7 +118,10 @@ def test_each_shape_is_traced_once(framework, devices, variant):
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_setup_warms_up_what_the_mode_is_going_to_do(framework):
-    """Steps, passes with gradients, passes without, evaluations; one of each shape. PyTorch evaluates where the run will."""
+    """Steps, passes with gradients, passes without, evaluations; one of each shape.
+
+    PyTorch evaluates where the run will.
+    """
     found, each = (
         below(probe(framework, "probes.small_trainers.said", framework), "modes/"),
         len(SIZES),

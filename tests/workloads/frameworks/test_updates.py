@@ -1,4 +1,6 @@
-"""Every optimizer of every framework, with clipping, rules, accumulation and loss scaling, against float64 NumPy."""
+"""Every optimizer of every framework, with clipping, rules, accumulation and loss scaling, against
+float64 NumPy.
+"""
 
 import functools
 import math
@@ -30,9 +32,14 @@ RUNS = {
     ("mxnet", 2): synthetic_updates.cases("mxnet"),
 }
 RUNS["tensorflow", 1] += COMPILED
-"""Framework and devices to what is computed. On two devices MXNet shares the work in its optimizers, the others before them."""
+"""Framework and devices to what is computed.
+
+On two devices MXNet shares the work in its optimizers, the others before them.
+"""
 TOLERANCE = 3e-6
-"""Of the largest value of an array: fp32 rounds to 6e-8, ten steps of sums over samples, norms and velocities add up."""
+"""Of the largest value of an array: fp32 rounds to 6e-8, ten steps of sums over samples, norms and
+velocities add up.
+"""
 
 
 def chosen(condition=lambda case: True):
@@ -60,7 +67,10 @@ def expected(optimizer, variant, replicas):
 
 @chosen()
 def test_ten_steps_follow_float64_and_every_process_has_one_state(framework, devices, case):
-    """The state is saved and loaded after the fifth. Where there are two replicas, the second's gradients alone overflow."""
+    """The state is saved and loaded after the fifth.
+
+    Where there are two replicas, the second's gradients alone overflow.
+    """
     found = [below(arrays, "last/") for arrays in computed(framework, devices, case)]
     wanted = expected(*case.split("-")[:2], devices)
     assert set(found[0]) == set(wanted)
@@ -145,7 +155,9 @@ def test_host_waits_for_no_device_during_a_step(framework, devices):
 
 
 def test_what_fp16_holds_does_not_shrink_with_mxnets_contexts():
-    """A batch of 8 samples of each: the backward pass starts from its scale over 8 on any number of them."""
+    """A batch of 8 samples of each: the backward pass starts from its scale over 8 on any number of
+    them.
+    """
     found = probe("mxnet", "probes.small_mxnet.seeds")
     assert [found[f"none/{count}"] for count in (1, 2)] == [1 / 8, 1 / 16]
     assert [found[f"static/{count}"] for count in (1, 2)] == [128 / 8, 128 / 8]

@@ -1,6 +1,8 @@
-"""GNMT written plainly in float64 PyTorch, sentence by sentence and step by step: no padding, no masks, no code of the suite's.
+"""GNMT written plainly in float64 PyTorch, sentence by sentence and step by step: no padding, no
+masks, no code of the suite's.
 
-The reference of the parity tests. Weights by canonical name; h hidden values, S source and T target words of one sentence.
+The reference of the parity tests. Weights by canonical name; h hidden values, S source and T target
+words of one sentence.
 """
 
 import torch
@@ -37,7 +39,9 @@ def layers(weights, side):
 
 
 def take(sequence, mask, start):
-    """Inputs times their part of a mask (L, width), and where the next layer's part begins; no mask, no change."""
+    """Inputs times their part of a mask (L, width), and where the next layer's part begins; no
+    mask, no change.
+    """
     width = len(sequence[0])
     if mask is None:
         return sequence, start
@@ -90,7 +94,9 @@ def decode(weights, values, target, mask=None):
 
 
 def sentence_loss(logits, labels, smoothing):
-    """0.9 · NLL + 0.1 · mean over the vocabulary of -log p, summed over the sentence's tokens (for a smoothing of 0.1)."""
+    """0.9 · NLL + 0.1 · mean over the vocabulary of -log p, summed over the sentence's tokens (for
+    a smoothing of 0.1).
+    """
     logarithms = logits - logits.logsumexp(1, keepdim=True)
     wanted = logarithms[torch.arange(len(labels)), torch.tensor(labels)]
     return -((1 - smoothing) * wanted + smoothing * logarithms.mean(1)).sum()

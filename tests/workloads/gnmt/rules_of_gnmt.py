@@ -1,4 +1,6 @@
-"""GNMT's table of rules: what was wrongly closed or open, and the stock checker on settings around its edges."""
+"""GNMT's table of rules: what was wrongly closed or open, and the stock checker on settings around
+its edges.
+"""
 
 from suite.catalog.rounds import get_round
 from suite.catalog.sets import named_sets

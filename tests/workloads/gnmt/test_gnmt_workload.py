@@ -44,7 +44,9 @@ def with_values(set_name, rules="v0.7", **values):
 
 
 def test_warm_up_hold_and_four_halvings():
-    """NVIDIA's v0.6 entry, update u from 1: 2e-3 · 0.01^((200 - u) / 200), then 2e-3, from 6,453 halved every 809."""
+    """NVIDIA's v0.6 entry, update u from 1: 2e-3 · 0.01^((200 - u) / 200), then 2e-3, from 6,453
+    halved every 809.
+    """
     workload = made("nvidia_v0.6_dgx1")
 
     def rate(update):
@@ -73,7 +75,9 @@ def test_warm_up_hold_and_four_halvings():
     ],
 )
 def test_rates_are_those_of_the_references_scheduler(name, changed):
-    """Written anew from lr_scheduler.py (mlcommons/training aa344c7f), which is stepped before each update."""
+    """Written anew from lr_scheduler.py (mlcommons/training aa344c7f), which is stepped before each
+    update.
+    """
     workload = with_values(name, **changed)
     values, total = workload.options, workload.options.max_epochs * workload.steps_per_epoch
     remain = (

@@ -1,11 +1,15 @@
-"""Masks of regions and in images as the reference makes them, one at a time; enlarging is written out in float64."""
+"""Masks of regions and in images as the reference makes them, one at a time; enlarging is written
+out in float64.
+"""
 
 import numpy as np
 from pycocotools import mask as tool
 
 
 def target(polygons: list[np.ndarray], roi: np.ndarray, side: int) -> np.ndarray:
-    """(side, side): polygons (k, 2) of one object, moved and scaled as float32, drawn by COCO's tool."""
+    """(side, side): polygons (k, 2) of one object, moved and scaled as float32, drawn by COCO's
+    tool.
+    """
     ratio = (
         np.float32(side / max(float(roi[2] - roi[0]), 1.0)),
         np.float32(side / max(float(roi[3] - roi[1]), 1.0)),
@@ -19,7 +23,9 @@ def target(polygons: list[np.ndarray], roi: np.ndarray, side: int) -> np.ndarray
 
 
 def pasted(mask: np.ndarray, box: np.ndarray, height: int, width: int) -> np.ndarray:
-    """(height, width) probabilities in float64: zeros around the mask, the box enlarged alike, cut to whole numbers."""
+    """(height, width) probabilities in float64: zeros around the mask, the box enlarged alike, cut
+    to whole numbers.
+    """
     side = len(mask)
     bordered = np.pad(mask.astype(np.float64), 1)
     left, top, right, bottom = box.astype(np.float32)
@@ -40,7 +46,9 @@ def pasted(mask: np.ndarray, box: np.ndarray, height: int, width: int) -> np.nda
 
 
 def matrix(before: int, after: int) -> np.ndarray:
-    """(after, before) weights of linear interpolation between the middles of pixels, edges repeated."""
+    """(after, before) weights of linear interpolation between the middles of pixels, edges
+    repeated.
+    """
     found = np.zeros((after, before))
     for place in range(after):
         source = min(max((place + 0.5) * before / after - 0.5, 0), before - 1)

@@ -1,4 +1,6 @@
-"""Boxes, proposals, sampling and detections one by one in plain NumPy, float64: what the host's functions are held against."""
+"""Boxes, proposals, sampling and detections one by one in plain NumPy, float64: what the host's
+functions are held against.
+"""
 
 import math
 
@@ -55,7 +57,9 @@ def clip(box, height, width):
 
 
 def suppress(boxes, scores, most_iou):
-    """Places of boxes whose right and bottom pixels belong to them that no better kept one overlaps by more."""
+    """Places of boxes whose right and bottom pixels belong to them that no better kept one overlaps
+    by more.
+    """
     kept = []
     for place in sorted(range(len(boxes)), key=lambda place: (-scores[place], place)):
         if all(iou(boxes[place], boxes[other]) <= most_iou for other in kept):
@@ -70,7 +74,9 @@ def suppress_edges(boxes, scores, most_iou):
 
 
 def propose(objectness, deltas, anchors, sizes, before, after, most, of_batch):
-    """Boxes and anchors of each image's proposals, best first; `most` of all images together or of each."""
+    """Boxes and anchors of each image's proposals, best first; `most` of all images together or of
+    each.
+    """
     found = []  # (score, image, level, place among the level's), box and anchor
     first = 0
     for level, of_level in enumerate(anchors):
@@ -100,7 +106,9 @@ def propose(objectness, deltas, anchors, sizes, before, after, most, of_batch):
 
 
 def sample(proposals, box, label, number, epoch, seed, regions, positives):
-    """For each image a list of (box, label, delta or None, object or None): positives, then background."""
+    """For each image a list of (box, label, delta or None, object or None): positives, then
+    background.
+    """
     key, found = stream(seed, "regions", epoch), []
     for image, (proposed, of_anchors) in enumerate(proposals):
         objects = [place for place in range(len(label[image])) if label[image, place] > 0]

@@ -1,4 +1,6 @@
-"""`backbone.weights`: R-50.pkl by its MD5 and names; torchvision's resnet50 folded, as an open deviation."""
+"""`backbone.weights`: R-50.pkl by its MD5 and names; torchvision's resnet50 folded, as an open
+deviation.
+"""
 
 import dataclasses
 import hashlib
@@ -67,7 +69,7 @@ FILE = caffe2.pickled(ARRAYS)
 
 
 def torchvision_arrays():
-    """torchvision's names of a whole resnet."""
+    """Torchvision's names of a whole resnet."""
     rng = np.random.default_rng(3)
     convolutions = list(LAYERS.trunk_convolutions)
     shapes = {**residual.parameter_shapes(convolutions), **residual.statistic_shapes(convolutions)}
@@ -132,7 +134,9 @@ def test_another_file_is_refused_or_open(tmp_path):
 
 
 def test_torchvisions_weights_are_folded(tmp_path):
-    """Whatever pixels come, stem and norm give what torchvision's give for the same image, but for its means."""
+    """Whatever pixels come, stem and norm give what torchvision's give for the same image, but for
+    its means.
+    """
     arrays = torchvision_arrays()
     path = tmp_path / "resnet50.pth"
     path.write_bytes(torch_files.tarred(arrays))

@@ -1,4 +1,6 @@
-"""Mask R-CNN in every framework: against torchvision's parts in float64 with plain NumPy between them, and each other."""
+"""Mask R-CNN in every framework: against torchvision's parts in float64 with plain NumPy between
+them, and each other.
+"""
 
 import numpy as np
 import pytest
@@ -13,7 +15,9 @@ BOXES = 1000
 FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 
 LONG = ("tensorflow", "demo")
-"""Its two cases take as long as all of the others; norms that are trained are held by ResNet-50's and SSD's."""
+"""Its two cases take as long as all of the others; norms that are trained are held by ResNet-50's
+and SSD's.
+"""
 
 
 def in_each(*frameworks):
@@ -79,8 +83,10 @@ def test_gradients_are_those_of_float64(framework, case):
 
 @pytest.mark.parametrize("framework", full_but(FRAMEWORKS[1:], "jax", "mxnet"))
 def test_gradients_of_the_demo_are_those_of_float64_but_for_single_relus(framework):
-    """In fp32 a ReLU of the RPN, or one after the mask head's transposed convolution, falls on the other side of 0; which one
-    depends on the processor. Its channel differs, and, by a little, all below it."""
+    """In fp32 a ReLU of the RPN, or one after the mask head's transposed convolution, falls on the
+    other side of 0; which one depends on the processor. Its channel differs, and, by a little, all
+    below it.
+    """
     for name, found, wanted in gradients(framework, "demo"):
         difference, size = found - wanted, np.linalg.norm(wanted)
         *others, most = np.sort(np.linalg.norm(difference.reshape(len(difference), -1), axis=1))
@@ -121,7 +127,9 @@ def test_ten_steps_are_pytorchs(framework, case):
 
 @in_each("tensorflow", "jax")
 def test_every_padded_shape_is_traced_once(framework, case):
-    """Batches have other numbers of objects, polygons, positives, and regions of a level in every step."""
+    """Batches have other numbers of objects, polygons, positives, and regions of a level in every
+    step.
+    """
     assert trained(framework, case)["traces"] == 2
 
 
@@ -131,8 +139,9 @@ WAYS = {
     "jax": ("",),
     "mxnet": ("", "parts/", "operator/"),
 }
-"""Of pooling: PyTorch's on a CPU by products for small maps and by levels for large ones, and as on a GPU; MXNet's by one
-sparse matrix, by several, and as on a GPU by its operator."""
+"""Of pooling: PyTorch's on a CPU by products for small maps and by levels for large ones, and as on
+a GPU; MXNet's by one sparse matrix, by several, and as on a GPU by its operator.
+"""
 
 
 @pytest.mark.parametrize("side", [7, 14])
@@ -172,7 +181,9 @@ def test_suppression_of_clustered_boxes_is_the_plain_one(framework):
 
 @in_every
 def test_a_batch_without_objects_gives_gradients(framework, case):
-    """Of every parameter; those of boxes and masks are 0, of class logits and objectness they are not."""
+    """Of every parameter; those of boxes and masks are 0, of class logits and objectness they are
+    not.
+    """
     found = trained(framework, case)
     gradients = below(found, "empty/")
     assert gradients.keys() == below(reference(case), "gradient/").keys()

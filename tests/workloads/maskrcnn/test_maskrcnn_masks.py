@@ -84,7 +84,10 @@ def test_pasting_any_box(numbers, height, width):
 
 
 def test_a_full_mask_covers_its_box_and_no_more():
-    """The border of zeros is enlarged too. Cutting its corners, 8.5 … 52.5, costs a pixel, as in the reference."""
+    """The border of zeros is enlarged too.
+
+    Cutting its corners, 8.5 … 52.5, costs a pixel, as in the reference.
+    """
     box = np.array([10, 20, 51, 61], np.float32)
     (found,) = masks.paste(np.ones((1, 28, 28), np.float32), box[None], 80, 70)
     rows, columns = np.nonzero(found.T)

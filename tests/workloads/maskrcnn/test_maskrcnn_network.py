@@ -26,7 +26,9 @@ def test_parameters_of_each_part():
 
 @pytest.mark.framework
 def test_names_and_shapes_are_those_of_torchvisions_model():
-    """Every parameter and every frozen scale and shift of its MaskRCNN with 81 classes, and no other."""
+    """Every parameter and every frozen scale and shift of its MaskRCNN with 81 classes, and no
+    other.
+    """
     (theirs,) = probe_json("pytorch", "probes.maskrcnn_torchvision.names", 81).values()
     renamed = theirs["renamed"]
     ours = {renamed[name]: list(shape) for name, shape in network.shapes(MADE).items()}
@@ -109,7 +111,9 @@ def test_random_maps_of_a_frozen_trunk_stay_of_order_one():
 
 
 def test_activations():
-    """About a quarter of a billion at full size: the trunk's trained stages, the pyramid and RPN, the heads."""
+    """About a quarter of a billion at full size: the trunk's trained stages, the pyramid and RPN,
+    the heads.
+    """
     values = network.activation_values(MADE, REFERENCE_MODEL, 800, 1344)
     heads = 512 * (256 * 49 + 1024 * 2) + 128 * 14**2 * (256 + 4 * 256 + 4 * 256)
     cells = sum(height * width for height, width in network.map_shapes(MADE, 800, 1344))

@@ -30,7 +30,9 @@ def random_boxes(rng, count, most=128):
 
 @pytest.fixture(scope="module")
 def rpn():
-    """Logits (3, 300), deltas (3, 300, 4) and anchors of two levels, one of which has fewer than are taken."""
+    """Logits (3, 300), deltas (3, 300, 4) and anchors of two levels, one of which has fewer than
+    are taken.
+    """
     rng = np.random.default_rng(4)
     anchors = [random_boxes(rng, 270), random_boxes(rng, 30)]
     objectness = rng.normal(size=(3, 300)).astype(np.float32)

@@ -135,7 +135,9 @@ def test_an_image_seen_twice_or_never_is_refused(prepared, index):
 
 
 def outputs(rng, index, slots, scale=2.0):
-    """Batches of four images resized by about `scale`, the last of them padding, with detections near where objects are."""
+    """Batches of four images resized by about `scale`, the last of them padding, with detections
+    near where objects are.
+    """
     for first in range(0, 40, 3):
         number = np.array(
             [*range(first, min(first + 3, 40)), *[0] * (4 - len(range(first, min(first + 3, 40))))]

@@ -59,7 +59,9 @@ def demo():
     ],
 )
 def test_published_figures_of_the_sets(name, batch, rate, steps, slope, candidates):
-    """As the configurations have them: batch, rate, decay steps, warm-up factor, candidates of a device."""
+    """As the configurations have them: batch, rate, decay steps, warm-up factor, candidates of a
+    device.
+    """
     workload = made(name)
     keys = workload.log_keys()
     assert workload.settings.global_batch_size == batch
@@ -108,7 +110,9 @@ def test_demo_schedule():
 
 
 def test_an_evaluation_after_every_epoch_of_both_orientations():
-    """One step more than a device needs for its 14,659 images in sixes; the reference has floor(images / batch) + 1."""
+    """One step more than a device needs for its 14,659 images in sixes; the reference has
+    floor(images / batch) + 1.
+    """
     sizes = {**COCO.sizes, "train_800x1344": 87_266, "train_1344x800": 30_000}
     sizes |= {
         f"train_{h}x{w}": 0 for h, w in REFERENCE_MODEL["padded_shapes"] if 1344 not in (h, w)
@@ -174,7 +178,9 @@ def test_biases_learn_twice_as_fast_without_decay_and_the_first_stage_not_at_all
 
 
 def test_fp16_scales_the_loss_dynamically():
-    """As the reference's apex AMP; a static scale would neither grow nor skip a step that overflows."""
+    """As the reference's apex AMP; a static scale would neither grow nor skip a step that
+    overflows.
+    """
     assert made("reference").optimizer().loss_scaling == LossScaling()
     scaling = made("reference", framework="tensorflow", precision="fp16").optimizer().loss_scaling
     assert (scaling.mode, scaling.start, scaling.growth_interval) == ("dynamic", 65_536, 2_000)

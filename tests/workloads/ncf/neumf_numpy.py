@@ -1,4 +1,6 @@
-"""NeuMF's forward pass and its training step in plain float64 NumPy: the reference that the frameworks are held against."""
+"""NeuMF's forward pass and its training step in plain float64 NumPy: the reference that the
+frameworks are held against.
+"""
 
 import numpy as np
 

@@ -1,4 +1,6 @@
-"""NCF's table of rules, and the suite's own rule file on settings around its edges (mlperf-logging has none for NCF)."""
+"""NCF's table of rules, and the suite's own rule file on settings around its edges (mlperf-logging
+has none for NCF).
+"""
 
 import dataclasses
 
@@ -68,7 +70,8 @@ EDGES = {
 def around_the_edges():
     cases = [case for name in SETS for case in varied(settings(name), EDGES)]
     dataset_info = dataclasses.replace(published_facts(), fingerprint="published")
-    # The model's count of parameters is asserted outside the demo; whatever the settings say, the data are ML-20M's here.
+    # The model's count of parameters is asserted outside the demo; whatever the settings say, the
+    # data are ML-20M's here.
     return [NCFOfAnySize(case, dataset_info) for case in cases]
 
 

@@ -148,7 +148,9 @@ def test_any_stretch_of_steps_is_the_same(epochs):
 
 
 def test_gpus_of_a_host_share_its_cores(folder, monkeypatch):
-    """16 processes on two hosts of 96 cores: each host's eight have 12, of which sampling takes 8; half as many, 6."""
+    """16 processes on two hosts of 96 cores: each host's eight have 12, of which sampling takes 8;
+    half as many, 6.
+    """
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(96)))
     place = dataclasses.replace(synthetic.place(0, range(1), 16), world_size=16, local_world_size=8)
     settings = dataclasses.replace(synthetic.settings(folder, 4001), device="cuda")

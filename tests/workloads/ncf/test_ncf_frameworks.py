@@ -1,6 +1,8 @@
-"""The frameworks compute one thing: the same logits, losses and states from the same weights and batches.
+"""The frameworks compute one thing: the same logits, losses and states from the same weights and
+batches.
 
-The reference is float64 NumPy (neumf_numpy.py), so that no framework is measured against another's mistake.
+The reference is float64 NumPy (neumf_numpy.py), so that no framework is measured against another's
+mistake.
 """
 
 import functools
@@ -126,7 +128,9 @@ def test_tensorflow_computes_the_same_compiled_in_pieces_and_traces_a_function_p
 
 
 def test_pytorchs_sums_of_each_table_are_those_of_the_whole_gradient():
-    """On GPUs they begin one by one while other tables' gradients are added up; forced here on two processes of cores."""
+    """On GPUs they begin one by one while other tables' gradients are added up; forced here on two
+    processes of cores.
+    """
     found = probe_together("pytorch", 2, "probes.ncf_trainers.summed_by_table")
     for one in found:
         assert np.count_nonzero(one["at_once"]) > 1_000

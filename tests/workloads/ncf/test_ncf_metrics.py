@@ -12,7 +12,9 @@ from workloads.ncf.metrics import hit_rate, hits
 
 
 def slow_hit(logits: list[float], items: list[int], top: int = 10) -> bool:
-    """The definition, one candidate at a time: rank of the test item among distinct candidates, losing ties."""
+    """The definition, one candidate at a time: rank of the test item among distinct candidates,
+    losing ties.
+    """
     score = logits[0]
     if math.isnan(score):
         return False

@@ -1,4 +1,6 @@
-"""The NCF demo in real processes, judged by the stock checker: PyTorch to the target, the others for an epoch."""
+"""The NCF demo in real processes, judged by the stock checker: PyTorch to the target, the others
+for an epoch.
+"""
 
 import json
 import os
@@ -34,8 +36,10 @@ SWEEPS = {
     "pytorch": ("1,2" if TWO_CORES else "1",),
     "tensorflow,jax,mxnet": ("2" if TWO_CORES else "1", "stop=epochs:1"),
 }
-"""Frameworks to numbers of devices, and what else is typed. That one device computes what two compute is asked of every
-framework by test_ncf_frameworks."""
+"""Frameworks to numbers of devices, and what else is typed.
+
+That one device computes what two compute is asked of every framework by test_ncf_frameworks.
+"""
 RUNS = (
     {"pytorch": 2, "tensorflow": 1, "jax": 1, "mxnet": 1}
     if TWO_CORES
@@ -108,7 +112,9 @@ def test_the_others_reach_the_target(tmp_path, framework):
 
 
 def test_quality_agrees_between_frameworks_and_device_counts(demos):
-    """The same weights, batches and negatives: HR@10 after the first epoch differs by a few users of 2,000 at most."""
+    """The same weights, batches and negatives: HR@10 after the first epoch differs by a few users
+    of 2,000 at most.
+    """
     first = {}
     for folder in run_folders(demos[0]):
         row = json.loads((folder / "metrics.jsonl").read_text().splitlines()[0])
@@ -190,7 +196,9 @@ def test_log_and_run_json_say_what_was_decided(demos):
     ],
 )
 def test_a_killed_process_ends_the_run_and_is_named(tmp_path, framework, controller_looks):
-    """The controller sees it, whatever the framework: the run's watchdog would end it later, with another status."""
+    """The controller sees it, whatever the framework: the run's watchdog would end it later, with
+    another status.
+    """
     command = [
         sys.executable,
         str(PROJECT / "run_suite.py"),

@@ -1,4 +1,6 @@
-"""ResNet-50's table of rules: what was wrongly closed or open, and the stock checker on settings around its edges."""
+"""ResNet-50's table of rules: what was wrongly closed or open, and the stock checker on settings
+around its edges.
+"""
 
 from suite.catalog.sets import named_sets
 from tests.workloads.closed_logs import changed, varied

@@ -1,4 +1,6 @@
-"""Small image data sets in ImageNet's layout, and settings that read them; needs simplejpeg and NumPy alone."""
+"""Small image data sets in ImageNet's layout, and settings that read them; needs simplejpeg and
+NumPy alone.
+"""
 
 import itertools
 from pathlib import Path

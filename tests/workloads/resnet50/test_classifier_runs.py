@@ -1,4 +1,6 @@
-"""The demos of ResNet-50 and LittleCNN in real processes: a short epoch, with `full` in every framework, and refusals."""
+"""The demos of ResNet-50 and LittleCNN in real processes: a short epoch, with `full` in every
+framework, and refusals.
+"""
 
 import re
 import subprocess
@@ -18,7 +20,8 @@ WORKLOADS = {"resnet50": "imagenet-demo", "zoo": "cifar-demo"}
 MODULES = {"imagenet-demo": imagenet_demo, "cifar-demo": cifar_demo}
 STEPS, TRAIN, VAL = 10, 320, 100
 APART = {"resnet50": 1.002, "zoo": 1.001}
-"""Largest over smallest mean loss of the same weights, images and masks: rounding alone parts them."""
+"""Largest over smallest mean loss of the same weights, images and masks: rounding alone parts them.
+"""
 LOGGED = {
     "resnet50": {
         "submission_benchmark": "resnet",

@@ -1,4 +1,6 @@
-"""Batches: the same images for any number of replicas, processes and threads; none lost or counted twice in evaluation."""
+"""Batches: the same images for any number of replicas, processes and threads; none lost or counted
+twice in evaluation.
+"""
 
 import itertools
 import threading
@@ -135,13 +137,14 @@ def thousand_and_one(tmp_path_factory):
         out = np.empty((32, 32, 3), np.uint8)
         central_into(
             simplejpeg.decode_jpeg(open(data.evaluation_images.path(number), "rb").read()), out, 37
-        )  # noqa: SIM115
+        )
         expected.append(out.tobytes())
     data.close()
     return folder, dataset_info, expected
 
 
-# -- damage after preparation -----------------------------------------------------------------------------------------
+# -- damage after preparation
+# -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -207,7 +210,8 @@ def test_a_damaged_evaluation_image_always_ends_the_run(damaged):
     data.close()
 
 
-# -- options ----------------------------------------------------------------------------------------------------------
+# -- options
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_synthetic_batches_are_handed_out_without_a_copy():

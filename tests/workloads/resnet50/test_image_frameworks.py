@@ -1,4 +1,6 @@
-"""Evaluation pixels are those of TensorFlow's present resize; the reference called its legacy one (docs/images.md)."""
+"""Evaluation pixels are those of TensorFlow's present resize; the reference called its legacy one
+(docs/images.md).
+"""
 
 import numpy as np
 

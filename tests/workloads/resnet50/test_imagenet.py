@@ -1,4 +1,6 @@
-"""`suite data prepare imagenet`: layouts, what is found, what is refused or left out, and that nothing is done twice."""
+"""`suite data prepare imagenet`: layouts, what is found, what is refused or left out, and that
+nothing is done twice.
+"""
 
 import errno
 import os
@@ -114,7 +116,8 @@ def test_imagenet_is_told_by_its_counts_and_the_bytes_of_its_images(
     )
 
 
-# -- a flat validation set --------------------------------------------------------------------------------------------
+# -- a flat validation set
+# --------------------------------------------------------------------------------------------
 
 
 def flatten(source):
@@ -215,7 +218,8 @@ def test_a_label_file_with_a_byte_order_mark_and_any_line_ends(
     assert manifests.read(tmp_path / "p").counts["val"] == 20
 
 
-# -- bad input --------------------------------------------------------------------------------------------------------
+# -- bad input
+# --------------------------------------------------------------------------------------------------------
 
 
 def at(source, name="n00000002/train_00007.JPEG", content=None):

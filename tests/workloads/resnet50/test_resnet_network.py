@@ -33,7 +33,9 @@ def test_fifty_layers_have_the_published_parameters():
     ],
 )
 def test_initial_weights(name, gain, cut_off, classifier):
-    """A normal that is cut off at twice its deviation reaches to 2 / 0.8796 deviations of what is left; others beyond 4."""
+    """A normal that is cut off at twice its deviation reaches to 2 / 0.8796 deviations of what is
+    left; others beyond 4.
+    """
     made, uniform = (
         network.build({**REFERENCE_MODEL, "blocks": [1, 1, 1, 1]}),
         name == "truncated_normal_glorot",

@@ -33,7 +33,9 @@ def rates(workload, *epochs):
 
 
 def test_reference_schedule():
-    """num_images / batch_size = 1,251.14 steps an epoch; boundaries int(epoch · 1,251.14), which still have the rate before."""
+    """num_images / batch_size = 1,251.14 steps an epoch; boundaries int(epoch · 1,251.14), which
+    still have the rate before.
+    """
     workload = made("reference")
     assert workload.steps_per_epoch == 1252
     assert workload.decay_boundaries == [37_535, 75_069, 100_092, 112_603]

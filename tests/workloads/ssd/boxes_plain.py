@@ -1,4 +1,6 @@
-"""Matching and detection as written down, one box after another in float64: what the fast versions must agree with."""
+"""Matching and detection as written down, one box after another in float64: what the fast versions
+must agree with.
+"""
 
 import math
 
@@ -13,7 +15,10 @@ def iou(a, b):
 
 
 def match(boxes, priors, minimum=0.5):
-    """For each prior the number of its box, or -1. Raises nothing; ties go to the first, claims to the last."""
+    """For each prior the number of its box, or -1.
+
+    Raises nothing; ties go to the first, claims to the last.
+    """
     found = []
     for prior in priors:
         best, number = minimum, -1
@@ -53,7 +58,9 @@ def softmax(logits):
 
 
 def detect(logits, offsets, priors, per_class=200, per_image=200):
-    """(score, label, prior, box) of one image; logits[prior][class], offsets[prior], priors by centre and size."""
+    """(score, label, prior, box) of one image; logits[prior][class], offsets[prior], priors by
+    centre and size.
+    """
     scores = [softmax(row) for row in logits]
     everything = []
     for label in range(1, len(logits[0])):

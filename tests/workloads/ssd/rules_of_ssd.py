@@ -1,4 +1,6 @@
-"""SSD's table of rules: what was wrongly closed or open, and the stock checker on settings around its edges."""
+"""SSD's table of rules: what was wrongly closed or open, and the stock checker on settings around
+its edges.
+"""
 
 from suite.catalog.sets import named_sets
 from tests.workloads.closed_logs import changed, varied
@@ -41,7 +43,9 @@ CLOSED = [
     ),
     (settings("nvidia_v0.5_dgx1", "v0.5", decay_boundaries=[176_000, 220_000]), []),
     (changed(V07, options={"evaluator": "faster-coco-eval", "backbone_allow_other": True}), []),
-    (  # the reference of that round decays after 160,000 and 200,000 steps of 32 images: epochs 43.7 and 54.6
+    # the reference of that round decays after 160,000 and 200,000 steps of 32 images: epochs 43.7
+    # and 54.6
+    (
         settings("reference", "v0.5"),
         [
             "decay_boundaries [40, 50], not [160000, 200000] · (1 + k/10), k ≥ 0",

@@ -1,8 +1,9 @@
-"""SSD's loss and its gradient in plain float64 NumPy, one image after another: what trainers must compute.
+"""SSD's loss and its gradient in plain float64 NumPy, one image after another: what trainers must
+compute.
 
-Per image: (Σ smooth-L1 of the positives' offsets + Σ cross-entropy of positives and mined negatives) / positives, and 0
-without positives; then the mean over the images. Mined: the background priors with the largest cross-entropy, `negatives` for
-each positive, 3 by default.
+Per image: (Σ smooth-L1 of the positives' offsets + Σ cross-entropy of positives and mined
+negatives) / positives, and 0 without positives; then the mean over the images. Mined: the
+background priors with the largest cross-entropy, `negatives` for each positive, 3 by default.
 """
 
 import numpy as np
@@ -32,7 +33,9 @@ def mined(entropy: np.ndarray, positive: np.ndarray, negatives: int) -> np.ndarr
 
 
 def loss(logits: np.ndarray, offsets: np.ndarray, labels: np.ndarray, targets: np.ndarray) -> float:
-    """Of logits (B, C + 1, P), offsets (B, 4, P), labels (B, P) with 0 for background, targets (B, 4, P)."""
+    """Of logits (B, C + 1, P), offsets (B, 4, P), labels (B, P) with 0 for background, targets (B,
+    4, P).
+    """
     return loss_and_gradients(logits, offsets, labels, targets)[0]
 
 

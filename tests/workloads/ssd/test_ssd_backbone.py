@@ -1,4 +1,6 @@
-"""`backbone.weights`: what is refused, what is converted, and that weights and statistics arrive in every framework."""
+"""`backbone.weights`: what is refused, what is converted, and that weights and statistics arrive in
+every framework.
+"""
 
 import dataclasses
 import errno
@@ -94,7 +96,9 @@ def few(tmp_path, monkeypatch):
 
 
 def settings_of(data, *overrides, weights=None):
-    """Settings of a reference run before `resolve`, with the data sets below `data` and `backbone.weights`."""
+    """Settings of a reference run before `resolve`, with the data sets below `data` and
+    `backbone.weights`.
+    """
     config = composed("workload=ssd", "device=cpu", *overrides)
     config.backbone["weights"] = None if weights is None else str(weights)
     settings = resolve_settings(config, SSD, registry.load_framework("pytorch"))
@@ -105,7 +109,8 @@ def resolved(data, path, *overrides):
     return SSD.resolve(settings_of(data, "backbone.allow_other=true", *overrides, weights=path))
 
 
-# -- the published file -------------------------------------------------------------------------------------------
+# -- the published file
+# -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -158,7 +163,8 @@ def test_the_newer_file_is_closed_where_both_convert_to_the_same_arrays(
     assert all(np.array_equal(found[name], values[name]) for name in FEW)
 
 
-# -- what is refused ----------------------------------------------------------------------------------------------
+# -- what is refused
+# ----------------------------------------------------------------------------------------------
 
 REFUSED = {
     "no backbone": (
@@ -185,7 +191,8 @@ def test_refusals_on_the_command_line(tmp_path, few, name):
     done = run_suite_here(tmp_path, "device=cpu", *overrides, **folders)
     assert done.returncode == 2, done.stdout + done.stderr
     assert sum(words in line for line in done.stderr.splitlines()) == 1
-    # One line each for the mistake and whatever else is missing here: the environment, the data set, memory for the batch.
+    # One line each for the mistake and whatever else is missing here: the environment, the data
+    # set, memory for the batch.
     allowed = re.compile(r"run_suite\.py: |  \d\. |for a demo on the devices ")
     assert all(map(allowed.match, done.stderr.splitlines()))
     assert not (tmp_path / "logs").exists()
@@ -274,7 +281,8 @@ def test_files_that_are_no_trunk(tmp_path, few, name):
     assert not (tmp_path / "mark").exists()
 
 
-# -- the conversion -----------------------------------------------------------------------------------------------
+# -- the conversion
+# -----------------------------------------------------------------------------------------------
 
 
 def test_converted_once_loaded_and_noted(tmp_path, few):
@@ -330,7 +338,8 @@ def test_a_full_disk(tmp_path, few, monkeypatch):
     assert not list((tmp_path / "backbones").iterdir())
 
 
-# -- what it means for a run --------------------------------------------------------------------------------------
+# -- what it means for a run
+# --------------------------------------------------------------------------------------
 
 
 def test_initial_weights_are_the_backbones_and_the_heads_drawn(tmp_path, few):
@@ -375,7 +384,9 @@ def test_other_profiles_keep_random_weights(tmp_path, profile):
 
 @pytest.mark.framework
 def test_a_reference_run(tmp_path, whole):
-    """Two steps of the full model on a few images in COCO's layout: what stands in run.json and in the log."""
+    """Two steps of the full model on a few images in COCO's layout: what stands in run.json and in
+    the log.
+    """
     source, data = synthetic_coco.write(tmp_path / "coco"), tmp_path / "data"
     folders = {"SUITE_DATA_DIR": str(data)}
     prepared = suite(tmp_path, "data", "prepare", "coco2017", "--from", source, **folders)

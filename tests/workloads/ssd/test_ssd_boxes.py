@@ -52,7 +52,8 @@ def test_iou(first, second):
 
 
 def matched_in_one_table(rows, made):
-    """The object of each prior, or -1, as the reference finds it: all overlaps at once in float32 (utils.py, Encoder.encode).
+    """The object of each prior, or -1, as the reference finds it: all overlaps at once in float32
+    (utils.py, Encoder.encode).
 
     Objects and priors meet by corners that are computed in float32 from centres in float32.
     """
@@ -82,7 +83,9 @@ def matched_in_one_table(rows, made):
 
 @pytest.mark.parametrize("model", [REFERENCE_MODEL, DEMO_MODEL])
 def test_matching_is_the_references_to_the_last_bit(model):
-    """60 scenes of boxes on whole pixels, where several priors overlap an object equally but for rounding."""
+    """60 scenes of boxes on whole pixels, where several priors overlap an object equally but for
+    rounding.
+    """
     made, draws = priors.build(model), np.random.default_rng(4)
     for _ in range(60):
         corner = draws.integers(0, [560, 400], (draws.integers(1, 12), 2))
@@ -96,7 +99,8 @@ def test_matching_is_the_references_to_the_last_bit(model):
 @given(batches)
 def test_matching_is_the_plain_one(batch):
     rows, ends = flat(batch)
-    # In float64, as the plain version: else two overlaps that differ by rounding alone would differ.
+    # In float64, as the plain version: else two overlaps that differ by rounding alone would
+    # differ.
     exact = Priors(PRIORS.centres, PRIORS.corners.astype(np.float64))
     found = boxes.match(rows.astype(np.float64), ends, exact)
     first = 0

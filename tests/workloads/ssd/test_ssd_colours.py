@@ -66,7 +66,10 @@ def test_linear_changes_are_cut_to_whole_levels(image, change, factor):
 
 @pytest.mark.parametrize("factor", [-0.05, -0.02, 0.013, 0.05])
 def test_hue_turns_by_a_share_of_the_circle(image, factor):
-    """0.05 are 18 degrees. The angle has 256 steps, so single pixels differ; an error of the unit would differ by 20."""
+    """0.05 are 18 degrees.
+
+    The angle has 256 steps, so single pixels differ; an error of the unit would differ by 20.
+    """
     expected = hue(image, factor)
     difference = changed(image, 3, factor) - expected
     assert np.abs(difference).mean() < 1.2

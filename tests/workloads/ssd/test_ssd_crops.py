@@ -1,4 +1,6 @@
-"""The crop against its loop written down one image after another, with the same draws; and what it must always hold."""
+"""The crop against its loop written down one image after another, with the same draws; and what it
+must always hold.
+"""
 
 import numpy as np
 import pytest
@@ -98,7 +100,8 @@ def test_objects_inside_are_cut_renormalised_and_mirrored():
     found, labels, ends = crops.inside(
         windows, mirrored, boxes, np.arange(1, 6, dtype=np.int32), np.array([3, 4, 5])
     )
-    # The first object's centre (0.3, 0.3) is inside; those of the next two are not; the fifth's (0.5, 0.5) is not.
+    # The first object's centre (0.3, 0.3) is inside; those of the next two are not; the fifth's
+    # (0.5, 0.5) is not.
     assert labels.tolist() == [1, 4]
     assert ends.tolist() == [1, 2, 2]
     np.testing.assert_allclose(

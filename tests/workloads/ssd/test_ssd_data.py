@@ -1,4 +1,6 @@
-"""Batches: every image and target is what one gets alone, whoever computes it; padding; damaged files."""
+"""Batches: every image and target is what one gets alone, whoever computes it; padding; damaged
+files.
+"""
 
 import cv2
 import numpy as np

@@ -24,14 +24,16 @@ PRIORS = priors.build(SMALL)
 
 
 SCORE_ROUNDING = 2e-6
-"""Scores that are nearer to each other or to the minimum, as a fraction of them, float32 may order either way."""
+"""Scores that are nearer to each other or to the minimum, as a fraction of them, float32 may order
+either way.
+"""
 OVERLAP_ROUNDING = 1e-5
 """Overlaps that are nearer to the limit."""
 
 
 def outputs(seed, count, classes, background):
-    """Logits and offsets; every fifth prior has the logits of its neighbour, and every fourth as much of two classes:
-    scores that are equal in every precision.
+    """Logits and offsets; every fifth prior has the logits of its neighbour, and every fourth as
+    much of two classes: scores that are equal in every precision.
     """
     rng = np.random.default_rng(seed)
     logits = rng.normal(0, 2, (count, classes + 1, len(PRIORS)))
@@ -49,7 +51,9 @@ def plain(logits, offsets, priors):
 
 
 def is_decided(logits, offsets, priors):
-    """Whether no two scores, no score and the minimum, and no overlap and its limit are so near that rounding decides."""
+    """Whether no two scores, no score and the minimum, and no overlap and its limit are so near
+    that rounding decides.
+    """
     minimum, size = detections.SCORE_MINIMUM, 1 + SCORE_ROUNDING
     scores = np.array([boxes_plain.softmax(row) for row in logits.T.tolist()]).T[1:]
     ranked = np.sort(scores[scores > minimum / size])
@@ -183,7 +187,9 @@ def test_two_hundred_of_a_class_then_two_hundred_of_an_image():
 
 @pytest.mark.parametrize("background", [0.0, 8.0])
 def test_more_candidates_than_suppression_compares_at_once(background):
-    """Undecided: 15 classes pass everywhere, each with more than its best 200; and a few that are better than the rest."""
+    """Undecided: 15 classes pass everywhere, each with more than its best 200; and a few that are
+    better than the rest.
+    """
     many = priors.build({**SMALL, "map_sizes": [9, 2], "steps": [14, 64]})
     rng = np.random.default_rng(3)
     scores = np.empty((15, len(many)))

@@ -1,4 +1,6 @@
-"""What SSD has beyond tests/workloads/test_image_trainers.py: its loss, and the gradients of the first step."""
+"""What SSD has beyond tests/workloads/test_image_trainers.py: its loss, and the gradients of the
+first step.
+"""
 
 import numpy as np
 import pytest
@@ -14,7 +16,9 @@ TRUNK = ("conv1", "bn1", "layer")
 @pytest.mark.parametrize(("equal", "negatives"), [(False, 3), (True, 3), (False, 1)])
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_loss_of_synthetic_outputs_is_numpys(framework, equal, negatives):
-    """With an image without positives, and with one that has too few negatives; of equal ones the lower priors count."""
+    """With an image without positives, and with one that has too few negatives; of equal ones the
+    lower priors count.
+    """
     found = probe(framework, f"probes.ssd_loss.of_{framework}", equal, negatives)
     made = synthetic_ssd.outputs(equal)
     positives = (made["labels"] > 0).sum(1)
@@ -32,7 +36,9 @@ def test_loss_of_synthetic_outputs_is_numpys(framework, equal, negatives):
 @pytest.mark.parametrize("negatives", [1, 3])
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_loss_of_a_trainer_counts_the_negatives_of_its_workload(framework, negatives):
-    """PyTorch's outputs in training mode are the other frameworks' (tests/workloads/test_image_trainers.py)."""
+    """PyTorch's outputs in training mode are the other frameworks'
+    (tests/workloads/test_image_trainers.py).
+    """
     model = probe("pytorch", "probes.ssd_loss.of_trainer", "pytorch", negatives)
     found = probe(framework, "probes.ssd_loss.of_trainer", framework, negatives)
     arrays = (model[name] for name in ("logits", "offsets", "labels", "wanted"))
@@ -42,7 +48,10 @@ def test_loss_of_a_trainer_counts_the_negatives_of_its_workload(framework, negat
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_first_step_has_the_gradients_of_float64(framework):
-    """The velocity is gradient and decay. In fp32 some ReLUs of the trunk fall on the other side of 0, hence its limit."""
+    """The velocity is gradient and decay.
+
+    In fp32 some ReLUs of the trunk fall on the other side of 0, hence its limit.
+    """
     found, wanted = (
         trained("ssd", framework, "steps"),
         below(reference("ssd", "steps"), "first/velocity."),

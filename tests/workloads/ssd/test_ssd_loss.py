@@ -1,4 +1,6 @@
-"""The plain loss against values worked out by hand; its gradients are those of three frameworks (test_ssd_frameworks)."""
+"""The plain loss against values worked out by hand; its gradients are those of three frameworks
+(test_ssd_frameworks).
+"""
 
 import math
 

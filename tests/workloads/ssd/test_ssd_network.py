@@ -1,4 +1,6 @@
-"""The layers: counts, maps, initial values; strides and heads are torchvision's in float64 (test_image_trainers)."""
+"""The layers: counts, maps, initial values; strides and heads are torchvision's in float64
+(test_image_trainers).
+"""
 
 import math
 

@@ -25,7 +25,8 @@ def test_there_are_as_many_as_in_the_reference(made):
 @pytest.mark.parametrize(
     ("place", "expected"),
     [
-        # Map 38: cells 8 px apart, centre of the first at 4 / 300; shapes 21 px, √(21·45) = 30.74 px, 29.70 × 14.85 px.
+        # Map 38: cells 8 px apart, centre of the first at 4 / 300; shapes 21 px, √(21·45) = 30.74
+        # px, 29.70 × 14.85 px.
         (0, (4 / 300, 4 / 300, 0.07, 0.07)),
         (1, (12 / 300, 4 / 300, 0.07, 0.07)),  # the next column
         (
@@ -49,7 +50,8 @@ def test_there_are_as_many_as_in_the_reference(made):
         # Map 3: 100 px; 207 px; 292.74 × 146.37 px.
         (FIRST[4], (50 / 300, 50 / 300, 0.69, 0.69)),
         (FIRST[4] + 2 * 9, (50 / 300, 50 / 300, 0.97580736, 0.48790368)),
-        # Map 1: 300 px; 261 px, √(261·315) = 286.73 px; 369.11 px wide, clamped to the image, × 184.55 px.
+        # Map 1: 300 px; 261 px, √(261·315) = 286.73 px; 369.11 px wide, clamped to the image, ×
+        # 184.55 px.
         (FIRST[5], (0.5, 0.5, 0.87, 0.87)),
         (FIRST[5] + 1, (0.5, 0.5, 0.95577194, 0.95577194)),
         (FIRST[5] + 2, (0.5, 0.5, 1.0, 0.61518290)),

@@ -34,7 +34,9 @@ def demo():
 
 
 def rates_of_the_reference(base, warmup, per_epoch, steps, decay_epochs=(40, 50)):
-    """The loop of its train.py: who sets no rate leaves the last one, and the decay counts from the base."""
+    """The loop of its train.py: who sets no rate leaves the last one, and the decay counts from the
+    base.
+    """
     found, current, rate = [], base, base
     for step in range(steps):
         if step % per_epoch == 0 and step // per_epoch in decay_epochs:
@@ -47,7 +49,9 @@ def rates_of_the_reference(base, warmup, per_epoch, steps, decay_epochs=(40, 50)
 
 
 def test_every_rate_of_the_reference():
-    """300 steps of 2.619685 epochs are 299 as it rounds, and the plateau stays a 299th below the base."""
+    """300 steps of 2.619685 epochs are 299 as it rounds, and the plateau stays a 299th below the
+    base.
+    """
     workload = made("reference")
     warmup = int(2.619685 * 117_266 / 1_024)
     assert (workload.options.warmup_steps, workload.steps_per_epoch) == (warmup, 115) == (299, 115)

@@ -1,4 +1,6 @@
-"""The Transformer's table of rules: what is closed and what is open, and the stock checker on settings around its edges."""
+"""The Transformer's table of rules: what is closed and what is open, and the stock checker on
+settings around its edges.
+"""
 
 from suite.catalog.sets import named_sets
 from tests.workloads.closed_logs import changed, varied

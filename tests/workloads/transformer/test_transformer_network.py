@@ -12,7 +12,9 @@ SMALL = network.build({**REFERENCE_MODEL, "hidden": 64, "feed_forward": 96, "lay
 
 
 def test_parameters_are_those_of_the_reference():
-    """No bias on attention projections (they would add 73,728), two norms and a last one, one table."""
+    """No bias on attention projections (they would add 73,728), two norms and a last one, one
+    table.
+    """
     sizes = network.build(REFERENCE_MODEL, 33_708, 0.1)
     counts = network.parameter_counts(sizes)
     assert counts["embedding"] == 34_516_992
@@ -36,7 +38,9 @@ def test_demo_is_the_same_network_smaller():
 
 
 def test_initial_weights():
-    """Normal with deviation d^-0.5 for the table; Glorot uniform on each whole projection, stacked or not."""
+    """Normal with deviation d^-0.5 for the table; Glorot uniform on each whole projection, stacked
+    or not.
+    """
     weights = dict(network.initial_weights(SMALL, 3))
     assert {name: value.shape for name, value in weights.items()} == network.shapes(SMALL)
     other = dict(network.initial_weights(SMALL, 4))
@@ -65,7 +69,9 @@ def test_initial_weights():
 
 
 def test_positions_are_sines_then_cosines():
-    """[sin | cos], not interleaved, with time scales from 1 to 10,000, both of which are reached (d / 2 - 1)."""
+    """[sin | cos], not interleaved, with time scales from 1 to 10,000, both of which are reached (d
+    / 2 - 1).
+    """
     found = network.positions(300, 64)
     assert found.shape == (300, 64)
     for place, column in ((0, 0), (1, 0), (7, 3), (299, 31)):

@@ -88,7 +88,9 @@ def test_demo_has_six_shapes(demo_data):
 
 @pytest.mark.parametrize("over", ["others", "all"])
 def test_a_tokens_loss(over):
-    """What counts for the label and for the mean, against the soft targets written out; the least is their entropy."""
+    """What counts for the label and for the mean, against the soft targets written out; the least
+    is their entropy.
+    """
     workload = synthetic_transformer.workload("steps" if over == "others" else "fairseq", "pytorch")
     words, smoothing = workload.network.vocabulary, 0.1
     soft = np.full(words, smoothing / (words - 1) if over == "others" else smoothing / words)

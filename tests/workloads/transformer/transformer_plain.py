@@ -1,8 +1,9 @@
-"""The Transformer written plainly in float64 PyTorch, sentence by sentence: no padding, no heads side by side, none of the
-suite's code.
+"""The Transformer written plainly in float64 PyTorch, sentence by sentence: no padding, no heads
+side by side, none of the suite's code.
 
-The reference of the parity tests. Weights by canonical name; d hidden values, S source and T target words of one sentence.
-`masks` is a function from a place's label and shape to what is multiplied there, or None.
+The reference of the parity tests. Weights by canonical name; d hidden values, S source and T target
+words of one sentence. `masks` is a function from a place's label and shape to what is multiplied
+there, or None.
 """
 
 import math
@@ -22,12 +23,14 @@ def norm(weights, name, x):
 
 
 def dropped(x, masks, label):
-    """x times its mask."""
+    """X times its mask."""
     return x if masks is None else x * masks(label, x.shape)
 
 
 def attention(query, key, value, heads, later, masks, label):
-    """Queries (T, d), keys and values (S, d), a head after the other; `later`: whether a query sees what stands after it."""
+    """Queries (T, d), keys and values (S, d), a head after the other; `later`: whether a query sees
+    what stands after it.
+    """
     size, found = query.shape[1] // heads, []
     for head in range(heads):
         q, k, v = (x[:, head * size : (head + 1) * size] for x in (query, key, value))
@@ -42,7 +45,7 @@ def attention(query, key, value, heads, later, masks, label):
 
 
 def attended(weights, name, label, x, memory, heads, later, masks):
-    """x (T, d) after an attention to itself, or to a memory (S, d)."""
+    """X (T, d) after an attention to itself, or to a memory (S, d)."""
     normed = norm(weights, f"{name}.norm", x)
     if memory is None:
         query, key, value = (normed @ weights[f"{name}.query_key_value.weight"].T).chunk(3, 1)
@@ -57,7 +60,7 @@ def attended(weights, name, label, x, memory, heads, later, masks):
 
 
 def fed_forward(weights, layer, x, masks):
-    """x (T, d) after the feed-forward part."""
+    """X (T, d) after the feed-forward part."""
     name = f"{layer}.feed_forward"
     inner = (
         norm(weights, f"{name}.norm", x) @ weights[f"{name}.inner.weight"].T
@@ -122,7 +125,9 @@ def decode(weights, memory, target, heads, masks=None):
 
 
 def smoothed(logits, labels, smoothing, over):
-    """Cross-entropy with soft targets, as the reference writes it (`others`, less its least value) or fairseq (`all`)."""
+    """Cross-entropy with soft targets, as the reference writes it (`others`, less its least value)
+    or fairseq (`all`).
+    """
     words = logits.shape[1]
     logarithms = logits - logits.logsumexp(1, keepdim=True)
     if over == "all":

@@ -31,7 +31,9 @@ RATES = {
     **{"inception_v3": 1e-7, "resnet50": 1e-7, "vgg19": 1e-7, "resnet101": 1e-8, "resnet152": 1e-9},
 }
 OTHER_RATE = 1e-6
-"""Network to its rate, so low that rounding in float32 does not grow within five steps, of five different batches."""
+"""Network to its rate, so low that rounding in float32 does not grow within five steps, of five
+different batches.
+"""
 COUNTS = {
     ("littlecnn", 32, "same"): (2_168_362, 12, 0.027, 0.10),
     ("littlecnn", 32, "valid"): (1_250_858, 12, 0.021, 0.09),
@@ -51,15 +53,21 @@ COUNTS = {
     ("resnet101", 224, "same"): (44_549_160, 314, 7.80, 16.23),
     ("resnet152", 224, "same"): (60_192_808, 467, 11.51, 22.56),
 }
-"""Model, image size, padding to trained values, tensors, 10^9 multiply-adds, 10^6 outputs of convolutions and linear layers."""
+"""Model, image size, padding to trained values, tensors, 10^9 multiply-adds, 10^6 outputs of
+convolutions and linear layers.
+"""
 
 
 IN_SHORT = {"littlecnn": 32, "googlenet": 64, "mixture": 64}
-"""Networks that every framework trains in `make test`, to pixels of a side; together they have every kind of layer."""
+"""Networks that every framework trains in `make test`, to pixels of a side; together they have
+every kind of layer.
+"""
 
 
 def mixture(net: Builder, classes: int) -> None:
-    """Narrow layers of every kind that a network of the zoo has and LittleCNN and GoogLeNet have not."""
+    """Narrow layers of every kind that a network of the zoo has and LittleCNN and GoogLeNet have
+    not.
+    """
     basic = residual.build_trunk("basic", (0, 0, 1, 1), (8, 8, 8, 8), (1, 1, 1, 2)).blocks
     bottlenecks = residual.build_trunk("bottleneck", (1, 2), (8, 8), (1, 2)).blocks
 

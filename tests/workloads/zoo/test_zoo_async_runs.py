@@ -1,4 +1,6 @@
-"""`update=async` as whole runs in the three frameworks: paces and staleness in the log, and a server that is killed."""
+"""`update=async` as whole runs in the three frameworks: paces and staleness in the log, and a
+server that is killed.
+"""
 
 import contextlib
 import os

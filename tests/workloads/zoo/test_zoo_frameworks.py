@@ -1,4 +1,6 @@
-"""All frameworks compute one thing for every network of the zoo; outputs are those of their own networks."""
+"""All frameworks compute one thing for every network of the zoo; outputs are those of their own
+networks.
+"""
 
 import numpy as np
 import pytest
@@ -34,8 +36,10 @@ OFF_FLOAT64 = {
     "resnet101": 3e-4,
     "resnet152": 2e-3,
 }
-"""Limit of a loss' distance from float64; 5e-6 for the others, so that two frameworks are within 1e-5 of each other. Already
-the first loss of the deep ones is 1e-5 away in float32: docs/zoo.md has what was measured."""
+"""Limit of a loss' distance from float64; 5e-6 for the others, so that two frameworks are within
+1e-5 of each other. Already the first loss of the deep ones is 1e-5 away in float32: docs/zoo.md has
+what was measured.
+"""
 STOCK = [(framework, model) for framework, models in EQUAL.items() for model in models]
 STOCK_IN_SHORT = (("pytorch", "resnet18"), ("pytorch", "inception_v3"), ("mxnet", "resnet18"))
 
@@ -121,7 +125,9 @@ def test_outputs_are_those_of_the_frameworks_own_network(framework, model):
 
 @pytest.mark.full  # the suite's own network is compared with its list in every run
 def test_kerass_inception_v3_lacks_what_is_said():
-    """Its batch norms have no scale, its averages count no padding: the outputs are near, not equal."""
+    """Its batch norms have no scale, its averages count no padding: the outputs are near, not
+    equal.
+    """
     found = probe("tensorflow", COMPARED, "inception_v3", "tensorflow")
     assert found["parameters/suite"] - found["parameters/stock"] == 17_216
     assert relative(found["logits/suite"], found["logits/stock"]) > 1e-4

@@ -1,4 +1,6 @@
-"""Counts of the zoo's networks are those of their publications and of torchvision, Keras and MXNet (exactly)."""
+"""Counts of the zoo's networks are those of their publications and of torchvision, Keras and MXNet
+(exactly).
+"""
 
 import numpy as np
 import pytest
@@ -78,7 +80,9 @@ def kinds(layers):
 
 @pytest.mark.parametrize("row", COUNTS)
 def test_every_kind_of_layer_is_trained_in_every_framework(row):
-    """By test_zoo_frameworks, in networks that are small; the large ones themselves with `make test-full`."""
+    """By test_zoo_frameworks, in networks that are small; the large ones themselves with
+    `make test-full`.
+    """
     small = [synthetic_zoo.small(*item) for item in synthetic_zoo.IN_SHORT.items()]
     trained = {kind for network in small for kind in kinds(network.layers)}
     model, size, padding = row
@@ -97,14 +101,18 @@ def test_the_smallest_image_is_named_and_works(model):
 
 
 def test_googlenets_maps_are_the_papers():
-    """112, 56, 28, 14, 7 (Szegedy et al. 2014, table 1): pools whose last window goes beyond the border count."""
+    """112, 56, 28, 14, 7 (Szegedy et al. 2014, table 1): pools whose last window goes beyond the
+    border count.
+    """
     network = networks.build("googlenet", 224, 1000)
     sizes = dict.fromkeys(size for _, size in layer_lists.convolutions(network.layers))
     assert list(sizes) == [(side, side) for side in (112, 56, 28, 14, 7)]
 
 
 def test_start_weights():
-    """Uniform with the variance of He or Glorot, biases 0, scales 1; by name, so equal wherever they are drawn."""
+    """Uniform with the variance of He or Glorot, biases 0, scales 1; by name, so equal wherever
+    they are drawn.
+    """
     network = networks.build("littlecnn", 32, 10)
     weights = dict(layer_lists.initial_weights(network, 3))
     assert {name: value.shape for name, value in weights.items()} == layer_lists.shapes(network)

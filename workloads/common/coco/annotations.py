@@ -153,7 +153,8 @@ def _ordered(
 
 def ground_truth(annotations: Annotations) -> dict[str, Any]:
     """Return the ground truth for COCO's box metric, in the form of an annotation file without
-    masks."""
+    masks.
+    """
     category_of_label = [category for category, _ in annotations.categories]
     ids = annotations.images["id"].tolist()
     return {

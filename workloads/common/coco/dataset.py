@@ -3,7 +3,8 @@
 The prepared folder contains:
 
 - the index (`workloads.common.images.index`) of all images with objects for `train` and `val`, and
-  of the validation images without objects for `val_empty`. The index stores the COCO id of each image as its `label`.
+  of the validation images without objects for `val_empty`. The index stores the COCO id of each
+  image as its `label`.
 - boxes and classes (`objects.py`)
 - `classes.txt` with a line `ID NAME` for class 1, 2, …
 - `val_ground_truth.json`, the ground truth of COCO's metric, with all validation images, including
@@ -60,7 +61,8 @@ class CocoFolders(ImageDataset[Content]):
 
     def look(self, source: Path) -> Content:
         """Read the annotation files of the folder `source`. Raises ValueError if any part is
-        missing."""
+        missing.
+        """
         expected = ", ".join(
             dict.fromkeys(folder for parts in self.parts.values() for folder in parts.values())
         )
@@ -174,7 +176,8 @@ class CocoFolders(ImageDataset[Content]):
         self, source: Path, annotations: Annotations
     ) -> tuple[Annotations, list[int], list[str]]:
         """Return the annotations of the usable images, their file sizes in bytes, and the problems
-        found."""
+        found.
+        """
         from workloads.common.images.check import check_files
 
         listed = annotations.images.tolist()

@@ -251,7 +251,8 @@ def entries_of(scene: Scene, image: int) -> list[dict[str, Any]]:
 
 def write_scenes(root: Path) -> None:
     """Write COCO's layout to `root`: train2017/*.jpg, val2017/*.jpg and
-    annotations/instances_*.json."""
+    annotations/instances_*.json.
+    """
     (root / "annotations").mkdir(parents=True)
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for split, count in SIZES.items():

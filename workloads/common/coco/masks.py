@@ -74,7 +74,8 @@ class Polygons:
         return Polygons(self.points[points], polygon_ends, object_ends)
 
 
-# -- parsing annotation files -------------------------------------------------------------------------------------
+# -- parsing annotation files
+# -------------------------------------------------------------------------------------
 
 
 def compact(value: Any) -> Mask | str | None:
@@ -223,7 +224,8 @@ def describe_missing(counts: Mapping[str, int]) -> str:
     return f"{' and '.join(missing)} have no mask"
 
 
-# -- files of the prepared data -----------------------------------------------------------------------------------
+# -- files of the prepared data
+# -----------------------------------------------------------------------------------
 
 
 def write(folder: Path, split: str, masks: Sequence[Mask], trainable: npt.ArrayLike) -> None:

@@ -79,7 +79,8 @@ class DetectionWorkload(ImageWorkload):
     @abstractmethod
     def counts(cls, settings: Settings) -> DatasetInfo:
         """Return the counts of the prepared data, or COCO's published counts under
-        profile=synthetic."""
+        profile=synthetic.
+        """
 
     @classmethod
     def resolve(cls, settings: Settings) -> Settings:
@@ -91,7 +92,8 @@ class DetectionWorkload(ImageWorkload):
         of_data, (published, *_) = cls.counts(settings), cls.backbone(settings.model)
         return replace(of_data, notes=(*of_data.notes, *backbones.notes(settings, published)))
 
-    # -- schedule -------------------------------------------------------------------------------------------------
+    # -- schedule
+    # -------------------------------------------------------------------------------------------------
 
     def decayed_rate(self, step: int) -> float:
         """Return the learning rate after the warm-up: step decay or half a cosine."""
@@ -117,7 +119,8 @@ class DetectionWorkload(ImageWorkload):
         """First of `decay_steps`, or None for a cosine, which begins at the end of the warm-up."""
         return self.decay_steps[0] if self.options.decay == "steps" else None
 
-    # -- weights, quality -----------------------------------------------------------------------------------------
+    # -- weights, quality
+    # -----------------------------------------------------------------------------------------
 
     @abstractmethod
     def drawn_weights(self, seed: int) -> Iterator[tuple[str, Array]]:

@@ -49,7 +49,8 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
     @abstractmethod
     def look(self, source: Path) -> Content:
         """Return the content of the folder `source`. Raises ValueError if it is not such a data
-        set."""
+        set.
+        """
 
     @abstractmethod
     def manifest(self, images: str, content: Content) -> Manifest:
@@ -126,7 +127,8 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
 
     def files(self, destination: Path) -> Iterator[str]:
         """Yield the images outside the prepared folder, then its files. See
-        `workloads.api.Dataset`."""
+        `workloads.api.Dataset`.
+        """
         manifest = manifests.read(destination)
         if manifest is None:
             raise ValueError(f"no prepared data in {destination}. Run: {self.how()}")

@@ -42,7 +42,8 @@ _HARMLESS = re.compile(
 
 class BadImage(ValueError):
     """An invalid image file. The message is a single line without the file name, which the caller
-    adds."""
+    adds.
+    """
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,8 @@ class Reader:
 
     def read(self, path: str | Path, size: int | None = None) -> memoryview:
         """Return the content of a file. Raises BadImage if it is unreadable or not `size` bytes
-        long."""
+        long.
+        """
         try:
             with open_stream(path) as file:
                 length = os.fstat(file.fileno()).st_size
@@ -177,7 +179,8 @@ class Reader:
         denominator: int,
     ) -> UInt8s | None:
         """Decode a part with the library that can crop, or return None if it cannot crop this
-        image."""
+        image.
+        """
         if bytes(data[:2]) != JPEG or not _has_tables(data):
             return None
         try:

@@ -70,7 +70,8 @@ class Order(Protocol):
 
     def __call__(self, step: int, first: int, stop: int) -> tuple[Int64s, Shape]:
         """Return images first … stop - 1 of a step's global batch, which belong to one replica, and
-        their shape."""
+        their shape.
+        """
 
 
 class EpochOrder:
@@ -163,13 +164,15 @@ class ImageData(ABC):
 
     def batch_shape(self, split: str, images: Int64s, shape: Shape) -> Shape:
         """Return the shape of a replica's batch of `images`: the group's `shape` or a smaller
-        shape."""
+        shape.
+        """
         return shape
 
     @abstractmethod
     def begin(self, job: ImageJob) -> Begun:
         """Start the preparation of a training batch. Its images are written to `take(…,
-        job.shape)`."""
+        job.shape)`.
+        """
 
     def evaluation_facts(self, images: Int64s, valid: Bools) -> dict[str, Array]:
         """Return the arrays of an evaluation batch, except `image` and `valid`.
@@ -203,7 +206,8 @@ class ImageData(ABC):
         for ahead in list(self._running):
             ahead.finish()
 
-    # -- helpers of subclasses ------------------------------------------------------------------------------------
+    # -- helpers of subclasses
+    # ------------------------------------------------------------------------------------
 
     def take(self, count: int, shape: Shape) -> UInt8s:
         """Return memory for `count` images of the given shape."""
@@ -314,7 +318,8 @@ class ImageData(ABC):
 
     def _evaluate(self, out: UInt8s, image: int, reader: Reader) -> None:
         """Write an evaluation image. A damaged image always ends the run, because none may be left
-        out."""
+        out.
+        """
         path = self.evaluation_images.path(image)
         try:
             self.evaluation_image(

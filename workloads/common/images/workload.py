@@ -74,7 +74,10 @@ class ImageWorkload(Workload):
 
     @property
     def epoch_samples(self) -> EpochSamples:
-        """Each image once. The last batch is filled up with images from the start of the same order."""
+        """Each image once.
+
+        The last batch is filled up with images from the start of the same order.
+        """
         trained = self.dataset_info.train_samples
         return EpochSamples(
             trained, repeated=self.steps_per_epoch * self.settings.global_batch_size - trained
@@ -93,7 +96,8 @@ class ImageWorkload(Workload):
     @property
     def evaluation_batch_size(self) -> int:
         """Images per device and evaluation step: the option, or the device's share if that is
-        smaller."""
+        smaller.
+        """
         size: int = self.options.evaluation_batch_size
         return min(size, -(-self.dataset_info.evaluation_samples // self.settings.devices))
 
@@ -108,7 +112,8 @@ class ImageWorkload(Workload):
 
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
         """Return the training batch of each shape. All replicas have the same number of images per
-        step."""
+        step.
+        """
         count = self.images_per_replica
         return [
             {"image": ArraySpec((count, height, width, 3), "uint8"), **self.target_shapes(count)}

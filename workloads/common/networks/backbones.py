@@ -57,7 +57,8 @@ class BackboneOptions:
 @dataclass(frozen=True)
 class Resaved:
     """File that contains the weights of a published file in a different format, according to its
-    publisher."""
+    publisher.
+    """
 
     file: str
     url: str

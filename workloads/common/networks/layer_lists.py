@@ -49,7 +49,8 @@ class Convolution:
 @dataclass(frozen=True)
 class Pool:
     """Pooling. Averages include the zeros of the padding. Maps for max pooling have no negative
-    values."""
+    values.
+    """
 
     kind: str
     """`max` or `avg`."""
@@ -70,7 +71,8 @@ class GlobalPool:
 @dataclass(frozen=True)
 class ResponseNorm:
     """x / (k + alpha / size · Σ x²)^beta over `size` neighboring channels (Krizhevsky et al. 2012,
-    section 3.3)."""
+    section 3.3).
+    """
 
     size: int = 5
     alpha: float = 1e-4
@@ -237,7 +239,8 @@ class Builder:
 
     def fork(self, *branches: Callable[[Builder], Builder]) -> Builder:
         """Add parallel branches. Each function appends its layers to a builder that starts at this
-        point."""
+        point.
+        """
         built = [branch(Builder(self.channels, self.rows, self.columns)) for branch in branches]
         first = built[0]
         assert all(

@@ -136,7 +136,8 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """Return the replacement of a name without importing it. Raises ValueError for forbidden
-        names."""
+        names.
+        """
         try:
             return self.allowed[module, name]
         except KeyError:

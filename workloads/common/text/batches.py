@@ -215,7 +215,8 @@ class TranslationData:
         self.steps_per_epoch = steps_per_epoch
         self._running: weakref.WeakSet[Prefetch[list[Batch]]] = weakref.WeakSet()
 
-    # -- training -------------------------------------------------------------------------------------------------
+    # -- training
+    # -------------------------------------------------------------------------------------------------
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
         """Yield the batches of steps first_step … stop_step - 1, which may span several epochs.
@@ -281,7 +282,8 @@ class TranslationData:
         }
         return {**arrays, "target_length": target_length}
 
-    # -- evaluation -----------------------------------------------------------------------------------------------
+    # -- evaluation
+    # -----------------------------------------------------------------------------------------------
 
     def evaluation(self) -> Iterator[list[Batch]]:
         """Yield the batches to translate, then the batches for the validation loss.

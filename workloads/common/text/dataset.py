@@ -300,7 +300,9 @@ class WMT17EnDe(TextDataset):
         """
 
     def inputs(self, source: Path) -> dict[str, Path]:
-        """Return the path of each archive or file that contains a corpus or the vocabulary, by name."""
+        """Return the path of each archive or file that contains a corpus or the vocabulary, by
+        name.
+        """
         corpora = [
             f"{name}.{code}"
             for names in WMT17_SPLITS.values()

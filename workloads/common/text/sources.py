@@ -61,7 +61,8 @@ _SEGMENT = re.compile(r"<seg[^>]*>\s*(.*?)\s*</seg>", re.DOTALL | re.IGNORECASE)
 Tokenise = Callable[[str], str]
 
 
-# -- WMT's archives ----------------------------------------------------------------------------------------------------
+# -- WMT's archives
+# ----------------------------------------------------------------------------------------------------
 
 
 def wmt_members(languages: Sequence[str]) -> list[str]:
@@ -231,7 +232,8 @@ def segments(sgm: str) -> list[str]:
     return [" ".join(text.split()) for text in _SEGMENT.findall(sgm)]
 
 
-# -- plain text to subwords -------------------------------------------------------------------------------------------
+# -- plain text to subwords
+# -------------------------------------------------------------------------------------------
 
 
 def plain_files(source: Path, languages: Sequence[str]) -> dict[tuple[str, str], Path]:

@@ -133,14 +133,15 @@ class TranslationWorkload(Workload):
                 f"fill a batch in any bucket. Set a smaller batch=global:N"
             )
 
-    # -- before a run exists --------------------------------------------------------------------------------------
+    # -- before a run exists
+    # --------------------------------------------------------------------------------------
 
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
         """Return the counts of the prepared data set.
 
-        With `profile=synthetic`, no data set is read, and the counts are the published ones. The training pairs do not include
-        pairs that are too long. `sizes["pairs"]` includes them.
+        With `profile=synthetic`, no data set is read, and the counts are the published ones. The
+        training pairs do not include pairs that are too long. `sizes["pairs"]` includes them.
         """
         info = cls.data.for_settings(settings)
         if cls.framing.begin is not None and dataset_info.END in info.sizes:
@@ -156,7 +157,8 @@ class TranslationWorkload(Workload):
         cls(settings, info)  # raises errors about batches now, before workers start
         return info
 
-    # -- batches --------------------------------------------------------------------------------------------------
+    # -- batches
+    # --------------------------------------------------------------------------------------------------
 
     @property
     def end(self) -> int:
@@ -211,7 +213,9 @@ class TranslationWorkload(Workload):
 
     @property
     def epoch_samples(self) -> EpochSamples:
-        """Size of all batches, pairs that fill up the last batch of the longest ones, and pairs that fill no batch."""
+        """Size of all batches, pairs that fill up the last batch of the longest ones, and pairs
+        that fill no batch.
+        """
         counts = self.counts
         return EpochSamples(
             counts.steps * self.settings.global_batch_size, counts.repeated, counts.left_out
@@ -314,7 +318,8 @@ class TranslationWorkload(Workload):
         )
         return Parallel(*(batches.random_side(side_lengths, ids) for side_lengths in lengths))
 
-    # -- quality --------------------------------------------------------------------------------------------------
+    # -- quality
+    # --------------------------------------------------------------------------------------------------
 
     def optimizer(self) -> OptimizerSettings:
         """Return the settings of Adam without weight decay and clipping."""

@@ -76,7 +76,8 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         self.optimizer: Optimizer | None = None
         """The optimizer. None before `setup`."""
 
-    # -- for subclasses -------------------------------------------------------------------------------------------
+    # -- for subclasses
+    # -------------------------------------------------------------------------------------------
 
     def build_model(self, weights: Values, statistics: Values) -> Model:
         """Return the network with these arrays. Default: a `Model` that only holds the arrays."""
@@ -112,7 +113,8 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         """
         return value
 
-    # -- setup ----------------------------------------------------------------------------------------------------
+    # -- setup
+    # ----------------------------------------------------------------------------------------------------
 
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
         if self.optimizer is None:
@@ -158,7 +160,8 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         self._sum_losses(self.total)
         self.synchronize()
 
-    # -- a step, in Python ----------------------------------------------------------------------------------------
+    # -- a step, in Python
+    # ----------------------------------------------------------------------------------------
 
     def step(self, batch: Batch, learning_rate: float) -> jax.Array:
         self.values, self.kept, self.moved, self.total = self._step(
@@ -188,7 +191,8 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         }
         return self.values, self.kept, self.moved, self.total, scalars, arrays
 
-    # -- the same, compiled ---------------------------------------------------------------------------------------
+    # -- the same, compiled
+    # ---------------------------------------------------------------------------------------
 
     def _train(
         self,
@@ -286,7 +290,8 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
     def _evaluated(self, weights: Values, moved: Values, batch: Values) -> Values:
         return dict(self.outputs(self.build_model(weights, _squeezed(moved)), batch))
 
-    # -- state ----------------------------------------------------------------------------------------------------
+    # -- state
+    # ----------------------------------------------------------------------------------------------------
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
         """Return the size of the trained parameters' fp32 gradients, joined into one array."""

@@ -103,7 +103,8 @@ class TextTrainer(ModelTrainer):
     inputs = ("source", "source_length", "target", "label", "dropout_key")
     evaluation_inputs = ("source", "source_length", "target", "label")
 
-    # -- for subclasses -------------------------------------------------------------------------------------------
+    # -- for subclasses
+    # -------------------------------------------------------------------------------------------
 
     @abstractmethod
     def logits(self, model: Any, batch: Mapping[str, jax.Array], masks: Masks | None) -> jax.Array:
@@ -143,10 +144,12 @@ class TextTrainer(ModelTrainer):
             place: Position of the words.
 
         Returns:
-            Logits (N, V), attention (N, S) if it has a penalty, otherwise None, and the new decoder state.
+            Logits (N, V), attention (N, S) if it has a penalty, otherwise None, and the new decoder
+            state.
         """
 
-    # -- a step ---------------------------------------------------------------------------------------------------
+    # -- a step
+    # ---------------------------------------------------------------------------------------------------
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
         arrays = super().host_arrays(batch, training)
@@ -156,7 +159,8 @@ class TextTrainer(ModelTrainer):
         """Return each sentence's `loss` (B,): the sum over its tokens of -log p, without smoothing."""
         return {"loss": entropy(self.logits(model, batch, None), batch["label"], 1.0, 0.0).sum(1)}
 
-    # -- translation ----------------------------------------------------------------------------------------------
+    # -- translation
+    # ----------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
         super()._build()
@@ -188,7 +192,8 @@ class TextTrainer(ModelTrainer):
         """Run a step in which row n continues row `parents[n]`.
 
         Returns:
-            Log p and ids (N, m) of the best words, then attention if available, and the new decoder state.
+            Log p and ids (N, m) of the best words, then attention if available, and the new decoder
+            state.
         """
         before = jax.tree.map(lambda array: array[parents], kept)
         logits, attention, after = self.advanced(weights, memory, before, tokens, place)

@@ -97,7 +97,8 @@ class JaxTrainer(Trainer):
     def _sum_losses(self) -> Any:
         return self.mapped(lambda total: jax.lax.psum(total, AXIS), (OWN,), OWN)
 
-    # -- for subclasses -------------------------------------------------------------------------------------------
+    # -- for subclasses
+    # -------------------------------------------------------------------------------------------
 
     def step(self, batch: Batch, learning_rate: float) -> jax.Array:
         """Run an optimizer step and return `total` with this replica's part of the loss.
@@ -147,7 +148,8 @@ class JaxTrainer(Trainer):
             shape, NamedSharding(self.mesh, spec), [local]
         )
 
-    # -- Trainer --------------------------------------------------------------------------------------------------
+    # -- Trainer
+    # --------------------------------------------------------------------------------------------------
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         rate = self.workload.learning_rate

@@ -35,7 +35,8 @@ class ImageReplica(Replica):
         self, model: ImageModel, layout: FlatLayout, adds: bool, context: mx.Context
     ) -> None:
         super().__init__(model, layout, adds, context)
-        # The size is at least 1, because a model may have no statistics, but an array must not be empty.
+        # The size is at least 1, because a model may have no statistics, but an array must not be
+        # empty.
         values = max(1, total(model.statistics))
         self.statistics, self.moving = (mx.nd.zeros((values,), ctx=context) for _ in range(2))
         self.of_evaluation = {**self._arguments, **views(self.statistics, model.statistics)}
@@ -118,7 +119,8 @@ class ImageTrainer(ModelTrainer):
                 )
             yield data
 
-    # -- statistics -----------------------------------------------------------------------------------------------
+    # -- statistics
+    # -----------------------------------------------------------------------------------------------
 
     def _largest(self) -> DataShapes:
         """Return the array shapes of a piece of the largest batch."""

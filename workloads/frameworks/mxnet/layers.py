@@ -44,7 +44,8 @@ class ImageModel(Model):
         self.shapes, self.statistics = shapes, statistics
         self.dtype, self.on_cpu = "float16" if half else "float32", on_cpu
 
-    # -- for subclasses -------------------------------------------------------------------------------------------
+    # -- for subclasses
+    # -------------------------------------------------------------------------------------------
 
     def normalised(self, images: Tensor) -> Tensor:
         """Return the normalized images in planes, (B, 3, S, S)."""

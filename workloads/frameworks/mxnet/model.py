@@ -70,7 +70,8 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
         super().__init__(workload, worker)
         self.update_settings = workload.update_settings()
 
-    # -- for subclasses -------------------------------------------------------------------------------------------
+    # -- for subclasses
+    # -------------------------------------------------------------------------------------------
 
     def build_model(self, half: bool, on_cpu: bool) -> Model:
         """Return the model, in float16 if `half`, and with faster operators for CPUs if
@@ -115,7 +116,8 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
             or not self.workload.every_step_uses_every_parameter
         )
 
-    # -- setup ----------------------------------------------------------------------------------------------------
+    # -- setup
+    # ----------------------------------------------------------------------------------------------------
 
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
         with memory_errors():
@@ -188,7 +190,8 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
             for replica in self.replicas:
                 replica.parameters[name][:] = value
 
-    # -- training -------------------------------------------------------------------------------------------------
+    # -- training
+    # -------------------------------------------------------------------------------------------------
 
     def step(self, batches: list[Batch], learning_rate: float) -> list[mx.nd.NDArray]:
         """Enqueue an optimizer step, or push the gradients of `update=async`, and return each
@@ -265,7 +268,8 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
             FP32_BYTES * total(self.layout.shapes), len(self.layout.shapes), 1
         )
 
-    # -- evaluation and state -------------------------------------------------------------------------------------
+    # -- evaluation and state
+    # -------------------------------------------------------------------------------------
 
     def run_outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
         local = self.replicas[replica]

@@ -74,7 +74,8 @@ class MXNetTrainer(Trainer):
         if self.contexts[0].device_type == "cpu":
             one_thread_here()
 
-    # -- for subclasses -------------------------------------------------------------------------------------------
+    # -- for subclasses
+    # -------------------------------------------------------------------------------------------
 
     def step(self, batches: list[Batch], learning_rate: float) -> list[mx.nd.NDArray]:
         """Enqueue an optimizer step and return each replica's part of the loss, (1,).
@@ -106,7 +107,8 @@ class MXNetTrainer(Trainer):
         """
         return mx.nd.from_numpy(np.ascontiguousarray(array)).as_in_context(context)
 
-    # -- Trainer --------------------------------------------------------------------------------------------------
+    # -- Trainer
+    # --------------------------------------------------------------------------------------------------
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         rate = self.workload.learning_rate

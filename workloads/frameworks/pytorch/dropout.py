@@ -56,7 +56,8 @@ class Places:
     def by_kernel(
         self, y: Tensor, label: str, added: Tensor | None = None, first: int = 0
     ) -> Tensor:  # fmt: skip
-        """Compute `dropped` on a GPU with one kernel call in the forward pass and one in the backward pass.
+        """Compute `dropped` on a GPU with one kernel call in the forward pass and one in the
+        backward pass.
 
         The mask begins at value `first` of the drawn mask.
         """

@@ -37,7 +37,8 @@ def use_library(library: str) -> None:
     Raises:
         ValueError: This build lacks the library.
     """
-    # The library is a global, because layers are deep inside models, and a process has a single trainer.
+    # The library is a global, because layers are deep inside models, and a process has a single
+    # trainer.
     global _library
     if library == "onednn" and _FUSED is None:
         raise ValueError(

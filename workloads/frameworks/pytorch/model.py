@@ -60,7 +60,8 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         self.graph: StepGraph | None = None
         """CUDA graph of the full batch's step (`Settings.graphs`)."""
 
-    # -- for subclasses -------------------------------------------------------------------------------------------
+    # -- for subclasses
+    # -------------------------------------------------------------------------------------------
 
     def build(self) -> nn.Module:
         """Return the model, whose parameters have canonical names. `setup` moves it to the
@@ -74,7 +75,8 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
             name: self.to_device(array) for name, array in self.host_arrays(batch, training).items()
         }
 
-    # -- setup ----------------------------------------------------------------------------------------------------
+    # -- setup
+    # ----------------------------------------------------------------------------------------------------
 
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
         self.open_device()
@@ -170,7 +172,9 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
 
     @torch.no_grad()
     def _load(self, weights: Iterable[tuple[str, Array]]) -> None:
-        """Copy the initial values in `weights` into the model, and reset the optimizer and the loss scaler."""
+        """Copy the initial values in `weights` into the model, and reset the optimizer and the loss
+        scaler.
+        """
         tensors, missing = self.tensors(), set(self.parameters)
         for name, value in weights:
             tensors[name].copy_(torch.from_numpy(value))
@@ -180,7 +184,8 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
             self.optimizer.reset()
         self.scaler.reset()
 
-    # -- training -------------------------------------------------------------------------------------------------
+    # -- training
+    # -------------------------------------------------------------------------------------------------
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         self.model.train()
@@ -307,7 +312,8 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         self.model.zero_grad(set_to_none=self.workload.every_step_uses_every_parameter)
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
-        """Return the size of the gradients of trained parameters in bytes, their number, and the number of buckets.
+        """Return the size of the gradients of trained parameters in bytes, their number, and the
+        number of buckets.
 
         DistributedDataParallel fills its buckets in the order in which gradients are computed,
         which is approximately the reverse order of the parameters.
@@ -318,7 +324,8 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         buckets, _ = dist._compute_bucket_assignment_by_size(trained[::-1], limits)
         return GradientAllReduceInfo(size, len(trained), len(buckets))
 
-    # -- evaluation and state -------------------------------------------------------------------------------------
+    # -- evaluation and state
+    # -------------------------------------------------------------------------------------
 
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
         self.model.eval()

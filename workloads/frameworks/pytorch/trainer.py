@@ -63,7 +63,8 @@ class PyTorchTrainer(Trainer):
                 backend = "cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo"
                 dist.init_process_group(backend, store=store, rank=rank, world_size=processes)
 
-    # -- for subclasses -------------------------------------------------------------------------------------------
+    # -- for subclasses
+    # -------------------------------------------------------------------------------------------
 
     def open_device(self) -> None:
         """Make the device current, which creates its context. `setup` calls it first."""
@@ -93,7 +94,8 @@ class PyTorchTrainer(Trainer):
         """Copy a batch array to the device. A tensor is on the device already (`StepGraph`)."""
         return array if isinstance(array, Tensor) else upload(array, self.device)
 
-    # -- Trainer --------------------------------------------------------------------------------------------------
+    # -- Trainer
+    # --------------------------------------------------------------------------------------------------
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         return self._run(

@@ -72,7 +72,8 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         """
         self._traced: dict[tuple[tuple[int, ...], ...], Callable[..., Any]] = {}
 
-    # -- for subclasses -------------------------------------------------------------------------------------------
+    # -- for subclasses
+    # -------------------------------------------------------------------------------------------
 
     def build_model(self) -> Model:
         raise NotImplementedError
@@ -108,7 +109,8 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
             return tf.zeros(self.optimizer.parameters[name].shape)
         return tf.convert_to_tensor(gradient)
 
-    # -- setup ----------------------------------------------------------------------------------------------------
+    # -- setup
+    # ----------------------------------------------------------------------------------------------------
 
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
         if self.model is None:
@@ -173,7 +175,8 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         for specs in self.workload.evaluation_shapes():
             self.run_outputs(self.dummy_batch(specs))
 
-    # -- a step ---------------------------------------------------------------------------------------------------
+    # -- a step
+    # ---------------------------------------------------------------------------------------------------
 
     def step(self, batch: Batch, learning_rate: float) -> None:
         """Run an optimizer step, or push the gradients of `update=async` to the server.
@@ -271,7 +274,8 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         )
         return loss, sums
 
-    # -- remaining modes ------------------------------------------------------------------------------------------
+    # -- remaining modes
+    # ------------------------------------------------------------------------------------------
 
     def backward(self, batch: Batch) -> Tensors:
         """Return the gradients of a batch, summed over replicas. They include a dynamic loss scale.
@@ -311,7 +315,8 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
             FP32_BYTES * sum(sizes), len(sizes), -(-sum(sizes) // CHUNK_ELEMENTS)
         )
 
-    # -- state ----------------------------------------------------------------------------------------------------
+    # -- state
+    # ----------------------------------------------------------------------------------------------------
 
     def weights(self) -> dict[str, Array]:
         return self.model.state_dict()

@@ -99,7 +99,10 @@ class ParameterServerTransport:
         }, tail
 
     def begin(self) -> None:
-        """Send the initial weights to the server. A single worker calls it before any worker pulls."""
+        """Send the initial weights to the server.
+
+        A single worker calls it before any worker pulls.
+        """
         self._session.run(self._create)
         values = [value.numpy().reshape(-1) for value in self._parameters.values()]
         self._session.run(

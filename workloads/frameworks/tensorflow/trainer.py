@@ -99,7 +99,8 @@ class TensorFlowTrainer(Trainer):
         """Create the variables of the trainer. `setup` calls it once."""
         self.total = tf.Variable(0.0, dtype=tf.float64, trainable=False)
 
-    # -- for subclasses -------------------------------------------------------------------------------------------
+    # -- for subclasses
+    # -------------------------------------------------------------------------------------------
 
     def step(self, batch: Batch, learning_rate: float) -> None:
         """Run an optimizer step, and add this replica's part of the loss to `total`.
@@ -153,7 +154,8 @@ class TensorFlowTrainer(Trainer):
             reduce_retracing=True,
         )
 
-    # -- Trainer --------------------------------------------------------------------------------------------------
+    # -- Trainer
+    # --------------------------------------------------------------------------------------------------
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
 

@@ -121,7 +121,8 @@ class SampleData(ImageData):
         of_split = self.images if split == "train" else self.evaluation_images
         return counted.smallest(self.shapes, counted.resized(of_split, images, self.model))
 
-    # -- training -------------------------------------------------------------------------------------------------
+    # -- training
+    # -------------------------------------------------------------------------------------------------
 
     def begin(self, job: ImageJob) -> Begun:
         count, samples = len(job.images), self.samples
@@ -257,7 +258,8 @@ class SampleData(ImageData):
             plain=self.scaled,
         )
 
-    # -- evaluation -----------------------------------------------------------------------------------------------
+    # -- evaluation
+    # -----------------------------------------------------------------------------------------------
 
     def evaluation_facts(self, images: Int64s, valid: Bools) -> dict[str, Array]:
         """Return numbers and sizes of the images. A padding image has the values of image 0."""

@@ -14,7 +14,8 @@ from workloads.maskrcnn.regions.rois import sample
 from workloads.maskrcnn.regions.rules import RegionRules, Suppress
 
 SLOTS_ROUNDED = 8
-"""The number of positive slots is rounded up to a multiple of this, so that kernels see few shapes."""
+"""The number of positive slots is rounded up to a multiple of this, so that kernels see few shapes.
+"""
 
 
 def proposals(

@@ -1,10 +1,11 @@
-"""Proposals, sampled regions, and detections in JAX: computed on the device, in arrays of fixed size.
+"""Proposals, sampled regions, and detections in JAX: computed on the device, in arrays of fixed
+size.
 
-Up to rounding, the results are those of the functions on the host (proposals.py, rois.py, detections.py). A selection is a
-fixed number of slots, and an array that marks the slots in use.
+Up to rounding, the results are those of the functions on the host (proposals.py, rois.py,
+detections.py). A selection is a fixed number of slots, and an array that marks the slots in use.
 
-Shapes: B images of a replica, A anchors, K proposals, R regions, D detections, C classes without background, G slots for
-objects.
+Shapes: B images of a replica, A anchors, K proposals, R regions, D detections, C classes without
+background, G slots for objects.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ NONE = -jnp.inf
 
 class Proposals(NamedTuple):
     """Each image has K slots, and some may be unused. In evaluation, the
-    slots are sorted by score, best first."""
+    slots are sorted by score, best first.
+    """
 
     box: jax.Array
     """Boxes, (B, K, 4)."""
@@ -45,8 +47,8 @@ class Proposals(NamedTuple):
 def kept(box: jax.Array, there: jax.Array, most_iou: float) -> jax.Array:
     """Return which boxes non-maximum suppression keeps, (N, n).
 
-    A box is kept if no better box that is kept overlaps it by more than `most_iou`. The number of rounds is the length of the
-    longest of the N lists.
+    A box is kept if no better box that is kept overlaps it by more than `most_iou`. The number of
+    rounds is the length of the longest of the N lists.
 
     Args:
         box: Boxes (N, n, 4), best first. Unused slots come last.
@@ -74,8 +76,8 @@ def propose(
 ) -> Proposals:
     """Return the proposals of each image.
 
-    The arguments are those of `propose` in proposals.py. K is the number of decoded boxes, summed over levels, and at most
-    `rules.of_image` in evaluation.
+    The arguments are those of `propose` in proposals.py. K is the number of decoded boxes, summed
+    over levels, and at most `rules.of_image` in evaluation.
     """
     before, after = (counts[0 if training else 1] for counts in (rules.before_nms, rules.after_nms))
     scores, boxes_of, places, first = [], [], [], 0
@@ -108,8 +110,9 @@ def sample(proposed: Proposals, batch: Values, rules: RegionRules) -> Values:
 
     Args:
         proposed: Proposals of the batch.
-        batch: `box` (B, G, 4) and `label` (B, G) of objects, and the hashes of all anchors and objects as two 32-bit words,
-            `anchor_hash` (B, A, 2) and `object_hash` (B, G, 2), lower word first.
+        batch: `box` (B, G, 4) and `label` (B, G) of objects, and the hashes of all anchors and
+            objects as two 32-bit words, `anchor_hash` (B, A, 2) and `object_hash` (B, G, 2), lower
+            word first.
         rules: Numbers of regions and thresholds.
     """
     box, label = batch["box"], batch["label"]
@@ -151,7 +154,8 @@ def detect(
     sizes: jax.Array,
     rules: RegionRules,
 ) -> Values:
-    """Return the fields of `detections.Detections` by name: `box` (B, D, 4), and `score`, `label`, `level` (B, D).
+    """Return the fields of `detections.Detections` by name: `box` (B, D, 4), and `score`, `label`,
+    `level` (B, D).
 
     All images and classes are suppressed in parallel, each over all regions.
 

@@ -1,10 +1,13 @@
-"""Proposals, sampled regions, and detections in PyTorch, computed on the GPU, so that no map is copied to the host.
+"""Proposals, sampled regions, and detections in PyTorch, computed on the GPU, so that no map is
+copied to the host.
 
-Up to rounding, the results are those of the functions on the host (proposals.py, rois.py, detections.py), which use the same
-hash. A selection is a fixed number of slots with weights. The order of equal scores is undefined.
+Up to rounding, the results are those of the functions on the host (proposals.py, rois.py,
+detections.py), which use the same hash. A selection is a fixed number of slots with weights. The
+order of equal scores is undefined.
 
-If the suite's suppression kernel is not available, suppression waits for the device. If the suite's kernel for masks is not
-available, the host computes the mask targets while the device computes the heads (`Positives`).
+If the suite's suppression kernel is not available, suppression waits for the device. If the suite's
+kernel for masks is not available, the host computes the mask targets while the device computes the
+heads (`Positives`).
 """
 
 from __future__ import annotations
@@ -100,8 +103,9 @@ def _factors(weights: Sequence[float]) -> tuple[float, float]:
 def kept(boxes: Tensor, scores: Tensor, most_iou: float) -> Tensor:
     """Return the boxes that non-maximum suppression keeps as (B, n): 1 if kept, otherwise 0.
 
-    A box is kept if no better box that is kept overlaps it by more than `most_iou`. The boxes (B, n, 4) are sorted, best first.
-    If the suite's kernel is not available, torchvision's kernel runs for each image separately and waits for the device.
+    A box is kept if no better box that is kept overlaps it by more than `most_iou`. The boxes (B,
+    n, 4) are sorted, best first. If the suite's kernel is not available, torchvision's kernel runs
+    for each image separately and waits for the device.
     """
     edges, keeps = torch.cat([boxes[..., :2], boxes[..., 2:] + 1], -1), torch.zeros_like(scores)
     if boxes.is_cuda and boxes.shape[1] <= kernels.MAX_BOXES and kernels.usable():
@@ -121,8 +125,9 @@ def propose(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return boxes (B, K, 4), their anchors (B, K), and the slots that contain a proposal (B, K).
 
-    The arguments are those of `propose` in proposals.py. K is the number of decoded boxes, summed over levels. In evaluation,
-    K is at most `rules.of_image`, and the slots are sorted by score, best first.
+    The arguments are those of `propose` in proposals.py. K is the number of decoded boxes, summed
+    over levels. In evaluation, K is at most `rules.of_image`, and the slots are sorted by score,
+    best first.
     """
     before, after = (counts[0 if training else 1] for counts in (rules.before_nms, rules.after_nms))
     limits = edges(sizes, objectness)[:, None]
@@ -160,7 +165,9 @@ def propose(
 
 
 def edges(sizes: Tensor, like: Tensor) -> Tensor:
-    """Return the largest box coordinates (B, 4) within images of `sizes` (B, 2), which are heights and widths."""
+    """Return the largest box coordinates (B, 4) within images of `sizes` (B, 2), which are heights
+    and widths.
+    """
     return (sizes.flip(1).repeat(1, 2) - 1).to(like.dtype)
 
 
@@ -172,7 +179,8 @@ def detect(
     sizes: Tensor,
     rules: RegionRules,
 ) -> Tensors:
-    """Return the fields of `detections.Detections` by name: `box` (B, D, 4), and `score`, `label`, `level` (B, D).
+    """Return the fields of `detections.Detections` by name: `box` (B, D, 4), and `score`, `label`,
+    `level` (B, D).
 
     All images and classes are suppressed in parallel, each over all R regions.
 
@@ -263,7 +271,10 @@ def level(boxes: Tensor, rules: RegionRules) -> Tensor:
 
 
 def keys(number: Int64s, epoch: int, seed: int) -> Int64s:
-    """Return the hash keys (B, 2) of each image: for its anchors and for its objects. They are computed on the host."""
+    """Return the hash keys (B, 2) of each image: for its anchors and for its objects.
+
+    They are computed on the host.
+    """
     kinds = np.array([OF_ANCHORS, OF_OBJECTS])
     return randomness.bits(randomness.stream(seed, KEY, epoch), number[:, None], kinds).view(
         np.int64
@@ -282,7 +293,9 @@ class Positives:
         )
 
     def masks(self, arrays: Arrays, side: int) -> Float32s:
-        """Wait for the copies and return the mask targets (B, M, side, side) of `host.mask_targets`."""
+        """Wait for the copies and return the mask targets (B, M, side, side) of
+        `host.mask_targets`.
+        """
         if self.arrived is not None:
             self.arrived.synchronize()
         box, label, owner = (copy.numpy() for copy in self.copies)
@@ -298,8 +311,9 @@ def learned(
 ) -> Tensors:
     """Return the sampled regions that `Detector` pools, and their targets.
 
-    `batch` holds `size`, `box`, and `label` of data.py, and `keys` of the function `keys`. If it also holds `POLYGONS`, the
-    result includes `mask` (B, M, side, side), the mask targets of `host.mask_targets`.
+    `batch` holds `size`, `box`, and `label` of data.py, and `keys` of the function `keys`. If it
+    also holds `POLYGONS`, the result includes `mask` (B, M, side, side), the mask targets of
+    `host.mask_targets`.
     """
     proposals = propose(objectness, deltas, anchors, batch["size"], rules)
     regions = sample(proposals, batch["box"], batch["label"], batch["keys"], rules)

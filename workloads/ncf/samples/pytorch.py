@@ -1,4 +1,7 @@
-"""Training samples of NCF, drawn on the device in PyTorch from the positions of a step. They equal data.py's bit for bit."""
+"""Training samples of NCF, drawn on the device in PyTorch from the positions of a step.
+
+They equal data.py's bit for bit.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ Tensors = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Sampler:
-    """Device copy of the arrays from which data.py draws samples on the host. ML-20M takes 0.6 GB."""
+    """Device copy of the arrays from which data.py draws samples on the host.
+
+    ML-20M takes 0.6 GB.
+    """
 
     user: Tensor
     """Users of the training positives, (P,) int32."""

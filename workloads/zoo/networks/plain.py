@@ -29,7 +29,8 @@ def littlecnn(net: Builder, classes: int, padding: int = 1) -> None:
 
 def alexnet(net: Builder, classes: int) -> None:
     """Append the variant with a single tower (Krizhevsky 2014, "One weird trick"), as in
-    torchvision."""
+    torchvision.
+    """
     net.conv("features.0", 64, 11, stride=4, padding=2).pool(MAX, 3, 2)
     net.conv("features.3", 192, 5, padding=2).pool(MAX, 3, 2)
     net.conv("features.6", 384, 3, padding=1).conv("features.8", 256, 3, padding=1)
@@ -40,7 +41,8 @@ def alexnet(net: Builder, classes: int) -> None:
 
 def overfeat(net: Builder, classes: int) -> None:
     """Append the fast model (Sermanet et al. 2014, table 1), as often measured by
-    convnet-benchmarks."""
+    convnet-benchmarks.
+    """
     net.conv("conv1", 96, 11, stride=4).pool(MAX, 2, 2)
     net.conv("conv2", 256, 5).pool(MAX, 2, 2)
     net.conv("conv3", 512, 3, padding=1).conv("conv4", 1024, 3, padding=1)

@@ -10,7 +10,8 @@ from workloads.common.networks.layer_lists import Builder
 
 def resnet(depth: int) -> Callable[[Builder, int], None]:
     """Return a function that appends a ResNet of 18, 34, 50, 101 or 152 layers with torchvision's
-    names."""
+    names.
+    """
 
     def append(net: Builder, classes: int) -> None:
         kind, blocks = residual.BLOCKS[depth]

@@ -1,7 +1,8 @@
-"""Finds the attempts in a log to which a relaunched program appended, and chooses the attempt that counts.
+"""Finds the attempts in a log to which a relaunched program appended, and chooses the attempt that
+counts.
 
-Several processes of a run may write to the same file. They repeat records within seconds, and each may log a seed. A
-relaunch repeats records later, or after the first attempt has trained.
+Several processes of a run may write to the same file. They repeat records within seconds, and each
+may log a seed. A relaunch repeats records later, or after the first attempt has trained.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from workloads.api import Json
 _RELAUNCH_MS = 1000.0
 """Minimum time that a program takes to start."""
 SIMULTANEOUS_MS = 20_000.0
-"""Processes of a run write the same record within this time. In 13,000 published logs, 11 s pass at most between the
-seeds of two processes."""
+"""Processes of a run write the same record within this time.
+
+In 13,000 published logs, 11 s pass at most between the seeds of two processes.
+"""
 _MAX_ATTEMPTS = 100
 """Maximum number of attempts in a file."""
 _TRAINED = frozenset(
@@ -88,13 +91,16 @@ def find_attempts(events: Sequence[Event]) -> list[Attempt]:
 
 
 def choose_attempt(attempts: Sequence[Attempt]) -> int:
-    """Return the number (from 0) of the last complete attempt, or of the last attempt if none is complete."""
+    """Return the number (from 0) of the last complete attempt, or of the last attempt if none is
+    complete.
+    """
     complete = [index for index, attempt in enumerate(attempts) if attempt.complete]
     return complete[-1] if complete else len(attempts) - 1
 
 
 def events_with_identity(attempts: Sequence[Attempt], chosen: int) -> Sequence[Event]:
-    """Return the records of an attempt, and the identity of the submission, which may be in an earlier attempt.
+    """Return the records of an attempt, and the identity of the submission, which may be in an
+    earlier attempt.
 
     A wrapper script may write the identity once, before the first attempt.
     """
@@ -106,7 +112,9 @@ def events_with_identity(attempts: Sequence[Attempt], chosen: int) -> Sequence[E
 
 
 def attempts_text(attempts: Sequence[Attempt], chosen: int) -> str:
-    """Return the remark on a log with several attempts: `2 attempts in one file: attempt 2 (lines 40 to 90) is used, …`."""
+    """Return the remark on a log with several attempts:
+    `2 attempts in one file: attempt 2 (lines 40 to 90) is used, …`.
+    """
     first, last = attempts[chosen].lines
     which = (
         "the last complete attempt"
@@ -149,7 +157,9 @@ class _Header:
         self._opened_at = -1
         """The last record that opens a header."""
         self._reopened_at: int | None = None
-        """First record that repeats a key of the header, after all records that come after the header."""
+        """First record that repeats a key of the header, after all records that come after the
+        header.
+        """
 
     def add(self, event: Event) -> None:
         """Add a record of the attempt. Records come in order of time."""
@@ -172,7 +182,9 @@ class _Header:
         self._position += 1
 
     def new_attempt(self, event: Event) -> int | None:
-        """Return the start of a new attempt if the next record shows that it has begun, otherwise None."""
+        """Return the start of a new attempt if the next record shows that it has begun, otherwise
+        None.
+        """
         has_started = "init_stop" in self._first_ms or "run_start" in self._first_ms
         if event.key == "run_start" or (event.key == "init_start" and has_started):
             begun_keys = ("run_start",) if event.key == "run_start" else ("init_stop", "run_start")
@@ -196,7 +208,9 @@ class _Header:
 
 
 def _with_runs(events: Sequence[Event], starts: Sequence[int]) -> list[int]:
-    """Return the starts, except those of parts with a `run_stop` but no `run_start`, which continue an attempt."""
+    """Return the starts, except those of parts with a `run_stop` but no `run_start`, which continue
+    an attempt.
+    """
     kept = [starts[0]]
     for start, end in itertools.pairwise([*starts[1:], len(events)]):
         keys = {event.key for event in events[start:end]}

@@ -1,8 +1,9 @@
 """Infers the epochs trained until the target was reached.
 
-Programs label epochs from 1 (the rules from v0.6 on), 0 or -1, and some log fewer epoch starts than they train. A label becomes
-a count by all available evidence: the starts of epochs and blocks, the labels of `eval_start`, the distance of evaluations, and
-the time before the first evaluation. Contradictory evidence gives no count.
+Programs label epochs from 1 (the rules from v0.6 on), 0 or -1, and some log fewer epoch starts than
+they train. A label becomes a count by all available evidence: the starts of epochs and blocks, the
+labels of `eval_start`, the distance of evaluations, and the time before the first evaluation.
+Contradictory evidence gives no count.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ _SAME = 0.01
 _SLACK_EPOCHS = 0.5
 """Tolerance of the time before an evaluation, in epochs, since epochs differ in length."""
 _EQUAL_TIMES = 0.05
-"""Largest relative difference of the times of equal blocks. The first block may be shorter or include setup."""
+"""Largest relative difference of the times of equal blocks.
+
+The first block may be shorter or include setup.
+"""
 _ONE_CYCLE = 3
 """Minimum number of labels whose equal distance counts as a rule of the program."""
 
@@ -48,9 +52,14 @@ class _Signs:
     labels: tuple[float, ...]
     """Labels of the evaluations, in order. Empty without consistent labels."""
     agreed: bool
-    """True if each evaluation has two labels that differ by 1, so that the higher label is the count."""
+    """True if each evaluation has two labels that differ by 1, so that the higher label is the
+    count.
+    """
     starts: tuple[_Start, ...]
-    """Starts of epochs, or of blocks if no epoch start is logged. In order of time, also after the run."""
+    """Starts of epochs, or of blocks if no epoch start is logged.
+
+    In order of time, also after the run.
+    """
     blocks: tuple[_Start, ...]
     """Starts of blocks up to the last evaluation, in order of time."""
     opened_ms: Mapping[float, float]
@@ -60,7 +69,10 @@ class _Signs:
     last_of_run: bool
     """True if the evaluation that reached the target is the last in the log."""
     by_rules: bool
-    """True from v0.6 on, where the rules count from 1. In v0.5 and dated lines, programs label epochs from 0, 1 or -1."""
+    """True from v0.6 on, where the rules count from 1.
+
+    In v0.5 and dated lines, programs label epochs from 0, 1 or -1.
+    """
     remarks: Remarks
 
     def remark(self, text: str, code: ProblemCode = ProblemCode.EPOCH_LABELS) -> None:
@@ -90,7 +102,9 @@ def epochs_at(
     evaluations: Sequence[Evaluation],
     remarks: Remarks,
 ) -> float | None:
-    """Return the epochs trained at evaluation number `reached` (from 0). Contradictory logs give a remark and no count.
+    """Return the epochs trained at evaluation number `reached` (from 0).
+
+    Contradictory logs give a remark and no count.
 
     `by_rules`: the log is of a round that numbers epochs from 1, and not in dated lines.
     """
@@ -119,9 +133,11 @@ def epochs_at_stop(
     evaluations: Sequence[Evaluation],
     stop_ms: float,
 ) -> float:
-    """Return the epochs trained by `run_stop`: more than `epochs` if the run continued after the target.
+    """Return the epochs trained by `run_stop`: more than `epochs` if the run continued after the
+    target.
 
-    The count has the epochs by the last evaluation, and the epochs that began after it and ended before `run_stop`.
+    The count has the epochs by the last evaluation, and the epochs that began after it and ended
+    before `run_stop`.
 
     Args:
         epochs: Epochs trained at the evaluation that reached the target.
@@ -205,9 +221,12 @@ def _labels(
     openings: Sequence[tuple[float, float | None]],
     remarks: Remarks,
 ) -> tuple[tuple[float, ...], bool]:
-    """Return the labels of the evaluations, and whether they certainly are counts. Unordered labels are left out.
+    """Return the labels of the evaluations, and whether they certainly are counts.
 
-    `eval_accuracy` has labels, and so has `eval_start`, which may contradict it: (ms, label) in `openings`.
+    Unordered labels are left out.
+
+    `eval_accuracy` has labels, and so has `eval_start`, which may contradict it: (ms, label) in
+    `openings`.
     """
     line = evaluations[-1].line
     evaluation_labels = [evaluation.epoch for evaluation in evaluations]
@@ -261,7 +280,9 @@ def _increasing(labels: Sequence[float | None]) -> tuple[float, ...]:
 
 
 def _shuffled(evaluations: Sequence[Evaluation], remarks: Remarks) -> tuple[float, ...]:
-    """Return the sorted labels of evaluations in a different order, if labels are complete and the last is the highest."""
+    """Return the sorted labels of evaluations in a different order, if labels are complete and the
+    last is the highest.
+    """
     labels = tuple(
         sorted(evaluation.epoch for evaluation in evaluations if evaluation.epoch is not None)
     )
@@ -280,7 +301,9 @@ def _shuffled(evaluations: Sequence[Evaluation], remarks: Remarks) -> tuple[floa
 
 
 def _begun_epochs(signs: _Signs) -> float | None:
-    """Return the number of epochs started if it agrees with the labels of the evaluations, or they have no labels."""
+    """Return the number of epochs started if it agrees with the labels of the evaluations, or they
+    have no labels.
+    """
     begun = signs.begun
     if not begun[-1] or (
         signs.labels and signs.labels[0] < 0 == begun[0]
@@ -312,7 +335,9 @@ def _begun_epochs(signs: _Signs) -> float | None:
 
 
 def _one_epoch_each(signs: _Signs) -> float | None:
-    """Return the number of epochs started, or of blocks of a single epoch, if each has a single evaluation."""
+    """Return the number of epochs started, or of blocks of a single epoch, if each has a single
+    evaluation.
+    """
     starts = [start for start in signs.starts if start.time_ms < signs.times[-1]]
     first_ms = {start.label: start.time_ms for start in reversed(starts) if start.label is not None}
     counts = [bisect_right(sorted(first_ms.values()), time) for time in signs.times]
@@ -329,10 +354,11 @@ def _one_epoch_each(signs: _Signs) -> float | None:
 
 
 def _epochs_of_equal_blocks(signs: _Signs) -> float | None:
-    """Return the epochs of blocks of equal size and time, if each has a single evaluation and labels are rounded down.
+    """Return the epochs of blocks of equal size and time, if each has a single evaluation and
+    labels are rounded down.
 
-    Google's ResNet of v0.7 rounds down the steps divided by the steps of an epoch: the label is 38 after ten blocks of 2,502
-    steps, which are 40.0 epochs.
+    Google's ResNet of v0.7 rounds down the steps divided by the steps of an epoch: the label is 38
+    after ten blocks of 2,502 steps, which are 40.0 epochs.
     """
     sizes = {block.epochs for block in signs.blocks}
     size = sizes.pop() if len(sizes) == 1 else None
@@ -355,7 +381,9 @@ def _epochs_of_equal_blocks(signs: _Signs) -> float | None:
 
 
 def _offset(signs: _Signs) -> int | None:
-    """Return the difference between epochs trained and the label of an evaluation: 0, 1 or 2, if the log shows it."""
+    """Return the difference between epochs trained and the label of an evaluation: 0, 1 or 2, if
+    the log shows it.
+    """
     first, begun, trained = signs.labels[0], signs.begun, _epochs_by_time(signs)
     if signs.agreed:
         return 0
@@ -367,7 +395,8 @@ def _offset(signs: _Signs) -> int | None:
         )
     after_all = begun[0] == begun[-1] >= signs.labels[-1] and signs.started[:1] == [1]
     if len(signs.labels) > 1 and (begun == signs.labels or after_all):
-        # the untrained model is evaluated too, before the first epoch or with all models after the last epoch
+        # the untrained model is evaluated too, before the first epoch or with all models after the
+        # last epoch
         signs.remark(
             "evaluations are labeled with the epochs trained, from 0 for the untrained model"
         )
@@ -379,7 +408,10 @@ def _offset(signs: _Signs) -> int | None:
 
 
 def _offset_of_positive_labels(signs: _Signs, trained: float | None) -> int | None:
-    """Return the offset of labels that begin above 0, and may count from 0 or 1. By the rules they count from 1."""
+    """Return the offset of labels that begin above 0, and may count from 0 or 1.
+
+    By the rules they count from 1.
+    """
     first = signs.labels[0]
     too_early = trained is not None and trained < first + _SLACK_EPOCHS
     in_time = trained is None or trained >= first + 1 - _SLACK_EPOCHS / 2
@@ -408,7 +440,9 @@ def _offset_of_positive_labels(signs: _Signs, trained: float | None) -> int | No
 
 
 def _offset_by_starts(signs: _Signs) -> int | None:
-    """Return the offset by starts that keep pace with evaluations, begin blocks after them, or are complete."""
+    """Return the offset by starts that keep pace with evaluations, begin blocks after them, or are
+    complete.
+    """
     started, begun = signs.started, signs.begun
     if not started:
         return None
@@ -437,7 +471,9 @@ def _offset_by_starts(signs: _Signs) -> int | None:
 
 
 def _offset_by_distance(labels: Sequence[float]) -> int | None:
-    """Return the offset of a program that evaluates every n epochs: its first label is n (from 1) or n - 1 (from 0)."""
+    """Return the offset of a program that evaluates every n epochs: its first label is n (from 1)
+    or n - 1 (from 0).
+    """
     distances = _distances(labels)
     if len(labels) < _ONE_CYCLE or not all(
         _same(distance, distances[0]) for distance in distances[:-1]
@@ -451,7 +487,8 @@ def _offset_by_distance(labels: Sequence[float]) -> int | None:
 def _epochs_by_time(signs: _Signs) -> float | None:
     """Return the maximum number of epochs for which there was time before the first evaluation.
 
-    Returns None if the time is too imprecise to distinguish a single epoch, as it is above eight epochs.
+    Returns None if the time is too imprecise to distinguish a single epoch, as it is above eight
+    epochs.
     """
     if len(signs.labels) < 2 or signs.first_training_ms is None or signs.labels[0] + 1 > 8:
         return None

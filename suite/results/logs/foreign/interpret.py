@@ -20,7 +20,10 @@ from workloads.api import Json
 
 _RULES_BY_FORMAT = {"MLPv0.5.0": "v0.5", "MLL": "v0.6", "MLPerf": "v0.6", "MLLOG": UNKNOWN_ROUND}
 _LATE_MS = 10.0
-"""An evaluation may be stamped this much later than the `run_stop` that follows from it. HugeCTR rounds its stamps to 10 ms."""
+"""An evaluation may be stamped this much later than the `run_stop` that follows from it.
+
+HugeCTR rounds its stamps to 10 ms.
+"""
 
 
 def interpret(
@@ -62,7 +65,9 @@ def _with_result(
     problems: list[Problem],
     remarks: Remarks,
 ) -> RunRecord:
-    """Return the record with the targets, the time, the evaluations, the end and the epochs of the run."""
+    """Return the record with the targets, the time, the evaluations, the end and the epochs of the
+    run.
+    """
     settings, benchmark = record.settings, record.benchmark
     targets, source = qualities.find_targets(settings.workload, record.format, target, remarks)
     clock = find_clock(events, benchmark, record.format, problems)
@@ -88,7 +93,10 @@ def _with_result(
 def _records_of_attempt(
     events: Sequence[Event], log_format: str, problems: list[Problem]
 ) -> Sequence[Event]:
-    """Return the records of the attempt that counts. Several attempts, and several formats, are problems."""
+    """Return the records of the attempt that counts.
+
+    Several attempts, and several formats, are problems.
+    """
     found = attempts.find_attempts(events)
     if len(found) > 1:
         chosen = attempts.choose_attempt(found)
@@ -131,7 +139,9 @@ def _settings(
 
 
 def _batch(settings: RunSettings, logged: Mapping[str, Json]) -> tuple[int | None, str]:
-    """Return the samples per step as the log has them, and whether they are known to be of all devices."""
+    """Return the samples per step as the log has them, and whether they are known to be of all
+    devices.
+    """
     if settings.global_batch_size is not None:
         return settings.global_batch_size, "global"
     batch = whole_number(logged.get("input_batch_size"))
@@ -188,7 +198,9 @@ def _epochs(
     clock: quality.RunClock,
     remarks: Remarks,
 ) -> tuple[float | None, float | None]:
-    """Return the epochs trained by the evaluation that reached the target, and by the end of the run."""
+    """Return the epochs trained by the evaluation that reached the target, and by the end of the
+    run.
+    """
     assert found.reached is not None
     evaluations = found.used
     epochs = epochs_at(found.reached, by_rules, events, evaluations, remarks)

@@ -16,7 +16,10 @@ from workloads.api import Json
 def find_targets(
     workload: str, log_format: str, logged: Event | None, remarks: Remarks
 ) -> tuple[Mapping[str, float], str]:
-    """Return the targets and their source: `log`, `rules` or empty. `logged`: the first `quality_target`."""
+    """Return the targets and their source: `log`, `rules` or empty.
+
+    `logged`: the first `quality_target`.
+    """
     if logged is not None:
         targets = read_quality(logged, {}, workload, remarks)
         if targets:
@@ -27,10 +30,12 @@ def find_targets(
 
 
 def is_retinanet(benchmark: str, values: Mapping[str, Json]) -> bool:
-    """Check whether a log named `ssd` is of v2.0 or later: then it is RetinaNet on Open Images, not SSD on COCO.
+    """Check whether a log named `ssd` is of v2.0 or later: then it is RetinaNet on Open Images, not
+    SSD on COCO.
 
-    The rules of `ssd` require `model_bn_span` and a warm-up in steps up to v1.1, for Adam and a warm-up in epochs from v2.0 on
-    (mlperf-logging, training_1.1.0 and training_2.0.0/closed_ssd.yaml). `values`: the first value of each key.
+    The rules of `ssd` require `model_bn_span` and a warm-up in steps up to v1.1, for Adam and a
+    warm-up in epochs from v2.0 on (mlperf-logging, training_1.1.0 and
+    training_2.0.0/closed_ssd.yaml). `values`: the first value of each key.
     """
     if benchmark != "ssd" or "model_bn_span" in values:
         return False
@@ -50,7 +55,10 @@ def _rules_name(benchmark: str) -> str:
 def bleu_targets_in_log_scale(
     targets: Mapping[str, float], source: str, evaluations: Sequence[Evaluation], remarks: Remarks
 ) -> Mapping[str, float]:
-    """Return the targets in the scale of the log. In the rules of v0.7 BLEU is a fraction, but some logs have points."""
+    """Return the targets in the scale of the log.
+
+    In the rules of v0.7 BLEU is a fraction, but some logs have points.
+    """
     target = targets.get("bleu", 1.0)
     above = [evaluation for evaluation in evaluations if evaluation.quality.get("bleu", 0.0) > 1.0]
     if source != "rules" or target >= 1.0 or not above:
@@ -66,10 +74,12 @@ def bleu_targets_in_log_scale(
 def read_quality(
     event: Event, targets: Mapping[str, float], benchmark: str, remarks: Remarks
 ) -> dict[str, float]:
-    """Return metric name to value of a number, string, list, pair or object. The mapping is empty without a number.
+    """Return metric name to value of a number, string, list, pair or object.
 
-    A bare number has the name of the only target. Null, NaN and infinity are values of an evaluation that has diverged.
-    `remarks` receives conversions.
+    The mapping is empty without a number.
+
+    A bare number has the name of the only target. Null, NaN and infinity are values of an
+    evaluation that has diverged. `remarks` receives conversions.
     """
     value = _value_inside_text(event, remarks)
     name = _metric_of_number(event, targets)
@@ -107,7 +117,9 @@ def read_quality(
 
 
 def _metric_of_number(event: Event, targets: Mapping[str, float]) -> str:
-    """Return the metric's name of a bare number: the name of the only target, or the name that the record has."""
+    """Return the metric's name of a bare number: the name of the only target, or the name that the
+    record has.
+    """
     metric = event.metadata.get("metric")  # Stable Diffusion logs FID and CLIP in separate records
     if len(targets) == 1:
         return next(iter(targets))
@@ -115,7 +127,10 @@ def _metric_of_number(event: Event, targets: Mapping[str, float]) -> str:
 
 
 def _value_inside_text(event: Event, remarks: Remarks) -> Json:
-    """Return the value of a record. A string may contain a number or list (`"[0.324]"`, `"75.9%"`), which adds a remark."""
+    """Return the value of a record.
+
+    A string may contain a number or list (`"[0.324]"`, `"75.9%"`), which adds a remark.
+    """
     if not isinstance(event.value, str):
         return event.value
     try:
@@ -135,7 +150,10 @@ def _value_inside_text(event: Event, remarks: Remarks) -> Json:
 def _quality_from_list(
     event: Event, value: Sequence[Json], name: str, benchmark: str, remarks: Remarks
 ) -> dict[str, float]:
-    """Return the quality in `[0.76]`, `[0.377, 0.339]` (box, mask) or `[["BBOX", 0.377], …]`. Empty for further lists."""
+    """Return the quality in `[0.76]`, `[0.377, 0.339]` (box, mask) or `[["BBOX", 0.377], …]`.
+
+    Empty for further lists.
+    """
     figures = [figure for item in value if (figure := number(item)) is not None]
     if event.key == "eval_accuracy" and len(figures) < len(value):
         either = [

@@ -29,7 +29,10 @@ class _Stops:
 def find_clock(
     events: Sequence[Event], benchmark: str, log_format: str, problems: list[Problem]
 ) -> RunClock:
-    """Return start and end of the timed part, by time stamp. Several different starts or stops are a problem."""
+    """Return start and end of the timed part, by time stamp.
+
+    Several different starts or stops are a problem.
+    """
     keys = ("run_start", "run_stop", "eval_result")
     by_time = sorted((event for event in events if event.key in keys), key=_time)
     starts, stops, results = ([event for event in by_time if event.key == key] for key in keys)
@@ -60,7 +63,9 @@ def _time(event: Event) -> float:
 
 
 def _find_stop(events: Sequence[Event], start: Event | None, stops: Sequence[Event]) -> _Stops:
-    """Return the first `run_stop`, or the first with a status if an evaluation lies between the two."""
+    """Return the first `run_stop`, or the first with a status if an evaluation lies between the
+    two.
+    """
     after = [event for event in stops if start is None or event.time_ms >= start.time_ms]
     first = after[0] if after else None
     claims = [(event, status) for event in after if (status := _status_of_stop(event)) is not None]
@@ -96,7 +101,8 @@ def _report_repeats(same_key: Sequence[Event], which: str, problems: list[Proble
 def _minigo_clock(results: Sequence[Event], clock: RunClock, problems: list[Problem]) -> RunClock:
     """Return the clock of MiniGo of v0.6.
 
-    Its models are evaluated after training, and `eval_result` holds the seconds up to the model that won.
+    Its models are evaluated after training, and `eval_result` holds the seconds up to the model
+    that won.
     """
     for event in results:
         seconds = number(event.metadata.get("timestamp"))

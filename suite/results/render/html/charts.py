@@ -1,4 +1,7 @@
-"""Data of the figures, which `vega` draws: curves, labels, and colors. All texts are clean and all numbers are finite."""
+"""Data of the figures, which `vega` draws: curves, labels, and colors.
+
+All texts are clean and all numbers are finite.
+"""
 
 from __future__ import annotations
 
@@ -47,11 +50,20 @@ OTHER_SLOT = -1
 MAX_POINTS = 120
 """Points of a curve that are drawn. More cannot be distinguished at the width of a figure."""
 MAX_PATHS = 6
-"""Runs of a result that are drawn separately. If a result has more runs, their median is drawn with a band."""
+"""Runs of a result that are drawn separately.
+
+If a result has more runs, their median is drawn with a band.
+"""
 MAX_CURVES = 24
-"""Runs of a figure that are drawn separately. If a figure has more runs, each result with several runs has a band."""
+"""Runs of a figure that are drawn separately.
+
+If a figure has more runs, each result with several runs has a band.
+"""
 MAX_BANDS = 3
-"""Bands that are always shown. If a figure has more bands, each is shown while the pointer is over its series."""
+"""Bands that are always shown.
+
+If a figure has more bands, each is shown while the pointer is over its series.
+"""
 _LARGEST = 1e15
 """Larger values are not drawn, because axes would lose their ticks."""
 _FIRST = ("demo", "synthetic", "cpu")
@@ -90,7 +102,10 @@ class Point(NamedTuple):
     x: float
     y: float
     row: Columns | None = None
-    """The run or the result that the point belongs to. The page shows it while the pointer is over the point."""
+    """The run or the result that the point belongs to.
+
+    The page shows it while the pointer is over the point.
+    """
     low: float | None = None
     """Smallest value of several runs, or lower bound of a prediction."""
     high: float | None = None
@@ -106,7 +121,10 @@ class Style(NamedTuple):
 
     label: str
     slot: int
-    """Selects the color. If several curves of a figure have the same slot, the first curve gets its color."""
+    """Selects the color.
+
+    If several curves of a figure have the same slot, the first curve gets its color.
+    """
     style: int = 0
     """Selects marker and dashes."""
     published: bool = False
@@ -116,8 +134,9 @@ class Style(NamedTuple):
 Mark = tuple[Style, Hashable, Point]
 """A point, with the style of its series and its group.
 
-The group depends on the kind of the chart. For lines it identifies the curve within the series. For parts and ratios it is the
-name of the bar or line. For bars it is the text next to the bar: its value, or why there is no value.
+The group depends on the kind of the chart. For lines it identifies the curve within the series. For
+parts and ratios it is the name of the bar or line. For bars it is the text next to the bar: its
+value, or why there is no value.
 """
 
 
@@ -181,7 +200,8 @@ def charts(
 
 
 def drawable_name(name: str) -> str:
-    """Return the name, with an invisible character after it if every JavaScript object inherits a property of that name.
+    """Return the name, with an invisible character after it if every JavaScript object inherits a
+    property of that name.
 
     Vega looks names of series and bars up in plain objects, and a log may contain any name.
     """
@@ -199,13 +219,16 @@ def titled(rows: Sequence[Result], quantity: str = "") -> str:
 def file_name(number: int, title: str) -> str:
     """Return the name of a figure's file without its extension.
 
-    It has lower-case letters, digits, and `-` only, so that no title from a log can lead out of the folder.
+    It has lower-case letters, digits, and `-` only, so that no title from a log can lead out of the
+    folder.
     """
     return f"{number:02d}-{re.sub(r'[^a-z0-9]+', '-', title.lower())[:80]}".strip("-")
 
 
 def time_unit(longest_seconds: float) -> tuple[str, float]:
-    """Return the unit of a time axis and its length in seconds: minutes from two minutes on, as in tables."""
+    """Return the unit of a time axis and its length in seconds: minutes from two minutes on, as in
+    tables.
+    """
     return ("seconds", 1.0) if longest_seconds < 120 else ("minutes", 60.0)
 
 
@@ -221,7 +244,10 @@ def finite_points(
 
 
 def downsample_mean(points: Points) -> Points:
-    """Return at most MAX_POINTS points, each the mean of neighbors. Telemetry has more samples than can be drawn."""
+    """Return at most MAX_POINTS points, each the mean of neighbors.
+
+    Telemetry has more samples than can be drawn.
+    """
     size = math.ceil(len(points) / MAX_POINTS) or 1
     pieces = (points[begin : begin + size] for begin in range(0, len(points), size))
     return tuple(
@@ -260,7 +286,9 @@ def band(paths: Sequence[Points], row: Columns) -> Points:
 
 
 def shown_labels(labels: Iterable[str]) -> tuple[str, ...]:
-    """Return at most _MAX_LABELS labels without repetition, the most important first, and the number of further labels."""
+    """Return at most _MAX_LABELS labels without repetition, the most important first, and the
+    number of further labels.
+    """
     short = {BUSY if label_of_text(text).kind is LabelKind.BUSY else text for text in labels}
     ordered = sorted(
         short, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name)
@@ -269,7 +297,8 @@ def shown_labels(labels: Iterable[str]) -> tuple[str, ...]:
     return (*(clean(name, 60) for name in ordered[:_MAX_LABELS]), *more)
 
 
-# --- names and looks ----------------------------------------------------------------------------------------------------
+# --- names and looks
+# ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -289,8 +318,8 @@ Looks = Mapping[str, Look]
 def framework_slots(names: Iterable[str]) -> dict[str, int]:
     """Return the color slot of each framework, the same in all figures of a page.
 
-    Frameworks without a registered color get the free slots, in alphabetical order. If there are too few, the last ones have
-    none and are gray.
+    Frameworks without a registered color get the free slots, in alphabetical order. If there are
+    too few, the last ones have none and are gray.
     """
     registered = {
         name: framework.colour
@@ -303,7 +332,10 @@ def framework_slots(names: Iterable[str]) -> dict[str, int]:
 
 
 def groups(results: Iterable[Result]) -> list[list[Result]]:
-    """Return groups of results that may share axes: same workload, profile, and kind of device. Reference runs are first."""
+    """Return groups of results that may share axes: same workload, profile, and kind of device.
+
+    Reference runs are first.
+    """
     kinds = grouped(results, lambda result: (order_of(result), result.workload))
     return [members for _, members in sorted(kinds.items(), key=lambda item: item[0])]
 
@@ -351,7 +383,10 @@ def looks(results: Iterable[Result], published: Sequence[Result] = ()) -> dict[s
 
 
 class _Sources:
-    """Names of the sources of results: framework, or submitter and system. A part that all results share is left out."""
+    """Names of the sources of results: framework, or submitter and system.
+
+    A part that all results share is left out.
+    """
 
     def __init__(self, results: Sequence[Result]) -> None:
         ours = [result for result in results if result.profile]
@@ -362,7 +397,9 @@ class _Sources:
         )
 
     def name(self, result: Result) -> str:
-        """Return `pytorch` for a result of this suite, or `v4.0 Dell XE9640` for a published result."""
+        """Return `pytorch` for a result of this suite, or `v4.0 Dell XE9640` for a published
+        result.
+        """
         if result.profile:
             return result.framework if self._has_several_frameworks else ""
         if result.round == ARTICLE:
@@ -384,7 +421,8 @@ class _Sources:
 def _labels(curves: Sequence[Sequence[Result]], whose: Sequence[str]) -> list[list[str]]:
     """Return for each curve its label, then the label of each of its results.
 
-    Results of this suite always name precision, batch, and clock if they differ anywhere in the figure.
+    Results of this suite always name precision, batch, and clock if they differ anywhere in the
+    figure.
 
     Args:
         curves: Curves of one figure.
@@ -423,7 +461,9 @@ def _labels(curves: Sequence[Sequence[Result]], whose: Sequence[str]) -> list[li
 
 
 def _joined(settings: str, values: Mapping[str, str]) -> str:
-    """Return the label of a curve or result: its settings, then the values that are always named, each once."""
+    """Return the label of a curve or result: its settings, then the values that are always named,
+    each once.
+    """
     named = [f"{label(name)} {text}" for name, text in values.items()]
     kept = [text for text in settings.split(", ") if text and text not in named]
     return ", ".join((*kept, *named))

@@ -54,7 +54,8 @@ def write_html(
         figures: New or empty folder for the figures as SVG and PNG.
         prices: Prices of devices, for the cost of each result.
         predicted: Numbers of devices to predict times for.
-        follow: True: the page shows its age and loads itself again. False: this is the final version of such a page.
+        follow: True: the page shows its age and loads itself again. False: this is the final
+            version of such a page.
         home: Folder that the page is moved to, if that is not the folder of `out`.
 
     Raises:
@@ -82,7 +83,8 @@ def _report_context(
 ) -> dict[str, Any]:
     """Return the variables of the template for a report. The arguments are those of `write_html`.
 
-    Order of the page: overview and studies, figures, tables of results, problems. A single table precedes the figures.
+    Order of the page: overview and studies, figures, tables of results, problems. A single table
+    precedes the figures.
     """
     view = report_view.report(runs, prices, next_steps=False)
     trained = [result for result in results if not result.all_reduces]

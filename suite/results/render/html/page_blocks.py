@@ -28,7 +28,10 @@ class Part:
     facts: Sequence[tuple[str, str]] = ()
     """Labeled lines: label and text."""
     pieces: Sequence[tuple[str, str]] = ()
-    """Lines with the numbers of the results that each is about. Without numbers: about all results."""
+    """Lines with the numbers of the results that each is about.
+
+    Without numbers: about all results.
+    """
     table: Table | None = None
     row_numbers: Sequence[str] = ()
     """Numbers of the runs or results of each row of the table."""
@@ -52,7 +55,10 @@ class Block:
     parts: list[Part] = field(default_factory=list)
     figures: Sequence[charts.Chart] = ()
     numbers: str = ""
-    """Numbers of the results that the whole block is about. Empty: filters do not hide the block itself."""
+    """Numbers of the results that the whole block is about.
+
+    Empty: filters do not hide the block itself.
+    """
     kind: SectionKind = SectionKind.OTHER
 
 
@@ -106,7 +112,9 @@ def with_content(blocks: Iterable[Block]) -> list[Block]:
 def speedup_block(
     rows: PageRows, results: Sequence[Result], tables: Sequence[Sequence[Result]]
 ) -> Block:
-    """Return the speedups between all pairs of device counts with their factors, for the tables that have pairs."""
+    """Return the speedups between all pairs of device counts with their factors, for the tables
+    that have pairs.
+    """
     parts = []
     columns: set[str] = set()
     for table, title in zip(tables, report_tables.titles(tables), strict=True):

@@ -30,7 +30,9 @@ MAX_DATA_BYTES = 2 << 20
 
 
 def refuse_unwritable(out: Path, figures: Path | None = None) -> None:
-    """Raise ValueError for a page that exists or has no folder, and for a folder of figures that is not empty."""
+    """Raise ValueError for a page that exists or has no folder, and for a folder of figures that is
+    not empty.
+    """
     if out.exists() or out.is_symlink():
         raise ValueError(f"--html {out}: the file exists and is not overwritten: choose a new name")
     folder = out.absolute().parent
@@ -50,7 +52,9 @@ def write_page(
     figures: Path | None = None,
     **context: Any,
 ) -> None:
-    """Write the page. If that fails, no file is left: half a page would look like a complete report.
+    """Write the page.
+
+    If that fails, no file is left: half a page would look like a complete report.
 
     Args:
         out: The new file.
@@ -126,7 +130,10 @@ def _render(rows: PageRows, data: Mapping[str, Any], **context: Any) -> str:
 
 
 def _anchors(blocks: Sequence[Block]) -> list[str]:
-    """Return the ids of blocks, such as `section-results` and `section-results-2`. Blocks of different kinds do not matter."""
+    """Return the ids of blocks, such as `section-results` and `section-results-2`.
+
+    Blocks of different kinds do not matter.
+    """
     counts: Counter[str] = Counter()
     anchors = []
     for block in blocks:
@@ -143,12 +150,17 @@ def _json(data: Any) -> str:
 
 
 def _script(text: str) -> str:
-    """Return a script of this suite or of a library, which may contain the end of a script element in a string."""
+    """Return a script of this suite or of a library, which may contain the end of a script element
+    in a string.
+    """
     return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
 def _figure_data(chart: charts.Chart, rows: PageRows) -> dict[str, Any]:
-    """Return the data of a figure for the script. Names of series are replaced by indices, which are much shorter."""
+    """Return the data of a figure for the script.
+
+    Names of series are replaced by indices, which are much shorter.
+    """
     marks = vega.marks(chart, rows.number)
     names = ["", *(style.label for style in chart.styles)]
     marks["s"] = [names.index(name) for name in marks["s"]]

@@ -1,4 +1,6 @@
-"""The runs and results on a page, numbered: the values that filters select by, and the lines of tooltips."""
+"""The runs and results on a page, numbered: the values that filters select by, and the lines of
+tooltips.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ from suite.results.time_parts import TimeParts, time_parts
 from suite.results.views.overview import device_text
 
 LABEL = "label"
-"""Filter by labels. A row may have several labels, and all remaining filters have a single value per row."""
+"""Filter by labels.
+
+A row may have several labels, and all remaining filters have a single value per row.
+"""
 _MAX_SETTING_FILTERS = 6
 _MAX_VALUE = 60
 """Characters of a value of a filter."""
@@ -91,10 +96,11 @@ class PageRows:
         """Initialize without rows.
 
         Args:
-            results: Results of this suite on the page. Filters for the settings in which they differ are added.
+            results: Results of this suite on the page. Filters for the settings in which they
+                differ are added.
             home: Folder of the page, to which links are relative.
-            matching_filters: Returns further values of filters that a result of this suite matches, by filter: the rounds of
-                published results that it is compared with.
+            matching_filters: Returns further values of filters that a result of this suite matches,
+                by filter: the rounds of published results that it is compared with.
         """
         self._home = home
         self._matching_filters = matching_filters
@@ -121,7 +127,9 @@ class PageRows:
         return " ".join(str(self.number(row)) for row in rows)
 
     def files(self, row: Columns) -> tuple[str, str] | None:
-        """Return a text and a relative link to the log of a row, or to the folder of its logs; None without logs."""
+        """Return a text and a relative link to the log of a row, or to the folder of its logs; None
+        without logs.
+        """
         attempts: Sequence[Columns] = row.attempts if isinstance(row, Result) else (row,)
         paths = [Path(attempt.path) for attempt in attempts if attempt.path]
         if not paths:
@@ -137,8 +145,9 @@ class PageRows:
             counted: Runs or results that the page counts. Not all of them need a number.
 
         Returns:
-            `kinds`: values of all filters, each combination once. `lines`: lines of tooltips, each once. `rows`: for each row
-            the index of its kind and the indices of its lines. `counts`: how many of the counted rows each kind has.
+            `kinds`: values of all filters, each combination once. `lines`: lines of tooltips, each
+            once. `rows`: for each row the index of its kind and the indices of its lines. `counts`:
+            how many of the counted rows each kind has.
         """
         lines: defaultdict[tuple[str, str], int] = defaultdict(lambda: len(lines))
         rows = []
@@ -186,7 +195,10 @@ class PageRows:
         return tuple(values[name] for name in self.filters)
 
     def _lines(self, row: Columns) -> Iterator[tuple[str, str]]:
-        """Yield the lines of a tooltip: name and text. The first line has no name, and the last line is the log."""
+        """Yield the lines of a tooltip: name and text.
+
+        The first line has no name, and the last line is the log.
+        """
         yield "", subject_text(row)
         for name, texts in self._settings.items():
             yield label(name), texts.get(row.key, "")

@@ -1,4 +1,6 @@
-"""The page of `suite published list`: overview, a figure for each workload, and a table of every column."""
+"""The page of `suite published list`: overview, a figure for each workload, and a table of every
+column.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,14 @@ from suite.results.views.section import Section, View
 
 
 def write_published_html(view: View, out: Path, ours: Sequence[Result] = ()) -> None:
-    """Write a list of published results as a new page: overview, a figure for each workload, and a table of every column.
+    """Write a list of published results as a new page: overview, a figure for each workload, and a
+    table of every column.
 
     Args:
         view: The view of `suite published list`. Its last section is the list.
         out: The new file.
-        ours: Results of this suite. The reference results among them are drawn over the published results.
+        ours: Results of this suite. The reference results among them are drawn over the published
+            results.
 
     Raises:
         ValueError: `out` exists.
@@ -38,7 +42,8 @@ def write_published_html(view: View, out: Path, ours: Sequence[Result] = ()) -> 
     def matching_filters(row: Columns) -> dict[str, Sequence[str]]:
         """Return the filter values of published results that a result of this suite is shown with.
 
-        It matches every division and submitter, and the rounds with its target, or all rounds if no round has its target.
+        It matches every division and submitter, and the rounds with its target, or all rounds if no
+        round has its target.
         """
         alike = [result for result in results if _have_same_target(result, row)] or results
         return {
@@ -88,7 +93,9 @@ def write_published_html(view: View, out: Path, ours: Sequence[Result] = ()) -> 
 
 
 def _published_counts(results: Sequence[Result], drawn: Sequence[Result], left_out: int) -> str:
-    """Return the first sentences of a page of published results: the numbers of results, and their rounds."""
+    """Return the first sentences of a page of published results: the numbers of results, and their
+    rounds.
+    """
     rounds = ", ".join(sorted({result.round for result in results}))
     submitters = count_text(len({result.submitter for result in results}), "submitter")
     sentences = [f"{count_text(len(results), 'result')} of {submitters}, from {rounds}."]
@@ -109,10 +116,11 @@ def _have_same_target(first: Columns, second: Columns) -> bool:
 
 
 def _initial_filters(results: Sequence[Result], ours: Sequence[Result]) -> dict[str, str]:
-    """Return the filters that a page of published results opens with: a workload, a round, and the closed division.
+    """Return the filters that a page of published results opens with: a workload, a round, and the
+    closed division.
 
-    The workload is one of the results of this suite if there are any. The round is the one with the most results of the same
-    target, and the latest of several.
+    The workload is one of the results of this suite if there are any. The round is the one with the
+    most results of the same target, and the latest of several.
     """
     chosen: dict[str, str] = {}
     remaining = list(results)

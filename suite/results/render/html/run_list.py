@@ -1,6 +1,8 @@
-"""The list of runs on the page: a summary of each run, its settings, and its environment, as plain text.
+"""The list of runs on the page: a summary of each run, its settings, and its environment, as plain
+text.
 
-Logs and their folders are not trusted: every text is cleaned and bounded, and every link is relative.
+Logs and their folders are not trusted: every text is cleaned and bounded, and every link is
+relative.
 """
 
 from __future__ import annotations
@@ -97,15 +99,22 @@ def _folder(run: Run) -> Path:
 
 
 def relative_link(path: Path, home: Path) -> str:
-    """Return a link from a page in the folder `home` to a file. The link has no scheme and no character of markup."""
+    """Return a link from a page in the folder `home` to a file.
+
+    The link has no scheme and no character of markup.
+    """
     return "./" + urllib.parse.quote(os.fsencode(os.path.relpath(path.absolute(), home.absolute())))
 
 
-# --- the summary ---------------------------------------------------------------------------------------------
+# --- the summary
+# ---------------------------------------------------------------------------------------------
 
 
 def subject_text(row: Columns) -> str:
-    """Return workload, framework, and devices: `NCF with PyTorch on 2 devices`. Unknown parts are left out."""
+    """Return workload, framework, and devices: `NCF with PyTorch on 2 devices`.
+
+    Unknown parts are left out.
+    """
     workload = short_title(clean(row.workload, 40))
     framework = f"with {clean(title_of(row.framework), 40)}" if row.framework else ""
     devices = f"on {devices_text(row.devices, row.nodes)}" if row.devices else ""
@@ -113,7 +122,9 @@ def subject_text(row: Columns) -> str:
 
 
 def _summary(run: Run) -> str:
-    """Return a run in a line: `NCF with PyTorch on 2 devices: 5.6 s to target, 5 epochs, hit rate at 10 0.651`."""
+    """Return a run in a line: `NCF with PyTorch on 2 devices: 5.6 s to target, 5 epochs, hit rate
+    at 10 0.651`.
+    """
     subject, measured = subject_text(run), ", ".join(_measured(run))
     texts = [f"{subject}: {measured}" if subject and measured else subject or measured]
     if not run.succeeded:
@@ -135,7 +146,10 @@ def _measured(run: Run) -> Iterator[str]:
 
 
 def parts_lines(parts: TimeParts | None) -> Iterator[tuple[str, str]]:
-    """Yield the parts of a time with their shares: `("setup", "1.7 s (20 %)")`. Parts without time are left out."""
+    """Yield the parts of a time with their shares: `("setup", "1.7 s (20 %)")`.
+
+    Parts without time are left out.
+    """
     if parts is None or not parts.total:
         return
     for name, title in PART_NAMES.items():
@@ -144,7 +158,8 @@ def parts_lines(parts: TimeParts | None) -> Iterator[tuple[str, str]]:
             yield title, f"{time_text(seconds)} ({percent_text(seconds / parts.total)})"
 
 
-# --- the details ---------------------------------------------------------------------------------------------
+# --- the details
+# ---------------------------------------------------------------------------------------------
 
 
 def _details(run: Run, folder: Path) -> dict[str, list[tuple[str, str]]]:
@@ -206,7 +221,10 @@ def _environment(folder: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _flat(name: str, value: Json, depth: int) -> Iterator[tuple[str, Json]]:
-    """Yield nested objects as pairs such as (`versions numpy`, value). Lists and deeper objects are not flattened."""
+    """Yield nested objects as pairs such as (`versions numpy`, value).
+
+    Lists and deeper objects are not flattened.
+    """
     if isinstance(value, Mapping) and depth > 0:
         for key, inner in list(value.items())[:_MAX_LINES]:
             yield from _flat(f"{name} {key}", inner, depth - 1)

@@ -1,4 +1,6 @@
-"""Charts over devices: time to target, factors of a speedup, parts of the time, cost, published results, and predictions."""
+"""Charts over devices: time to target, factors of a speedup, parts of the time, cost, published
+results, and predictions.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,8 @@ def scaling_charts(
 
     Args:
         results: Results of this suite.
-        published: Published results. Those of the same workload are drawn if the group has reference runs on GPUs. A single
-            number of devices is then enough.
+        published: Published results. Those of the same workload are drawn if the group has
+            reference runs on GPUs. A single number of devices is then enough.
         looks: Looks of all results.
     """
     figures = []
@@ -69,7 +71,9 @@ def scaling_charts(
 
 
 def _distance(curve: Series[Result], counts: Sequence[int]) -> float:
-    """Return how far the numbers of devices of a curve are from `counts`, as the logarithm of a ratio."""
+    """Return how far the numbers of devices of a curve are from `counts`, as the logarithm of a
+    ratio.
+    """
     return min(abs(math.log(result.device_count / count)) for result in curve for count in counts)
 
 
@@ -110,7 +114,8 @@ def _over_devices(
 ) -> list[Chart]:
     """Return the chart of a quantity with a curve for each series.
 
-    A series that was trained to a different target than all series of this suite has the target in its label.
+    A series that was trained to a different target than all series of this suite has the target in
+    its label.
     """
     marks: list[Mark] = []
     firsts = [curve.fewest for curve in curves if curve.fewest.profile]
@@ -131,7 +136,9 @@ def _over_devices(
 
 
 def speedup_charts(results: Sequence[Result], looks: Looks) -> list[Chart]:
-    """Return a chart of the factors of each speedup: time per epoch, number of epochs, and setup if the logs separate it."""
+    """Return a chart of the factors of each speedup: time per epoch, number of epochs, and setup if
+    the logs separate it.
+    """
     figures = []
     for members in groups(results):
         bars = []
@@ -216,14 +223,15 @@ def _bars_of_parts(
 def workload_charts(
     published: Iterable[Result], suite_results: Sequence[Result] = ()
 ) -> list[Chart]:
-    """Return a chart of time to target over accelerators for each workload, with a point for each result.
+    """Return a chart of time to target over accelerators for each workload, with a point for each
+    result.
 
     An accelerator has the same color and shape in all charts.
 
     Args:
         published: Published results.
-        suite_results: Results of this suite. Reference results are drawn over the published ones; results to a different target
-            have a label of their own.
+        suite_results: Results of this suite. Reference results are drawn over the published ones;
+            results to a different target have a label of their own.
     """
     listed = with_time((*published, *filter(is_reference, suite_results)))
     counts = Counter(
@@ -273,7 +281,9 @@ def workload_charts(
 
 
 def prediction_charts(prediction: Prediction) -> list[Chart]:
-    """Return charts of time per epoch (or throughput, if no time is known) and of scaling efficiency over devices."""
+    """Return charts of time per epoch (or throughput, if no time is known) and of scaling
+    efficiency over devices.
+    """
     rows, profile = prediction.rows, prediction.results[0].profile
     has_times = all(row.seconds_per_epoch is not None for row in rows)
     quantity = (

@@ -1,4 +1,6 @@
-"""Figures of studies and of all-reduces: curves over a numeric key, bars over names, and validation loss over time."""
+"""Figures of studies and of all-reduces: curves over a numeric key, bars over names, and validation
+loss over time.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,8 @@ def study_charts(study: StudyResult, looks: charts.Looks) -> list[charts.Chart]:
 
     Args:
         study: A study with the results of its lines.
-        looks: Looks of the results of the page. A line of a study may have only some runs of such a result.
+        looks: Looks of the results of the page. A line of a study may have only some runs of such a
+            result.
     """
     if not study.measured or not study.keys:
         return []
@@ -63,7 +66,10 @@ def study_charts(study: StudyResult, looks: charts.Looks) -> list[charts.Chart]:
 
 
 def _looks_of_lines(study: StudyResult, looks: charts.Looks) -> list[charts.Look]:
-    """Return the look of each measured line. Lines that would have the same label get the values of their keys."""
+    """Return the look of each measured line.
+
+    Lines that would have the same label get the values of their keys.
+    """
     all_looks = {**charts.looks(study.results), **looks}
     found = [all_looks[result.key] for result in study.results]
     modes = [line.values.get("mode") for line in study.measured]
@@ -120,7 +126,9 @@ def _other_values(line: StudyLine, *keys: str) -> str:
 
 
 def _value_text(key: str, text: str) -> str:
-    """Return a value with the name of its key, if the value alone is unclear: a number, `all`, `true`, `false`."""
+    """Return a value with the name of its key, if the value alone is unclear: a number, `all`,
+    `true`, `false`.
+    """
     if key == "gpus" and text.isdigit() and len(text) < 6:
         return devices_text(int(text))
     is_unclear = text in ("all", "true", "false") or re.fullmatch(r"[\d.e+-]+", text)
@@ -128,7 +136,9 @@ def _value_text(key: str, text: str) -> str:
 
 
 def _common_keys(study: StudyResult) -> list[str]:
-    """Return the keys with the same value in all lines of a study with several lines: no label needs them."""
+    """Return the keys with the same value in all lines of a study with several lines: no label
+    needs them.
+    """
     if len(study.lines) < 2:
         return []
     return [key for key in study.keys if len({line.values[key] for line in study.lines}) == 1]
@@ -156,10 +166,13 @@ def _line_charts(study: StudyResult, y: str, looks: Sequence[charts.Look]) -> li
 def _curve_style(
     values: str, members: Sequence[Member], styles: Sequence[charts.Style]
 ) -> charts.Style:
-    """Return the style of a curve. Its label is the label that its results have in figures over devices.
+    """Return the style of a curve.
+
+    Its label is the label that its results have in figures over devices.
 
     Args:
-        values: Values of the remaining keys. They are the label if the results have different labels, or if the label is taken.
+        values: Values of the remaining keys. They are the label if the results have different
+            labels, or if the label is taken.
         members: The lines of the curve.
         styles: Styles of the curves before it.
     """
@@ -212,7 +225,9 @@ def _bar_charts(study: StudyResult, y: str, looks: Sequence[charts.Look]) -> lis
 
 
 def _loss_charts(study: StudyResult, looks: Sequence[charts.Look]) -> list[charts.Chart]:
-    """Return validation loss over epochs and over seconds, with a curve for each line; empty if it was not measured."""
+    """Return validation loss over epochs and over seconds, with a curve for each line; empty if it
+    was not measured.
+    """
     drawn: list[charts.Chart] = []
     for x, scale in (("epochs", None), ("seconds", 1.0)):
         marks: list[charts.Mark] = []

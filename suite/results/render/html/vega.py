@@ -1,7 +1,10 @@
-"""Vega-Lite specifications of charts. The page draws them in the browser, and vl-convert draws them as SVG and PNG files.
+"""Vega-Lite specifications of charts.
 
-The same declarative specification gives an interactive figure, under a content security policy without eval, and the same
-picture as a file. vl-convert contains the scripts of Vega-Lite, so nothing is downloaded.
+The page draws them in the browser, and vl-convert draws them as SVG and PNG files.
+
+The same declarative specification gives an interactive figure, under a content security policy
+without eval, and the same picture as a file. vl-convert contains the scripts of Vega-Lite, so
+nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -33,17 +36,23 @@ SERIES_COLORS = (
     *("#0a62a4", "#b0440c", "#00705a", "#8c3a7c", "#755c00", "#1a7f9c"),
     *("#1d2531", "#4a55b5", "#b3286b", "#5d6b12", "#6a3d9a", "#8f2d2d"),
 )
-"""Slot of a style to its color. Six are for frameworks, the rest for a whole, parts of time, and factors of a speedup.
+"""Slot of a style to its color.
 
-The hues are those of Okabe and Ito, which color-blind readers can distinguish. They are darkened until text in the color has a
-contrast of 4.5 : 1 on white. The style sheet has light counterparts for a dark page.
+Six are for frameworks, the rest for a whole, parts of time, and factors of a speedup.
+
+The hues are those of Okabe and Ito, which color-blind readers can distinguish. They are darkened
+until text in the color has a contrast of 4.5 : 1 on white. The style sheet has light counterparts
+for a dark page.
 """
 INK, MUTED, GRID, PAPER = "#1d2530", "#5a6573", "#dfe3e8", "#ffffff"
 CSS_VARIABLES: Mapping[str, str] = {
     **{color: f"--c{slot}" for slot, color in enumerate(SERIES_COLORS)},
     **{INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"},
 }
-"""Color to the CSS variable that replaces it on the page. Files have the colors of the light theme."""
+"""Color to the CSS variable that replaces it on the page.
+
+Files have the colors of the light theme.
+"""
 _SHAPES = {
     "circle": "M0-4A4 4 0 1 1 0 4A4 4 0 1 1 0-4",
     "square": "M-3.5-3.5H3.5V3.5H-3.5Z",
@@ -52,7 +61,9 @@ _SHAPES = {
     "triangle-down": "M0 4L4-3.5H-4Z",
     "cross": "M-1.5-4.5H1.5V-1.5H4.5V1.5H1.5V4.5H-1.5V1.5H-4.5V-1.5H-1.5Z",
 }
-"""Vega's name of each of the charts.SHAPES markers to its outline in legends of the page, within 10 by 10 pixels."""
+"""Vega's name of each of the charts.SHAPES markers to its outline in legends of the page, within 10
+by 10 pixels.
+"""
 _DASHES: tuple[list[int], ...] = ([], [6, 2], [2, 2], [6, 2, 2, 2])
 CATEGORIES = ("bars", "parts", "ratios")
 _FONT = "DejaVu Sans, Verdana, Arial, sans-serif"
@@ -64,17 +75,26 @@ _MARKER_SIZE = 40.0
 _MAX_MARKERS = 20
 """A curve of more points has no markers."""
 _LOGARITHMIC = {"x": 3.0, "y": 10.0}
-"""Axis to the factor that its values must span before it is logarithmic. A linear axis of times or rates begins at zero."""
+"""Axis to the factor that its values must span before it is logarithmic.
+
+A linear axis of times or rates begins at zero.
+"""
 _INSET = 5
-"""Pixels between the ends of an axis and the ends of its range, so that no marker at an end is cut."""
+"""Pixels between the ends of an axis and the ends of its range, so that no marker at an end is cut.
+"""
 _NEAR = 0.07
 """Share of the height of a figure: texts at lines that are closer than this would overlap."""
 _FURTHER_COLORS = (0, 1, 2, 3, 4, 5, 8, 7, 11, 9, 10, 6)
-"""Slots for series whose color is taken in their figure. Hues that differ much are first, and the color of a whole is last."""
+"""Slots for series whose color is taken in their figure.
+
+Hues that differ much are first, and the color of a whole is last.
+"""
 _PNG_SCALE = 2.0
 """Pixels of the PNG for each pixel of the SVG."""
 IDEAL, TARGET, UNMARKED, TARGET_ABOVE = 1, 2, 3, 4
-"""Values of `k`, the kind of a mark: ideal scaling, target with text below or above its line, point without a marker."""
+"""Values of `k`, the kind of a mark: ideal scaling, target with text below or above its line, point
+without a marker.
+"""
 Json = Any
 Paint = Callable[[str], str]
 """Function that returns the color to draw with, for a color of a file."""
@@ -89,8 +109,8 @@ def scripts() -> str:
 def marks(chart: Chart, number_of: Callable[[Columns], int] | None = None) -> dict[str, list[Json]]:
     """Return the points of a chart as columns. Columns without a value are left out, except `s`.
 
-    The columns are the series `s`, the number `p` of the curve, `x`, `y`, `low`, `high`, the `name` of a bar, its `text`, the
-    number of its `row`, and the kind `k`.
+    The columns are the series `s`, the number `p` of the curve, `x`, `y`, `low`, `high`, the `name`
+    of a bar, its `text`, the number of its `row`, and the kind `k`.
 
     Args:
         chart: The chart.
@@ -151,13 +171,18 @@ def marks(chart: Chart, number_of: Callable[[Columns], int] | None = None) -> di
 
 
 def _ideal_scaling(first: Point, last: Point) -> list[Point]:
-    """Return points of ideal scaling between two numbers of devices. It is not straight if the axes are linear."""
+    """Return points of ideal scaling between two numbers of devices.
+
+    It is not straight if the axes are linear.
+    """
     devices = [first.x * (last.x / first.x) ** (step / 12) for step in range(13)]
     return [Point(x, first.y * first.x / x, first.row) for x in devices]
 
 
 def _targets_with_text_above(chart: Chart) -> set[float]:
-    """Return the targets whose text, below the line, would overlap the text of the next lower target."""
+    """Return the targets whose text, below the line, would overlap the text of the next lower
+    target.
+    """
     heights = [point.y for _, _, point in chart.marks] + [point.y for point in chart.targets]
     near = _NEAR * (max(heights) - min(heights))
     targets = sorted({point.y for point in chart.targets})
@@ -169,7 +194,8 @@ def spec(chart: Chart, on_page: bool = False) -> dict[str, Json]:
 
     Args:
         chart: The chart.
-        on_page: Leave out data, title, and legend, which the page has itself, and use the colors of the page.
+        on_page: Leave out data, title, and legend, which the page has itself, and use the colors of
+            the page.
     """
     paint: Paint = _page_color if on_page else str
     drawn = marks(chart)
@@ -226,10 +252,12 @@ def _color(style: Style) -> str:
 
 
 def _colors(chart: Chart) -> list[str]:
-    """Return the color of each style. The lines of a figure have distinct colors, as long as there are enough.
+    """Return the color of each style.
 
-    The first series of a framework has the framework's color in every figure. Each further series gets a color that no other
-    series of the figure has.
+    The lines of a figure have distinct colors, as long as there are enough.
+
+    The first series of a framework has the framework's color in every figure. Each further series
+    gets a color that no other series of the figure has.
     """
     preferred = [_color(style) for style in chart.styles]
     if not _has_lines(chart):
@@ -250,7 +278,9 @@ def _colors(chart: Chart) -> list[str]:
 
 
 def look(chart: Chart) -> list[dict[str, Json]]:
-    """Return each style of a chart for the legend of the page: its name, its color, its marker and how its line is drawn."""
+    """Return each style of a chart for the legend of the page: its name, its color, its marker and
+    how its line is drawn.
+    """
     found = []
     styles = [] if chart.kind == "bars" else chart.styles
     for style, file_color in zip(styles, _colors(chart), strict=False):
@@ -268,14 +298,17 @@ def look(chart: Chart) -> list[dict[str, Json]]:
 
 
 SHAPE = {"field": "marker", "type": "nominal", "scale": None}
-"""Encoding of markers of lines. It has no scale, so the legend shows the dashes of the lines only."""
+"""Encoding of markers of lines.
+
+It has no scale, so the legend shows the dashes of the lines only.
+"""
 
 
 def _marker(chart: Chart) -> dict[str, Json]:
     """Return the transform that gives each point of a line the marker of its series.
 
-    Two lists rather than an object: in JavaScript an object has inherited keys such as `__proto__` and `constructor`, and a
-    series may have such a name.
+    Two lists rather than an object: in JavaScript an object has inherited keys such as `__proto__`
+    and `constructor`, and a series may have such a name.
     """
     names, shapes = (
         [style.label for style in chart.styles],
@@ -298,7 +331,10 @@ def _has_lines(chart: Chart) -> bool:
 
 
 def _dash(style: Style) -> list[int]:
-    """Return the dashes of a line. Together with the marker they distinguish 24 styles of a color."""
+    """Return the dashes of a line.
+
+    Together with the marker they distinguish 24 styles of a color.
+    """
     if style.published:
         return _DASHES[1 + (style.style + style.style // 6) % 3]
     return _DASHES[(style.style + style.style // 12) % len(_DASHES)]
@@ -316,7 +352,8 @@ def _axis(
     Args:
         field: `x` or `y`.
         title: Text next to the axis.
-        values: The values that are drawn. Up to eight whole numbers on a logarithmic `x` axis are its ticks.
+        values: The values that are drawn. Up to eight whole numbers on a logarithmic `x` axis are
+            its ticks.
         logarithmic: Whether the axis may be logarithmic.
         zero: A linear axis begins at zero, without a range of negative numbers.
     """
@@ -463,7 +500,8 @@ def _curves(
 
 
 def _bars(chart: Chart, color: dict[str, Json], paint: Paint) -> list[dict[str, Json]]:
-    # the name of a bar is above it: next to it, the name would leave no width for the bar on a phone
+    # the name of a bar is above it: next to it, the name would leave no width for the bar on a
+    # phone
     above = {
         "labelAlign": "left",
         "labelBaseline": "bottom",
@@ -530,12 +568,15 @@ def _config(paint: Paint, on_page: bool) -> dict[str, Json]:
         "view": {"stroke": None},
         "font": "inherit" if on_page else _FONT,
         "background": None if on_page else PAPER,
-        "aria": False,  # the page describes a figure and has its table: a screen reader would read out each of a thousand marks
+        # the page describes a figure and has its table: a screen reader would read out each of a
+        # thousand marks
+        "aria": False,
     }
 
 
 def write_figures(charts: Sequence[Chart], folder: Path) -> None:
-    """Write each chart on a white background into a new folder, as `01-TITLE.svg` and `01-TITLE.png`.
+    """Write each chart on a white background into a new folder, as `01-TITLE.svg` and
+    `01-TITLE.png`.
 
     Raises:
         ValueError: The folder is not empty, or cannot be written.

@@ -1,4 +1,6 @@
-"""What machines must agree in before a run, and how each is reached: with agents that are only pretended."""
+"""What machines must agree in before a run, and how each is reached: with agents that are only
+pretended.
+"""
 
 import json
 import re

@@ -1,4 +1,6 @@
-"""A `suite` command on several machines: agents of their own processes here, then machines made of namespaces."""
+"""A `suite` command on several machines: agents of their own processes here, then machines made of
+namespaces.
+"""
 
 import argparse
 import os

@@ -44,7 +44,9 @@ def hurry(monkeypatch):
 
 
 def gathering(count, told):
-    """A first process that waits for `count` machines, at a port; what comes of it is appended to `told`."""
+    """A first process that waits for `count` machines, at a port; what comes of it is appended to
+    `told`.
+    """
     (port,) = free_ports(1, "127.0.0.1")
 
     def gather():
@@ -118,7 +120,9 @@ def test_a_stranger_that_has_left_is_no_error():
 
 
 def test_silent_and_slow_strangers_hold_nobody_up(hurry, monkeypatch):
-    """More than are asked at once, one of which sends a byte now and then; the wait is as long as it says."""
+    """More than are asked at once, one of which sends a byte now and then; the wait is as long as
+    it says.
+    """
     monkeypatch.setattr(external, "HANDSHAKE_SECONDS", 0.5)
     told = []
     port, thread = gathering(2, told)

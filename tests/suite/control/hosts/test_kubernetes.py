@@ -10,7 +10,8 @@ import yaml
 from tests.helpers import run_suite_here
 
 API = ("1.28.0", "1.37.0")
-"""The oldest version that labels pods with their index, and the newest that there is a schema of."""
+"""The oldest version that labels pods with their index, and the newest that there is a schema of.
+"""
 SSD = (
     "workload=ssd",
     "device=cuda",
@@ -28,7 +29,9 @@ NCF = (
 
 
 def written(tmp_path, *words):
-    """Kind of each object to the object, each valid; of a JobSet, whose schema is no part of the API, the job in it."""
+    """Kind of each object to the object, each valid; of a JobSet, whose schema is no part of the
+    API, the job in it.
+    """
     done = run_suite_here(tmp_path, *words, f"output={tmp_path / 'A_b.1'}", "dry_run=true", exits=0)
     assert not (tmp_path / "A_b.1").exists()
     found = {one["kind"]: one for one in yaml.safe_load_all(done.stdout)}

@@ -1,4 +1,6 @@
-"""Which machines a command may take: host lists, hosts files, what launch=auto means, and who is one of several processes."""
+"""Which machines a command may take: host lists, hosts files, what launch=auto means, and who is
+one of several processes.
+"""
 
 import os
 import random
@@ -149,7 +151,8 @@ LOCAL = (*NCF, "launch.by=local")
     [
         ([NCF], {}),
         ([NCF], ALLOCATION),
-        # a job that cannot be shared by its machines is refused by itself, the others of the sweep run here
+        # a job that cannot be shared by its machines is refused by itself, the others of the sweep
+        # run here
         ([(*LOCAL, "gpus=1", "nodes=2"), (*LOCAL, "gpus=2", "nodes=1")], {}),
     ],
 )
@@ -236,7 +239,9 @@ def test_every_mpi_launcher_is_recognized(launcher, env):
 
 
 def test_launchers_that_agree_are_one_and_one_process_of_another_does_not_count():
-    """`srun --mpi=pmi2` sets the variables of SLURM and of PMI; a shell in `srun --pty` is process 0 of 1."""
+    """`srun --mpi=pmi2` sets the variables of SLURM and of PMI; a shell in `srun --pty` is process
+    0 of 1.
+    """
     mpich, slurm = (
         MPI_LAUNCHERS["MPICH"],
         {"SLURM_PROCID": "1", "SLURM_LOCALID": "1", "SLURM_STEP_NUM_TASKS": "4"},

@@ -39,7 +39,9 @@ def test_a_run_that_exhausts_another_machine_is_ended_in_its_name(tmp_path):
 
 
 def test_containers_are_ended_by_the_order_that_ends_the_run(tmp_path):
-    """Orders of their own would overtake each other: the agent ends all processes, also one that removes containers."""
+    """Orders of their own would overtake each other: the agent ends all processes, also one that
+    removes containers.
+    """
     link = Link()
     machine_of(link, tmp_path).terminate([], ("docker", "rm", "--force", "a"))
     assert link.asked == [(FINISH, {"ending": ["docker", "rm", "--force", "a"]})]

@@ -1,4 +1,6 @@
-"""Runs over two machines made of namespaces: ways to start them, equality with one machine, and what becomes of faults."""
+"""Runs over two machines made of namespaces: ways to start them, equality with one machine, and
+what becomes of faults.
+"""
 
 import contextlib
 import itertools
@@ -58,14 +60,18 @@ def command(*words):
 
 
 def settled(two):
-    """Whether both nodes are idle, also once SLURM's own messages are through: one that was under way while a cable was out
-    makes a node silent when it fails, seconds after the cable is back, and then steps wait for a minute."""
+    """Whether both nodes are idle, also once SLURM's own messages are through: one that was under
+    way while a cable was out makes a node silent when it fails, seconds after the cable is back,
+    and then steps wait for a minute.
+    """
     waiting = int(re.search(r"Agent count:\s*(\d+)", two.hub.run(["sdiag"]).stdout)[1])
     return not waiting and two.hub.run(["sinfo", "-hr", "-tidle", "-o%D"]).stdout.strip() == "2"
 
 
 def run(two, folder, *words, before=(), check=True, machine=None, **others):
-    """A command on the hub, or another machine, to its end, which must be a good one if `check` is true."""
+    """A command on the hub, or another machine, to its end, which must be a good one if `check` is
+    true.
+    """
     if before:
         wait_until("SLURM", lambda: settled(two))
     own = surroundings(folder, **others)
@@ -140,7 +146,10 @@ def process_on(machine, *words):
 
 
 def ended(run_folder):
-    """`status.json` once it says how the run ended. A fault that goes unnoticed would be `hung`, after minutes."""
+    """`status.json` once it says how the run ended.
+
+    A fault that goes unnoticed would be `hung`, after minutes.
+    """
     return wait_until(
         "the end", lambda: (found := status(run_folder))["status"] != "running" and found
     )
@@ -245,7 +254,9 @@ def test_logs_of_a_file_system_that_only_the_controller_sees(two, folder):
     ],
 )  # fmt: skip
 def test_two_machines_train_as_one_does(two, folder, framework, ways):
-    """NCF's demo: the loss of two machines is that of one to the last bit, since two gradients have one sum."""
+    """NCF's demo: the loss of two machines is that of one to the last bit, since two gradients have
+    one sum.
+    """
     whole = (
         framework == "mxnet"
     )  # the quickest goes on to the target, so that its log can be checked
@@ -394,8 +405,9 @@ def test_a_fault_is_named_and_nothing_is_left(two, folder, way, kind):
 
 @pytest.fixture
 def on_a_small_disk(two):
-    """Words before a command, by which node2 keeps the files of a run where there is hardly any room; they fill it up to so
-    many bytes."""
+    """Words before a command, by which node2 keeps the files of a run where there is hardly any
+    room; they fill it up to so many bytes.
+    """
     node, place = two["node2"], "/run/small"
     node.run(["sh", "-ec", 'mkdir -p "$0" && mount -t tmpfs -o size=1m,mode=1777 none "$0"', place])
     export = f'[ "$(hostname)" = node2 ] && export TMPDIR={place}; SUITE_LAUNCH_TOKEN=secret exec "$0" "$@"'
@@ -451,7 +463,9 @@ def test_agents_killed_at_any_moment_leave_nothing_and_a_run_that_is_done_again(
 @pytest.mark.framework
 @pytest.mark.parametrize("kind", [pytest.param("rank", marks=pytest.mark.full), "cable"])
 def test_a_survivor_that_fails_first_is_not_named(two, folder, kind):
-    """Gloo's processes fail of a peer that is gone; here the one on node1, in the midst of an epoch."""
+    """Gloo's processes fail of a peer that is gone; here the one on node1, in the midst of an
+    epoch.
+    """
     words = ("workload=ncf", "profile=demo", "gpus=2", "nodes=2", "device=cpu", "stop=epochs:500")
     with started(two, folder, *words, before=WAYS["slurm"][0]) as (run_folder, _):
         assert listening(two) <= {node.address for node in two.nodes}
@@ -463,7 +477,10 @@ def test_a_survivor_that_fails_first_is_not_named(two, folder, kind):
 @pytest.mark.parametrize("victim", ["client", "controller"])
 @pytest.mark.parametrize("way", ["ssh", "slurm"])
 def test_whoever_holds_the_line_is_killed(two, folder, way, victim):
-    """A client's death is named; nobody is left to name the controller's. No process outlives either."""
+    """A client's death is named; nobody is left to name the controller's.
+
+    No process outlives either.
+    """
     before, words = WAYS[way]
     client = {"ssh": "ssh -T", "slurm": "srun --overlap"}[way]
     killed = {

@@ -1,4 +1,6 @@
-"""What the pods of `launch=kubernetes` run, each in a machine of namespaces with the names that pods have."""
+"""What the pods of `launch=kubernetes` run, each in a machine of namespaces with the names that
+pods have.
+"""
 
 import json
 import os
@@ -13,7 +15,9 @@ from tests.helpers import PROJECT, TOY, TOY_RUN, only, run_suite_here, status
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_pods_meet_and_train(machines, tmp_path, count):
-    """Only the first pod's name in the Service is known to all, as it is in a cluster; the last pod starts first."""
+    """Only the first pod's name in the Service is known to all, as it is in a cluster; the last pod
+    starts first.
+    """
     up = machines(count)
     folder, nodes = up.folder, up.nodes
     for name in ("data", "logs"):

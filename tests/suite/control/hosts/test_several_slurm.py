@@ -1,4 +1,6 @@
-"""What SLURM and its users do to runs over two machines: no root, a time limit, a job that is put back into the queue."""
+"""What SLURM and its users do to runs over two machines: no root, a time limit, a job that is put
+back into the queue.
+"""
 
 import pwd
 import sys
@@ -31,7 +33,9 @@ def job(two):
 
 
 def test_a_job_that_slurm_puts_back_into_the_queue_goes_on(two, folder):
-    """`launch=slurm` submits the command; a second start of the job takes up what the first had not finished."""
+    """`launch=slurm` submits the command; a second start of the job takes up what the first had not
+    finished.
+    """
     words = [
         *TOY_RUN,
         "gpus=2",

@@ -1,4 +1,6 @@
-"""All-reduces and gradients in logs: definitions of bandwidth, what a topology shows, and content of the wrong form."""
+"""All-reduces and gradients in logs: definitions of bandwidth, what a topology shows, and content
+of the wrong form.
+"""
 
 import json
 
@@ -17,7 +19,9 @@ SIZE = {"bytes": 1024, "count": 20, "median_us": 50.0, "mean_us": 60.0}
 
 
 def test_bandwidths_are_those_of_nccl_tests():
-    """PERFORMANCE.md: an all-reduce of n ranks has busbw = algbw · 2(n - 1)/n; for two ranks both are equal."""
+    """PERFORMANCE.md: an all-reduce of n ranks has busbw = algbw · 2(n - 1)/n; for two ranks both
+    are equal.
+    """
     assert bus_bandwidth(1e9, 0.1, 2) == pytest.approx(1e10)
     assert bus_bandwidth(1e9, 0.1, 8) == pytest.approx(1.75e10)
 

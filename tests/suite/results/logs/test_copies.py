@@ -59,7 +59,9 @@ def test_a_copy_in_the_folder_counts_once(tmp_path):
 
 
 def test_a_set_that_is_complete_only_with_copies_is_scored_as_submitted(tmp_path):
-    """As v4.0/smc-ac-power's DLRM, ten logs of which five repeat the others: the official score counts ten."""
+    """As v4.0/smc-ac-power's DLRM, ten logs of which five repeat the others: the official score
+    counts ten.
+    """
     folder = write_logs(entry(tmp_path), range(4))
     shutil.copy(folder / "result_3.txt", folder / "result_4.txt")
     (found,) = by_folder(tmp_path).values()

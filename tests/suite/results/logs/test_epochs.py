@@ -1,4 +1,6 @@
-"""Epochs of logs whose lines label them from 0, twice, too seldom or too late: one count, or none, but never a wrong one."""
+"""Epochs of logs whose lines label them from 0, twice, too seldom or too late: one count, or none,
+but never a wrong one.
+"""
 
 import json
 
@@ -18,7 +20,9 @@ def v05(seconds, tag, value=None):
 
 
 def old_log(labels, starts, offset, set_up=20.0, flag=True, accuracy=True):
-    """A v0.5 log: (seconds, label) of `train_epoch` in `starts`; an evaluation labelled L comes after L + `offset` epochs."""
+    """A v0.5 log: (seconds, label) of `train_epoch` in `starts`; an evaluation labelled L comes
+    after L + `offset` epochs.
+    """
     lines = [v05(0, "run_start"), v05(0, "eval_target", 0.749), v05(set_up, "train_loop")]
     for index, label in enumerate(labels):
         time = set_up + EPOCH * (label + offset)
@@ -47,7 +51,9 @@ def mll(seconds, key, value=None, **metadata):
 
 
 def new_log(accuracy, starts=(), blocks=(), benchmark="resnet", stops=None, opened=None):
-    """A v0.6 log with an evaluation every 100 s, labelled by `accuracy` and, on `eval_start`, by `opened`."""
+    """A v0.6 log with an evaluation every 100 s, labelled by `accuracy` and, on `eval_start`, by
+    `opened`.
+    """
     lines = [mll(-1, "submission_benchmark", benchmark), mll(0, "run_start")]
     lines += [
         mll(EPOCH * index + 1, "epoch_start", epoch_num=label) for index, label in enumerate(starts)
@@ -203,7 +209,9 @@ def mllog(seconds, key, value=None, **metadata):
 
 
 def modern_log(evaluations, blocks=(), starts=(), status="success", benchmark="resnet"):
-    """A v0.7 log: (seconds, label) of evaluations, of which the last is good; (seconds, label, epochs) of blocks."""
+    """A v0.7 log: (seconds, label) of evaluations, of which the last is good; (seconds, label,
+    epochs) of blocks.
+    """
     lines = [mllog(-1, "submission_benchmark", benchmark), mllog(0, "run_start")]
     lines += [
         mllog(time, "block_start", first_epoch_num=label, epoch_count=size)
@@ -222,13 +230,16 @@ def modern_log(evaluations, blocks=(), starts=(), status="success", benchmark="r
 ROUNDED = [(190.5 + 184.2 * index, label) for index, label in enumerate((3, 6, *range(10, 39, 4)))]
 """Google's tpu-v4-16 of v0.7: blocks of 2,502 steps, of 625.6 each epoch."""
 AFTER = [(2212.1 + index, label) for index, label in enumerate(range(0, 45, 4))]
-"""Graphcore's ipu-pod16 of v1.0: checkpoints from 0, the untrained model, to 44 after the training."""
+"""Graphcore's ipu-pod16 of v1.0: checkpoints from 0, the untrained model, to 44 after the training.
+"""
 
 OVERLAPPING = [
     *modern_log([(110.0 * n, n) for n in (1, 2, 3)], starts=[(100.0 * n + 1, n) for n in range(4)]),
     *[mllog(100.0 * label, "eval_start", epoch_num=label) for label in (1, 2, 3)],
 ]
-"""NVIDIA's RetinaNet: an evaluation, labeled from 1, ends after the next epoch, labeled from 0, has started."""
+"""NVIDIA's RetinaNet: an evaluation, labeled from 1, ends after the next epoch, labeled from 0, has
+started.
+"""
 
 
 def blocks_of(evaluations, size, first=0):
@@ -282,7 +293,9 @@ def test_shapes_of_published_logs(tmp_path, log, epochs, text):
 
 
 def test_evaluations_of_v05_that_overtook_each_other(tmp_path):
-    """Intel's Caffe of v0.5: labels from -1, no start of the first epoch, and evaluations 2 and 3 done after 4."""
+    """Intel's Caffe of v0.5: labels from -1, no start of the first epoch, and evaluations 2 and 3
+    done after 4.
+    """
     order = [-1, 0, 1, 4, 2, 3, 5]
     lines = [v05(0, "run_start"), v05(0, "eval_target", 0.749)]
     for index, label in enumerate(order):

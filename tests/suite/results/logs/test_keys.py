@@ -1,4 +1,6 @@
-"""Which logged keys are hyperparameters: held against the rules of all rounds that mlperf-logging has."""
+"""Which logged keys are hyperparameters: held against the rules of all rounds that mlperf-logging
+has.
+"""
 
 import re
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Labels and reasons for division open that a log states as data, and those of logs that state texts alone."""
+"""Labels and reasons for division open that a log states as data, and those of logs that state
+texts alone.
+"""
 
 import json
 

@@ -44,7 +44,9 @@ def test_epochs_are_counted_from_the_first_epoch_that_the_log_states(tmp_path, f
 
 @pytest.mark.usefixtures("no_inference")
 def test_the_label_of_the_evaluation_counts_and_no_pattern_of_labels(tmp_path):
-    """Three equal blocks of four epochs, evaluated at 3, 6 and 10: other programs round such labels down, the suite never."""
+    """Three equal blocks of four epochs, evaluated at 3, 6 and 10: other programs round such labels
+    down, the suite never.
+    """
     lines = [
         text for text in demo_log((0.1,), rules="v0.7", first_epoch=1) if '"epoch_' not in text
     ]

@@ -307,7 +307,9 @@ def test_a_large_file_without_a_record_takes_little_memory(tmp_path, content):
     ],
 )
 def test_retinanet_under_the_name_ssd(tmp_path, keys, workload, target):
-    """As logs of v2.0 to v4.0 hold it (NVIDIA's code: batches as `train_samples`), and SSD of v0.7 and v1.1."""
+    """As logs of v2.0 to v4.0 hold it (NVIDIA's code: batches as `train_samples`), and SSD of v0.7
+    and v1.1.
+    """
     record = read_lines(
         tmp_path, foreign("ssd", qualities=(0.2, 0.3, 0.35), keys=keys, status="success")
     )
@@ -421,7 +423,9 @@ def test_seeds_are_exact_or_none(tmp_path, written, seed, count):
 
 
 def test_time_grows_with_the_length_of_a_log_alone(tmp_path):
-    """Eight times as many evaluations, none of which reaches the target before the last, take no more than 20 times as long."""
+    """Eight times as many evaluations, none of which reaches the target before the last, take no
+    more than 20 times as long.
+    """
     took = []
     for count in (250, 2000):
         path = write(tmp_path / "result_0.txt", foreign("resnet", qualities=(*[0.5] * count, 0.8)))

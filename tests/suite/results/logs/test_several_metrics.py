@@ -1,4 +1,6 @@
-"""Two targets, a metric without one, and a second unit of throughput: log, reader, tables, progress."""
+"""Two targets, a metric without one, and a second unit of throughput: log, reader, tables,
+progress.
+"""
 
 import io
 import json

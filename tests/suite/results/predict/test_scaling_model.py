@@ -1,4 +1,6 @@
-"""The scaling law: constants it was given are recovered; intervals grow with distance; fixed constants are the likeliest."""
+"""The scaling law: constants it was given are recovered; intervals grow with distance; fixed
+constants are the likeliest.
+"""
 
 import csv
 import math

@@ -1,4 +1,6 @@
-"""Step time from its parts, held against the figures that articles print; each article's numbers are data here."""
+"""Step time from its parts, held against the figures that articles print; each article's numbers
+are data here.
+"""
 
 import pytest
 
@@ -22,7 +24,9 @@ def ring(gb_per_second, latency=0.0, devices=8):
 
 
 def test_leaving_one_gpu_is_a_cost_of_tensors_not_of_bytes():
-    """ResNet-50 loses 92 ms a step for 102 MB, VGG16 31 ms for 553 MB: no bandwidth does that, 161 and 32 tensors do."""
+    """ResNet-50 loses 92 ms a step for 102 MB, VGG16 31 ms for 553 MB: no bandwidth does that, 161
+    and 32 tensors do.
+    """
     sizes = {"ResNet-50": (102.2e6, 161), "VGG16": (553.4e6, 32)}
     lost = {}
     for name in sizes:

@@ -1,4 +1,6 @@
-"""The validation on published rows: which rows, which errors, and that a rule without knowledge fails its bars."""
+"""The validation on published rows: which rows, which errors, and that a rule without knowledge
+fails its bars.
+"""
 
 from dataclasses import replace
 
@@ -66,7 +68,9 @@ def test_intervals_hold_what_they_say(validation):
 
 
 def test_how_far_the_law_and_perfect_scaling_hold(validation):
-    """Near, perfect scaling is off by some percent; far, by tens, and the law is not; a new machine costs the law a fifth."""
+    """Near, perfect scaling is off by some percent; far, by tens, and the law is not; a new machine
+    costs the law a fifth.
+    """
     held = validation.held
     assert figure(held, NEAR, rule="perfect scaling") < 0.07
     assert figure(held, FAR, rule="perfect scaling") > 4 * figure(held, FAR)
@@ -81,7 +85,9 @@ def test_how_far_the_law_and_perfect_scaling_hold(validation):
 
 
 def test_a_new_machine_shares_nothing_with_what_was_fitted():
-    """Of one family beside others of its submitter alone nothing is left of the fit: as if there were none."""
+    """Of one family beside others of its submitter alone nothing is left of the fit: as if there
+    were none.
+    """
     families = scaling_model.families_of_workload(scaling_model.published_families()[0], "resnet50")
     chosen = [family for family in families if family[0].submitter == "NVIDIA"]
     unknown, empty = (held_out(chosen[:1], fitted) for fitted in (chosen, []))

@@ -1,4 +1,6 @@
-"""Pages in Chromium: they load without a request or an error; filters, legends, sorting, hover and addresses work."""
+"""Pages in Chromium: they load without a request or an error; filters, legends, sorting, hover and
+addresses work.
+"""
 
 import re
 
@@ -23,7 +25,9 @@ def browser():
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
-    """The page of two workloads on several devices, in two frameworks, with a failed run and a hostile name."""
+    """The page of two workloads on several devices, in two frameworks, with a failed run and a
+    hostile name.
+    """
     folder = tmp_path_factory.mktemp("page")
     for workload, seconds in (("ncf", 2.0), ("ssd", 3.0)):
         for framework in ("pytorch", "mxnet"):
@@ -159,7 +163,8 @@ def test_axes_turn_linear(browser, tmp_path):
     page.context.close()
 
 
-# --- figures fit --------------------------------------------------------------------------------------------------------
+# --- figures fit
+# --------------------------------------------------------------------------------------------------------
 
 MISFITS = """[...document.querySelectorAll('figure')].filter(one => one.checkVisibility()).map(one => {
   const [card, svg] = [one, one.querySelector('.plot svg')].map(each => each.getBoundingClientRect());
@@ -295,7 +300,8 @@ def test_metrics_have_names_in_words_and_axes_are_logarithmic_only_where_times_s
     page.context.close()
 
 
-# --- what is chosen -----------------------------------------------------------------------------------------------------
+# --- what is chosen
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_all_of_a_page_obeys_the_filters_or_says_that_it_does_not(browser, report):
@@ -386,7 +392,8 @@ def test_filters_hidden_series_and_section_stand_in_the_address_and_back_works(b
     page.context.close()
 
 
-# --- a figure -----------------------------------------------------------------------------------------------------------
+# --- a figure
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_click_on_a_point_leads_to_its_run_and_that_to_its_files(browser, report):
@@ -472,7 +479,8 @@ def test_a_time_axis_zooms_by_dragging_and_a_double_click_goes_back(browser, rep
     page.context.close()
 
 
-# --- other pages --------------------------------------------------------------------------------------------------------
+# --- other pages
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_a_page_that_follows_keeps_what_was_opened_and_ends(browser, report, tmp_path, monkeypatch):

@@ -1,4 +1,6 @@
-"""Figures: what is drawn of runs, studies and predictions, under which names; valid SVG whatever the texts and numbers."""
+"""Figures: what is drawn of runs, studies and predictions, under which names; valid SVG whatever
+the texts and numbers.
+"""
 
 import math
 import re
@@ -87,7 +89,8 @@ def places(path):
     return tuple((point.x, point.y) for point in path)
 
 
-# --- runs ---------------------------------------------------------------------------------------------------------------
+# --- runs
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def test_curves_hold_the_evaluations_of_the_log(tmp_path):
@@ -125,7 +128,8 @@ def test_bleu_is_drawn_in_points_whatever_the_log_has(tmp_path):
     assert [point.y for point in series_of(over_epochs)[0].paths[0]] == pytest.approx([20.0, 65.0])
 
 
-# --- names --------------------------------------------------------------------------------------------------------------
+# --- names
+# --------------------------------------------------------------------------------------------------------------
 
 
 SLOW, FAST = ({"opt_base_learning_rate": rate, "opt_name": "adam"} for rate in (0.01, 0.006))
@@ -232,7 +236,8 @@ def test_file_names_hold_letters_digits_and_dashes_alone(name):
     assert re.fullmatch(r"[a-z0-9-]{1,130}", charts.file_name(1, name))
 
 
-# --- time over devices --------------------------------------------------------------------------------------------------
+# --- time over devices
+# --------------------------------------------------------------------------------------------------
 
 
 REFERENCE = {"profile": "reference", "labels": ()}
@@ -352,7 +357,8 @@ def test_predictions_have_bounds_and_measured_points_none():
     assert predicted.low < predicted.y < predicted.high
 
 
-# --- studies ------------------------------------------------------------------------------------------------------------
+# --- studies
+# ------------------------------------------------------------------------------------------------------------
 
 
 def line(rate=None, shown="", **values):
@@ -451,7 +457,8 @@ def test_losses_of_a_study_over_epochs_and_seconds(tmp_path):
     )
 
 
-# --- bounds -------------------------------------------------------------------------------------------------------------
+# --- bounds
+# -------------------------------------------------------------------------------------------------------------
 
 
 @given(POINTS)
@@ -473,7 +480,8 @@ def test_thinned_curves_keep_ends_and_means(points):
         )
 
 
-# --- drawing ------------------------------------------------------------------------------------------------------------
+# --- drawing
+# ------------------------------------------------------------------------------------------------------------
 
 
 def parsed(shown):
@@ -658,7 +666,9 @@ def test_ticks_are_the_numbers_of_devices_and_never_rounded():
     ],
 )
 def test_axes_are_logarithmic_where_values_span_enough(last, kinds):
-    """Devices from a factor of three on; times and rates from ten on, since a logarithmic axis has no zero."""
+    """Devices from a factor of three on; times and rates from ten on, since a logarithmic axis has
+    no zero.
+    """
     path = (Point(1.0, 1.0), Point(*last))
     for layer in vega.spec(chart(Series("a", 0, (path,)), kind="powers"))["layer"]:
         assert (
@@ -702,7 +712,9 @@ def test_no_part_of_an_axis_lies_below_its_zero():
 
 
 def text_boxes(tree):
-    """Each text of a figure with the least rectangle that holds it: left, top, right, bottom in pixels of one place."""
+    """Each text of a figure with the least rectangle that holds it: left, top, right, bottom in
+    pixels of one place.
+    """
     found = []
 
     def visit(element, x, y, is_turned):
@@ -793,7 +805,8 @@ def test_the_neutral_speedup_is_marked_for_each_name_by_itself():
     assert points["encoding"]["shape"]["scale"]["range"] == ["circle"]
 
 
-# --- the look -----------------------------------------------------------------------------------------------------------
+# --- the look
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_curves_of_a_figure_differ_in_color_and_those_of_one_framework_in_line_and_marker_too():

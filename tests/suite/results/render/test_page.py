@@ -93,7 +93,8 @@ def csv_of(found):
     return base64.b64decode(content)
 
 
-# --- what stands on it --------------------------------------------------------------------------------------------------
+# --- what stands on it
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_sweep_gives_every_part_of_the_page(tmp_path):
@@ -182,7 +183,9 @@ def test_tooltips_have_the_parts_of_the_time(tmp_path):
 
 
 def test_filters_are_the_settings_that_distinguish_results(tmp_path):
-    """Results that agree in framework, devices, and system are selected by the settings in which they differ."""
+    """Results that agree in framework, devices, and system are selected by the settings in which
+    they differ.
+    """
     logs = tmp_path / "logs"
     for rate in (0.001, 0.003):
         write_run(logs, f"fp32-{rate}", keys={"opt_base_learning_rate": rate}, precision="fp32")
@@ -326,7 +329,8 @@ def test_published_results_stand_beside_ours(tmp_path):
     assert "so there is nothing to compare" in other.text
 
 
-# --- its data -----------------------------------------------------------------------------------------------------------
+# --- its data
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_what_filters_and_pointers_go_by_is_what_the_csv_has(tmp_path):
@@ -373,7 +377,8 @@ def test_the_page_carries_its_results_as_csv(tmp_path, capsys, monkeypatch):
     assert "suite report --format csv --output results.csv" in found.text
 
 
-# --- hostile logs -------------------------------------------------------------------------------------------------------
+# --- hostile logs
+# -------------------------------------------------------------------------------------------------------
 
 
 def hostile(root):
@@ -484,7 +489,8 @@ def test_figure_files_stay_in_their_folder(hostile_page):
     assert {path.read_bytes()[:4] for path in pictures} == {b"\x89PNG"}
 
 
-# --- files and bounds ---------------------------------------------------------------------------------------------------
+# --- files and bounds
+# ---------------------------------------------------------------------------------------------------
 
 
 def test_the_same_logs_give_the_same_bytes(tmp_path):
@@ -524,7 +530,9 @@ def test_nothing_is_overwritten(tmp_path):
 
 @pytest.fixture
 def full_disk():
-    """No file of this process may grow beyond 20 kB; Python itself ignores the signal of one that would."""
+    """No file of this process may grow beyond 20 kB; Python itself ignores the signal of one that
+    would.
+    """
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
     yield
@@ -584,7 +592,8 @@ def test_a_page_of_many_runs_is_bounded(tmp_path, monkeypatch):
     assert found.tags.count("details") == 64 + len(found.drawn)
 
 
-# --- published results --------------------------------------------------------------------------------------------------
+# --- published results
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_page_of_published_results(tmp_path, capsys):

@@ -171,7 +171,9 @@ BUSY = Label(LabelKind.BUSY, "others took 48 % of its cores")
     ],
 )  # fmt: skip
 def test_no_imperative_where_the_evidence_does_not_carry_one(results, missing):
-    """`Keep each job on 1 device` was printed for one run each on a busy machine, with `how sure: unknown` below it."""
+    """`Keep each job on 1 device` was printed for one run each on a busy machine, with
+    `how sure: unknown` below it.
+    """
     view = advise(results)
     verdict = said(view)[0]
     assert verdict.startswith("No advice from these runs. They show: on 2 devices one job is ")
@@ -195,7 +197,9 @@ def by_kind(view, kind):
 
 
 def test_a_deadline_is_met_by_measured_and_predicted_counts_each_labeled():
-    """`--deadline 20m` gave 64 devices alone, where `suite scaling` predicts that 16 meet it with fewer device-hours."""
+    """`--deadline 20m` gave 64 devices alone, where `suite scaling` predicts that 16 meet it with
+    fewer device-hours.
+    """
     found = published("v1.1/NVIDIA", "resnet50")
     view = advise(found, deadline=1200.0)
     measured, predicted = by_kind(view, "measured"), by_kind(view, "predicted")
@@ -372,7 +376,9 @@ def test_notes():
 
 
 def test_only_results_of_one_experiment_give_advice(tmp_path):
-    """One device needs 21.0 s at a learning rate of 0.003 and 22.4 s at 0.006, two need 22.0 s at 0.006: 1.02× faster."""
+    """One device needs 21.0 s at a learning rate of 0.003 and 22.4 s at 0.006, two need 22.0 s at
+    0.006: 1.02× faster.
+    """
     for devices, rate, seconds in ((1, 0.003, 7.0), (1, 0.006, 7.46), (2, 0.006, 22 / 3)):
         own = {
             "devices": devices,
@@ -408,7 +414,9 @@ def test_nobody_takes_a_heading_for_a_recommendation_and_the_page_is_not_verifie
 
 
 def test_what_to_run_next_is_what_was_typed_on_twice_as_many_devices(tmp_path):
-    """Of a job of a sweep its own words, quoted: they come from a file that anybody may have written."""
+    """Of a job of a sweep its own words, quoted: they come from a file that anybody may have
+    written.
+    """
     sweep = compose(
         [
             "-m",

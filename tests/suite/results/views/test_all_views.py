@@ -1,4 +1,6 @@
-"""What every view must do: keep text of logs in its cell, survive an odd log, fit a terminal, answer a mistake in one line."""
+"""What every view must do: keep text of logs in its cell, survive an odd log, fit a terminal,
+answer a mistake in one line.
+"""
 
 import json
 

@@ -1,4 +1,6 @@
-"""Comparison: matching, differences, refusals, ratios, verdicts, formats, and the command, on small and on published logs."""
+"""Comparison: matching, differences, refusals, ratios, verdicts, formats, and the command, on small
+and on published logs.
+"""
 
 import json
 import shutil

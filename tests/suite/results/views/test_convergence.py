@@ -1,4 +1,6 @@
-"""Convergence against published runs: the same limits as mlperf-logging's rcp_checker, and the choice of the reference."""
+"""Convergence against published runs: the same limits as mlperf-logging's rcp_checker, and the
+choice of the reference.
+"""
 
 import importlib.util
 import json

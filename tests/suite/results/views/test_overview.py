@@ -1,4 +1,6 @@
-"""The overview: each row told from the others, each ratio of two cells that stand there, the hardest target first."""
+"""The overview: each row told from the others, each ratio of two cells that stand there, the
+hardest target first.
+"""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""What a report says: one row for each experiment, ratios of rows that stand there, everything that differs."""
+"""What a report says: one row for each experiment, ratios of rows that stand there, everything that
+differs.
+"""
 
 import shutil
 from pathlib import Path
@@ -171,7 +173,9 @@ def test_copies_count_once_and_are_named(tmp_path):
     "logs", [lambda folder: folder, lambda folder: sorted(folder.iterdir(), reverse=True)]
 )
 def test_a_copy_taken_while_a_run_was_written_is_no_further_run(tmp_path, lines, logs):
-    """Nor a failed one: the longer log stands, wherever it lies; another seed or setting is another run."""
+    """Nor a failed one: the longer log stands, wherever it lies; another seed or setting is another
+    run.
+    """
     whole, options = (
         write_run(tmp_path, "m") / "result_0.txt",
         {"start": 1000, "qualities": (0.2, 0.5, 0.65)},
@@ -203,7 +207,9 @@ MEASURED = (
 def test_a_folder_of_a_submission_is_one_row_that_says_in_which_hyperparameter_its_runs_differ(
     tmp_path,
 ):
-    """As v3.1/GigaComputing/G593-ZD2_pytorch/maskrcnn, and v2.1/Dell/32xXE8545x4A100-SXM-40GB/maskrcnn."""
+    """As v3.1/GigaComputing/G593-ZD2_pytorch/maskrcnn, and
+    v2.1/Dell/32xXE8545x4A100-SXM-40GB/maskrcnn.
+    """
     for index in range(5):
         own = {name: f"{index}" if name in MEASURED[-2:] else 100.5 + index for name in MEASURED}
         rate = {
@@ -454,7 +460,9 @@ THREE = ["data set ml-demo, not ml-20m", "target 0.5, not 0.635", "batch 4096"]
     ],
 )
 def test_a_demo_that_leaves_the_closed_rules_is_not_said_to_have_no_deviations(tmp_path, others):
-    """What all rows have in common was left out of the row, and the rest, nothing, was printed as `none`."""
+    """What all rows have in common was left out of the row, and the rest, nothing, was printed as
+    `none`.
+    """
     write_run(tmp_path, "a", seconds_per_epoch=2.0, deviations=THREE)
     for index, changed in enumerate(others):
         write_run(

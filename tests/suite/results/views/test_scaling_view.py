@@ -1,4 +1,6 @@
-"""Forecasts: rates and times of one constant, from published rows by the law, from our logs by the parts of a step."""
+"""Forecasts: rates and times of one constant, from published rows by the law, from our logs by the
+parts of a step.
+"""
 
 import importlib
 import json
@@ -56,7 +58,9 @@ def h100():
 
 
 def write_batches(folder, batches=(64, 256, 1024), name="ncf", per_sample=1, **options):
-    """A run of each batch on one device whose steps take t0 + c·b exactly; the rest takes a second of each epoch."""
+    """A run of each batch on one device whose steps take t0 + c·b exactly; the rest takes a second
+    of each epoch.
+    """
     for batch in batches:
         seconds, samples = 101 * (STEP[0] + STEP[1] * batch), 101 * batch // per_sample
         keys = {
@@ -87,7 +91,9 @@ def last(made, devices=None):
 
 
 def assert_rates_and_times_agree(made):
-    """samples_per_second × seconds_per_epoch is one constant over a forecast, and times to target are epochs of them."""
+    """samples_per_second × seconds_per_epoch is one constant over a forecast, and times to target
+    are epochs of them.
+    """
     samples = samples_of_epoch(made.results)
     for row in lines(made.table):
         for low, high in (("", ""), ("_low", "_high"), ("_high", "_low")):
@@ -119,8 +125,9 @@ def assert_rates_and_times_agree(made):
 
 
 def test_rates_do_not_contradict_times(tmp_path):
-    """The measured rate was of training alone, the predicted one of times with evaluation: 50.0 s an epoch and 26,344
-    samples/s beside 24.9 s and 71,268."""
+    """The measured rate was of training alone, the predicted one of times with evaluation: 50.0 s
+    an epoch and 26,344 samples/s beside 24.9 s and 71,268.
+    """
     for devices, seconds in ((8, 50.0), (16, 30.0)):
         write_run(
             tmp_path, f"resnet-{devices}", workload="resnet50", profile="reference", device="gpu", device_name="NVIDIA A100",
@@ -157,7 +164,9 @@ def test_published_rows_have_no_rate_beside_their_times_where_nobody_tells_an_ep
 
 
 def test_times_made_of_rates_say_so(tmp_path):
-    """Runs of fixed length have no time per epoch: all rows get the samples of an epoch over the rate, negatives included."""
+    """Runs of fixed length have no time per epoch: all rows get the samples of an epoch over the
+    rate, negatives included.
+    """
     fixed = {"stop": "steps:100", "status": {"status": "success"}, "qualities": (None,)}
     write_batches(tmp_path, (64, 256), **fixed)
     (made,) = predictions(read(tmp_path), PredictionRequest((4,), system=PCIE, gradients=LINK))
@@ -174,7 +183,9 @@ def test_times_made_of_rates_say_so(tmp_path):
 
 
 def test_the_law_predicts_what_it_was_not_given(h100):
-    """From 8 to 64 and 2,528 devices, at the batches that were run there; as the validation does, which forgets the family."""
+    """From 8 to 64 and 2,528 devices, at the batches that were run there; as the validation does,
+    which forgets the family.
+    """
     assert [row.devices for row in h100] == [8, 64, 2528]
     held = validate().held
     for row in h100[1:]:
@@ -245,7 +256,9 @@ def test_epochs_are_never_extrapolated():
 
 
 def test_one_rule_gives_the_epochs_of_a_batch_in_every_family_of_a_round():
-    """Mask R-CNN of v3.0 at 192 images: 16.3 between NVIDIA's measured batches, and 15.7 by the RCPs elsewhere."""
+    """Mask R-CNN of v3.0 at 192 images: 16.3 between NVIDIA's measured batches, and 15.7 by the
+    RCPs elsewhere.
+    """
     made = predictions(published("v3.0", "maskrcnn"), PredictionRequest((16,), batch_global=192.0))
     rows = [row for one in made for row in lines(one.table) if row.kind == "prediction"]
     assert len(rows) > 10
@@ -264,7 +277,9 @@ def test_rcps_are_not_used_for_runs_whose_measured_epochs_they_miss():
 
 @pytest.mark.slow
 def test_intervals_of_the_time_to_target_hold_what_they_say():
-    """Every published result with epochs, predicted from the rest of its family: time and epochs were not known."""
+    """Every published result with epochs, predicted from the rest of its family: time and epochs
+    were not known.
+    """
     families = [
         family
         for workload in ("resnet50", "ssd", "maskrcnn")
@@ -409,7 +424,9 @@ def test_of_equal_devices_and_batch_the_fastest_stands_and_far_smaller_batches_a
 
 
 def test_a_batch_of_tokens_is_no_number_of_sentences(tmp_path):
-    """Rates count sentence pairs, 16 tokens each here; t0 and c are those of the step, whatever unit the batch has."""
+    """Rates count sentence pairs, 16 tokens each here; t0 and c are those of the step, whatever
+    unit the batch has.
+    """
     units = {"sample_unit": "sentence pairs", "batch_unit": "tokens", "workload": "transformer"}
     write_batches(tmp_path, (1_024, 4_096), per_sample=16, **units)
     (made,) = predictions(
@@ -443,7 +460,9 @@ ALPHA, BANDWIDTH = 4e-5, 2e9
 
 
 def test_a_measured_link_takes_the_place_of_a_systems_own(batch_study):
-    """On CPU cores nothing overlaps with the backward pass: predicted = t0 + c·b + all-reduce, with the logged gradients."""
+    """On CPU cores nothing overlaps with the backward pass: predicted = t0 + c·b + all-reduce, with
+    the logged gradients.
+    """
     found = read(batch_study / "logs")
     sizes = tuple(
         SizeTimes(size, 20, *[2 * ALPHA + size / BANDWIDTH] * 2) for size in (4e3, 4e6, 4e7)

@@ -34,7 +34,9 @@ def only(root, prices=None):
 
 
 def shown(root, *names, prices=None):
-    """The named columns of the only study, row by row; a study without a plan gets one that asks for them."""
+    """The named columns of the only study, row by row; a study without a plan gets one that asks
+    for them.
+    """
     if not list(root.glob("study-*")):
         plan(root, [], table={"columns": list(names), "fit": True})
     return [tuple(getattr(row, name) for name in names) for row in lines(only(root, prices).table)]
@@ -169,7 +171,10 @@ def test_labels_of_all_lines_stand_above_and_those_of_single_lines_mark_these(tm
 
 
 def test_steps_are_fitted_and_a_doubled_batch_may_take_more_than_twice_as_long(tmp_path):
-    """The article on four GPUs prints 420.28 ms for 64 samples and 899.86 for 128 (VGG, GTX 1080). A block ends at step 101."""
+    """The article on four GPUs prints 420.28 ms for 64 samples and 899.86 for 128 (VGG, GTX 1080).
+
+    A block ends at step 101.
+    """
     for batch, each in {32: 0.25, 64: 0.42028, 128: 0.89986}.items():
         run(tmp_path, f"b{batch:03}", [f"batch=per_device:{batch}"], batch_rule=f"per_device:{batch}", global_batch_size=batch,
             samples=101 * batch, train_seconds=101 * each)  # fmt: skip

@@ -1,4 +1,6 @@
-"""Every view of a folder tells of the same runs with the same figures: generated folders, held against plain sums."""
+"""Every view of a folder tells of the same runs with the same figures: generated folders, held
+against plain sums.
+"""
 
 import json
 import shutil
@@ -91,7 +93,9 @@ def write_theirs(folder, drawn):
 
 
 def mean(seconds, slowest_failed=False):
-    """Fastest and slowest dropped from three on; after a failed run, which is the slowest, the fastest from two on."""
+    """Fastest and slowest dropped from three on; after a failed run, which is the slowest, the
+    fastest from two on.
+    """
     kept = sorted(seconds)
     if slowest_failed:
         kept = kept[1:] if len(kept) >= 2 else kept

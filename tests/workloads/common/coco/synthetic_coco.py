@@ -48,7 +48,9 @@ def copies(data: DataPipeline, first: int, stop: int) -> list[list[dict[str, np.
 def validation(
     opened: Callable[[WorkerContext], DataPipeline],
 ) -> Iterator[tuple[dict[str, np.ndarray], int, np.ndarray]]:
-    """Arrays, slot and own pixels of each validation image that three replicas of two processes see; padding is marked."""
+    """Arrays, slot and own pixels of each validation image that three replicas of two processes
+    see; padding is marked.
+    """
     for process, replicas in ((0, range(2)), (1, range(2, 3))):
         data = opened(place(process, replicas, 3))
         for batch in itertools.chain.from_iterable(data.evaluation()):
@@ -71,7 +73,9 @@ def blank(image: Path | str) -> None:
 
 
 def write(root: Path, train: int = 12, val: int = 9) -> Path:
-    """Images 10, 20, … of train and 1010, 1020, … of val; image i of a split has i % 4 + 1 objects, or none."""
+    """Images 10, 20, … of train and 1010, 1020, … of val; image i of a split has i % 4 + 1 objects,
+    or none.
+    """
     (root / "annotations").mkdir(parents=True)
     for folder, count, first in (("train2017", train, 0), ("val2017", val, 1000)):
         (root / folder).mkdir()

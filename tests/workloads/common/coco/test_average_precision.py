@@ -43,7 +43,9 @@ def test_perfect_and_none(truth, evaluator, capsys):
 
 
 def test_by_hand(truth):
-    """One class found at IoU 0.81 (shifted by a tenth of its width), the others not: seven of ten thresholds, a third."""
+    """One class found at IoU 0.81 (shifted by a tenth of its width), the others not: seven of ten
+    thresholds, a third.
+    """
     found = perfect(truth)
     found = found[found[:, 6] == 13]
     found[:, 1] += found[:, 3] * 0.1

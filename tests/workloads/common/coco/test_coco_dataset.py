@@ -1,4 +1,6 @@
-"""`suite data prepare coco2017`: what is written, what is refused or left out, and that nothing is done twice."""
+"""`suite data prepare coco2017`: what is written, what is refused or left out, and that nothing is
+done twice.
+"""
 
 import json
 import os

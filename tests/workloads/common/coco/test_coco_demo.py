@@ -33,7 +33,9 @@ from workloads.ssd.workload import SSD
 CONSTANT_LIMIT_AP = 0.02
 DRAWN_SHA256 = "d11cf7796b24b987d85fd8d5584ba6217da8da309442994cedade3dbc4fe0236"
 ANNOTATIONS_SHA256 = "f00967a60ff25676b74aeaa755d6f49cf9334897f014018c6a9ef44cb8ba1243"
-"""Of GOLDEN_SCENES as drawn, before any JPEG, and of what COCO's files say of them: the same on every machine."""
+"""Of GOLDEN_SCENES as drawn, before any JPEG, and of what COCO's files say of them: the same on
+every machine.
+"""
 GOLDEN_SCENES = [(split, number) for split in ("train", "val") for number in range(0, 300, 7)]
 PER_CLASS = 100
 """Detections of a class and image that COCO's AP looks at."""
@@ -194,8 +196,10 @@ def overlaps(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def covering(box: np.ndarray, label: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Detections that know the training objects but not the image: per class boxes (n, 4) and their scores (n,). One after
-    another, each is the box that hits most objects that none did before: of all constant sets tried the best."""
+    """Detections that know the training objects but not the image: per class boxes (n, 4) and their
+    scores (n,). One after another, each is the box that hits most objects that none did before: of
+    all constant sets tried the best.
+    """
     sizes = np.percentile(box[:, 2:] - box[:, :2], [15, 40, 65, 90], axis=0)
     steps = (np.arange(14) + 0.5) / 14
     x, y, which = (grid.reshape(-1) for grid in np.meshgrid(steps, steps, np.arange(4)))

@@ -1,4 +1,6 @@
-"""Masks in the prepared form: what is written, what is refused in one line; COCO 2014; nothing else changes."""
+"""Masks in the prepared form: what is written, what is refused in one line; COCO 2014; nothing else
+changes.
+"""
 
 import json
 import shutil

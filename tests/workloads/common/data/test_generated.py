@@ -1,4 +1,6 @@
-"""What every generated data set keeps: it is made once, by whoever comes first, and never read from files of others."""
+"""What every generated data set keeps: it is made once, by whoever comes first, and never read from
+files of others.
+"""
 
 import subprocess
 import sys

@@ -27,8 +27,9 @@ def refused(recipe: Dataset, source: Path, folder: Path, **options: object) -> s
 
 
 def is_one_line_or_left_out(recipe: Dataset, source: Path, folder: Path, problem: str) -> list[str]:
-    """A data set with a single problem is refused for it in one line, and prepared in `folder`/p under --skip-bad: what that
-    prints."""
+    """A data set with a single problem is refused for it in one line, and prepared in `folder`/p
+    under --skip-bad: what that prints.
+    """
     message = refused(recipe, source, folder)
     assert message.startswith(problem), message
     assert message.endswith(". Repair it, or set --skip-bad to leave it out")
@@ -40,7 +41,9 @@ def is_one_line_or_left_out(recipe: Dataset, source: Path, folder: Path, problem
 
 
 def is_done_once(recipe: Dataset, source: Path, folder: Path, change: Callable[[], object]) -> None:
-    """What is prepared in `folder` stays as it is when it is prepared again, and after a `change` of the source."""
+    """What is prepared in `folder` stays as it is when it is prepared again, and after a `change`
+    of the source.
+    """
     prepare(recipe, source, folder)
     before = written(folder)
     assert prepare(recipe, source, folder) == [f"{recipe.name}: already prepared in {folder}"]

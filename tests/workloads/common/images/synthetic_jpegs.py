@@ -9,7 +9,9 @@ from PIL import Image
 
 
 def pixels(seed: int, height: int, width: int) -> np.ndarray:
-    """(height, width, 3) uint8: smooth colours, edges and noise, so that chroma upsampling and rounding show."""
+    """(height, width, 3) uint8: smooth colours, edges and noise, so that chroma upsampling and
+    rounding show.
+    """
     random = np.random.default_rng(seed)
     coarse = random.integers(0, 255, (4, 5, 3)).astype(np.float32)
     image = cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC) + random.normal(

@@ -1,4 +1,6 @@
-"""Decoding: a part has the very pixels of the whole image; every kind of file becomes RGB; damage is named."""
+"""Decoding: a part has the very pixels of the whole image; every kind of file becomes RGB; damage
+is named.
+"""
 
 import contextlib
 import io
@@ -96,7 +98,10 @@ def test_whole_images_have_the_pixels_of_libjpegs_defaults():
 
 @pytest.mark.parametrize("adobe", [True, False])
 def test_cmyk_becomes_rgb(adobe):
-    """Pillow writes Adobe's marker and inverted inks. Without the marker, the inks count as they stand."""
+    """Pillow writes Adobe's marker and inverted inks.
+
+    Without the marker, the inks count as they stand.
+    """
     image = synthetic.pixels(8, 48, 64)
     inks = np.dstack([255 - image, np.full((48, 64), 40, np.uint8)])
     data = synthetic.pillow(inks, "CMYK", quality=95)
@@ -261,7 +266,8 @@ def test_decoding_lets_other_threads_run():
             call()
             return counted[0] - before
 
-        # the median of three: on a busy machine the other thread may not get a turn within a single call
+        # the median of three: on a busy machine the other thread may not get a turn within a single
+        # call
         part = [
             within(lambda: reader.decode_part(data, (0, 0, 3200, 2400), 3200, 2400))
             for _ in range(3)

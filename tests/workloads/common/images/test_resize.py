@@ -9,7 +9,9 @@ from workloads.common.images.resize import central_into, resize_into, resize_smo
 
 
 def mixed(image, height, width, smooth=False):
-    """Half-pixel centres; means weighted by a triangle as wide as an old pixel, or, smooth, as a new one if larger; float64."""
+    """Half-pixel centres; means weighted by a triangle as wide as an old pixel, or, smooth, as a
+    new one if larger; float64.
+    """
 
     def weights(size, target):
         scale = size / target

@@ -1,4 +1,6 @@
-"""Reduced decoding, the order of an epoch, and what stands in for damaged images; shares are tested where they are used."""
+"""Reduced decoding, the order of an epoch, and what stands in for damaged images; shares are tested
+where they are used.
+"""
 
 import dataclasses
 import os

@@ -59,7 +59,9 @@ MODULES = _modules()
 
 @contextlib.contextmanager
 def torch_names():
-    """While the names are there that a pickle may hold: the pickler imports them to see that they exist."""
+    """While the names are there that a pickle may hold: the pickler imports them to see that they
+    exist.
+    """
     kept = {name: sys.modules[name] for name in MODULES if name in sys.modules}
     sys.modules.update(MODULES)
     try:
@@ -166,7 +168,10 @@ def zipped(value, arrays, payload=None, byteorder=b"little", compression=zipfile
 
 
 def tarred(arrays, views=(), payload=None, edit=None):
-    """The tar form of PyTorch 0.1: parameters with a state of five, buffers as they are. `edit` changes the members."""
+    """The tar form of PyTorch 0.1: parameters with a state of five, buffers as they are.
+
+    `edit` changes the members.
+    """
     with torch_names():
         storages, tensors = pickle.dumps(len(arrays), 2), pickle.dumps(len(arrays), 2)
         for number, array in enumerate(arrays.values()):

@@ -43,7 +43,8 @@ def test_arrays_are_those_that_numpy_reads(blobs, fortran):
         (made.pickled({"a": ARRAYS["lr"]}, kind=made.dtype(b"O8")), "unsupported type"),
         (made.pickled({"a": ARRAYS["lr"]}, kind=made.dtype(b"f8", b">")), "not little-endian"),
         (made.pickled(ARRAYS)[:-40], "not enough data"),
-        # Python 3 writes arrays through `_codecs.encode`, which is not on the list: the published file is Python 2's.
+        # Python 3 writes arrays through `_codecs.encode`, which is not on the list: the published
+        # file is Python 2's.
         (pickle.dumps({"a": ARRAYS["lr"]}, protocol=2), "names"),
         (b"\x80\x02]q\x01.", "the file contains no dictionary"),
         (b"plain text", "no newline"),

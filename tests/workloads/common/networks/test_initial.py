@@ -19,7 +19,8 @@ def test_deviation(kind, deviation):
 def test_truncated_ends_at_two_deviations_of_the_uncut_normal():
     values = draw(1, "a", (400_000,), "truncated", 1.0)
     assert 1.99 / TRUNCATED_DEVIATION < np.abs(values).max() <= 2 / TRUNCATED_DEVIATION + 1e-6
-    # The constant, from the closed form of a truncated normal's variance: 1 - 2·2·φ(2) / (2Φ(2) - 1).
+    # The constant, from the closed form of a truncated normal's variance: 1 - 2·2·φ(2) / (2Φ(2) -
+    # 1).
     density = math.exp(-2) / math.sqrt(2 * math.pi)
     assert (
         pytest.approx(math.sqrt(1 - 4 * density / math.erf(2 / math.sqrt(2))))

@@ -1,4 +1,7 @@
-"""Residual trunks: counts, strides, maps of images that are not square. Names are torchvision's (test_zoo_frameworks)."""
+"""Residual trunks: counts, strides, maps of images that are not square.
+
+Names are torchvision's (test_zoo_frameworks).
+"""
 
 import math
 
@@ -75,7 +78,8 @@ def test_maps_of_images_that_are_not_square():
         residual.activation_values(made, 1344, 800),
     )
     assert one == other == 11_113_984 * 800 * 1344 // 224**2
-    # One block of width 4 on 8 x 12 pixels: stem 4 x 4x6, pool to 2x3, then 4 + 4 + 16 and the shortcut's 16.
+    # One block of width 4 on 8 x 12 pixels: stem 4 x 4x6, pool to 2x3, then 4 + 4 + 16 and the
+    # shortcut's 16.
     small = build_trunk("bottleneck", [1], [4], [1])
     assert residual.activation_values(small, 8, 12) == 4 * 24 + (4 + 4 + 16 + 16) * 6
 

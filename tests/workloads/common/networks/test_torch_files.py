@@ -98,7 +98,9 @@ def test_views_of_the_tar_form():
 
 @pytest.fixture(scope="module")
 def by_torch(tmp_path_factory):
-    """What torch.save writes of torchvision's ResNet-34, and what torch.load makes of the files made here."""
+    """What torch.save writes of torchvision's ResNet-34, and what torch.load makes of the files
+    made here.
+    """
     folder = tmp_path_factory.mktemp("torch")
     for form, data in FORMS.items():
         (folder / f"made-{form}.pth").write_bytes(data)
@@ -124,7 +126,8 @@ def test_what_torch_writes_is_read(by_torch, name):
         assert equal(found, {key: wanted[key] for key in found})
 
 
-# -- nothing is executed ------------------------------------------------------------------------------------------
+# -- nothing is executed
+# ------------------------------------------------------------------------------------------
 
 
 class Hostile:
@@ -223,7 +226,8 @@ def test_the_limit_of_opcodes_leaves_room():
         torch_pickle.load(io.BytesIO(pickle.dumps(list(range(60_000)), 2)))
 
 
-# -- sizes, types, references -------------------------------------------------------------------------------------
+# -- sizes, types, references
+# -------------------------------------------------------------------------------------
 
 VALUE = np.arange(6, dtype=np.float32)
 
@@ -368,7 +372,8 @@ def test_a_tar_that_claims_other_sizes(member, at, claims, words):
     assert words in reason(made.tarred(ARRAYS, edit=edit))
 
 
-# -- damage -------------------------------------------------------------------------------------------------------
+# -- damage
+# -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("form", FORMS)

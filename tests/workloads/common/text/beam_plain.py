@@ -1,4 +1,6 @@
-"""Random models of translation, a search that tries every sentence, and a beam search of one sentence with lists alone."""
+"""Random models of translation, a search that tries every sentence, and a beam search of one
+sentence with lists alone.
+"""
 
 import itertools
 import math
@@ -11,7 +13,9 @@ END = 3
 
 
 class RandomModel:
-    """log p of the next token as a function of sentence and prefix; attention over its source places sums to 1."""
+    """log p of the next token as a function of sentence and prefix; attention over its source
+    places sums to 1.
+    """
 
     def __init__(self, seed, words=5, places=(3, 4, 2), sharpness=2.0):
         self.seed, self.words, self.places, self.sharpness = seed, words, places, sharpness
@@ -110,10 +114,12 @@ def one_sentence(model, sentence, beam, longest):
 
 
 def reference_search(model, sentence, beam, longest):
-    """(score, tokens) as GNMT's reference finds them (mlcommons/training aa344c7, retired_benchmarks/gnmt, beam_search.py).
+    """(score, tokens) as GNMT's reference finds them (mlcommons/training aa344c7,
+    retired_benchmarks/gnmt, beam_search.py).
 
-    Places hold hypotheses, best first. Sums of attention belong to the places. When all have ended, a further step only finds
-    that out, and scores them; if there is no step left for it, the highest log p wins.
+    Places hold hypotheses, best first. Sums of attention belong to the places. When all have ended,
+    a further step only finds that out, and scores them; if there is no step left for it, the
+    highest log p wins.
     """
     places, covered = [(0.0, ())], [np.zeros(model.places[sentence]) for _ in range(beam.width)]
     for step in range(longest):

@@ -1,4 +1,6 @@
-"""Beam search: against a search that tries everything, against one of a single sentence; batch mates; when it stops."""
+"""Beam search: against a search that tries everything, against one of a single sentence; batch
+mates; when it stops.
+"""
 
 from dataclasses import replace
 

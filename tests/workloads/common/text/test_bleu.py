@@ -9,7 +9,9 @@ from workloads.common.text import bleu, sources
 
 
 def plain_bleu(translations, references):
-    """Papineni et al. 2002, of words separated by spaces: four n-gram precisions and a brevity penalty, over the corpus."""
+    """Papineni et al. 2002, of words separated by spaces: four n-gram precisions and a brevity
+    penalty, over the corpus.
+    """
     matched, total, lengths = [0] * 4, [0] * 4, [0, 0]
     for translation, reference in zip(translations, references, strict=True):
         words, wanted = translation.lower().split(), reference.lower().split()

@@ -1,4 +1,6 @@
-"""Learned vocabularies of subtokens: nothing is lost, the size is as asked for, equal text gives equal files, runs are open."""
+"""Learned vocabularies of subtokens: nothing is lost, the size is as asked for, equal text gives
+equal files, runs are open.
+"""
 
 import itertools
 from collections import Counter
@@ -44,7 +46,8 @@ def test_any_text_gives_a_vocabulary_with_all_its_characters(counts):
 
 
 def test_stretches_that_longer_ones_took_do_not_count():
-    """By hand: "ab_" is found 10 times and "abc_" 6 times, and "ab", "b_" and the like are parts of these and no more.
+    """By hand: "ab_" is found 10 times and "abc_" 6 times, and "ab", "b_" and the like are parts of
+    these and no more.
 
     Stretches that are found 16 times, in both words, are one fewer.
     """

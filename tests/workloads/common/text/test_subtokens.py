@@ -16,7 +16,9 @@ TEXT = st.text(
     st.one_of(st.characters(), st.sampled_from(" \\_u;0123456789\nabcdehltwäß.,\t\u2028\u3013")),
     max_size=40,
 )
-"""Arbitrary Unicode, lone surrogates too, with what escapes are made of, and words of the vocabulary."""
+"""Arbitrary Unicode, lone surrogates too, with what escapes are made of, and words of the
+vocabulary.
+"""
 
 
 @given(TEXT)
@@ -71,7 +73,9 @@ def test_known_encodings():
 
 
 def test_what_models_may_say():
-    """EOS ends; padding and ids beyond the vocabulary say nothing; a number that is no character's has a sign of its own."""
+    """EOS ends; padding and ids beyond the vocabulary say nothing; a number that is no character's
+    has a sign of its own.
+    """
     ids = SUBTOKENISER.encode("the")
     assert SUBTOKENISER.decode([0, *ids, 0, 10_000, END, *ids]) == "the"
     backwards = [SUBTOKENISER.ids[one] for one in "\\99999999;_"]
@@ -80,7 +84,9 @@ def test_what_models_may_say():
 
 
 def test_files_keep_every_line(tmp_path):
-    """Lines may hold any character but a line feed: quotes, control characters, Unicode's line separators."""
+    """Lines may hold any character but a line feed: quotes, control characters, Unicode's line
+    separators.
+    """
     strange = ["'", '"', "\u2028", "\x85", "\x1c", "\u00a0"]
     made = Subtokeniser(["<pad>_", "<EOS>_", *SUBTOKENS, *strange])
     made.write(tmp_path / "vocabulary")

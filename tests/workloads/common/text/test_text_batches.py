@@ -1,4 +1,6 @@
-"""Batches of sentence pairs: every pair at most once, equal steps everywhere, the right arrays, evaluation in shares."""
+"""Batches of sentence pairs: every pair at most once, equal steps everywhere, the right arrays,
+evaluation in shares.
+"""
 
 import itertools
 

@@ -1,4 +1,6 @@
-"""The generated corpus: what trivial translations reach, that sentences differ, that the same code prepares it."""
+"""The generated corpus: what trivial translations reach, that sentences differ, that the same code
+prepares it.
+"""
 
 import itertools
 import random
@@ -12,7 +14,10 @@ from workloads.common.text.corpus import TranslationDemo
 from workloads.common.text.vocabulary import Vocabulary
 
 FINGERPRINT = "4c4fe1b423db87cc4cc133c18a8f624aa1a854c07d2c2e4f261b858699e3a58f"
-"""Of the prepared demo: text, Moses' tokens, merges, ids. Runs on other data are not compared with each other."""
+"""Of the prepared demo: text, Moses' tokens, merges, ids.
+
+Runs on other data are not compared with each other.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +31,9 @@ def references(pairs):
 
 
 def words_alone(pairs):
-    """Each test sentence word by word, with the most frequent translation that each word truly has in training."""
+    """Each test sentence word by word, with the most frequent translation that each word truly has
+    in training.
+    """
     lexicon = defaultdict(Counter)
     for pair in pairs["train"]:
         for source, target in pair.pairs:

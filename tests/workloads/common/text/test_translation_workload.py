@@ -27,7 +27,9 @@ def folder(demo_data):
 
 
 def results_of(workload, folder, change=lambda number, ids: ids):
-    """What evaluation gathers where every translation is the reference's subwords, `change`d, and each token's loss is 2."""
+    """What evaluation gathers where every translation is the reference's subwords, `change`d, and
+    each token's loss is 2.
+    """
     test = prepared.read(folder, "test", 200)
     parts = []
     for data in data_of(workload):

@@ -1,4 +1,6 @@
-"""Vocabulary and subwords: every line comes back from its ids; what is no vocabulary is refused with its line."""
+"""Vocabulary and subwords: every line comes back from its ids; what is no vocabulary is refused
+with its line.
+"""
 
 import io
 

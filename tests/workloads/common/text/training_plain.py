@@ -1,4 +1,5 @@
-"""What the plain float64 models of translation share: sentences without padding, leaves, Adam's steps. None of our code.
+"""What the plain float64 models of translation share: sentences without padding, leaves, Adam's
+steps. None of our code.
 
 The reference of the parity tests.
 """
@@ -29,7 +30,8 @@ def parameters(weights):
 
 
 def followed(weights, losses_of, rates, betas, epsilon, clip_norm=None):
-    """Losses of Adam's steps, the first step's gradients before clipping, and the weights after all.
+    """Losses of Adam's steps, the first step's gradients before clipping, and the weights after
+    all.
 
     `losses_of`: a function of the leaves for each step.
     """

@@ -1,4 +1,6 @@
-"""What MXNet has beyond the other frameworks: variances that it moves in another way, threads that it must not start."""
+"""What MXNet has beyond the other frameworks: variances that it moves in another way, threads that
+it must not start.
+"""
 
 import json
 import os
@@ -18,7 +20,9 @@ from tests.workloads.frameworks.mxnet.pictures import CHANNELS, Pictures, moved
 @pytest.mark.parametrize("pieces", [1, 2])
 @pytest.mark.parametrize("devices", [1, 2])
 def test_running_variances_are_unbiased_by_each_steps_own_size(devices, pieces):
-    """After two segments of steps with images of two sizes, at whose ends the replicas' statistics are averaged."""
+    """After two segments of steps with images of two sizes, at whose ends the replicas' statistics
+    are averaged.
+    """
     found, workload = (
         probe("mxnet", "probes.mxnet_images.statistics", devices, pieces),
         Pictures(devices, pieces),
@@ -40,7 +44,9 @@ def test_running_variances_are_unbiased_by_each_steps_own_size(devices, pieces):
 
 @pytest.mark.parametrize(("words", "added"), [((), [1, 1, 0]), (("trainer",), [0, 1, 0])])
 def test_only_the_contexts_worker_has_threads_of_openmp(words, added):
-    """Without a trainer the calling thread gets one for a copy: the first case shows that the second can fail."""
+    """Without a trainer the calling thread gets one for a copy: the first case shows that the
+    second can fail.
+    """
     environment = resolve(EnvironmentConfig(), registry.load_framework("mxnet").environments["cpu"])
     command = environment.command("-m", "tests.probes.mxnet_threads", *words)
     variables = {**os.environ, "OMP_NUM_THREADS": "2", "PYTHONPATH": str(PROJECT)}

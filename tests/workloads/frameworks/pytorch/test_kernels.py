@@ -1,4 +1,6 @@
-"""Kernels for GPUs without one: Triton's interpreter says what they compute; its compiler makes machine code of them."""
+"""Kernels for GPUs without one: Triton's interpreter says what they compute; its compiler makes
+machine code of them.
+"""
 
 import json
 import os

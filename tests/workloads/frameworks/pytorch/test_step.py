@@ -1,4 +1,5 @@
-"""What can be said of a training step on a GPU without one: nothing waits for the device, convolutions are channels-last.
+"""What can be said of a training step on a GPU without one: nothing waits for the device,
+convolutions are channels-last.
 
 It says nothing about speed, nor that a GPU computes the same.
 """

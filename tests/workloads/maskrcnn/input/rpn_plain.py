@@ -1,4 +1,6 @@
-"""Anchors, their labels, samples and offsets as one would write them down, all anchors at once, in float64."""
+"""Anchors, their labels, samples and offsets as one would write them down, all anchors at once, in
+float64.
+"""
 
 import math
 
@@ -61,6 +63,8 @@ def labels(
 
 
 def offsets(boxes: np.ndarray, all_anchors: np.ndarray) -> np.ndarray:
-    """(n, 4) shifts of the centres over the anchors' sizes, and logarithms of the ratios of the sizes."""
+    """(n, 4) shifts of the centres over the anchors' sizes, and logarithms of the ratios of the
+    sizes.
+    """
     pairs = zip(np.float64(boxes), all_anchors, strict=True)
     return np.array([encode(*pair, np.ones(4)) for pair in pairs]).reshape(-1, 4)

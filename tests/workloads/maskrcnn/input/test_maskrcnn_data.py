@@ -1,4 +1,6 @@
-"""Batches of Mask R-CNN: geometry against plain arithmetic, targets against plain anchors; shapes, shares, damaged files."""
+"""Batches of Mask R-CNN: geometry against plain arithmetic, targets against plain anchors; shapes,
+shares, damaged files.
+"""
 
 import cv2
 import numpy as np

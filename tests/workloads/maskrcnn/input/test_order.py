@@ -49,7 +49,9 @@ def test_every_image_in_batches_of_one_orientation_and_steps_are_equal(
 
 
 def original(lying, replicas, replica, share, permutation):
-    """The batches of one rank's epoch: DistributedSampler, GroupedBatchSampler (data/samplers, tag v0.5), written anew."""
+    """The batches of one rank's epoch: DistributedSampler, GroupedBatchSampler (data/samplers, tag
+    v0.5), written anew.
+    """
     count = -(-len(lying) // replicas)
     padded = [*permutation, *permutation[: count * replicas - len(lying)]]
     mine = padded[replica * count : (replica + 1) * count]

@@ -39,7 +39,9 @@ def some_boxes(rng, count, height, width):
 
 
 def test_anchors_by_hand():
-    """Published figures of the legacy generator on stride 16 with sizes in strides; 32 pixels on stride 4."""
+    """Published figures of the legacy generator on stride 16 with sizes in strides; 32 pixels on
+    stride 4.
+    """
     assert anchors.base_anchors(16, 128).tolist() == [
         [-84, -40, 99, 55],
         [-56, -56, 71, 71],
@@ -115,7 +117,9 @@ def drawn(levels, boxes, size, slots, key=7):
 
 @pytest.mark.parametrize("slots", [8, 64, 4000])
 def test_a_sample_is_the_first_of_a_hashed_order(case, slots):
-    """Positives by their hash, negatives by a random order of all anchors; too few of either leave slots to the other."""
+    """Positives by their hash, negatives by a random order of all anchors; too few of either leave
+    slots to the other.
+    """
     levels, plain, size = case
     boxes = some_boxes(np.random.default_rng(5), 9, *size)
     labels, found = drawn(levels, boxes, size, slots)

@@ -1,4 +1,6 @@
-"""CIFAR-10 in both forms, Fashion-MNIST, and batches of images that are kept as arrays; files are made here."""
+"""CIFAR-10 in both forms, Fashion-MNIST, and batches of images that are kept as arrays; files are
+made here.
+"""
 
 import contextlib
 import gzip
@@ -151,7 +153,9 @@ def test_what_is_no_archive_is_named(content, tmp_path):
 
 
 def write_fashion(folder, count=12):
-    """The four files of Debian's package, with few images; returns images of training and their labels."""
+    """The four files of Debian's package, with few images; returns images of training and their
+    labels.
+    """
     folder.mkdir()
     found = {}
     for split, name in fashion_mnist.SPLITS.items():
@@ -180,7 +184,9 @@ def zoo(folder, dataset, batch=8, **options):
 
 
 def test_batches_of_arrays(tmp_path):
-    """Every image once in an epoch but for those that fill up its last batch; grey in all three colours; keys of dropout."""
+    """Every image once in an epoch but for those that fill up its last batch; grey in all three
+    colours; keys of dropout.
+    """
     images, labels = write_fashion(tmp_path / "source")
     FashionMNIST().prepare(tmp_path / "source", tmp_path / "prepared")
     workload = zoo(tmp_path / "prepared", "fashion-mnist", evaluation_batch_size=8)

@@ -43,7 +43,8 @@ def write(folder: Path, splits: dict[str, Split]) -> dict[str, int]:
 
 def read(folder: Path, split: str, count: int) -> Split:
     """Map a split into memory. Raises ValueError with the name of a file that is missing or
-    invalid."""
+    invalid.
+    """
     images = mapped(folder / f"{split}_image.npy", "uint8")
     square = images.ndim == 4 and images.shape[1] == images.shape[2] and images.shape[3] in (1, 3)
     if not square or len(images) != count:

@@ -19,7 +19,8 @@ class ClassifierWorkload(ImageWorkload):
 
     def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
         """Return whether each image is classified correctly, without padding. `logits` are (B,
-        classes)."""
+        classes).
+        """
         correct = np.argmax(outputs["logits"], axis=1) == batch.arrays["label"]
         return {"correct": correct[batch.arrays["valid"]]}
 

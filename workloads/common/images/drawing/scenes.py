@@ -115,7 +115,8 @@ def choose_look(draws: Draws, kind: int, texture_loyalty: float, hue_loyalty: fl
 
 def any_look(draws: Draws) -> Look:
     """Return a look that does not depend on the class. Muted colors keep it from outshining
-    objects."""
+    objects.
+    """
     texture = tuple(TEXTURES)[draws.integer(0, len(TEXTURES) - 1)]
     return _colours(draws, texture, draws.uniform(), saturation=0.1)
 
@@ -184,7 +185,8 @@ def _object_coordinates(
     pose: Pose, rows: slice, columns: slice, unit: float
 ) -> tuple[Canvas, Canvas]:
     """Return u, v of the pixels of a box along the object's rotated axes, in multiples of `unit`
-    pixels."""
+    pixels.
+    """
     cosine = round(math.cos(pose.rotation) * 65536) / 65536 / unit
     sine = round(math.sin(pose.rotation) * 65536) / 65536 / unit
     x = np.arange(columns.start, columns.stop) + (0.5 - pose.x)
@@ -240,7 +242,8 @@ def background(draws: Draws, height: int, width: int) -> Canvas:
 
 def clutter(canvas: Canvas, draws: Draws, count: int) -> None:
     """Draw `count` strokes, blobs and boxes at random positions. Blobs and boxes have random
-    textures."""
+    textures.
+    """
     height, width = canvas.shape[1:]
     side = min(height, width)
     for number in range(count):

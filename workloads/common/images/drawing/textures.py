@@ -30,7 +30,8 @@ independent of the order of the operations."""
 
 def wave(x: Float32s, period: float) -> Float32s:
     """Return a triangle wave in the units of x: 0 at multiples of `period`, `period` / 2 in
-    between."""
+    between.
+    """
     turns = x * (1.0 / period)
     turns -= np.floor(turns)
     return np.asarray((0.5 - np.abs(turns - 0.5)) * period, np.float32)
@@ -38,7 +39,8 @@ def wave(x: Float32s, period: float) -> Float32s:
 
 def edge(distance: Float32s, sharpness: float) -> Float32s:
     """Return 1 for positive `distance`, 0 for negative, and a ramp that is one pixel wide in
-    between."""
+    between.
+    """
     return np.asarray(np.clip(distance * sharpness + 0.5, 0.0, 1.0), np.float32)
 
 
@@ -106,7 +108,8 @@ def rings(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
 
 def blotches(cells: int) -> Texture:
     """Return a random field of `cells` × `cells` knots over the box, thresholded at its middle
-    value."""
+    value.
+    """
 
     def texture(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
         corners = integers(bits(key, np.arange(cells * cells)), 256).reshape(cells, cells)

@@ -80,7 +80,8 @@ class Optimizer:
         """
         return mx.nd.full((1,), self.scale / weight, self.weights[number].context)
 
-    # -- a step ---------------------------------------------------------------------------------------------------
+    # -- a step
+    # ---------------------------------------------------------------------------------------------------
 
     def reduce(self) -> None:
         """Sum the gradients of all contexts."""
@@ -103,7 +104,8 @@ class Optimizer:
         self.apply(rate)
         self.share()
 
-    # -- for subclasses -------------------------------------------------------------------------------------------
+    # -- for subclasses
+    # -------------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
         """Create the remaining objects that steps need."""
@@ -121,7 +123,8 @@ class Optimizer:
         """Return the ratio of a parameter's slots to its state."""
         return 1.0
 
-    # -- state ----------------------------------------------------------------------------------------------------
+    # -- state
+    # ----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Array]:
         """Return copies of the optimizer's arrays, float32, by the names `KIND.PARAMETER`."""

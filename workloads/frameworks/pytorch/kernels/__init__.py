@@ -220,7 +220,8 @@ def agree(*differences: Callable[[], Tensor]) -> bool:
         if not torch.stack([differ() for differ in differences]).any():
             return True
         why = "their results differ from the plain implementations"
-    # No error of Triton, its compiler or the driver stops the run: the plain implementations are only slower.
+    # No error of Triton, its compiler or the driver stops the run: the plain implementations are
+    # only slower.
     except Exception as error:
         why = f"{type(error).__name__}: {str(error).strip().splitlines()[-1:]}"
     print(f"Triton kernels are disabled: {why}", flush=True)

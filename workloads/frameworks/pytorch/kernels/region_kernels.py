@@ -84,8 +84,8 @@ def _crossings(x, y, to_x, to_y, columns):  # type: ignore[no-untyped-def]
     """Find the columns in which an edge crosses from fifth 5 c + 2 to the next fifth in x.
 
     Returns:
-        Whether the edge crosses each column c of `columns`, and the smaller y of both fifths. The edge is
-        rasterized along its longer side, as in COCO's tool.
+        Whether the edge crosses each column c of `columns`, and the smaller y of both fifths. The
+        edge is rasterized along its longer side, as in COCO's tool.
     """
     wide, high = tl.abs(to_x - x), tl.abs(to_y - y)
     swap = ((wide >= high) & (x > to_x)) | ((wide < high) & (y > to_y))

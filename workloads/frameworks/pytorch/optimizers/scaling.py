@@ -52,8 +52,8 @@ class LossScaler:
         """Divide gradients, summed over replicas, by the scale, in place.
 
         Returns:
-            With dynamic scaling, a tensor on the device without axes: 1.0 if any gradient is not finite, else 0.0.
-            Otherwise None.
+            With dynamic scaling, a tensor on the device without axes: 1.0 if any gradient is not
+            finite, else 0.0. Otherwise None.
         """
         if self.dynamic:
             overflow = torch.zeros_like(self.scale)

@@ -46,8 +46,8 @@ class LossScale:
         """Remove a dynamic scale from gradients summed over replicas, and check them for overflow.
 
         Returns:
-            Gradients, and whether all of them are finite. None instead of a boolean means that every step is
-            taken.
+            Gradients, and whether all of them are finite. None instead of a boolean means that
+            every step is taken.
         """
         if not self.variables:
             return gradients, None

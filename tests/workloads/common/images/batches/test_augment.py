@@ -34,7 +34,9 @@ def test_every_crop_meets_the_conditions_or_is_the_whole_image(width, height, mi
 
 
 def reference(random, width, height, minimum):
-    """One attempt after another as `sample_distorted_bounding_box` draws them, in plain Python; None: not a crop."""
+    """One attempt after another as `sample_distorted_bounding_box` draws them, in plain Python;
+    None: not a crop.
+    """
     for _ in range(100):
         aspect = random.uniform(*ASPECTS)
         tallest = round(math.sqrt(width * height / aspect))

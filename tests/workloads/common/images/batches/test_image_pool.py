@@ -1,4 +1,6 @@
-"""Buffers are used again only when nobody can see them; work is done ahead, bounded, and fails where it is waited for."""
+"""Buffers are used again only when nobody can see them; work is done ahead, bounded, and fails
+where it is waited for.
+"""
 
 import gc
 import threading
