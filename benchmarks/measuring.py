@@ -196,6 +196,7 @@ def _said(command: Sequence[str], env: Mapping[str, str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     if done.returncode:
         raise SystemExit(
-            f"{' '.join(command)}: exit status {done.returncode}\n{(done.stdout + done.stderr)[-3000:]}"
+            f"{' '.join(command)}: exit status"
+            f" {done.returncode}\n{(done.stdout + done.stderr)[-3000:]}"
         )
     return done.stdout

@@ -100,7 +100,8 @@ def measure(frameworks: list[str], cores: int, rounds: int, scratch: Path) -> di
             both = last_block(name, cores, folder / "e", "workload.dataset=ml-1m", "stop=epochs:2")
             row["pairs"].append(1000 * USERS / both["evaluation_seconds"])
             print(
-                f"{cores} cores {name} {number}: { ({key: round(v[-1]) for key, v in row.items()}) }",
+                f"{cores} cores {name} {number}:"
+                f" { ({key: round(v[-1]) for key, v in row.items()}) }",
                 file=sys.stderr,
             )
     best_gemm = max(statistics.median(row["gemm"]) for row in found.values())

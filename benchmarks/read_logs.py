@@ -89,8 +89,9 @@ def epochs(rng: random.Random, noise: int) -> Iterator[tuple[int, list[str]]]:
         lines.append(record(now, "epoch_start", None, "INTERVAL_START", epoch_num=epoch))
         for step in range(noise):
             lines.append(
-                f"2020-06-20 09:13:{step % 60:02d},180 Node[0] Epoch[{epoch}] Batch [{20 * step}-{20 * step + 20}]"
-                f"\tSpeed: {rate * rng.uniform(0.9, 1.1):.2f} samples/sec\tloss={rng.random():.6f}\n"
+                f"2020-06-20 09:13:{step % 60:02d},180 Node[0] Epoch[{epoch}] Batch"
+                f" [{20 * step}-{20 * step + 20}]\tSpeed: {rate * rng.uniform(0.9, 1.1):.2f}"
+                f" samples/sec\tloss={rng.random():.6f}\n"
             )
         now += 21_234
         stats = {
@@ -159,8 +160,9 @@ def measure(files: dict[str, list[Path]], rounds: int) -> dict[str, object]:
             kind: round(statistics.median(theirs[kind]) / statistics.median(mine[kind]), 2)
             for kind in files
         },
-        "meets": reader <= WANTED_SECONDS_PER_1000 * logs / 1000
-        and parser / reader >= WANTED_RATIO,
+        "meets": (
+            reader <= WANTED_SECONDS_PER_1000 * logs / 1000 and parser / reader >= WANTED_RATIO
+        ),
     }
 
 

@@ -16,15 +16,23 @@ from suite.common.installed_copy import print_copy_notice
 from suite.common.terminal import clean_lines
 
 COMMANDS = {
-    "run": "train to a quality target and log it: what `python run_suite.py` does (suite run --help)",
+    "run": (
+        "train to a quality target and log it: what `python run_suite.py` does (suite run --help)"
+    ),
     "env": "create, list, check and remove framework environments",
     "data": "prepare, verify and generate data sets",
-    "check": "check logs and submission trees against the MLPerf rules, with what to do about each complaint",
+    "check": (
+        "check logs and submission trees against the MLPerf rules, with what to do about each"
+        " complaint"
+    ),
     "doctor": "look at devices, memory, load, disk and driver, and say what to do",
     "package": "write a submission tree from logs",
     "compare": "compare our results with published ones, or two sets of runs",
     "published": "results of published rounds and articles",
-    "report": "tables of time to target, throughput and speedup from logs, as text or as a page with figures",
+    "report": (
+        "tables of time to target, throughput and speedup from logs, as text or as a page with"
+        " figures"
+    ),
     "export": "bring runs into TensorBoard, MLflow or Weights & Biases",
     "advise": "what to run on how many devices",
     "scaling": "predict time on more devices; validate the prediction on published rows",
@@ -55,7 +63,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 _LONGEST_MESSAGE = 4_000
-_HOW = "in a checkout type make demo once, then .venv/bin/suite …; elsewhere type pip install -e . in it"
+_HOW = (
+    "in a checkout type make demo once, then .venv/bin/suite …; elsewhere type pip install -e ."
+    " in it"
+)
 
 
 def _main(arguments: list[str]) -> int:

@@ -17,7 +17,10 @@ import pytest
 from hypothesis import settings
 
 from suite.common import registry
-from testing.machines.fixtures import machines, machines_of_module  # noqa: F401, fixtures of all tests
+from testing.machines.fixtures import (
+    machines,
+    machines_of_module,
+)  # noqa: F401, fixtures of all tests
 from tests.helpers import PROFILES
 from workloads.api.fingerprints import FINGERPRINTS, PUBLISHED_DATASETS
 

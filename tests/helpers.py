@@ -86,9 +86,10 @@ def ended(done, exits):
     """A command that ended, with this exit code if one is given; else the test fails with all that
     it said.
     """
-    assert exits in (None, done.returncode), (
-        f"{done.returncode}, not {exits}\n{done.stdout}{done.stderr}"
-    )
+    assert exits in (
+        None,
+        done.returncode,
+    ), f"{done.returncode}, not {exits}\n{done.stdout}{done.stderr}"
     return done
 
 

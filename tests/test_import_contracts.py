@@ -13,7 +13,9 @@ from tests.helpers import PROJECT
 GOOD = {
     "workloads/tides/__init__.py": '"""A new workload."""\n',
     "workloads/tides/workload.py": "from workloads.api import Workload as Workload\n",
-    "workloads/tides/pytorch.py": "import torch as torch\n\nfrom workloads.tides import workload as workload\n",
+    "workloads/tides/pytorch.py": (
+        "import torch as torch\n\nfrom workloads.tides import workload as workload\n"
+    ),
 }
 WRONG = [
     *(

@@ -53,6 +53,9 @@ def test_the_controller_and_its_targets_import_few():
 
 def test_imports_are_counted(tmp_path):
     path = tmp_path / "module.py"
-    text = "import numpy\nimport suite.cli\nfrom suite import results\ndef f():\n    from suite.common.paths import a, b\n"
+    text = (
+        "import numpy\nimport suite.cli\nfrom suite import results\ndef f():\n    from"
+        " suite.common.paths import a, b\n"
+    )
     path.write_text(text)
     assert imported_modules(path) == {"suite.cli", "suite.results", "suite.common.paths"}

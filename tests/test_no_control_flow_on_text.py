@@ -131,5 +131,8 @@ def test_the_check_allows(code):
 
 
 def test_variables_of_one_function_are_no_texts_in_another():
-    code = "def first():\n    one = row.reason\n\n\ndef second(one):\n    return one.startswith('result_')\n"
+    code = (
+        "def first():\n    one = row.reason\n\n\ndef second(one):\n    return"
+        " one.startswith('result_')\n"
+    )
     assert not find_decisions(code)

@@ -24,8 +24,8 @@ def points(group: str) -> dict[str, EntryPoint]:
         first = by_name.setdefault(point.name, point)
         if first is not point and (first_owner := _owner(first)) != (second_owner := _owner(point)):
             raise ValueError(
-                f"{first_owner} and {second_owner} both define {kind_of(group)} '{point.name}'. Use only {first_owner} or "
-                f"only {second_owner}"
+                f"{first_owner} and {second_owner} both define {kind_of(group)} '{point.name}'. Use"
+                f" only {first_owner} or only {second_owner}"
             )
     return by_name
 

@@ -133,7 +133,10 @@ def printable(text: str) -> str:
 def not_in_encoding(path: str | os.PathLike[str], encoding: str) -> str:
     """Return the error message for a file that does not match its byte order mark."""
     name = encoding[:6].upper()
-    return f"{os.fspath(path)}: not {name}, although it has the byte order mark of {name}. Save the file as UTF-8"
+    return (
+        f"{os.fspath(path)}: not {name}, although it has the byte order mark of {name}. Save the"
+        " file as UTF-8"
+    )
 
 
 def read_json(path: str | os.PathLike[str], limit_bytes: int = RECORD_BYTES) -> Any:

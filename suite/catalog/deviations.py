@@ -228,7 +228,8 @@ _WITHOUT_RULE = re.compile(
 )
 """Sentences of the first versions, which did not state the allowed values."""
 _DATA = re.compile(
-    r"counts differ from the published |content not known to be the published |prepared before .* content was compared"
+    r"counts differ from the published |content not known to be the published |prepared before .*"
+    r" content was compared"
     r"|subset of [\d,]+ |[\d,]+ .* that cannot be used were left out|backbone "
     r"|.* has the MD5 .*, which is none of the published archives'"
 )

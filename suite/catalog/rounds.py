@@ -66,7 +66,8 @@ def _files(in_folders: tuple[Path, ...]) -> dict[str, Path]:
         for path in sorted((folder / "rounds").glob("*.yaml")):
             if path.stem in paths:
                 raise ValueError(
-                    f"{path}: the round {path.stem} exists already ({paths[path.stem]}). Rename the file"
+                    f"{path}: the round {path.stem} exists already ({paths[path.stem]}). Rename the"
+                    " file"
                 )
             paths[path.stem] = path
     return paths
@@ -132,7 +133,8 @@ def get_round(name: str, workload: type[Workload]) -> ClosedRound:
     has_target = any(item.name == "target" for item in fields(workload.Options))
     remedy = ", and workload.target=X for a different target" if has_target else ""
     raise ValueError(
-        f"rules={name}: {workload.name} has no such round, which defines target, clock and rules. Set {available}{remedy}"
+        f"rules={name}: {workload.name} has no such round, which defines target, clock and rules."
+        f" Set {available}{remedy}"
     )
 
 
@@ -205,11 +207,13 @@ def _check_keys(where: str, content: Json, kinds: Kinds, required: tuple[str, ..
     for name, value in content.items():
         if name not in kinds:
             raise ValueError(
-                f"{where}: {name}: unknown key. Allowed: {', '.join(kinds)}{suggestion(str(name), kinds)}"
+                f"{where}: {name}: unknown key. Allowed:"
+                f" {', '.join(kinds)}{suggestion(str(name), kinds)}"
             )
         if not isinstance(value, kinds[name]):
             raise ValueError(
-                f"{where}: {name}: {str(value)[:80]} has the wrong type. See docs/dev/add_a_round.md"
+                f"{where}: {name}: {str(value)[:80]} has the wrong type. See"
+                " docs/dev/add_a_round.md"
             )
     missing = [name for name in required if name not in content]
     if missing:
@@ -232,7 +236,8 @@ def _all_rows(
             yield from _all_rows(f"{here}: {row}", shared[row], remaining)
         else:
             raise ValueError(
-                f"{here}: {row}: unknown list. Allowed: {', '.join(shared)}{suggestion(row, shared)}"
+                f"{here}: {row}: unknown list. Allowed:"
+                f" {', '.join(shared)}{suggestion(row, shared)}"
             )
 
 

@@ -119,7 +119,8 @@ class SetFiles(Mapping[str, HyperparameterSet]):
                 if path.stem in self:
                     existing = self._files.get(path.stem, ("the workload's code",))[0]
                     raise ValueError(
-                        f"{path}: {workload} has a set {path.stem} already ({existing}). Rename the file"
+                        f"{path}: {workload} has a set {path.stem} already ({existing}). Rename the"
+                        " file"
                     )
                 self._files[path.stem] = path, folder != SHIPPED
 
@@ -164,7 +165,8 @@ class SetFiles(Mapping[str, HyperparameterSet]):
             if name not in self._fields:
                 allowed = ", ".join((*_TEXT_KEYS, *self._fields))
                 raise ValueError(
-                    f"{path}: {name}: unknown key. Allowed: {allowed}{suggestion(str(name), self._fields)}"
+                    f"{path}: {name}: unknown key. Allowed:"
+                    f" {allowed}{suggestion(str(name), self._fields)}"
                 )
             settings[name] = self._value(path, name, entry, source, settings.get(name))
         missing = [
@@ -187,7 +189,8 @@ class SetFiles(Mapping[str, HyperparameterSet]):
             return {}
         if name not in self:
             raise ValueError(
-                f"{path}: based_on: unknown set {name}. Allowed: {', '.join(self)}{suggestion(name, self)}"
+                f"{path}: based_on: unknown set {name}. Allowed:"
+                f" {', '.join(self)}{suggestion(name, self)}"
             )
         return {
             key: replace(item, source=source or item.source) for key, item in self[name].items()
@@ -214,7 +217,8 @@ class SetFiles(Mapping[str, HyperparameterSet]):
         value_source = parts.get("source", source)
         if not isinstance(value_source, str):
             raise ValueError(
-                f"{path}: {name}: no source. Add {{value: {value}, source: …}}, or a source for all values"
+                f"{path}: {name}: no source. Add {{value: {value}, source: …}}, or a source for all"
+                " values"
             )
         return Hyperparameter(_checked(path, name, self._fields[name], value), value_source)
 

@@ -46,14 +46,20 @@ def check_logs(paths: Sequence[Path]) -> None:
 def add_measured(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that select results: folders and logs, published results, a workload."""
     add_logs(parser, nargs="*")
-    text = "a published result, or dgx1-article; ROUND or ROUND/SUBMITTER name all below (may be repeated)"
+    text = (
+        "a published result, or dgx1-article; ROUND or ROUND/SUBMITTER name all below (may be"
+        " repeated)"
+    )
     add(parser, "--published ROUND/SUBMITTER/SYSTEM", text, action="append", default=[])
     add(parser, "--workload W", "only this workload: ncf, resnet50, …")
 
 
 def add_price(parser: argparse.ArgumentParser) -> None:
     """Add `--price-per-device-hour`, which `prices` reads."""
-    text = "cost of each result: 2.5 for every device, or v100=2.48,a100=4.10 by part of the device's name"
+    text = (
+        "cost of each result: 2.5 for every device, or v100=2.48,a100=4.10 by part of the device's"
+        " name"
+    )
     add(parser, "--price-per-device-hour PRICE", text)
 
 
@@ -68,7 +74,10 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     """Add `--format` and `--output`, which `write` uses."""
     from suite.results.render.document import FORMATS
 
-    text = "markdown, or every column as csv, json or parquet (default: from the suffix of FILE, else markdown)"
+    text = (
+        "markdown, or every column as csv, json or parquet (default: from the suffix of FILE, else"
+        " markdown)"
+    )
     add(parser, "--format", text, choices=FORMATS)
     add(parser, "--output FILE", "write to FILE, which must not exist yet", type=Path)
 
@@ -112,7 +121,8 @@ def _move_output_to_html(args: argparse.Namespace) -> None:
     if not hasattr(args, "html"):
         allowed = ", ".join(_FORMATS_OF_SUFFIXES)
         raise ValueError(
-            f"--output {args.output}: suite {args.command} writes no HTML. Allowed suffixes: {allowed}"
+            f"--output {args.output}: suite {args.command} writes no HTML. Allowed suffixes:"
+            f" {allowed}"
         )
     if args.format is not None:
         raise ValueError(
@@ -136,12 +146,14 @@ def _format_of_file(path: Path, chosen: str | None) -> str:
         if format_of_suffix is None and suffix not in _PLAIN_SUFFIXES:
             allowed = ", ".join(_FORMATS_OF_SUFFIXES)
             raise ValueError(
-                f"--output {path}: no format has the suffix {suffix}. Allowed: {allowed}, or set --format NAME"
+                f"--output {path}: no format has the suffix {suffix}. Allowed: {allowed}, or set"
+                " --format NAME"
             )
         return format_of_suffix or "markdown"
     if format_of_suffix not in (None, chosen):
         raise ValueError(
-            f"--output {path} and --format {chosen} do not match: omit --format, or change the suffix"
+            f"--output {path} and --format {chosen} do not match: omit --format, or change the"
+            " suffix"
         )
     return chosen
 
@@ -168,7 +180,8 @@ def write(view: View, args: argparse.Namespace) -> None:
             stream.write(content)
     except OSError as error:
         raise ValueError(
-            f"--output {args.output} cannot be written ({error.strerror}). Give the path of a new file"
+            f"--output {args.output} cannot be written ({error.strerror}). Give the path of a new"
+            " file"
         ) from error
 
 
@@ -185,7 +198,10 @@ def add_machines(parser: argparse.ArgumentParser) -> None:
     `launch.*` of a run.
     """
     group = parser.add_argument_group("several machines (docs/several_machines.md)")
-    text = "default: ssh with --hosts or --hostfile, else this machine alone; slurm: all of this allocation"
+    text = (
+        "default: ssh with --hosts or --hostfile, else this machine alone; slurm: all of this"
+        " allocation"
+    )
     add(group, "--launch", text, choices=("local", "ssh", "slurm"))
     named = group.add_mutually_exclusive_group()
     add(named, "--hosts A,B", "do it on these machines, over ssh: a,b or node[1-4]")
@@ -203,7 +219,8 @@ def launch_of(args: argparse.Namespace, env: Mapping[str, str] = os.environ) -> 
     by = args.launch or ("ssh" if named else "local")
     if by != "ssh" and named:
         raise ValueError(
-            f"--launch {by}: --hosts and --hostfile are for --launch ssh. Omit --hosts or --hostfile"
+            f"--launch {by}: --hosts and --hostfile are for --launch ssh. Omit --hosts or"
+            " --hostfile"
         )
     if by == "ssh" and not named:
         raise ValueError("--launch ssh: which machines? type --hosts a,b or --hostfile FILE")
@@ -213,7 +230,8 @@ def launch_of(args: argparse.Namespace, env: Mapping[str, str] = os.environ) -> 
 
     if by == "slurm" and not in_allocation(env):
         raise ValueError(
-            "--launch slurm: there is no SLURM allocation here. Run salloc -N2 first, or set --hosts a,b"
+            "--launch slurm: there is no SLURM allocation here. Run salloc -N2 first, or set"
+            " --hosts a,b"
         )
     from suite.common.run_config import LaunchConfig
 

@@ -31,8 +31,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "treat warnings as errors; a key that is logged twice with the same value is a warning",
     )
     text = (
-        "rules to use instead of the rules of the log's round: 0.6.0 to 6.1.0 of the installed checker, ncf_demo, "
-        "ncf_reference, or a rule file (not for submission trees)"
+        "rules to use instead of the rules of the log's round: 0.6.0 to 6.1.0 of the installed"
+        " checker, ncf_demo, ncf_reference, or a rule file (not for submission trees)"
     )
     add(parser, "--rules NAME|PATH", text)
 
@@ -53,12 +53,13 @@ def run(args: argparse.Namespace) -> int:
     for path in args.files:
         if not path.is_file() and not path.is_dir():
             raise ValueError(
-                f"{path}: no such file or folder. Expected a log, a folder of runs, or a submission tree"
+                f"{path}: no such file or folder. Expected a log, a folder of runs, or a submission"
+                " tree"
             )
         if args.rules is not None and path.is_dir() and is_tree(path):
             raise ValueError(
-                f"--rules cannot be used on {path}: a submission tree is checked against the rules of its round. "
-                "Leave out --rules"
+                f"--rules cannot be used on {path}: a submission tree is checked against the rules"
+                " of its round. Leave out --rules"
             )
     if args.rules is not None:
         find_rules(args.rules)  # raises for a wrong name, before anything is printed
@@ -73,7 +74,8 @@ def run(args: argparse.Namespace) -> int:
     if len(passed) + unjudged > 1:
         not_judged = f", {unjudged} not judged" if unjudged else ""
         print(
-            f"{sum(passed)} of {len(passed)} pass{not_judged} (not verified by MLCommons Association)"
+            f"{sum(passed)} of {len(passed)} pass{not_judged} (not verified by MLCommons"
+            " Association)"
         )
     return 0 if all(passed) else 1
 
@@ -115,7 +117,8 @@ def lines(verdict: Verdict) -> list[str]:
 
     outcome = ("PASS" if verdict.passed else "FAIL") if verdict.judged else "not judged"
     texts = [
-        f"{outcome}  {clean(str(verdict.path), 500)}: {clean(verdict.text, 500)} (rules: {clean(verdict.rules_name, 500)})"
+        f"{outcome}  {clean(str(verdict.path), 500)}: {clean(verdict.text, 500)} (rules:"
+        f" {clean(verdict.rules_name, 500)})"
     ]
     if verdict.why_rules:
         texts.append(f"  rules:  {verdict.why_rules}")

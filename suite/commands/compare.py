@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite compare`."""
     text = (
-        "folder with runs (searched for logs), a log, or the name of published results, such as dgx1-article; "
-        "two of them are compared with each other"
+        "folder with runs (searched for logs), a log, or the name of published results, such as"
+        " dgx1-article; two of them are compared with each other"
     )
     add(parser, "logs LOGS", text, nargs="+", type=Path)
     second = parser.add_mutually_exclusive_group()
-    text = "compare with published results, such as v0.5/NVIDIA/dgx1 or dgx1-article (suite published list has all names)"
+    text = (
+        "compare with published results, such as v0.5/NVIDIA/dgx1 or dgx1-article (suite published"
+        " list has all names)"
+    )
     add(second, "--to ROUND/SUBMITTER/SYSTEM", text, nargs="?", const="")
     add(second, "--published ROUND/SUBMITTER/SYSTEM", "the same as --to", nargs="?", const="")
     add(second, "--to-logs LOGS", "compare with these runs", nargs="+", type=Path)
@@ -68,8 +71,9 @@ def _sides(args: argparse.Namespace) -> tuple[Side, Side | None]:
     if to is None and not other_paths and len(paths) > 1:
         if len(paths) > 2:
             raise ValueError(
-                f"{len(paths)} folders: expected one or two. Run: suite compare {paths[0]} {paths[1]}, or name the "
-                f"second set after --to-logs: suite compare {paths[0]} --to-logs {' '.join(map(str, paths[1:]))}"
+                f"{len(paths)} folders: expected one or two. Run: suite compare {paths[0]}"
+                f" {paths[1]}, or name the second set after --to-logs: suite compare {paths[0]}"
+                f" --to-logs {' '.join(map(str, paths[1:]))}"
             )
         paths, other_paths, argument = paths[:1], paths[1:], "LOGS"
     names = _published_among([*paths, *other_paths])
@@ -148,9 +152,9 @@ def _published_among(paths: Sequence[Path]) -> dict[str, Path]:
         verb, name = ("does", "that name") if len(missing) == 1 else ("do", "these names")
         existing = {text for result in published_results() for text in (result.round, result.run)}
         raise ValueError(
-            f"{' and '.join(missing)} {verb} not exist, and no published results have {name}"
-            f"{suggestion(missing[0], existing)}. "
-            "Give folders that contain logs, such as logs/, or names of published results (suite published list)"
+            f"{' and '.join(missing)} {verb} not exist, and no published results have"
+            f" {name}{suggestion(missing[0], existing)}. Give folders that contain logs, such as"
+            " logs/, or names of published results (suite published list)"
         )
     return names
 

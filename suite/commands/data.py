@@ -111,7 +111,8 @@ def _check_user_name(user_name: str, dataset_name: str) -> None:
         )
     if user_name.endswith(GENERATED):
         raise ValueError(
-            f"--name {user_name}: names that end in {GENERATED} are reserved for generated data. {remedy}"
+            f"--name {user_name}: names that end in {GENERATED} are reserved for generated data."
+            f" {remedy}"
         )
 
 

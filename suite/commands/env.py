@@ -113,7 +113,8 @@ def _require_lock(name: str) -> None:
     names = list(locks.framework_locks())
     if name not in names:
         raise ValueError(
-            f"environment {name} has no lock file; allowed: {', '.join(names)}{suggestion(name, names)}"
+            f"environment {name} has no lock file; allowed:"
+            f" {', '.join(names)}{suggestion(name, names)}"
         )
 
 

@@ -30,7 +30,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "name of the system, required for logs of other programs",
         default="",
     )
-    text = "division of the submission, which must be the division of the logs (default: that division)"
+    text = (
+        "division of the submission, which must be the division of the logs (default: that"
+        " division)"
+    )
     add(parser, "--division", text, choices=("auto", "closed", "open"), default="auto")
     statuses = ("auto", "cloud", "onprem", "preview", "research")
     text = "availability of the system (default: submission_status of the logs)"
@@ -82,7 +85,8 @@ def lines(packaged: Packaged) -> list[str]:
         if fields:
             count = f"{len(fields)} of {len(FIELDS)} fields are empty"
             texts.append(
-                f"warning: {count}. The logs do not contain these values. Enter them in {clean(path, 500)}:"
+                f"warning: {count}. The logs do not contain these values. Enter them in"
+                f" {clean(path, 500)}:"
             )
             texts += textwrap.wrap(
                 ", ".join(fields),

@@ -23,7 +23,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         listed,
         "--round R",
-        "v0.5, v0.6, v0.7, v1.1, v2.1, v3.0, v3.1, v4.0, or dgx1-article; several separated by commas",
+        "v0.5, v0.6, v0.7, v1.1, v2.1, v3.0, v3.1, v4.0, or dgx1-article; several separated by"
+        " commas",
     )
     add(listed, "--submitter NAME", "NVIDIA, Google, …; several separated by commas")
     add(

@@ -36,7 +36,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite report`."""
     add_logs(parser)
     add_format(parser)
-    text = "write an HTML page with figures that needs no network; an earlier page of this command is replaced"
+    text = (
+        "write an HTML page with figures that needs no network; an earlier page of this command is"
+        " replaced"
+    )
     add(parser, "--html OUT", text, type=Path)
     text = "with --html: compare with published results (suite published list)"
     add(parser, "--to ROUND/SUBMITTER/SYSTEM", text)
@@ -101,7 +104,8 @@ def _print_skipped(paths: list[Path]) -> None:
 def _html(args: argparse.Namespace) -> int:
     if args.format != "markdown" or args.output is not None or args.baseline is not None:
         raise ValueError(
-            "--html writes a page only. Leave out --format, --output, and --baseline, or run suite report twice"
+            "--html writes a page only. Leave out --format, --output, and --baseline, or run suite"
+            " report twice"
         )
     if args.follow and args.figures is not None:
         raise ValueError(

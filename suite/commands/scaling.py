@@ -34,8 +34,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "samples of all devices, the same on each device count",
         type=_positive,
     )
-    text = "predict from the parts of a step on dgx1, dgx2, dgxa100, pcie, or a system in a file, not with the scaling model. "
-    text += "Needs runs with two batch sizes on one device. Measured all-reduces among the runs replace links of the system"
+    text = (
+        "predict from the parts of a step on dgx1, dgx2, dgxa100, pcie, or a system in a file, not"
+        " with the scaling model. "
+    )
+    text += (
+        "Needs runs with two batch sizes on one device. Measured all-reduces among the runs replace"
+        " links of the system"
+    )
     add(parser, "--system NAME|FILE", text)
     add(
         parser,
@@ -47,7 +53,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_format(parser)
     text = "time and efficiency over devices as SVG and PNG in a new folder"
     add(parser, "--figures FOLDER", text, type=Path)
-    text = "predict each published result without its time and compare; exit status 1 if a limit is not met"
+    text = (
+        "predict each published result without its time and compare; exit status 1 if a limit is"
+        " not met"
+    )
     add(parser, "--validate", text)
 
 
@@ -74,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
     if args.validate:
         if args.paths or args.published or args.devices:
             raise ValueError(
-                "--validate uses the shipped published results. Omit DIR, --published, and --devices"
+                "--validate uses the shipped published results. Omit DIR, --published, and"
+                " --devices"
             )
         return _validate(args)
     if args.devices is None:

@@ -13,7 +13,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_logs(parser, nargs="*")
     add(parser, "--article", "add the tables of the article, and check the speedups of its table 7")
     add_format(parser)
-    figure = "the article's figure 6 (time to target over devices, speedup as an inset) as SVG and PNG in a new folder"
+    figure = (
+        "the article's figure 6 (time to target over devices, speedup as an inset) as SVG and PNG"
+        " in a new folder"
+    )
     add(parser, "--figures FOLDER", figure, type=Path)
 
 

@@ -22,7 +22,8 @@ def search(folders: Sequence[Path]) -> None:
     for folder in folders:
         if not folder.is_dir():
             raise ValueError(
-                f"--config-dir {folder}: no such folder. It must contain files such as profile/NAME.yaml"
+                f"--config-dir {folder}: no such folder. It must contain files such as"
+                " profile/NAME.yaml"
             )
     _user_folders[:] = folders
     sets.search(folders)

@@ -34,8 +34,9 @@ def copy_notice() -> str:
     except ValueError:  # an invalid environment variable, which the command reports
         places = "data, logs, and environments in the working directory"
     return (
-        f"this is a copy of {checkout} in {PROJECT}. Edits of the checkout have no effect. The copy uses {places}. To use "
-        f"the checkout, run: {shlex.quote(sys.executable)} -m pip install --no-deps -e {shlex.quote(str(checkout))}"
+        f"this is a copy of {checkout} in {PROJECT}. Edits of the checkout have no effect. The copy"
+        f" uses {places}. To use the checkout, run: {shlex.quote(sys.executable)} -m pip install"
+        f" --no-deps -e {shlex.quote(str(checkout))}"
     )
 
 

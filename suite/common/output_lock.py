@@ -141,7 +141,8 @@ def _lock(path: Path) -> int:
             file with a second name.
     """
     not_a_lock = ValueError(
-        f"{path} is not a lock file of this suite, so it is not overwritten. Remove it, or set a different output=FOLDER"
+        f"{path} is not a lock file of this suite, so it is not overwritten. Remove it, or set a"
+        " different output=FOLDER"
     )
     while True:
         try:
@@ -164,7 +165,7 @@ def _lock(path: Path) -> int:
         except BlockingIOError:
             os.close(descriptor)
             raise ValueError(
-                f"{path.parent}: a running run_suite.py already writes into this folder. Wait for it, or set a different "
-                f"output=FOLDER"
+                f"{path.parent}: a running run_suite.py already writes into this folder. Wait for"
+                " it, or set a different output=FOLDER"
             ) from None
         os.close(descriptor)

@@ -85,7 +85,10 @@ def in_utf8(path: Path, what: str) -> Path:
         shown = str(path).encode(errors="surrogateescape").decode(errors="backslashreplace")
         why = "the path is not valid UTF-8. Set a different folder"
         if sys.getfilesystemencoding() != "utf-8":
-            why = f"paths in this locale are {sys.getfilesystemencoding().upper()}. Run: export LC_ALL=C.UTF-8"
+            why = (
+                f"paths in this locale are {sys.getfilesystemencoding().upper()}. Run: export"
+                " LC_ALL=C.UTF-8"
+            )
         raise ValueError(f"{what}{shown}: {why}") from None
     return path
 

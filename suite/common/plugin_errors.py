@@ -79,4 +79,7 @@ def describe_plugin_error(error: Exception) -> str | None:
         "w", prefix="suite-traceback-", suffix=".txt", delete=False
     ) as file:
         traceback.print_exception(error, file=file)
-    return f"error in a plugin: {type(error).__name__}: {first_line}, {where}; traceback in {file.name}"
+    return (
+        f"error in a plugin: {type(error).__name__}: {first_line}, {where}; traceback in"
+        f" {file.name}"
+    )

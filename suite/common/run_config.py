@@ -45,22 +45,26 @@ class FrameworkConfig:
     name: str = option("???", "name of the framework")
     linear_backend: str = option(
         "auto",
-        "library of linear layers in fp32 on CPU cores (PyTorch); auto: onednn on AMD processors, else mkl",
+        "library of linear layers in fp32 on CPU cores (PyTorch); auto: onednn on AMD processors,"
+        " else mkl",
         choices=("auto", "mkl", "onednn"),
     )
     graphs: str = option(
         "auto",
-        "run a training step on GPUs as a CUDA graph (PyTorch: NCF; ResNet-50 and SSD on one GPU); auto: off, until measured",
+        "run a training step on GPUs as a CUDA graph (PyTorch: NCF; ResNet-50 and SSD on one GPU);"
+        " auto: off, until measured",
         choices=("auto", "on", "off"),
     )
     kernels: str = option(
         "auto",
-        "custom GPU kernels of the suite (PyTorch); auto: on if they compile and agree with their plain forms",
+        "custom GPU kernels of the suite (PyTorch); auto: on if they compile and agree with their"
+        " plain forms",
         choices=("auto", "off"),
     )
     allow_open_grpc: bool = option(
         False,
-        "let TensorFlow's gRPC servers, which have no authentication, listen on all interfaces of a single machine",
+        "let TensorFlow's gRPC servers, which have no authentication, listen on all interfaces of a"
+        " single machine",
     )
 
 
@@ -83,8 +87,8 @@ class EnvironmentConfig:
 
     name: str = option(
         "auto",
-        "auto: the default environment of the framework; current: this Python; custom; docker, podman, apptainer or enroot; "
-        "or a name from `suite env create`",
+        "auto: the default environment of the framework; current: this Python; custom; docker,"
+        " podman, apptainer or enroot; or a name from `suite env create`",
     )
     argv_prefix: list[str] = option(
         [], "command before the Python, inside a container if there is one: numactl …"
@@ -130,7 +134,8 @@ class TimingConfig:
     )
     each: str = option(
         "interval",
-        "steps (short: timing=steps): time each step, with a wait after it; segment: time several steps together",
+        "steps (short: timing=steps): time each step, with a wait after it; segment: time several"
+        " steps together",
         choices=("interval", "steps"),
     )
 
@@ -166,7 +171,8 @@ class LaunchConfig:
 
     by: str = option(
         "auto",
-        "short: launch=ssh; auto: ssh with launch.hosts, slurm inside an allocation, else local; packages may add launchers",
+        "short: launch=ssh; auto: ssh with launch.hosts, slurm inside an allocation, else local;"
+        " packages may add launchers",
         choices=("auto", "local", "slurm", "ssh", "external", "kubernetes"),
     )
     hosts: Any = option(
@@ -175,7 +181,8 @@ class LaunchConfig:
     hostfile: str | None = option(None, "file with the machines for launch=ssh, one per line")
     interface: str | None = option(
         None,
-        "network interface, with the same name on all machines; unset: the interface that reaches the first machine",
+        "network interface, with the same name on all machines; unset: the interface that reaches"
+        " the first machine",
     )
     port: int | None = option(
         None,
@@ -208,7 +215,8 @@ class UpdateConfig:
 
     kind: str = option(
         "sync",
-        "sync: an update sums the gradients of all devices; async (short: update=async): a parameter server updates for each",
+        "sync: an update sums the gradients of all devices; async (short: update=async): a"
+        " parameter server updates for each",
         choices=("sync", "async"),
     )
     straggler_ms: int = option(
@@ -222,7 +230,8 @@ class CheckpointConfig:
 
     when: str = option(
         "off",
-        "short: checkpoint=every:1; every:EPOCHS or every:MINUTESmin: write checkpoints from which resume=true resumes",
+        "short: checkpoint=every:1; every:EPOCHS or every:MINUTESmin: write checkpoints from which"
+        " resume=true resumes",
         pattern=r"off|every:[1-9]\d{0,5}(min)?",
         example="every:1",
     )
@@ -277,8 +286,8 @@ class RunConfig:
     )
     link: str = option(
         "auto",
-        "no_p2p: GPUs exchange data through the host instead of their links; network: through the network protocol only, also "
-        "within a machine",
+        "no_p2p: GPUs exchange data through the host instead of their links; network: through the"
+        " network protocol only, also within a machine",
         choices=("auto", "no_p2p", "network"),
     )
     oversubscribe: bool = option(
@@ -286,7 +295,8 @@ class RunConfig:
     )
     precision: str = option(
         "auto",
-        "precision of the model; auto: fp32 on CPU cores, on GPUs the first of bf16, fp16, tf32 that workload and device have",
+        "precision of the model; auto: fp32 on CPU cores, on GPUs the first of bf16, fp16, tf32"
+        " that workload and device have",
         choices=("auto", "fp32", "tf32", "bf16", "fp16"),
     )
     batch: str = option(
@@ -320,7 +330,8 @@ class RunConfig:
     )
     mode: str = option(
         "train",
-        "forward_backward: gradients without an update; forward: the loss only; inference: evaluation batches only",
+        "forward_backward: gradients without an update; forward: the loss only; inference:"
+        " evaluation batches only",
         choices=("train", "forward_backward", "forward", "inference"),
     )
     watchdog_seconds: float = option(
@@ -335,15 +346,18 @@ class RunConfig:
     checkpoint: CheckpointConfig = option(CheckpointConfig, "checkpoints and final weights")
     resume: bool = option(
         False,
-        "with output=FOLDER: run only the missing runs of the folder, from their checkpoints if there are any",
+        "with output=FOLDER: run only the missing runs of the folder, from their checkpoints if"
+        " there are any",
     )
     plugins: Any = option(
         [],
-        "packages with plugins: folders, wheels or installed distributions, [PATH,NAME]; one list for a whole sweep",
+        "packages with plugins: folders, wheels or installed distributions, [PATH,NAME]; one list"
+        " for a whole sweep",
     )
     dry_run: Any = option(
         False,
-        "print the plan and everything that prevents it, and start nothing (also --dry-run); full: all details of each job",
+        "print the plan and everything that prevents it, and start nothing (also --dry-run); full:"
+        " all details of each job",
         choices=("false", "true", "full"),
     )
     output: str | None = option(

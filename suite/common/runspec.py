@@ -142,9 +142,11 @@ class RunSpec:
         """Return the run with the paths that its workers see, which may differ in a container."""
         path_map = self.environment.get("path_map") or {}
         options = {
-            name: mapped(value, path_map)
-            if isinstance(value, str) and value.startswith("/")
-            else value
+            name: (
+                mapped(value, path_map)
+                if isinstance(value, str) and value.startswith("/")
+                else value
+            )
             for name, value in self.settings.options.items()
         }
         settings = replace(
@@ -188,7 +190,8 @@ def _build(kind: Any, value: Mapping[str, Json], path: Path) -> Any:
     missing, unknown = names - set(value), set(value) - names
     if missing or unknown:
         raise ValueError(
-            f"{path}: {kind.__name__}: missing keys: {sorted(missing)}, unknown keys: {sorted(unknown)}"
+            f"{path}: {kind.__name__}: missing keys: {sorted(missing)}, unknown keys:"
+            f" {sorted(unknown)}"
         )
     return kind(
         **{name: tuple(item) if isinstance(item, list) else item for name, item in value.items()}
@@ -218,7 +221,8 @@ def read_run(path: Path) -> RunSpec:
         return _run_of(value, path)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
-            f"{path} does not describe a run ({type(error).__name__}: {error}). Set a different output=FOLDER"
+            f"{path} does not describe a run ({type(error).__name__}: {error}). Set a different"
+            " output=FOLDER"
         ) from None
 
 

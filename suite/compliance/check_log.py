@@ -105,8 +105,8 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     has_none = bool(record.settings.profile) and rulesets.ruleset_of(record) == ""
     if requested is not None and not requested.replaces_ruleset and has_none:
         raise ValueError(
-            f"--rules {rules}: {path} is of rules={record.settings.rules}, which no ruleset of mlperf-logging has; leave "
-            f"--rules out: the suite has rules for that round"
+            f"--rules {rules}: {path} is of rules={record.settings.rules}, which no ruleset of"
+            " mlperf-logging has; leave --rules out: the suite has rules for that round"
         )
     read_by = "MLL" if chosen is not None and chosen.ruleset == "0.6.0" else "MLLOG"
     mllog_events = [event for event in events if event.format == read_by]
@@ -302,7 +302,10 @@ def _counts_from_1(events: Sequence[Event], record: RunRecord) -> Complaint | No
         if event.key == "suite_run"
     ):
         return None  # a later version wrote it: warm-up steps took in the start of the first epoch
-    do = "an older version of the suite wrote it: nothing but the numbers differs, which were read as one less"
+    do = (
+        "an older version of the suite wrote it: nothing but the numbers differs, which were read"
+        " as one less"
+    )
     return Complaint(
         "epoch_start",
         first.line,
@@ -345,7 +348,10 @@ def run_checker(events: Sequence[Event], rules: Ruleset, werror: bool) -> list[C
             checker.check_loglines(lines, str(rule_file))
         except Exception as error:  # rule code met a value that it cannot compare
             problem = f"the checker stopped with {type(error).__name__}: {error}"
-            needed = "values of the type that the rules ask for (eval_accuracy: a number); rules that run"
+            needed = (
+                "values of the type that the rules ask for (eval_accuracy: a number); rules"
+                " that run"
+            )
             do = "log numbers as numbers; try rules of your own on a good log first"
             stopped = [Complaint("", 0, problem, needed, do)]
     rule_hints = hints(rules)

@@ -70,7 +70,9 @@ _WHAT_TO_DO: Mapping[str, str] = {
     "init_stop": "end the init window before run_start, within 20 minutes of init_start",
     "cache_clear": "have the caches cleared before the run (system.cache_clear_command)",
     "seed": "log the seed of the run",
-    "submission_benchmark": "use a benchmark of the ruleset, or give rules of your own with --rules FILE",
+    "submission_benchmark": (
+        "use a benchmark of the ruleset, or give rules of your own with --rules FILE"
+    ),
     "submission_org": "set profile.submission_org=NAME",
     "submission_platform": "set system.submission_platform=NAME",
     "submission_status": "set profile.submission_status=onprem",
@@ -163,7 +165,10 @@ def asked_otherwise(record: RunRecord) -> Complaint | None:
     what = f"{count} {kind}" if count else "other work"
     what = f"one {kind[:-1]}" if count == "1" else clean(what, 40)
     way = "stop=target" if count else "mode=train"
-    do = f"{asked} asked for {what}, not for the target: fine as a throughput run, no result by the rules; type {way} for one"
+    do = (
+        f"{asked} asked for {what}, not for the target: fine as a throughput run, no result by the"
+        f" rules; type {way} for one"
+    )
     return Complaint("suite_run", 0, asked, "a run to the target", do)
 
 
@@ -188,7 +193,10 @@ def changed_target(record: RunRecord) -> str:
             shown(targets),
             " and ".join(f"{metric} {shown(target)}" for metric, target in required.items()),
         )
-    return f"target {clean(given, 60)} was typed, the rules ask {clean(rules, 60)}: leave workload.target out"
+    return (
+        f"target {clean(given, 60)} was typed, the rules ask {clean(rules, 60)}: leave"
+        " workload.target out"
+    )
 
 
 def _count_complaint(match: re.Match[str], events: Sequence[Event]) -> Complaint:

@@ -13,8 +13,9 @@ from suite.results.logs.record import RunRecord
 from suite.results.text import clean
 
 RANDOM_NUMBERS = (
-    "random numbers are an integer hash of their coordinates (SplitMix64, workloads/common/randomness.py), not the "
-    "framework's stock generator, which the closed rules ask for: state it; how it is tested: docs/packaging.md"
+    "random numbers are an integer hash of their coordinates (SplitMix64,"
+    " workloads/common/randomness.py), not the framework's stock generator, which the closed rules"
+    " ask for: state it; how it is tested: docs/packaging.md"
 )
 
 
@@ -45,9 +46,12 @@ def equivalences(record: RunRecord) -> list[str]:
         else "it was not measured here"
     )
     note = (
-        f"optimizer {optimizer} is the suite's own in {framework}; its equation: workloads/common/optimizers.py; "
-        f"{figure} (docs/packaging.md)"
+        f"optimizer {optimizer} is the suite's own in {framework}; its equation:"
+        f" workloads/common/optimizers.py; {figure} (docs/packaging.md)"
     )
     if listed and framework not in listed.get(optimizer, frozenset()):
-        note += f"; round {settings.rules} lists none for {framework}: show the equivalence to the review"
+        note += (
+            f"; round {settings.rules} lists none for {framework}: show the equivalence to the"
+            " review"
+        )
     return [*notes, note]

@@ -79,7 +79,10 @@ def rule_entries(name: str) -> Sequence[Entry]:
 @functools.cache
 def rule_text(name: str) -> str:
     """Return the text of a rule file, one of `NAMES`."""
-    head = f"# Rules {name} of the suite, generated from the round tables. Use with --ruleset 0.7.0 --config."
+    head = (
+        f"# Rules {name} of the suite, generated from the round tables. Use with --ruleset 0.7.0"
+        " --config."
+    )
     entries = yaml.safe_dump(
         list(rule_entries(name)), sort_keys=False, width=100, allow_unicode=True
     )
@@ -297,9 +300,11 @@ def _ncf_settings(kind: type[Workload], found: Round, is_reference: bool) -> lis
     prepare = f"suite data prepare {found.dataset} --from {found.dataset}.zip"
     of_data = f"prepare all of MovieLens-20M ({prepare}) and run profile=reference"
     counts = (
-        _of_reference(name, logged[name], do or of_data)
-        if is_reference
-        else _free(name, logged[name])
+        (
+            _of_reference(name, logged[name], do or of_data)
+            if is_reference
+            else _free(name, logged[name])
+        )
         for name, do in _COUNTS.items()
     )
     names = _OPTIMIZER_NAMES.get(optimizer, (optimizer,))

@@ -61,7 +61,10 @@ def find_clock_complaints(record: RunRecord, events: Sequence[Event]) -> Iterato
 def _falling_stamps(events: Sequence[Event]) -> Iterator[Complaint]:
     for earlier, event in itertools.pairwise(events):
         if event.time_ms < earlier.time_ms:
-            found = f"{event.time_ms:.0f} ms, {earlier.time_ms - event.time_ms:.0f} ms before line {earlier.line}"
+            found = (
+                f"{event.time_ms:.0f} ms, {earlier.time_ms - event.time_ms:.0f} ms before line"
+                f" {earlier.line}"
+            )
             yield Complaint("time_ms", event.line, found, "time stamps that never fall", NEVER_EDIT)
             return
 
@@ -162,7 +165,10 @@ def _counted_seconds(
         is_long = lasted > counted + STAMP_MS / 1e3 and not record.resumptions
         if is_short or is_long:
             found = f"{counted:.4f} seconds"
-            needed = f"{lasted:.3f} to {lasted + tolerance:.3f}, as run_stop - run_start is {lasted:.3f} s"
+            needed = (
+                f"{lasted:.3f} to {lasted + tolerance:.3f}, as run_stop - run_start is"
+                f" {lasted:.3f} s"
+            )
             yield Complaint("suite_condition", event.line, found, needed, NEVER_EDIT)
             return
 

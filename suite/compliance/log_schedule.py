@@ -149,7 +149,10 @@ def _check_repeated_samples(events: Sequence[Event], logged: LoggedWorkload) -> 
     ):
         return
     line = next((event.line for event in events if event.key == "suite_run"), 0)
-    found = f"repeated_samples_per_epoch {clean(str(stated), 40)}, repeated_share {clean(str(share), 40)}"
+    found = (
+        f"repeated_samples_per_epoch {clean(str(stated), 40)}, repeated_share"
+        f" {clean(str(share), 40)}"
+    )
     complaint = Complaint(
         "suite_run", line, found, f"{needed}, and its share of train_samples", NEVER_EDIT
     )
@@ -178,7 +181,10 @@ def _schedule_from_log(record: RunRecord, events: Sequence[Event], workload: Wor
         raise not_verifiable
     counted = whole_number(begun.metadata.get("epoch_count"))
     if not len(ended) == counted == epochs or first.step % epochs or first.samples % epochs:
-        found = f"{len(ended)} epochs, {first.step} steps and {first.samples:.0f} samples in the first block"
+        found = (
+            f"{len(ended)} epochs, {first.step} steps and {first.samples:.0f} samples in the first"
+            " block"
+        )
         needed = f"{epochs} whole epochs, by the schedule of the run's settings"
         raise ContradictoryCountsError(
             Complaint("block_start", begun.line, found, needed, NEVER_EDIT)
@@ -202,7 +208,8 @@ def _schedule_from_log(record: RunRecord, events: Sequence[Event], workload: Wor
                 "tracked_stats",
                 first.line,
                 f"{samples} samples in {steps} steps per epoch",
-                f"{least} to {most} samples, as train_samples says, in steps of {smallest} to {largest}",
+                f"{least} to {most} samples, as train_samples says, in steps of {smallest} to"
+                f" {largest}",
                 NEVER_EDIT,
             )
         )

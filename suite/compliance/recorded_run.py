@@ -29,7 +29,10 @@ ELAPSED_SECONDS = 1.0
 """Longest wait of a process between two readings of its clock that follow each other directly, on a
 busy machine.
 """
-_RESTORE = "give the log with the files that the suite wrote next to it, as they were written, or run again"
+_RESTORE = (
+    "give the log with the files that the suite wrote next to it, as they were written, or run"
+    " again"
+)
 _IDENTITY = ("system", "device_name", "framework_version", "sample_unit", "batch_unit")
 _SUBMISSION_KEYS = {
     "submission_benchmark": "benchmark",
@@ -280,7 +283,10 @@ def find_status_complaints(record: RunRecord) -> Iterator[Complaint]:
     ):
         return
     if filed.status not in (EndStatus.SUCCESS, EndStatus.RUNNING):
-        found = f"success, but status.json beside it says {clean(f'{filed.status.value} {filed.detail}', 120)}"
+        found = (
+            "success, but status.json beside it says"
+            f" {clean(f'{filed.status.value} {filed.detail}', 120)}"
+        )
         yield Complaint(
             "run_stop", 0, found, "one end of a run", "see why in status.json; run again"
         )

@@ -113,7 +113,8 @@ def _complaints_about_run(
     yield from log_figures.find_figure_complaints(record, events)
     if parts is None:
         unverified.append(
-            "suite_run has no hyperparameters, so steps and evaluations have no schedule to compare with"
+            "suite_run has no hyperparameters, so steps and evaluations have no schedule to compare"
+            " with"
         )
         return
     try:

@@ -38,7 +38,9 @@ class Flags:
 
 
 INSTEAD_OF_FLAGS = {
-    "--experimental-rerun": "set the overrides of the run again, which suite report prints below a row",
+    "--experimental-rerun": (
+        "set the overrides of the run again, which suite report prints below a row"
+    ),
     **dict.fromkeys(
         ("--config-path", "-cp", "--config-name", "-cn"),
         "add --config-dir FOLDER for user-defined files",

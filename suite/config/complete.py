@@ -46,7 +46,8 @@ def completion(asked: Sequence[str]) -> str:
     if list(asked) == ["install=bash"]:
         return INSTALL.format(command=run_command())
     raise ValueError(
-        '--shell-completion: run: eval "$(python run_suite.py -sc install=bash)". In zsh, run bashcompinit first'
+        '--shell-completion: run: eval "$(python run_suite.py -sc install=bash)". In zsh, run'
+        " bashcompinit first"
     )
 
 

@@ -248,8 +248,8 @@ def _prepare(override_list: Sequence[str], multirun: bool, composer: Composer) -
         for key in (text.partition("=")[0] for text in override_list):
             overrides.check_root(key)
         raise ValueError(
-            f"no workload given (allowed: {', '.join(group_choices('workload'))}). Set workload=NAME, "
-            f"for example: python run_suite.py workload=ncf profile=demo"
+            f"no workload given (allowed: {', '.join(group_choices('workload'))}). Set"
+            " workload=NAME, for example: python run_suite.py workload=ncf profile=demo"
         )
     overrides.check(chosen, (), multirun)
     available = registry.names(registry.WORKLOADS)
@@ -285,7 +285,8 @@ def _job(
     config = RunConfig.from_mapping(plain)
     if config.sweep.limit != overrides.limit(override_list):
         raise ValueError(
-            "sweep.limit: the key is set in a file, which is read too late. Set sweep.limit=N on the command line"
+            "sweep.limit: the key is set in a file, which is read too late. Set sweep.limit=N on"
+            " the command line"
         )
     if as_texts(config.plugins) != plugin_names:
         raise ValueError(

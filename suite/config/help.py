@@ -55,7 +55,10 @@ def help_text(overrides: Mapping[str, Sequence[str]]) -> str:
         lines.append(f"  {group}=".ljust(28) + ", ".join(group_choices(group)) + default)
     lines += [
         "",
-        "Studies (study=NAME, small version: study.size=ci, table and figure: suite report FOLDER):",
+        (
+            "Studies (study=NAME, small version: study.size=ci, table and figure: suite report"
+            " FOLDER):"
+        ),
     ]
     lines += [f"  {name}".ljust(28) + load_study(name).sentence for name in study_names()]
     of_suite = [_line(key, item) for key, item in suite_keys().items() if not key.endswith(".name")]
@@ -126,7 +129,10 @@ def _workload_keys(name: str, profile: str, framework: str, typed_set: str) -> l
         ]
         lines += [
             "",
-            f"Sets of workload={name} (workload.hyperparameter_set=NAME, to add a set: docs/hyperparameters.md):",
+            (
+                f"Sets of workload={name} (workload.hyperparameter_set=NAME, to add a set:"
+                " docs/hyperparameters.md):"
+            ),
         ]
         lines += [f"  {each}".ljust(36) + sets[each].sentence for each in sets]
     return lines

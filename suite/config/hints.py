@@ -241,7 +241,10 @@ def _step_for_seeds(value: str) -> str:
     if listed:
         return f"add -m and set seed={listed}"
     if value.isdecimal():
-        return f"set runs={value} for {value} runs with different seeds, or seed={value} for one fixed seed"
+        return (
+            f"set runs={value} for {value} runs with different seeds, or seed={value} for one fixed"
+            " seed"
+        )
     return "set runs=N for N runs with different seeds"
 
 
@@ -344,7 +347,10 @@ def _step_for_gpus(value: str) -> str:
         if found:
             return f"expected at least 1. For all GPUs of this machine, set gpus={found}"
         cores = len(devices.cpu_cores())
-        return f"expected at least 1. This machine has no visible GPU. For its CPU cores, set device=cpu gpus={cores}"
+        return (
+            "expected at least 1. This machine has no visible GPU. For its CPU cores, set"
+            f" device=cpu gpus={cores}"
+        )
     if value.lower() in ("0", "none", "cpu", "false"):
         return "expected at least 1. To train on CPU cores, set device=cpu gpus=1"
     numbers = value.strip("[]").split(",")
@@ -356,8 +362,8 @@ def _step_for_gpus(value: str) -> str:
     ):
         visible = ",".join(number.strip() for number in numbers)
         return (
-            f"expected the number of devices. To choose devices, set CUDA_VISIBLE_DEVICES={visible} in the shell "
-            f"and gpus={len(numbers)}"
+            f"expected the number of devices. To choose devices, set CUDA_VISIBLE_DEVICES={visible}"
+            f" in the shell and gpus={len(numbers)}"
         )
     return ""
 

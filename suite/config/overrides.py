@@ -23,12 +23,23 @@ from suite.config import hints, key_suggestions
 from suite.config.key_suggestions import FILE_GROUPS, GROUPS, SHORT, SYNONYMS, group_choices
 from workloads.api import OPTION_GROUPS, check_value, hyperparameter_fields, kind_of
 
-_SWEEPS = "the suite starts the jobs of a sweep in sequence. Add -m and set lists of values (docs/hydra.md)"
-_FOLDER = "Hydra's folders are not used. Set output=FOLDER for the runs of this command, or set SUITE_LOG_DIR"
-_TRACKERS = "runs write log files only. Leave this key out, and send the logs to a tracker with suite export (docs/trackers.md)"
+_SWEEPS = (
+    "the suite starts the jobs of a sweep in sequence. Add -m and set lists of values"
+    " (docs/hydra.md)"
+)
+_FOLDER = (
+    "Hydra's folders are not used. Set output=FOLDER for the runs of this command, or set"
+    " SUITE_LOG_DIR"
+)
+_TRACKERS = (
+    "runs write log files only. Leave this key out, and send the logs to a tracker with suite"
+    " export (docs/trackers.md)"
+)
 NOT_OFFERED = {
-    "framework.kvstore": "MXNet's processes always exchange gradients through a dist_sync store (Horovod would be faster on "
-    "real networks: docs/several_machines.md). Leave this key out",
+    "framework.kvstore": (
+        "MXNet's processes always exchange gradients through a dist_sync store (Horovod would be"
+        " faster on real networks: docs/several_machines.md). Leave this key out"
+    ),
     **dict.fromkeys(("wandb", "mlflow", "tensorboard", "logger"), _TRACKERS),
     **dict.fromkeys(
         ("data_dir", "data.dir", "data.path"),
@@ -144,7 +155,8 @@ def check_form(arguments: Sequence[str]) -> None:
             (character < " " and character != "\t") or character == "\x7f" for character in argument
         ):
             raise ValueError(
-                f"{ascii(argument)[1:-1][:80]}: line ends and control characters are not allowed. Leave them out"
+                f"{ascii(argument)[1:-1][:80]}: line ends and control characters are not allowed."
+                " Leave them out"
             )
         key, equals, value = argument.lstrip("-").partition("=")
         fields = known_fields(RunConfig)
@@ -219,7 +231,8 @@ def texts(argument: str) -> list[str]:
         values = swept.filter(key_suggestions.choices(key, key_suggestions.suite_keys().get(key)))
         if not values:
             raise ValueError(
-                f"{argument}: the pattern matches no value. Allowed: {', '.join(key_suggestions.choices(key, None)) or 'none'}"
+                f"{argument}: the pattern matches no value. Allowed:"
+                f" {', '.join(key_suggestions.choices(key, None)) or 'none'}"
             )
         return list(values)
     return [
@@ -250,7 +263,8 @@ def count(argument: str) -> int:
             ) from None
     if not found:
         raise ValueError(
-            f"{argument}: the sweep has no values. Set a list or a range with values, such as range(1,4)"
+            f"{argument}: the sweep has no values. Set a list or a range with values, such as"
+            " range(1,4)"
         )
     return found
 
@@ -340,7 +354,8 @@ def check(arguments: Sequence[str], workloads: Sequence[str], multirun: bool) ->
         for value in values(argument):
             if isinstance(value, dict):
                 raise ValueError(
-                    f"{key}: a mapping cannot be an override. Write it into a configuration file (docs/environments.md)"
+                    f"{key}: a mapping cannot be an override. Write it into a configuration file"
+                    " (docs/environments.md)"
                 )
             if key in FILE_GROUPS:
                 _check_synonym(key, value, group_choices(key))
@@ -369,7 +384,8 @@ def check_root(key: str) -> None:
     _check_offered(key, key.lstrip("+~"))
     if key.lstrip("+~") in _OPTIMIZER:
         raise ValueError(
-            f"{key}: a file sets the optimizer, conf/hyperparameters/WORKLOAD/NAME.yaml (docs/hyperparameters.md)"
+            f"{key}: a file sets the optimizer, conf/hyperparameters/WORKLOAD/NAME.yaml"
+            " (docs/hyperparameters.md)"
         )
     if key.partition(".")[0].lstrip("+~") not in roots:
         hint = (
@@ -436,7 +452,7 @@ def _check_set_alone(key: str, value: Any, workload: str) -> None:
         raise ValueError(
             f"{key}={value}: a file in conf/hyperparameters/{workload} sets {name}{allowed}. Write "
             f"hyperparameters/{workload}/NAME.yaml in a folder and add --config-dir FOLDER "
-            f"workload.hyperparameter_set=NAME (docs/hyperparameters.md)"
+            "workload.hyperparameter_set=NAME (docs/hyperparameters.md)"
         )
     if name == "optimizer":
         remedy = f"Run with workload={workload} --help for the available keys"
@@ -458,7 +474,8 @@ def _check_synonym(key: str, value: Any, allowed: Sequence[str]) -> None:
     """Raise ValueError for a synonym of an allowed value, such as `bfloat16` for `bf16`."""
     if str(value) not in allowed and SYNONYMS.get(str(value)) in allowed:
         raise ValueError(
-            f"{key}={value}: did you mean {key}={SYNONYMS[str(value)]}? allowed: {', '.join(allowed)}"
+            f"{key}={value}: did you mean {key}={SYNONYMS[str(value)]}? allowed:"
+            f" {', '.join(allowed)}"
         )
 
 

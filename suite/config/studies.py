@@ -123,8 +123,8 @@ def _shortened(study: Study, values_by_key: Mapping[str, Sequence[str]]) -> Stud
             if not kept:
                 offered = dict.fromkeys(point[key] for point in points if key in point)
                 raise ValueError(
-                    f"{key}={','.join(values)}: no point of study={study.name} has this value. Allowed: "
-                    f"{key}={','.join(offered)}"
+                    f"{key}={','.join(values)}: no point of study={study.name} has this value."
+                    f" Allowed: {key}={','.join(offered)}"
                 )
             points = kept
         elif len(values) > 1 and key not in axes:
@@ -166,7 +166,8 @@ def _fitting(study: Study, values_by_key: Mapping[str, Sequence[str]]) -> Study:
     missing_keys = [key for key in study.keys if not fits(key)]
     if missing_keys:
         raise ValueError(
-            f"workload={','.join(workloads)}: study={study.name} varies {missing_keys[0]}, which this workload does not have"
+            f"workload={','.join(workloads)}: study={study.name} varies {missing_keys[0]}, which"
+            " this workload does not have"
         )
     return replace(
         study, settings={key: value for key, value in study.settings.items() if fits(key)}

@@ -43,12 +43,17 @@ def default_gpus(
     counts = ",".join(map(str, counts_up_to(_most(config)) if demo else REFERENCE))
     if config.resume:
         raise ValueError(
-            f"resume=true: set the device counts with which the sweep was started, for example gpus={counts}"
+            "resume=true: set the device counts with which the sweep was started, for example"
+            f" gpus={counts}"
         )
     why = "the devices of this machine" if demo else "as in the reference sweep"
-    return [
-        f"gpus={counts}"
-    ], f"-m without a list of values: gpus={counts}, {why}. Set gpus=… for different device counts"
+    return (
+        [f"gpus={counts}"],
+        (
+            f"-m without a list of values: gpus={counts}, {why}. Set gpus=… for different device"
+            " counts"
+        ),
+    )
 
 
 def counts_up_to(most: int) -> list[int]:

@@ -73,11 +73,13 @@ def _check_file(name: str, path: Path, chain: tuple[str, ...]) -> None:
         if below in chain:
             cycle = " > ".join([*chain, below])
             raise ValueError(
-                f"{found}: the defaults list includes this file again: {cycle}. Remove one of the entries"
+                f"{found}: the defaults list includes this file again: {cycle}. Remove one of the"
+                " entries"
             )
         if len(chain) == MAX_DEPTH:
             raise ValueError(
-                f"{found}: a chain of defaults lists has more than {MAX_DEPTH} files. Remove some of them"
+                f"{found}: a chain of defaults lists has more than {MAX_DEPTH} files. Remove some"
+                " of them"
             )
         _check_file(below, found, chain)
 

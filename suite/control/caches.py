@@ -166,8 +166,9 @@ def clear_and_watch(system: SystemConfig, dataset: str, folder: str) -> Cleared:
     kept = _kept(found.sample()) if folder else ""
     if changed := states.find_change():
         raise ValueError(
-            f"system.cache_clear_command changed the data set: {changed} differs from the file that was checked before. "
-            f"Set a command that only clears caches, or omit system.cache_clear_command"
+            f"system.cache_clear_command changed the data set: {changed} differs from the file that"
+            " was checked before. Set a command that only clears caches, or omit"
+            " system.cache_clear_command"
         )
     if not kept:
         states.drop_manifests()
@@ -293,9 +294,9 @@ def _kept(paths: Iterable[str]) -> str:
     first = max(shares, key=lambda path: shares[path])
     number = sum(share > 0 for share in shares.values())
     return (
-        f"{number:,} of {len(shares):,} checked files are still in memory ({resident:,} of {total:,} pages), such as {first} "
-        f"on {_file_system(first)}: a process maps or reads them, a different user owns them, or the file system cannot drop "
-        f"them"
+        f"{number:,} of {len(shares):,} checked files are still in memory ({resident:,} of"
+        f" {total:,} pages), such as {first} on {_file_system(first)}: a process maps or reads"
+        " them, a different user owns them, or the file system cannot drop them"
     )
 
 

@@ -63,14 +63,16 @@ def output_folder(composed: Composed) -> Path:
             output = log_root() / f"{stamp}-{suffix}"
     elif not str(folder).strip():
         raise ValueError(
-            "output=: expected a folder, got an empty value. Set output=FOLDER, or omit it to create a new folder in logs/"
+            "output=: expected a folder, got an empty value. Set output=FOLDER, or omit it to"
+            " create a new folder in logs/"
         )
     else:
         output = in_utf8(expand_user(str(folder)).absolute(), "output=")
     refuse_link_to_nothing(output)
     if (above := scratch_above(output)) is not None:
         raise ValueError(
-            f"{output}: {above} holds the temporary files of a run and is deleted with it. Set a different output=FOLDER"
+            f"{output}: {above} holds the temporary files of a run and is deleted with it. Set a"
+            " different output=FOLDER"
         )
     return output
 

@@ -194,7 +194,8 @@ def busy(condition: Mapping[str, Json]) -> list[str]:
     ]
     if "threads_per_device" in condition:
         reasons.append(
-            f"its threads were limited to {condition['threads_per_device']} per device, because cores were in use"
+            f"its threads were limited to {condition['threads_per_device']} per device, because"
+            " cores were in use"
         )
     return reasons + (
         ["other processes were on its GPUs"] if condition.get("gpu_other_processes") else []

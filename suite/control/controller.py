@@ -46,7 +46,8 @@ def main(arguments: Sequence[str]) -> int:
     code = 0
     for command in resumed:
         print(
-            f"settings from the folder: {localize_commands('python run_suite.py')} {shlex.join(command.arguments)}",
+            f"settings from the folder: {localize_commands('python run_suite.py')}"
+            f" {shlex.join(command.arguments)}",
             flush=True,
         )
         with _working_directory(command.folder):
@@ -82,7 +83,8 @@ def _run_command(arguments: Sequence[str]) -> int:
     try:
         if not registry.names(registry.WORKLOADS):
             raise ValueError(
-                f"the suite is not installed for {sys.executable}. Run: pip install --no-deps -e {PROJECT}"
+                f"the suite is not installed for {sys.executable}. Run: pip install --no-deps -e"
+                f" {PROJECT}"
             )
         request = compose(arguments)
         if not request.jobs:
@@ -121,5 +123,8 @@ def _print_interrupted(command: Command | None, console: Console) -> None:
     text = "interrupted before the first run"
     if command is not None and command.output.exists():
         resume = resuming_command(command.request.arguments, command.output)
-        text = f"interrupted. Finished runs and checkpoints are kept. To run the missing runs, run:\n  {resume}"
+        text = (
+            "interrupted. Finished runs and checkpoints are kept. To run the missing runs, run:\n "
+            f" {resume}"
+        )
     console.print(escape(text), soft_wrap=True)

@@ -137,11 +137,13 @@ def _facts(draft: PartialJob, submits: bool) -> Iterator[tuple[str, str]]:
     generated = f"{draft.generates} is generated when the command starts"
     yield (
         "data",
-        generated
-        if draft.generates
-        else f"{settings.dataset} in {settings.data_dir}"
-        if settings.data_dir
-        else "none",
+        (
+            generated
+            if draft.generates
+            else f"{settings.dataset} in {settings.data_dir}"
+            if settings.data_dir
+            else "none"
+        ),
     )
     needed = draft.workload.activation_bytes(settings) * -(
         -settings.global_batch_size // settings.devices
@@ -155,7 +157,10 @@ def _facts(draft: PartialJob, submits: bool) -> Iterator[tuple[str, str]]:
     yield "memory", "" if submits else ", ".join(filter(None, (activations, memory)))
     yield (
         "batch",
-        f"{settings.global_batch_size} {draft.workload.batch_unit} in total, precision {settings.precision}",
+        (
+            f"{settings.global_batch_size} {draft.workload.batch_unit} in total, precision"
+            f" {settings.precision}"
+        ),
     )
     targets = " and ".join(f"{name} {value:g}" for name, value in settings.targets.items())
     yield "stop", f"{settings.stop}{f': {targets}' if settings.stop == 'target' else ''}"
@@ -224,7 +229,10 @@ def _time(draft: PartialJob, job: Job | None, earlier: Sequence[Earlier], submit
         return f"{UNKNOWN}{_until(draft, submits)}"
     if not (seconds := _seconds(job, earlier)):
         return f"{UNKNOWN}: no finished run with these settings in {log_root()}"
-    return f"about {statistics.median(seconds):.0f} s per run, the median of {len(seconds)} earlier run(s) with these settings"
+    return (
+        f"about {statistics.median(seconds):.0f} s per run, the median of {len(seconds)} earlier"
+        " run(s) with these settings"
+    )
 
 
 def _seconds(job: Job, earlier: Sequence[Earlier]) -> list[float]:

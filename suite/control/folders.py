@@ -31,8 +31,9 @@ def refuse_equal(jobs: Sequence[Job], output: Path) -> None:
             continue
         if first.name != job.name:
             raise ValueError(
-                f"{first.name} and {job.name}: the file system of {output} does not distinguish these folder names. "
-                f"Set names that differ in more than case, or set a different output=FOLDER"
+                f"{first.name} and {job.name}: the file system of {output} does not distinguish"
+                " these folder names. Set names that differ in more than case, or set a different"
+                " output=FOLDER"
             )
         overrides = sorted(set(first.template.overrides) ^ set(job.template.overrides))
         keys = list(dict.fromkeys(override.partition("=")[0] for override in overrides))
@@ -41,8 +42,9 @@ def refuse_equal(jobs: Sequence[Job], output: Path) -> None:
                 f"{job.name}: two jobs of this sweep have the same settings. Remove a duplicate"
             )
         raise ValueError(
-            f"{', '.join(overrides)}: two jobs of this sweep differ only in {' and '.join(keys)}, which is not part of a job's "
-            f"folder name ({job.name}). Set a single value, or run separate commands with a different output=FOLDER each"
+            f"{', '.join(overrides)}: two jobs of this sweep differ only in {' and '.join(keys)},"
+            f" which is not part of a job's folder name ({job.name}). Set a single value, or run"
+            " separate commands with a different output=FOLDER each"
         )
 
 
@@ -68,8 +70,8 @@ def check_folders(
                 finished_status(job.folder / f"run_{index}", job.run(index, cache_cleared=False))
         elif job.folder.exists():
             raise ValueError(
-                f"{job.folder} already holds results and is never overwritten. Set a different output=FOLDER, "
-                f"or set resume=true to run the missing runs of this folder"
+                f"{job.folder} already holds results and is never overwritten. Set a different"
+                " output=FOLDER, or set resume=true to run the missing runs of this folder"
             )
     if resume and not is_recorded(output, arguments):
         templates = {job.name: job.template for job in jobs}

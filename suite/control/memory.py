@@ -24,7 +24,10 @@ def batch_advice(run: RunSpec) -> str:
     memory = gpu_memory or settings.nodes * memory_of_each(hardware)
     batch = fitting_batch(registry.load_workload(settings.workload), settings, memory)
     if not batch:
-        return "the batch cannot be smaller on these devices: end programs that use memory, or use a machine with more memory"
+        return (
+            "the batch cannot be smaller on these devices: end programs that use memory, or use a"
+            " machine with more memory"
+        )
     return f"a batch that should fit: batch=global:{batch} (it was {settings.global_batch_size})"
 
 

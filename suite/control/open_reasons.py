@@ -53,7 +53,8 @@ def code_deviation(
         f"its code is in {root}" if root else "its version does not report the path of the code"
     )
     sentence = (
-        f"worker {different[0].process} imported other code than the controller's checkout {PROJECT} has ({source}). Create "
-        f"the environment from this checkout: suite env create {environment}"
+        f"worker {different[0].process} imported other code than the controller's checkout"
+        f" {PROJECT} has ({source}). Create the environment from this checkout: suite env create"
+        f" {environment}"
     )
     return Deviation(DeviationCode.OTHER_CHECKOUT, detail=sentence)

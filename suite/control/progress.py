@@ -96,7 +96,10 @@ class Progress:
 
     def _time_text(self) -> str:
         if self._run_start is None:
-            return f"{time.monotonic() - self._launch:.0f} s since launch (the run's clock has not started)"
+            return (
+                f"{time.monotonic() - self._launch:.0f} s since launch (the run's clock has not"
+                " started)"
+            )
         return f"elapsed {time.monotonic() - self._run_start:.0f} s"
 
     @property

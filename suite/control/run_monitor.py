@@ -201,7 +201,10 @@ class RunMonitor:
             last_heartbeat = read_heartbeat(self.folder, heartbeat.process)
             if last_heartbeat is None or not last_heartbeat.status:
                 name = f"worker-{heartbeat.process}"
-                position = f"in phase '{heartbeat.phase}' at step {heartbeat.step}: {self._last_line(name)}"
+                position = (
+                    f"in phase '{heartbeat.phase}' at step {heartbeat.step}:"
+                    f" {self._last_line(name)}"
+                )
                 exit_code = self._exit_text(name)
                 if self._control_of(heartbeat.process).oom_killed():
                     return self._worker_status(
@@ -312,7 +315,10 @@ class RunMonitor:
             silent = now - self._last_change[process]
             if silent > allowed:
                 since = datetime.datetime.now() - datetime.timedelta(seconds=silent)
-                silence = f"no progress since {since:%H:%M:%S} ({silent:.0f} s, allowed {allowed:.0f} s) in phase '{phase}'"
+                silence = (
+                    f"no progress since {since:%H:%M:%S} ({silent:.0f} s, allowed {allowed:.0f} s)"
+                    f" in phase '{phase}'"
+                )
                 # A process waits for its peers. Therefore a stopped process is the cause, even if a
                 # peer is silent first.
                 for peer, peer_heartbeat in enumerate(heartbeats):
@@ -364,8 +370,8 @@ class RunMonitor:
 def _stopped_text(pid: int) -> str:
     """Return the rest of the sentence about a stopped worker, with the remedy."""
     return (
-        f" (process id {pid}) has been stopped from outside (state T): find the cause, such as kill -STOP, a debugger, or a "
-        "batch system that suspends jobs, and run again with resume=true"
+        f" (process id {pid}) has been stopped from outside (state T): find the cause, such as kill"
+        " -STOP, a debugger, or a batch system that suspends jobs, and run again with resume=true"
     )
 
 

@@ -184,7 +184,8 @@ class Supervisor:
             sentences = "; ".join(map(str, self.open_reasons))
             status = RunStatus(
                 "failed",
-                f"cannot append reasons for division open to the log: {error} (reasons: {sentences})",
+                f"cannot append reasons for division open to the log: {error} (reasons:"
+                f" {sentences})",
             )
         self._status_writer.write(status, self.open_reasons)
         return status

@@ -325,7 +325,10 @@ def cut(path: Path, log: Path, header: Mapping[str, Json] | None = None) -> None
         with files.open_stream(path) as stream:
             header = json.loads(stream.readline(_LINE_BYTES))
     start_ms, stop_ms = _clock(log)
-    window = f"{'start' if start_ms is None else 'run_start'} to {'end' if stop_ms is None else 'run_stop'}"
+    window = (
+        f"{'start' if start_ms is None else 'run_start'} to"
+        f" {'end' if stop_ms is None else 'run_stop'}"
+    )
     lines = [json.dumps({**header, "window": window}, ensure_ascii=False)]
     for row in rows(path):
         if (start_ms is None or row["time_ms"] >= start_ms) and (

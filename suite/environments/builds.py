@@ -50,7 +50,10 @@ class Build:
             capability for capability in capabilities if not carries(self.architectures, capability)
         ]
         if missing:
-            return f"has no code for compute capability {', '.join(missing)} (it has {' '.join(self.architectures)})"
+            return (
+                f"has no code for compute capability {', '.join(missing)} (it has"
+                f" {' '.join(self.architectures)})"
+            )
         return ""
 
 

@@ -75,7 +75,8 @@ class Mount:
             or any(rest)
         ):
             raise ValueError(
-                f"environment.mounts={text}: expected absolute paths in the form HOST, HOST:INSIDE, or HOST:INSIDE:rw"
+                f"environment.mounts={text}: expected absolute paths in the form HOST, HOST:INSIDE,"
+                " or HOST:INSIDE:rw"
             )
         return cls(source, target or source, mode == "rw")
 
@@ -214,7 +215,8 @@ def _image_id(program: str, image: str) -> str:
     result = _query(program, "image", "inspect", "--format={{.Id}}", image)
     if result.code != 0:
         raise ValueError(
-            f"environment.image={image}: {program} does not have this image on this machine. Run: {program} pull {image}"
+            f"environment.image={image}: {program} does not have this image on this machine. Run:"
+            f" {program} pull {image}"
         )
     return result.out
 

@@ -176,17 +176,20 @@ def resolve(
         if value:
             programs = f"{', '.join(containers.PROGRAMS[:-1])} or {containers.PROGRAMS[-1]}"
             raise ValueError(
-                f"environment.{key}={value} needs environment={programs}, but environment.name={name} is set"
+                f"environment.{key}={value} needs environment={programs}, but"
+                f" environment.name={name} is set"
             )
     if name == "custom":
         if not python:
             raise ValueError(
-                "environment.name=custom needs environment.python. Set it to the path of the Python inside the environment"
+                "environment.name=custom needs environment.python. Set it to the path of the Python"
+                " inside the environment"
             )
         return Environment(name, prefix, str(python), path_map)
     if python:
         raise ValueError(
-            f"environment.python={python} needs environment.name=custom, but environment.name={name} is set"
+            f"environment.python={python} needs environment.name=custom, but"
+            f" environment.name={name} is set"
         )
     if name == "auto":
         name = framework_default_name
@@ -331,7 +334,8 @@ def _check_name(name: str) -> None:
     allowed = sorted({*RESERVED_NAMES, *locks.framework_locks(), *venvs.existing(env_root())})
     if name not in allowed:
         raise ValueError(
-            f"environment.name={name} is unknown; allowed: {', '.join(allowed)}{suggestion(name, allowed)}"
+            f"environment.name={name} is unknown; allowed:"
+            f" {', '.join(allowed)}{suggestion(name, allowed)}"
         )
 
 
@@ -348,10 +352,12 @@ def _venv_python(name: str, warn: Callable[[str], object]) -> Path:
         raise ValueError(f"environment {name} does not exist in {env_root()}. {remedy}")
     if status.state == "broken":
         raise ValueError(
-            f"environment {name} is unfinished or damaged ({status.reason}). To recreate it, run: {create}"
+            f"environment {name} is unfinished or damaged ({status.reason}). To recreate it, run:"
+            f" {create}"
         )
     if status.state == "outdated":
         warn(
-            f"environment {name} is outdated ({status.reason}). To update it, run: {localize_commands(create)}"
+            f"environment {name} is outdated ({status.reason}). To update it, run:"
+            f" {localize_commands(create)}"
         )
     return status.python

@@ -114,9 +114,11 @@ def _parsed(path: Path, text: str) -> Lock:
     return Lock(
         name=path.stem,
         path=path,
-        mark=f"not tried: {head['not tried']}"
-        if "not tried" in head
-        else f"tried: {head.get('tried', '')}",
+        mark=(
+            f"not tried: {head['not tried']}"
+            if "not tried" in head
+            else f"tried: {head.get('tried', '')}"
+        ),
         python_first=(first_major, first_minor),
         python_last=(last_major, last_minor),
         framework=head.get("framework", ""),

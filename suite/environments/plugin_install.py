@@ -23,7 +23,10 @@ PACKAGE_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 IGNORED_FILES = shutil.ignore_patterns("__pycache__", "*.egg-info", ".*")
 IGNORED_TOP_FOLDERS = {"build", "dist"}
 """Build output. Like hidden files, it is neither copied nor part of the digest."""
-REPAIR_HINT = "Packages are not downloaded: repair the plugin, or set plugins to its wheel (pip wheel --no-deps FOLDER)"
+REPAIR_HINT = (
+    "Packages are not downloaded: repair the plugin, or set plugins to its wheel (pip wheel"
+    " --no-deps FOLDER)"
+)
 INSTALL_SECONDS = 300.0
 PIP = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-input", "--no-deps")
 """Arguments of pip. uv is not used, because it would keep each build in its cache."""
@@ -38,16 +41,19 @@ def plugin_source(text: str) -> Path:
     path = expand_user(text).absolute()
     if not path.exists():
         raise ValueError(
-            f"plugins={text}: no folder or wheel {path} exists, and no distribution of this name is installed in {sys.prefix}. "
-            f"Set plugins to the path of the plugin's folder: plugins=[/path/of/plugin]"
+            f"plugins={text}: no folder or wheel {path} exists, and no distribution of this name is"
+            f" installed in {sys.prefix}. Set plugins to the path of the plugin's folder:"
+            " plugins=[/path/of/plugin]"
         )
     if path.is_file() and path.suffix != ".whl":
         raise ValueError(
-            f"plugins={text}: expected a folder or a wheel (.whl), but {path} is a different kind of file"
+            f"plugins={text}: expected a folder or a wheel (.whl), but {path} is a different kind"
+            " of file"
         )
     if path.is_dir() and not any((path / name).is_file() for name in PACKAGE_FILES):
         raise ValueError(
-            f"plugins={text}: {path} is not a package: it needs a pyproject.toml with a [project] table"
+            f"plugins={text}: {path} is not a package: it needs a pyproject.toml with a [project]"
+            " table"
         )
     if path.resolve() == PROJECT:
         raise ValueError(
@@ -110,7 +116,8 @@ def install(source: Path, text: str, keep: bool = True) -> Path:
         held = HeldFolder(root, f".{name}.")
     except OSError as error:
         raise ValueError(
-            f"plugins={text}: {root} cannot be written ({error.strerror}). Set SUITE_ENV_DIR to a different folder"
+            f"plugins={text}: {root} cannot be written ({error.strerror}). Set SUITE_ENV_DIR to a"
+            " different folder"
         ) from None
     try:
         _pip_install(source, held.path, text)
@@ -163,14 +170,16 @@ def _pip_install(source: Path, scratch: Path, text: str) -> None:
     hidden = [name for name in ("suite", "workloads", "run_suite.py") if (target / name).exists()]
     if hidden:
         raise ValueError(
-            f"plugins={text}: it would hide {hidden[0]} of the suite. Rename the package of the plugin"
+            f"plugins={text}: it would hide {hidden[0]} of the suite. Rename the package of the"
+            " plugin"
         )
     if any(
         "Root-Is-Purelib: false" in path.read_text() for path in target.glob("*.dist-info/WHEEL")
     ):
         raise ValueError(
-            f"plugins={text}: it has compiled parts, which fit only a single Python version. Install it yourself into the "
-            f"environments of the controller and of the framework, and set plugins=[NAME]"
+            f"plugins={text}: it has compiled parts, which fit only a single Python version."
+            " Install it yourself into the environments of the controller and of the framework,"
+            " and set plugins=[NAME]"
         )
 
 

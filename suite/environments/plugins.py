@@ -100,7 +100,8 @@ def activate(arguments: Sequence[str], installs: bool = True) -> tuple[Plugin, .
         first = plugins.setdefault(canonicalize_name(plugin.name), plugin)
         if first.folder != plugin.folder:
             raise ValueError(
-                f"plugins: {first.argument} and {text} are both named {plugin.name}. Remove one of them"
+                f"plugins: {first.argument} and {text} are both named {plugin.name}. Remove one of"
+                " them"
             )
     if plugins:
         registry.refresh()
@@ -129,9 +130,10 @@ def with_plugins(environment: Environment, plugins: Sequence[Plugin]) -> Environ
     for plugin in installed:
         if versions[plugin.name] != plugin.version:
             raise ValueError(
-                f"plugins={plugin.argument}: environment {environment.name} has {versions[plugin.name] or 'no'} {plugin.name}, "
-                f"but the controller has {plugin.version}. Set plugins to the path of its folder or wheel, which works in all "
-                f"environments"
+                f"plugins={plugin.argument}: environment {environment.name} has"
+                f" {versions[plugin.name] or 'no'} {plugin.name}, but the controller has"
+                f" {plugin.version}. Set plugins to the path of its folder or wheel, which works in"
+                " all environments"
             )
     return replace(
         environment, python_path=tuple(str(plugin.folder) for plugin in plugins if plugin.folder)
@@ -165,8 +167,8 @@ def check_trainer(
         mounted = environment.argv_prefix and environment.container is None and plugin.folder
         hint = f"{IMPORT_HINT}{f', and {plugin.folder} mounted' if mounted else ''}"
         raise ValueError(
-            f"plugins={plugin.argument}: trainer {workload}.{framework} cannot be used in environment {environment.name}: "
-            f"{outcome.why}. {hint}"
+            f"plugins={plugin.argument}: trainer {workload}.{framework} cannot be used in"
+            f" environment {environment.name}: {outcome.why}. {hint}"
         )
 
 
@@ -187,8 +189,8 @@ def _activate_plugin(text: str, installs: bool) -> Plugin:
     )
     if not entry_points:
         raise ValueError(
-            f"plugins={text}: {dist.metadata['Name']} is not a plugin of the suite: it has no entry point in "
-            f"{', '.join(_LOADERS)}. See docs/adding_a_workload.md"
+            f"plugins={text}: {dist.metadata['Name']} is not a plugin of the suite: it has no entry"
+            f" point in {', '.join(_LOADERS)}. See docs/adding_a_workload.md"
         )
     return Plugin(text, dist.metadata["Name"], dist.version, folder, entry_points)
 
@@ -209,7 +211,8 @@ def _installed_distribution(text: str) -> Distribution | None:
         return None
     if not requirement.specifier.contains(dist.version, prereleases=True):
         raise ValueError(
-            f"plugins={text}: version {dist.version} is installed in {sys.prefix}. To use it, set plugins={requirement.name}"
+            f"plugins={text}: version {dist.version} is installed in {sys.prefix}. To use it, set"
+            f" plugins={requirement.name}"
         )
     return dist
 
@@ -242,8 +245,8 @@ def _check_loadable(plugin: Plugin) -> None:
             or getattr(loaded, "name", "") != name
         ):
             raise ValueError(
-                f"{subject} is {loaded!r}: expected the type {expected_type.__name__} and the name '{name}'. "
-                f"See docs/adding_a_workload.md"
+                f"{subject} is {loaded!r}: expected the type {expected_type.__name__} and the name"
+                f" '{name}'. See docs/adding_a_workload.md"
             )
         if missing := sorted(getattr(loaded, "__abstractmethods__", ())):
             methods = " and ".join(f"{method}()" for method in missing)

@@ -66,7 +66,10 @@ class EnvironmentStatus:
     def shown(self) -> str:
         """The state and its reason, as text for the user."""
         if self.is_of_another_checkout:
-            return f"{self.reason} (usable). To update it, run: {localize_commands(f'suite env create {self.name}')}"
+            return (
+                f"{self.reason} (usable). To update it, run:"
+                f" {localize_commands(f'suite env create {self.name}')}"
+            )
         return f"{self.state} ({self.reason})" if self.reason else self.state
 
 
@@ -179,7 +182,8 @@ def _make(
     version = _python_version(str(current.python))
     if version is None or not lock.supports(parsed_version(version)):
         raise ValueError(
-            f"environment {name} needs Python {lock.python_range}, but {current.python} has version {version}"
+            f"environment {name} needs Python {lock.python_range}, but {current.python} has version"
+            f" {version}"
         )
     command, env = installer.install(str(current.python))  # reads the settings of pip once
 
@@ -187,7 +191,8 @@ def _make(
         _run([*command, *arguments], env)
 
     log(
-        f"{name}: installing {len(lock.pins(parsed_version(version)))} packages. A framework takes a minute or more"
+        f"{name}: installing {len(lock.pins(parsed_version(version)))} packages. A framework takes"
+        " a minute or more"
     )
     install("--requirement", str(lock.path))
     # Two concurrent builds of the same checkout would write the same metadata folder.
@@ -246,8 +251,9 @@ def find_python(lock: Lock, requested: str | None = None) -> str:
             )
     this_version, supported = "{}.{}".format(*sys.version_info), " or ".join(names)
     raise ValueError(
-        f"environment {lock.name} needs Python {lock.python_range}, but this is {this_version} and PATH has no {supported}. "
-        f"Install a supported version, or run: suite env create {lock.name} --python FILE"
+        f"environment {lock.name} needs Python {lock.python_range}, but this is {this_version} and"
+        f" PATH has no {supported}. Install a supported version, or run: suite env create"
+        f" {lock.name} --python FILE"
     )
 
 
@@ -271,7 +277,8 @@ def _validated_name(name: str) -> str:
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise ValueError(
-            f"{name!r} is not a valid name of an environment: only letters, digits, '.', '_', and '-' are allowed"
+            f"{name!r} is not a valid name of an environment: only letters, digits, '.', '_', and"
+            " '-' are allowed"
         )
     return name
 
@@ -289,7 +296,8 @@ def _delete_folder(folder: Path) -> None:
         files for _, _, files in os.walk(folder)
     ):
         raise ValueError(
-            f"{folder} is not an environment. Remove it yourself, or set SUITE_ENV_DIR to a different folder"
+            f"{folder} is not an environment. Remove it yourself, or set SUITE_ENV_DIR to a"
+            " different folder"
         )
     assert folder.parent == env_root(), folder
     if folder.exists():

@@ -123,7 +123,8 @@ def _check(hosts: Sequence[Host], devices: int) -> None:
     if list(itertools.chain.from_iterable(host.replicas for host in hosts)) != list(range(devices)):
         numbers = ", ".join(f"{host.name} {list(host.replicas)}" for host in hosts)
         raise ValueError(
-            f"hosts: {numbers}: the devices must be numbered from 0 to {devices - 1} in the order of the hosts"
+            f"hosts: {numbers}: the devices must be numbered from 0 to {devices - 1} in the order"
+            " of the hosts"
         )
     if len({len(host.replicas) for host in hosts}) > 1:
         counts = ", ".join(f"{host.name} {len(host.replicas)}" for host in hosts)
@@ -133,5 +134,6 @@ def _check(hosts: Sequence[Host], devices: int) -> None:
     for host in hosts:
         if len(hosts) > 1 and is_loopback(host.address):
             raise ValueError(
-                f"host {host.name}: only the host itself can reach {host.address}. Set its address on the network"
+                f"host {host.name}: only the host itself can reach {host.address}. Set its address"
+                " on the network"
             )

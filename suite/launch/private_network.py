@@ -135,6 +135,7 @@ def check_network(env: Mapping[str, str] = os.environ) -> None:
     expected = env.get(NETWORK_VARIABLE)
     if expected and expected != str(os.stat("/proc/self/ns/net").st_ino):
         raise ValueError(
-            "this process is not in the private network of its run: the command in environment.argv_prefix leaves it. "
-            "Set framework.allow_open_grpc=true if only you can reach this machine's ports"
+            "this process is not in the private network of its run: the command in"
+            " environment.argv_prefix leaves it. Set framework.allow_open_grpc=true if only you can"
+            " reach this machine's ports"
         )

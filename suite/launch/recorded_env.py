@@ -37,7 +37,9 @@ PRELOADING = {
     "TRITON_OVERRIDE_DIR": "replaces compiled kernels",
     "TRITON_PTXAS_PATH": "compiles kernels with another assembler",
     "PYTHONPATH": "lets the workers import code that is neither the environment's nor a plugin's",
-    "PYTHONUSERBASE": "lets the workers import code that is neither the environment's nor a plugin's",
+    "PYTHONUSERBASE": (
+        "lets the workers import code that is neither the environment's nor a plugin's"
+    ),
     "sitecustomize": "runs other code in the workers",
     "usercustomize": "runs other code in the workers",
 }

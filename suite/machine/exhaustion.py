@@ -47,8 +47,8 @@ def exhausts(pids: Iterable[int], root: Path = Path("/")) -> str:
     if used < OWN_SHARE * total:
         return ""
     return (
-        f"ended before the machine's memory was exhausted: this run used {_gib(used)} of {_gib(total)}, "
-        f"and {_gib(available)} were available"
+        f"ended before the machine's memory was exhausted: this run used {_gib(used)} of"
+        f" {_gib(total)}, and {_gib(available)} were available"
     )
 
 

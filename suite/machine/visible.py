@@ -45,7 +45,8 @@ def chosen(uuids: Mapping[int, str]) -> list[int]:
         if entry.startswith("MIG-"):
             raise UnusableGpuError(
                 f"{VARIABLE}={visible}: parts of GPUs (MIG) are not supported",
-                f"export {VARIABLE} with indices or UUIDs of whole GPUs (0 or GPU-…), or set device=cpu",
+                f"export {VARIABLE} with indices or UUIDs of whole GPUs (0 or GPU-…), or set"
+                " device=cpu",
             )
         if entry.isdecimal():
             matching = [int(entry)] if int(entry) in uuids else []

@@ -47,7 +47,8 @@ def choose_runs(runs: Sequence[RunRecord], explanation: str = "") -> list[Chosen
     they may not be missing.
     """
     notes = [
-        f"left out: {clean(run.name)} has no log in which the clock started ({clean(run.status, 40)})"
+        f"left out: {clean(run.name)} has no log in which the clock started"
+        f" ({clean(run.status, 40)})"
         for run in runs
         if _never_started(run)
     ]
@@ -67,16 +68,18 @@ def choose_runs(runs: Sequence[RunRecord], explanation: str = "") -> list[Chosen
         )
         if name != "ncf" and others:
             raise ValueError(
-                f"{name}: runs of rules={clean(others[0], 40)} cannot be packaged: the package checker of ruleset 0.7.0 has "
-                f"other targets and another clock; `suite check` judges their logs, and rules=v0.7 makes runs for a package"
+                f"{name}: runs of rules={clean(others[0], 40)} cannot be packaged: the package"
+                " checker of ruleset 0.7.0 has other targets and another clock; `suite check`"
+                " judges their logs, and rules=v0.7 makes runs for a package"
             )
     if not benchmarks:
         raise ValueError("no run is left to package: none has a log in which the clock started")
     chosen = [_choose_runs(name, of_benchmark) for name, of_benchmark in sorted(benchmarks.items())]
     if names := find_overlap([record for item in chosen for record in item.records]):
         raise ValueError(
-            f"{names} overlap in time on one machine, so neither run had the machine to itself; give runs that were made one "
-            f"after another, or set system.name=NAME for each machine and package each system separately"
+            f"{names} overlap in time on one machine, so neither run had the machine to itself;"
+            " give runs that were made one after another, or set system.name=NAME for each machine"
+            " and package each system separately"
         )
     for item in chosen:
         if names := find_foreign_overlap(item.records):
@@ -125,13 +128,14 @@ def _explained(missing: Mapping[str, Sequence[int]], explanation: str) -> list[s
             "--explain: no run is missing between the first and the last one; leave it out"
         )
     texts = [
-        f"{clean(job, 120)}: {'runs' if len(indices) > 1 else 'run'} {clean(', '.join(map(str, indices)), 120)} missing"
+        f"{clean(job, 120)}: {'runs' if len(indices) > 1 else 'run'}"
+        f" {clean(', '.join(map(str, indices)), 120)} missing"
         for job, indices in missing.items()
     ]
     if texts and not explanation:
         raise ValueError(
-            f"{'; '.join(texts[:5])}: every run that was started counts; give their logs too, or say why there are none with "
-            '--explain "…", which stands in the package'
+            f"{'; '.join(texts[:5])}: every run that was started counts; give their logs too, or"
+            ' say why there are none with --explain "…", which stands in the package'
         )
     return [f"{text}: {clean(explanation, 400)}" for text in texts]
 
@@ -149,16 +153,18 @@ def _submittable_record(run: RunRecord) -> RunRecord:
     record, problems, settings = run, run.problems, run.settings
     if settings.has_label(LabelKind.NULL_DEVICE):
         raise ValueError(
-            f"{name} is of the {LabelKind.NULL_DEVICE.value}, which does not compute. Run it on GPUs"
+            f"{name} is of the {LabelKind.NULL_DEVICE.value}, which does not compute. Run it on"
+            " GPUs"
         )
     if settings.profile not in ("", "reference"):
         raise ValueError(
-            f"{name} is of profile {clean(settings.profile, 40)}: only reference runs can be submitted; type "
-            "profile=reference and run again"
+            f"{name} is of profile {clean(settings.profile, 40)}: only reference runs can be"
+            " submitted; type profile=reference and run again"
         )
     if "not an MLPerf result" in record.org:  # conf/profile/demo.yaml and synthetic.yaml
         raise ValueError(
-            f"{name} says {clean(record.org, 60)}: such runs cannot be submitted; run profile=reference"
+            f"{name} says {clean(record.org, 60)}: such runs cannot be submitted; run"
+            " profile=reference"
         )
     if record.format != "MLLOG":
         what = (
@@ -169,16 +175,19 @@ def _submittable_record(run: RunRecord) -> RunRecord:
         raise ValueError(f"{name} {what}; a package is made of :::MLLOG logs (round v0.7)")
     if record.status == "truncated":
         raise ValueError(
-            f"{name} was cut off ({clean(run.reason)}): a package holds whole logs; run it again with resume=true, or name "
-            "the other logs and say in the submission why this one is missing"
+            f"{name} was cut off ({clean(run.reason)}): a package holds whole logs; run it again"
+            " with resume=true, or name the other logs and say in the submission why this one is"
+            " missing"
         )
     if problems:
         raise ValueError(
-            f"{name}: {clean(str(problems[0]))}; a log with such lines cannot be submitted, nor may it be edited"
+            f"{name}: {clean(str(problems[0]))}; a log with such lines cannot be submitted, nor may"
+            " it be edited"
         )
     if not settings.to_target:
         raise ValueError(
-            f"{name} has {clean(settings.stop, 40)}, {clean(settings.mode, 40)}: only runs to the target count"
+            f"{name} has {clean(settings.stop, 40)}, {clean(settings.mode, 40)}: only runs to the"
+            " target count"
         )
     if record.start_ms is None:
         raise ValueError(f"{name} has no run_start; give logs of whole runs")
@@ -189,15 +198,16 @@ def _choose_runs(benchmark: str, records: list[RunRecord]) -> ChosenRuns:
     """The first runs by start, after checking that they belong to one result."""
     if text := difference(records):
         raise ValueError(
-            f"{benchmark}: runs of one result must be equal but for the seed; {text}; package them separately"
+            f"{benchmark}: runs of one result must be equal but for the seed; {text}; package them"
+            " separately"
         )
     if text := find_copy(records):
         raise ValueError(f"{benchmark}: {text}, so they are copies of one run; give each run once")
     required = RUNS_REQUIRED[workload_name(benchmark)]
     if len(records) < required:
         raise ValueError(
-            f"{benchmark}: {len(records)} of {required} runs, {required - len(records)} are missing; "
-            + _command_for_missing_runs(records[0])
+            f"{benchmark}: {len(records)} of {required} runs, {required - len(records)} are"
+            " missing; " + _command_for_missing_runs(records[0])
         )
     ordered = sorted(records, key=lambda record: record.start_ms or 0.0)
     taken, rest = ordered[:required], ordered[required:]
@@ -265,11 +275,13 @@ def _check_logs(benchmark: str, records: Sequence[RunRecord]) -> None:
                 else verdict.text
             )
             raise ValueError(
-                f"{clean(str(record.path), 300)} fails the rules ({verdict.text}); {clean(what, 500)}"
+                f"{clean(str(record.path), 300)} fails the rules ({verdict.text});"
+                f" {clean(what, 500)}"
             )
     allowed = failed_allowed(benchmark)
     if len(missed) > allowed:
         raise ValueError(
-            f"{benchmark}: {len(missed)} of the first {len(records)} runs missed the target, {allowed} may; "
-            f"run the set again (the first: {clean(str(missed[0].path), 300)}: {clean(missed[0].reason, 100)})"
+            f"{benchmark}: {len(missed)} of the first {len(records)} runs missed the target,"
+            f" {allowed} may; run the set again (the first: {clean(str(missed[0].path), 300)}:"
+            f" {clean(missed[0].reason, 100)})"
         )

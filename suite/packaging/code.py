@@ -53,7 +53,10 @@ def write_code(folder: Path, runs: ChosenRuns, own_code: Path | None) -> list[st
         _copy_folder(own_code, folder)
         return []
     if not settings.profile:
-        readme = f"# {benchmark}\n\nThe logs were not written by this suite: put the code that ran here, with its settings,\n"
+        readme = (
+            f"# {benchmark}\n\nThe logs were not written by this suite: put the code that ran here,"
+            " with its settings,\n"
+        )
         (folder / "README.md").write_text(
             readme + "scripts for setup and runs, and which commit it is.\n", encoding="utf-8"
         )
@@ -100,10 +103,12 @@ def _source(folder: Path, paths: Sequence[str], records: Sequence[RunRecord]) ->
         _copy_paths(folder, paths)
         if _holds_code_of(folder, records):
             return [
-                "the commit that ran is not in this checkout: source/ has its current files, which are the code that ran"
+                "the commit that ran is not in this checkout: source/ has its current files, which"
+                " are the code that ran"
             ]
         return [
-            "the commit that ran is not in this checkout: source/ holds the files of today, hold them against the run"
+            "the commit that ran is not in this checkout: source/ holds the files of today, hold"
+            " them against the run"
         ]
     if len({_list_files(commit, paths) for commit in known}) > 1:
         shown = ", ".join(commit[:12] for commit in known[:5])
@@ -134,8 +139,9 @@ def _holds_code_of(folder: Path, records: Sequence[RunRecord]) -> bool:
     others = [path for path, digest in digests.items() if digest != packaged]
     if others and any(record.division == "closed" for record in records):
         raise ValueError(
-            f"{clean(str(others[0]), 300)} is of other code than commit {clean(settings.git_commit, 12) or '(none)'} has; "
-            f"package closed runs with the checkout that made them, unchanged since"
+            f"{clean(str(others[0]), 300)} is of other code than commit"
+            f" {clean(settings.git_commit, 12) or '(none)'} has; package closed runs with the"
+            " checkout that made them, unchanged since"
         )
     return not others
 
@@ -197,8 +203,8 @@ def _copy_folder(source: Path, folder: Path) -> None:
         total += size
         if size > FILE_BYTES_LIMIT or total > _BYTES_LIMIT or " " in str(path.relative_to(source)):
             raise ValueError(
-                f"{path} cannot be packaged: no spaces in names, at most {FILE_BYTES_LIMIT >> 20} MiB a file and "
-                f"{_BYTES_LIMIT >> 20} MiB in all; leave it out of --code"
+                f"{path} cannot be packaged: no spaces in names, at most {FILE_BYTES_LIMIT >> 20}"
+                f" MiB a file and {_BYTES_LIMIT >> 20} MiB in all; leave it out of --code"
             )
         _write_file(
             folder / path.relative_to(source),

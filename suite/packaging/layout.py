@@ -48,8 +48,8 @@ def validated_name(what: str, name: str) -> str:
     """
     if not is_valid_name(name):
         raise ValueError(
-            f"{what} {name[:100]!a}: letters, digits and _.=+- are allowed, at most 100, the first a letter or digit; "
-            f"for example {what} {sanitized_name(name)}"
+            f"{what} {name[:100]!a}: letters, digits and _.=+- are allowed, at most 100, the first"
+            f" a letter or digit; for example {what} {sanitized_name(name)}"
         )
     return name
 
@@ -70,6 +70,7 @@ def validated_benchmark(name: str) -> str:
     if name not in PACKAGED:
         shown = ascii(name[:80])
         raise ValueError(
-            f"benchmark {shown}: a package can hold {', '.join(sorted(PACKAGED))}{suggestion(name[:80], PACKAGED)}"
+            f"benchmark {shown}: a package can hold"
+            f" {', '.join(sorted(PACKAGED))}{suggestion(name[:80], PACKAGED)}"
         )
     return name

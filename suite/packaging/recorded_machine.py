@@ -31,8 +31,9 @@ def description_fields(records: Sequence[RunRecord]) -> dict[str, Json]:
         for name in _EQUAL_IN_ALL_RUNS:
             if other[name] != first[name]:
                 raise ValueError(
-                    f"the runs of one system differ: {name} is {first[name]!r} in {clean(str(records[0].path), 200)} and "
-                    f"{other[name]!r} in {clean(str(record.path), 200)}; package them separately"
+                    f"the runs of one system differ: {name} is {first[name]!r} in"
+                    f" {clean(str(records[0].path), 200)} and {other[name]!r} in"
+                    f" {clean(str(record.path), 200)}; package them separately"
                 )
     return _shared(fields)
 

@@ -100,7 +100,10 @@ def difference(records: Sequence[RunRecord]) -> str:
         pairs |= differences(run_of_log(earlier), run_of_log(later))
         for name, (first, second) in pairs.items():
             if first != second:
-                values = f"{value_text(name, first)} in {_place(earlier)}, {value_text(name, second)} in {_place(later)}"
+                values = (
+                    f"{value_text(name, first)} in {_place(earlier)}, {value_text(name, second)} in"
+                    f" {_place(later)}"
+                )
                 return f"{clean(name.removeprefix(f'{HYPERPARAMETERS}.'))}: {values}"
     return ""
 
@@ -316,9 +319,9 @@ def _read_trace(path: Path, stamp_of_file: tuple[int, int, int]) -> RunTrace | N
         stop_ms=stops[-1],
         stamps_ms=tuple(stamps[:MAX_STAMPS]),
         moments_ms=_separate_moments(stamps[:MAX_STAMPS]),
-        machines=frozenset(str(name) for name in machines)
-        if isinstance(machines, list)
-        else frozenset(),
+        machines=(
+            frozenset(str(name) for name in machines) if isinstance(machines, list) else frozenset()
+        ),
         system=str(settings.get("system") or ""),
         code_digest=str(settings.get("code_digest") or ""),
     )

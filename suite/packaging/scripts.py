@@ -13,7 +13,10 @@ from suite.packaging.recorded_overrides import BACKBONE, recorded_overrides
 from suite.results.logs.record import RunSettings
 from workloads.api import Json
 
-_BACKBONE = f'{BACKBONE}="${{BACKBONE_WEIGHTS:?the path of the file that backbone_weights in the log names}}"'
+_BACKBONE = (
+    f'{BACKBONE}="${{BACKBONE_WEIGHTS:?the path of the file that backbone_weights in the log'
+    ' names}"'
+)
 """In place of the submitter's own path, which is worth nothing elsewhere."""
 
 
@@ -36,7 +39,10 @@ def _setup(environment: str) -> list[str]:
     if environment not in locks.framework_locks():
         return [
             "make .venv/.ready",
-            "# the runs used an environment of the user's own: its versions stand in systems/*.json",
+            (
+                "# the runs used an environment of the user's own: its versions stand in"
+                " systems/*.json"
+            ),
         ]
     return [
         "make .venv/.ready",

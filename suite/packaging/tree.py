@@ -200,7 +200,10 @@ def check_results(
             if len(failed) == 1
             else f"{len(failed)} logs that do not pass"
         )
-        needed = f"logs that pass; at most {allowed} of the set may miss the target, with no other complaint"
+        needed = (
+            f"logs that pass; at most {allowed} of the set may miss the target, with no other"
+            " complaint"
+        )
         complaints.append(
             Complaint(
                 place.name,
@@ -296,7 +299,10 @@ def _mixed_run_complaints(
             yield Complaint("submission_benchmark", 0, clean(record.benchmark, 80), place.name, do)
             return
         if record.settings.profile not in ("", "reference") or "not an MLPerf result" in record.org:
-            run = f"profile {clean(record.settings.profile, 80)}, {clean(record.org, 80)} in {record.path.name}"
+            run = (
+                f"profile {clean(record.settings.profile, 80)}, {clean(record.org, 80)} in"
+                f" {record.path.name}"
+            )
             yield Complaint(
                 "suite_run",
                 0,
@@ -333,7 +339,10 @@ def _overlap_complaints(
     Other programs do not log the machine: then a warning.
     """
     if names := find_overlap([*of_tree, *records]):
-        do = "run again one after another; runs on different machines need system.name=NAME for each machine"
+        do = (
+            "run again one after another; runs on different machines need system.name=NAME for each"
+            " machine"
+        )
         yield Complaint(
             place.name, 0, f"{names} overlap in time", "one run at a time on a machine", do
         )

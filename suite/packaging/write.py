@@ -111,7 +111,8 @@ def _check_out(out: Path, logs: Sequence[Path]) -> None:
     for path in logs:
         if path.is_dir() and real_path(out.parent).is_relative_to(real_path(path)):
             raise ValueError(
-                f"{out} lies inside {path}: its copies would be read as runs; name a folder elsewhere"
+                f"{out} lies inside {path}: its copies would be read as runs; name a folder"
+                " elsewhere"
             )
 
 
@@ -123,7 +124,8 @@ def _check_links(given: Sequence[Path], logs: Sequence[Path]) -> None:
     for log in logs:
         if not any(real_path(log).is_relative_to(root) for root in roots):
             raise ValueError(
-                f"{clean(str(log), 300)} is a link to a file elsewhere; give the folder of that file instead"
+                f"{clean(str(log), 300)} is a link to a file elsewhere; give the folder of that"
+                " file instead"
             )
 
 
@@ -165,7 +167,8 @@ def _write(
     _refuse_superseded_runs(chosen)
     if superseded := _superseded_attempts(chosen):
         notes.append(
-            f"not counted: {superseded} attempts that resume=true set aside; say in the submission why they ended early"
+            f"not counted: {superseded} attempts that resume=true set aside; say in the submission"
+            " why they ended early"
         )
     missing = []
     (folder / SYSTEMS).mkdir()
@@ -190,7 +193,8 @@ def _write(
         (warnings if unknown_code else notes).extend(remarks)
         if item.benchmark == "ncf":
             notes.append(
-                "ncf: mlperf-logging has no rules for it after round v0.5; the suite's rules ncf_reference were used"
+                "ncf: mlperf-logging has no rules for it after round v0.5; the suite's rules"
+                " ncf_reference were used"
             )
         sets.append((system, item.benchmark, len(item.records)))
     return Packaged(folder, tuple(sets), tuple(missing), tuple(notes), tuple(warnings))
@@ -207,8 +211,9 @@ def _refuse_superseded_runs(chosen: Sequence[ChosenRuns]) -> None:
         ]
         if any(end is not None and end.is_finished for end in ends):
             raise ValueError(
-                f"{clean(str(attempt), 300)} is a finished run that was set aside, and finished runs count; move its folder "
-                f"back to {clean(str(attempt.parent.parent), 300)} as run_N, in place of the run that replaced it"
+                f"{clean(str(attempt), 300)} is a finished run that was set aside, and finished"
+                f" runs count; move its folder back to {clean(str(attempt.parent.parent), 300)} as"
+                " run_N, in place of the run that replaced it"
             )
 
 
@@ -240,11 +245,13 @@ def _description(
         )
         why = f" ({clean(reasons, 300)})" if reasons else ""
         raise ValueError(
-            f"--division {options.division}: the logs say {division}{why}; the division follows from them, leave the option out"
+            f"--division {options.division}: the logs say {division}{why}; the division follows"
+            " from them, leave the option out"
         )
     if not options.submitter and organizations == _NO_ORG:
         raise ValueError(
-            "the runs name no organization; give --submitter ORG (for later runs: profile.submission_org=ORG)"
+            "the runs name no organization; give --submitter ORG (for later runs:"
+            " profile.submission_org=ORG)"
         )
     fields = description_fields(records)
     fields["submitter"] = clean(options.submitter or organizations, 100)
@@ -253,7 +260,8 @@ def _description(
     fields["system_name"] = name
     pairs = (("submitter", organizations), ("status", status))
     notes = [
-        f"{SYSTEMS}/{name}.json says {key} {fields[key]}, the logs say {clean(logged, 100)}: logs are not edited"
+        f"{SYSTEMS}/{name}.json says {key} {fields[key]}, the logs say {clean(logged, 100)}: logs"
+        " are not edited"
         for key, logged in pairs
         if fields[key] != logged
     ]

@@ -120,8 +120,8 @@ def _check(
     """Raise TooLarge unless `needed` bytes are available."""
     if needed > available:
         raise TooLarge(
-            f"batch size {settings.global_batch_size}{where}: {what} {needed / 2**30:.0f} GiB, but only "
-            f"{available / 2**30:.1f} GiB of {kind} are available. Set batch=global:{fits}"
+            f"batch size {settings.global_batch_size}{where}: {what} {needed / 2**30:.0f} GiB, but"
+            f" only {available / 2**30:.1f} GiB of {kind} are available. Set batch=global:{fits}"
         )
 
 

@@ -63,8 +63,8 @@ def _evenly_shared(config: RunConfig, hosts: Sequence[AvailableHost], lacks: Lac
     count, machines = config.gpus, config.nodes
     if machines > max(1, len(hosts)):
         remedy = (
-            f"Set launch.hosts=[a,b] (ssh), run this inside a SLURM allocation (salloc -N{machines}), "
-            f"or leave nodes out to use only this machine"
+            "Set launch.hosts=[a,b] (ssh), run this inside a SLURM allocation (salloc"
+            f" -N{machines}), or leave nodes out to use only this machine"
         )
         lacks(MissingResourceError(f"nodes={machines}: no machines are named", remedy))
     if (error := uneven(count, machines)) is None:
@@ -106,7 +106,10 @@ def _kind_and_count(
         lacks(MissingResourceError(problem, "Set device=cpu"))
         return "cuda", count  # further messages are then about GPUs too
     if not visible and requested == "auto" and profile == "reference":
-        remedy = "To train on CPU cores, set device=cpu. For a small run without a data set, set profile=demo"
+        remedy = (
+            "To train on CPU cores, set device=cpu. For a small run without a data set, set"
+            " profile=demo"
+        )
         lacks(MissingResourceError("profile=reference needs a GPU, but no GPU is visible", remedy))
         return "cuda", count
     use_cuda = bool(visible) and (
@@ -149,8 +152,8 @@ def _with_cores(
     if kind == "cpu" and per_device * per_machine > cores and not oversubscribe:
         fitting = max(1, cores // per_device) * machines
         problem = (
-            f"gpus={count}: {per_machine} CPU device(s) of {per_device} core(s) need {per_device * per_machine} cores, "
-            f"but {smallest_host(hosts)} has {cores}"
+            f"gpus={count}: {per_machine} CPU device(s) of {per_device} core(s) need"
+            f" {per_device * per_machine} cores, but {smallest_host(hosts)} has {cores}"
         )
         fewer_cores = ", or cpu.cores_per_device=1" if per_device > 1 else ""
         remedy = f"Set gpus={fitting}{fewer_cores}, or oversubscribe=true (labels the result)"

@@ -40,8 +40,9 @@ def check_open_ports(config: RunConfig, draft: PartialJob, log: Callable[[str], 
     if env is None or not framework.listens_everywhere(settings):
         return
     risk = (
-        f"the servers of {framework.title or framework.name} have no authentication and listen on all interfaces: "
-        f"anyone who can connect to their ports can read and write files and run code as you"
+        f"the servers of {framework.title or framework.name} have no authentication and listen on"
+        " all interfaces: anyone who can connect to their ports can read and write files and run"
+        " code as you"
     )
     if settings.nodes > 1 or config.framework.allow_open_grpc:
         log(
@@ -59,8 +60,9 @@ def check_open_ports(config: RunConfig, draft: PartialJob, log: Callable[[str], 
         reason = f"this machine cannot make a private network for them ({fault})" if fault else ""
     if reason:
         raise MissingResourceError(
-            f"gpus={settings.devices} framework={framework.name}: {risk}, and {reason}. Set gpus=1 or a different framework, "
-            f"or, if only you can reach this machine's ports, set framework.allow_open_grpc=true"
+            f"gpus={settings.devices} framework={framework.name}: {risk}, and {reason}. Set gpus=1"
+            " or a different framework, or, if only you can reach this machine's ports, set"
+            " framework.allow_open_grpc=true"
         )
 
 

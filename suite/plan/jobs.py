@@ -93,9 +93,9 @@ def plan(
         with findings:
             draft = replace(
                 draft,
-                dataset_info=None
-                if draft.generates
-                else workload.load_dataset_info(draft.settings),
+                dataset_info=(
+                    None if draft.generates else workload.load_dataset_info(draft.settings)
+                ),
             )
         with findings:
             check_memory(workload, draft.settings, draft.hosts)
@@ -142,6 +142,7 @@ def _run_count(config: RunConfig, workload: type[Workload]) -> int:
         return int(config.runs)
     if not workload.runs_required:
         raise ValueError(
-            f"runs=official: the rules do not specify a number of runs for {workload.name}. Set runs=N"
+            f"runs=official: the rules do not specify a number of runs for {workload.name}. Set"
+            " runs=N"
         )
     return workload.runs_required

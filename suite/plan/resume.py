@@ -85,20 +85,21 @@ def finished_status(folder: Path, run: RunSpec) -> str:
     except (FileNotFoundError, json.JSONDecodeError):
         if is_finished:
             raise ValueError(
-                f"{folder} holds a finished run, but its {RUN_FILE} is missing or damaged. Restore {RUN_FILE}, or move the "
-                f"folder away to run it again"
+                f"{folder} holds a finished run, but its {RUN_FILE} is missing or damaged. Restore"
+                f" {RUN_FILE}, or move the folder away to run it again"
             ) from None
         return ""
     try:
         differences = settings_differences(earlier, run)
     except (TypeError, AttributeError) as error:
         raise ValueError(
-            f"{folder / RUN_FILE} is not the description of a run ({error}). Set a different output=FOLDER"
+            f"{folder / RUN_FILE} is not the description of a run ({error}). Set a different"
+            " output=FOLDER"
         ) from None
     if differences:
         raise ValueError(
-            f"{folder} holds a run with different settings or data: {', '.join(differences)}. Resume with the same command, "
-            f"or set a different output=FOLDER"
+            f"{folder} holds a run with different settings or data: {', '.join(differences)}."
+            " Resume with the same command, or set a different output=FOLDER"
         )
     if end is None or not is_finished:
         _refuse_lost_log(folder, run)
@@ -121,8 +122,8 @@ def _refuse_lost_log(folder: Path, run: RunSpec) -> None:
             "its log has no run_stop of a finished run" if log.exists() else "its log is missing"
         )
         raise ValueError(
-            f"{folder} holds a finished run according to its {STATUS_FILE}, but {found}. Restore {log.name} (decompressed), "
-            f"or move the folder away to run it again"
+            f"{folder} holds a finished run according to its {STATUS_FILE}, but {found}. Restore"
+            f" {log.name} (decompressed), or move the folder away to run it again"
         )
 
 
@@ -176,7 +177,8 @@ def settings_differences(earlier: RunSpec, run: RunSpec) -> list[str]:
     now = _flat(_compared_settings(run)) | _flat(identifying_variables(run.environment_variables))
     differing = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     texts = [
-        f"{name} is {_shown(before.get(name))} in that run and {_shown(now.get(name))} in this command"
+        f"{name} is {_shown(before.get(name))} in that run and {_shown(now.get(name))} in this"
+        " command"
         for name in differing
     ]
     if earlier.dataset_info.fingerprint != run.dataset_info.fingerprint:
@@ -252,8 +254,8 @@ def check_unmatched(
         name, runs = job.folder.name, _overrides(job.run).get("runs", str(job.run_count))
         if job.run_count > run_counts.get(name, job.run_count):
             raise ValueError(
-                f"resume=true: {job.folder} was started with runs={runs}, but this command has runs={run_counts[name]}. "
-                f"Set runs={runs}"
+                f"resume=true: {job.folder} was started with runs={runs}, but this command has"
+                f" runs={run_counts[name]}. Set runs={runs}"
             )
     unmatched = [job for job in unfinished if job.folder.name not in names]
     new = [run for name, run in names.items() if not (output / name).exists()]
@@ -277,10 +279,11 @@ def check_unmatched(
     ]
     more = f", as are {len(unmatched) - 1} more" if len(unmatched) > 1 else ""
     raise ValueError(
-        f"resume=true: {job.folder} is unfinished{more}, and this command does not match it: it was started with "
-        f"{' '.join(earlier_texts)}, but this command has {' '.join(new_texts)}. To resume it, {', '.join(remedies)}, or run: "
-        f"python run_suite.py {shlex.join([f'output={output}', 'resume=true'])} (which takes the settings from the folder). "
-        f"To start new runs next to it, leave resume=true out"
+        f"resume=true: {job.folder} is unfinished{more}, and this command does not match it: it was"
+        f" started with {' '.join(earlier_texts)}, but this command has {' '.join(new_texts)}. To"
+        f" resume it, {', '.join(remedies)}, or run: python run_suite.py"
+        f" {shlex.join([f'output={output}', 'resume=true'])} (which takes the settings from the"
+        " folder). To start new runs next to it, leave resume=true out"
     )
 
 

@@ -41,7 +41,10 @@ def schedule_note(workload: Workload) -> str:
         longer = (
             ", or use a hyperparameter set with a longer horizon_epochs (docs/hyperparameters.md)"
         )
-    return f"{length}: the learning rate is {value} from epoch {epoch + first} on. Set {shorter}{longer}"
+    return (
+        f"{length}: the learning rate is {value} from epoch {epoch + first} on. Set"
+        f" {shorter}{longer}"
+    )
 
 
 def _end_of_decay(workload: Workload, last_step: int) -> int | None:

@@ -141,7 +141,8 @@ def typed_options(config: RunConfig, workload: type[Workload]) -> dict[str, Json
         if value is not None and key not in keys:
             allowed = ", ".join(sorted(name for name in keys if not name.startswith("workload.")))
             raise ValueError(
-                f"{key}={value}: workload={workload.name} has no such key. Allowed: {allowed or 'no key of these groups'}"
+                f"{key}={value}: workload={workload.name} has no such key. Allowed:"
+                f" {allowed or 'no key of these groups'}"
             )
     return options
 
@@ -160,8 +161,8 @@ def _check_link(link: str, device: str, framework: Framework) -> None:
         )
     if link == "network" and framework.process_count(2, device) == 1:
         raise UnsupportedError(
-            f"link={link}: {framework.name} drives all devices of a machine from a single process, without a network between "
-            f"them. Leave it out"
+            f"link={link}: {framework.name} drives all devices of a machine from a single process,"
+            " without a network between them. Leave it out"
         )
 
 
@@ -204,15 +205,16 @@ def _precision(
         )
     if device == "cpu" and precision in ("tf32", "fp16"):
         raise UnsupportedError(
-            f"precision={precision}: only GPUs support it. Set precision=fp32 or bf16, or device=cuda"
+            f"precision={precision}: only GPUs support it. Set precision=fp32 or bf16, or"
+            " device=cuda"
         )
     if device == "cuda" and least < FIRST_WITH[precision]:
         found, needed = (
             "{}.{}".format(*capability) for capability in (least, FIRST_WITH[precision])
         )
         raise UnsupportedError(
-            f"precision={precision}: GPUs support it from compute capability {needed} on, but {smallest_host(hosts)} has a "
-            f"GPU of {found}. Set precision=auto or fp32"
+            f"precision={precision}: GPUs support it from compute capability {needed} on, but"
+            f" {smallest_host(hosts)} has a GPU of {found}. Set precision=auto or fp32"
         )
     return precision
 
@@ -247,7 +249,8 @@ def _linear_backend(
     if library != "auto":
         where = f"{workload.name} in {framework.name}, device={device} precision={precision}"
         raise ValueError(
-            f"framework.linear_backend={library}: {where} has no choice of this library. Leave it out"
+            f"framework.linear_backend={library}: {where} has no choice of this library. Leave"
+            " it out"
         )
     return ""
 
@@ -311,7 +314,8 @@ def _check_asynchronous(
         ]
         instead = f", or {' or '.join(offered)}" if offered else ""
         raise UnsupportedError(
-            f"update=async: not supported by {workload.name} in {framework.name}. Set update=sync{instead}"
+            f"update=async: not supported by {workload.name} in {framework.name}. Set"
+            f" update=sync{instead}"
         )
     if config.nodes > 1:
         raise UnsupportedError(
@@ -323,8 +327,8 @@ def _check_asynchronous(
         )
     if config.timing.each == "steps":
         raise ValueError(
-            "update=async: workers update at different times, so that steps of all workers cannot be timed. "
-            "Set timing=interval, or update=sync"
+            "update=async: workers update at different times, so that steps of all workers cannot"
+            " be timed. Set timing=interval, or update=sync"
         )
     if precision == "fp16":
         raise UnsupportedError(
@@ -365,8 +369,8 @@ def _stop(config: RunConfig, profile: str, targets: Mapping[str, float], length:
         )
     if config.timing.warmup_steps and stop == "target":
         raise ValueError(
-            f"timing.warmup_steps={config.timing.warmup_steps}: a run to its target is timed from its first step. "
-            f"Leave it out, or set stop=steps:50"
+            f"timing.warmup_steps={config.timing.warmup_steps}: a run to its target is timed from"
+            " its first step. Leave it out, or set stop=steps:50"
         )
     return stop
 
@@ -379,8 +383,8 @@ def _threads_per_device(config: RunConfig, device: str, cores: int) -> str:
     threads = str(config.cpu.threads_per_device)
     if threads != "auto" and device == "cpu" and int(threads) > cores:
         raise ValueError(
-            f"cpu.threads_per_device={threads}: a device has {cores} core(s). Set 1 to {cores}, or auto, or set "
-            f"cpu.cores_per_device=N for more cores per device"
+            f"cpu.threads_per_device={threads}: a device has {cores} core(s). Set 1 to {cores}, or"
+            " auto, or set cpu.cores_per_device=N for more cores per device"
         )
     return threads
 
@@ -446,15 +450,16 @@ def batch_size(rule: str, devices_count: int, set_batch: int | None) -> int:
     if kind == "set":
         if set_batch is None:
             raise ValueError(
-                "batch=set: the workload has no hyperparameter set with a batch size. Set batch=global:N"
+                "batch=set: the workload has no hyperparameter set with a batch size. Set"
+                " batch=global:N"
             )
         size = int(set_batch)
     else:
         size = int(number) * (devices_count if kind == "per_device" else 1)
     if size < devices_count:
         raise UnsupportedError(
-            f"batch={rule}: {size} sample(s) per step cannot be divided among {devices_count} devices. "
-            f"Set batch=global:{devices_count} or more"
+            f"batch={rule}: {size} sample(s) per step cannot be divided among {devices_count}"
+            f" devices. Set batch=global:{devices_count} or more"
         )
     return size
 
@@ -491,6 +496,7 @@ def _targets(
         )
         remedy = f"Set {keys}" if keys else "Leave it out"
         raise ValueError(
-            f"workload.target={target}: {workload.name} has {len(defaults.targets)} targets. {remedy}"
+            f"workload.target={target}: {workload.name} has {len(defaults.targets)} targets."
+            f" {remedy}"
         )
     return {metric: float(target) for metric in defaults.targets}

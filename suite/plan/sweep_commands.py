@@ -76,18 +76,21 @@ def commands_to_resume(arguments: Sequence[str]) -> list[SweepCommand]:
     folder = overrides.get("output", "").strip("'\"")
     if not folder.strip():
         raise ValueError(
-            "resume=true: no output folder is set. Set output=FOLDER to the folder of the sweep to finish"
+            "resume=true: no output folder is set. Set output=FOLDER to the folder of the sweep to"
+            " finish"
         )
     output = Path(folder).expanduser().absolute()
     if not output.is_dir():
         raise ValueError(
-            f"resume=true output={folder}: the folder does not exist. Set output=FOLDER to the folder of earlier runs"
+            f"resume=true output={folder}: the folder does not exist. Set output=FOLDER to the"
+            " folder of earlier runs"
         )
     commands = _recorded(output) or list(_commands_of_jobs(output))
     if not commands:
         raise ValueError(
-            f"resume=true output={folder}: the folder has no runs with recorded settings. Set workload=NAME and all further "
-            f"settings of the sweep, or set output=FOLDER to a different folder"
+            f"resume=true output={folder}: the folder has no runs with recorded settings. Set"
+            " workload=NAME and all further settings of the sweep, or set output=FOLDER to a"
+            " different folder"
         )
     call = [*(text for text in arguments if text.partition("=")[0] != "output"), f"output={output}"]
     return [

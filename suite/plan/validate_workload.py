@@ -46,8 +46,9 @@ def _check_written(workload: Workload) -> None:
     if missing:
         targets = ", ".join(workload.settings.targets)
         raise ValueError(
-            f"workload={workload.name}: {kind.__name__} has a target for {targets}, but no {' and no '.join(missing)}. "
-            f"Define {' and '.join(f'{name}()' for name in missing)} (workloads/api/workload.py), or set stop=steps:50"
+            f"workload={workload.name}: {kind.__name__} has a target for {targets}, but no"
+            f" {' and no '.join(missing)}. Define {' and '.join(f'{name}()' for name in missing)}"
+            " (workloads/api/workload.py), or set stop=steps:50"
         )
 
 
@@ -58,8 +59,8 @@ def _check_length(workload: Workload) -> None:
     stop, unit = workload.settings.stop, workload.batch_unit
     if stop.startswith("samples:") and unit != "samples":
         raise ValueError(
-            f"stop={stop}: the batch size of {workload.name} is in {unit}, so the number of steps for a number of samples is "
-            f"unknown. Set stop=steps:50 or stop=epochs:1"
+            f"stop={stop}: the batch size of {workload.name} is in {unit}, so the number of steps"
+            " for a number of samples is unknown. Set stop=steps:50 or stop=epochs:1"
         )
 
 
@@ -67,8 +68,9 @@ def _check_limit(workload: Workload) -> None:
     settings = workload.settings
     if "max_epochs" not in settings.hyperparameters:
         raise ValueError(
-            f"workload={workload.name}: its hyperparameter set {settings.hyperparameter_set} has no max_epochs, so a run "
-            f"that misses its target would never end. Add max_epochs to the set, or set stop=epochs:N"
+            f"workload={workload.name}: its hyperparameter set {settings.hyperparameter_set} has no"
+            " max_epochs, so a run that misses its target would never end. Add max_epochs to the"
+            " set, or set stop=epochs:N"
         )
 
 
@@ -81,9 +83,10 @@ def _check_batch(workload: Workload) -> None:
     at_rate = f" at learning rate {rate:g}" if isinstance(rate, (int, float)) else ""
     count = max(1, samples // STEPS_PER_EPOCH // settings.devices) * settings.devices
     raise ValueError(
-        f"batch size {settings.global_batch_size}: an epoch of {workload.name} on {settings.dataset} has {samples} "
-        f"{workload.batch_unit}, so it would be a single step{at_rate}. Set batch=global:{count} or less "
-        f"({STEPS_PER_EPOCH} steps per epoch), or stop=steps:50 to measure only throughput"
+        f"batch size {settings.global_batch_size}: an epoch of {workload.name} on"
+        f" {settings.dataset} has {samples} {workload.batch_unit}, so it would be a single"
+        f" step{at_rate}. Set batch=global:{count} or less ({STEPS_PER_EPOCH} steps per epoch), or"
+        " stop=steps:50 to measure only throughput"
     )
 
 
@@ -98,6 +101,7 @@ def _check_first_evaluation(workload: Workload) -> None:
     first = workload.epochs.epoch_of(next(iter(workload.evaluation_steps())) - 1) + 1
     if max_epochs < first:
         raise ValueError(
-            f"workload.max_epochs={max_epochs}: the first evaluation of {settings.workload} is in epoch {first}. "
-            f"Set workload.max_epochs={first} or more, or stop=epochs:{max_epochs} to train without a target"
+            f"workload.max_epochs={max_epochs}: the first evaluation of {settings.workload} is in"
+            f" epoch {first}. Set workload.max_epochs={first} or more, or stop=epochs:{max_epochs}"
+            " to train without a target"
         )

@@ -91,14 +91,19 @@ def _present(count: int, driver_cuda: str | None) -> Finding:
             f"{gpu.name} ({gpu.memory_bytes / 2**30:.0f} GiB, {gpu.capability})" for gpu in visible
         )
     )
-    line = f"{len(visible)} visible GPU(s): {names or 'none'}, driver for CUDA {driver_cuda or 'unknown'}"
+    line = (
+        f"{len(visible)} visible GPU(s): {names or 'none'}, driver for CUDA"
+        f" {driver_cuda or 'unknown'}"
+    )
     if len(visible) < count or not visible:
         return warning(
             "devices",
             line,
-            f"set gpus={len(visible)}, or check CUDA_VISIBLE_DEVICES"
-            if visible
-            else "set device=cpu",
+            (
+                f"set gpus={len(visible)}, or check CUDA_VISIBLE_DEVICES"
+                if visible
+                else "set device=cpu"
+            ),
         )
     return ok("devices", line)
 
@@ -150,7 +155,8 @@ def _fits(
             return [
                 warning(
                     "build",
-                    f"the framework build of environment {environment.name} cannot be queried: {error}",
+                    f"the framework build of environment {environment.name} cannot be queried:"
+                    f" {error}",
                     do,
                 )
             ]

@@ -332,7 +332,8 @@ class Columns(RunSettings):
     )
     folder: str = _text("Folder of a foreign log: it makes one result", _folder)
     is_submission: bool = column(
-        "All logs in its folder are one result: it lies in a submission, or is called `result_*.txt`",
+        "All logs in its folder are one result: it lies in a submission, or is called"
+        " `result_*.txt`",
         _is_one_submission,
         unknown=False,
     )
@@ -348,7 +349,8 @@ class Columns(RunSettings):
         "Logged hyperparameters, as the rules use the word", _hyperparameters, unknown={}
     )
     seconds: float | None = column(
-        "`run_stop` - `run_start`: of a success the time to target. A resumed run's interruptions count",
+        "`run_stop` - `run_start`: of a success the time to target. A resumed run's interruptions"
+        " count",
         _log("seconds"),
     )
     scaling_factor: float | None = column(
@@ -551,7 +553,8 @@ class Result(Columns):
     )
     runs_retained: int = scored("Runs that the means are taken over", unknown=0)
     score_method: str = scored(
-        "`olympic mean` (fastest and slowest dropped), `plain mean` (fewer than three runs), `single figure`",
+        "`olympic mean` (fastest and slowest dropped), `plain mean` (fewer than three runs),"
+        " `single figure`",
         unknown="",
     )
     score_notes: tuple[str, ...] = scored(
@@ -570,8 +573,9 @@ class Result(Columns):
     )
     epochs: float | None = scored("Mean epochs to target of the same runs", reported=True)
     seconds_per_epoch: float | None = scored(
-        "Mean time of the blocks of the retained runs over their mean epochs: training and evaluation, no setup. For logs of "
-        "other programs, and results without single runs, that of all time from `run_start`",
+        "Mean time of the blocks of the retained runs over their mean epochs: training and"
+        " evaluation, no setup. For logs of other programs, and results without single runs, that"
+        " of all time from `run_start`",
         heading="time per epoch",
     )
     seconds_over_epochs: float | None = scored(

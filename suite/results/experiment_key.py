@@ -246,7 +246,10 @@ def refusals(
     """
     training = (TIME, EPOCHS, EPOCH_TIME)
     if row.mode != other.mode:
-        reason = f"mode {row.mode} and mode {other.mode} do different work, so only runs of the same mode can be compared"
+        reason = (
+            f"mode {row.mode} and mode {other.mode} do different work, so only runs of the same"
+            " mode can be compared"
+        )
         yield Refusal((*training, THROUGHPUT), RefusalCode.MODE, reason)
     if not (row.to_target and other.to_target):
         fixed = " and ".join(
@@ -266,10 +269,16 @@ def refusals(
         both = " and ".join(
             value_text("targets", result.targets, result) for result in (row, other)
         )
-        reason = f"trained to different targets ({both}), so only time per epoch and throughput can be compared"
+        reason = (
+            f"trained to different targets ({both}), so only time per epoch and throughput can be"
+            " compared"
+        )
         yield Refusal((TIME, EPOCHS), RefusalCode.TARGET, reason)
     if ("token" in row.sample_unit) != ("token" in other.sample_unit):
-        reason = f"throughput counts {row.sample_unit} and {other.sample_unit}, so only times and epochs can be compared"
+        reason = (
+            f"throughput counts {row.sample_unit} and {other.sample_unit}, so only times and epochs"
+            " can be compared"
+        )
         yield Refusal((THROUGHPUT,), RefusalCode.SAMPLE_UNIT, reason)
 
 

@@ -150,7 +150,8 @@ def framework_name(text: str, system: str = "", workload: str = "") -> str:
 
 _CHIPS = re.compile(
     r"(?P<tpu>tpu)[ -]?(?P<version>v\d[ep]?)?"
-    r"|(?<![a-wyz])(?P<name>gaudi ?\d?|ascend ?\d+|gc200|rtx ?a\d{4}|(?:v\d{3}|[ahlpt]\d{1,3})s?(?=\b|x\d*\b))",
+    r"|(?<![a-wyz])(?P<name>gaudi ?\d?|ascend ?\d+|gc200|rtx"
+    r" ?a\d{4}|(?:v\d{3}|[ahlpt]\d{1,3})s?(?=\b|x\d*\b))",
     re.IGNORECASE,
 )
 # NVML calls the module "H100 80GB HBM3"

@@ -100,13 +100,15 @@ def parse_prices(text: str) -> Prices:
         match = re.fullmatch(r"\s*(?:([^=,]{1,60})=)?\s*(\d{1,9}(?:\.\d{1,9})?)\s*", part)
         if match is None or not float(match[2]):
             raise ValueError(
-                f"{OPTION} {text[:60]!r}: expected a price above 0, such as 2.5, or v100=2.48,a100=4.10"
+                f"{OPTION} {text[:60]!r}: expected a price above 0, such as 2.5, or"
+                " v100=2.48,a100=4.10"
             )
         name = (match[1] or "").strip().lower()
         if name in prices:
             mistake = f"{name} has two prices" if name else "there are two prices for all devices"
             raise ValueError(
-                f"{OPTION} {text[:60]!r}: {mistake}. Give each name once, such as v100=2.48,a100=4.10"
+                f"{OPTION} {text[:60]!r}: {mistake}. Give each name once, such as"
+                " v100=2.48,a100=4.10"
             )
         prices[name] = float(match[2])
     every = prices.pop("", None)

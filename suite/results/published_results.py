@@ -60,7 +60,8 @@ def published_folders() -> tuple[Path, ...]:
     users_folder = expand_user(extra)
     if not users_folder.is_dir():
         raise ValueError(
-            f"{FOLDER_VARIABLE}={extra}: no such folder. Set it to a folder with results*.csv files, or unset it"
+            f"{FOLDER_VARIABLE}={extra}: no such folder. Set it to a folder with results*.csv"
+            " files, or unset it"
         )
     return (SHIPPED, users_folder)
 
@@ -323,13 +324,15 @@ def _entry_settings(entry: Entry, workload: str) -> dict[str, Any]:
         "devices": description.devices,
         "nodes": description.nodes,
         "device_name": description.accelerator,
-        "framework": framework_name(description.framework, entry.system, workload)
-        if description.framework
-        else "",
+        "framework": (
+            framework_name(description.framework, entry.system, workload)
+            if description.framework
+            else ""
+        ),
         "system": entry.system,
-        "rules": entry.round
-        if entry.round > "v0.6"
-        else "",  # in earlier rounds the format of the lines decides
+        "rules": (
+            entry.round if entry.round > "v0.6" else ""
+        ),  # in earlier rounds the format of the lines decides
     }
 
 

@@ -101,7 +101,10 @@ class Ratio:
         interval = self.interval
         if interval is None:
             return ""
-        return f"{100 * CONFIDENCE_LEVEL:g} % interval {ratio_text(interval.low)} to {ratio_text(interval.high)}"
+        return (
+            f"{100 * CONFIDENCE_LEVEL:g} % interval {ratio_text(interval.low)} to"
+            f" {ratio_text(interval.high)}"
+        )
 
     @property
     def setup_saving(self) -> float | None:
@@ -203,7 +206,10 @@ class Ratio:
             if few == 1
             else f"{few} runs each"
         )
-        return f"epochs to target vary between seeds, so {counts} do not show whether more devices change them"
+        return (
+            f"epochs to target vary between seeds, so {counts} do not show whether more devices"
+            " change them"
+        )
 
 
 def ratio_text(value: float) -> str:

@@ -144,9 +144,9 @@ def _result(members: Sequence[Run], key: str) -> Result:
     return Result(
         **values,
         key=key,
-        samples_per_second=samples / seconds
-        if samples and seconds
-        else first(runs, "published_rate"),
+        samples_per_second=(
+            samples / seconds if samples and seconds else first(runs, "published_rate")
+        ),
         run_seconds=mean(runs, "seconds"),
         all_reduces=tuple(known(runs, "all_reduce")),
         runs=tuple(runs),
@@ -198,7 +198,10 @@ def _entry_notes(members: Sequence[Run]) -> Iterator[str]:
         yield "the score is not scaled: its logs lie in folders with different scaling factors"
     repeats = sum(bool(row.repeat_of) for row in members)
     if repeats:
-        yield f"{repeats} of {len(members)} logs repeat logs of the folder; the official score counts them"
+        yield (
+            f"{repeats} of {len(members)} logs repeat logs of the folder; the official score counts"
+            " them"
+        )
     other_entries = Counter(row.also_in for row in members if row.also_in)
     for name, count in sorted(other_entries.items()):
         logs = f"all {count} logs" if count == len(members) else f"{count} of {len(members)} logs"
@@ -271,9 +274,9 @@ def score(
         "seconds_over_epochs": _seconds_per_epoch(retained, in_blocks=False),
         "seconds_minimum": scaled(min(seconds, default=None)),
         "seconds_maximum": scaled(max(seconds, default=None)),
-        "seconds_standard_deviation": scaled(statistics.stdev(seconds))
-        if len(seconds) > 1
-        else None,
+        "seconds_standard_deviation": (
+            scaled(statistics.stdev(seconds)) if len(seconds) > 1 else None
+        ),
     }
 
 
@@ -449,7 +452,8 @@ def find_published(name: str, option: str = "--to") -> list[Result]:
     near = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.4)
     offered = [one for lower, one in names.items() if lower in near] or sorted(rounds)
     raise ValueError(
-        f"{option} {name}: no such published result. Nearest: {', '.join(offered[:3])} (all of them: suite published list)"
+        f"{option} {name}: no such published result. Nearest: {', '.join(offered[:3])} (all of"
+        " them: suite published list)"
     )
 
 
@@ -457,8 +461,8 @@ def _matches_name(known: str, parts: Sequence[str]) -> bool:
     names = known.lower().split("/", 2)
     if len(parts) < 3:
         return list(parts) == names[: len(parts)]
-    clusters = (
-        r"[_\- ](?:multi|n\d+)(?:_.*)?"  # of the named system: `_n24_ngc19.05`, `_multi_ngc18.11`
+    clusters = (  # of the named system: `_n24_ngc19.05`, `_multi_ngc18.11`
+        r"[_\- ](?:multi|n\d+)(?:_.*)?"
     )
     form = rf"{re.escape(parts[2])}(?!{clusters}$)(?:[_\- ].*)?"
     return (
@@ -500,7 +504,8 @@ def _succeeded(paths: Sequence[str | Path]) -> list[Result]:
         return succeeded
     if succeeded:
         raise ValueError(
-            f"{folders}: all runs measure all-reduces and do not train. Give the folder of training runs too"
+            f"{folders}: all runs measure all-reduces and do not train. Give the folder of training"
+            " runs too"
         )
     going = sum(run.running for run in runs)
     counts = [f"{len(runs) - going} of {len(runs)} did not"] if len(runs) > going else []

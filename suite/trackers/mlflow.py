@@ -69,8 +69,8 @@ class MLflow:
         except ModuleNotFoundError as error:
             package = (error.name or "").partition(".")[0]
             raise ValueError(
-                f"MLflow: {self._output} needs the Python package {package}, which is not installed for {sys.executable}; "
-                f"install it, or set --output sqlite:///FILE"
+                f"MLflow: {self._output} needs the Python package {package}, which is not installed"
+                f" for {sys.executable}; install it, or set --output sqlite:///FILE"
             ) from error
         except (MlflowException, SQLAlchemyError, OSError) as error:
             text = " ".join(str(getattr(error, "message", error)).split())

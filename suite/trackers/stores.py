@@ -26,7 +26,10 @@ _SQLITE = "sqlite:///"
 _SQLITE_HEADER = b"SQLite format 3\0"
 _DATABASE_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 _HANDLED_BY_MLFLOW = ("databricks", "databricks-uc", "uc")
-_MLFLOW_REMEDY = "set --output sqlite:///FILE, for example sqlite:///mlflow.db, or a server's address, http://HOST:PORT"
+_MLFLOW_REMEDY = (
+    "set --output sqlite:///FILE, for example sqlite:///mlflow.db, or a server's address,"
+    " http://HOST:PORT"
+)
 
 
 def check_store(tracker: str, output: str, given: str) -> None:
@@ -39,7 +42,8 @@ def check_store(tracker: str, output: str, given: str) -> None:
     """
     if not output.strip():
         raise ValueError(
-            f"{given}: it is empty; {_MLFLOW_REMEDY if tracker == 'mlflow' else 'set --output FOLDER'}"
+            f"{given}: it is empty;"
+            f" {_MLFLOW_REMEDY if tracker == 'mlflow' else 'set --output FOLDER'}"
         )
     if tracker == "mlflow":
         _check_mlflow(output, given)
@@ -109,7 +113,8 @@ def _check_sqlite(output: str, given: str) -> None:
         raise ValueError(f"{given}: three slashes are needed; set --output {_SQLITE}{meant}")
     if name in ("", ":memory:"):
         raise ValueError(
-            f"{given}: a database in memory is lost when the command ends; set --output {_SQLITE}mlflow.db"
+            f"{given}: a database in memory is lost when the command ends; set --output"
+            f" {_SQLITE}mlflow.db"
         )
     file = Path(name)
     if file.is_dir():
@@ -131,7 +136,10 @@ def _check_sqlite(output: str, given: str) -> None:
             database.execute("SELECT count(*) FROM sqlite_master")
             database.rollback()
     except sqlite3.Error as error:
-        why = f"cannot be written ({error}); end the program that uses it, or set --output {_SQLITE}FILE to another file"
+        why = (
+            f"cannot be written ({error}); end the program that uses it, or set --output"
+            f" {_SQLITE}FILE to another file"
+        )
         raise ValueError(f"{given}: {file} {why}") from None
 
 

@@ -41,8 +41,9 @@ class ClockCheck:
         tolerance = TOLERANCE_SECONDS + TOLERANCE_SHARE * max(clock_seconds, uptime_seconds)
         if abs(clock_seconds - uptime_seconds) > tolerance:
             raise RuntimeError(
-                f"the run took {clock_seconds:.1f} s by its clock and {uptime_seconds:.1f} s by the machine's uptime: "
-                f"the machine was suspended, or the processes use a fake clock (libfaketime)"
+                f"the run took {clock_seconds:.1f} s by its clock and {uptime_seconds:.1f} s by the"
+                " machine's uptime: the machine was suspended, or the processes use a fake clock"
+                " (libfaketime)"
             )
 
 

@@ -451,8 +451,8 @@ class Loop:
             missing := [name for name in self.settings.targets if name not in scores]
         ):
             raise ValueError(
-                f"compute_metrics() returned {', '.join(scores) or 'no metrics'}, but there is a target for "
-                f"{', '.join(missing)}"
+                f"compute_metrics() returned {', '.join(scores) or 'no metrics'}, but there is a"
+                f" target for {', '.join(missing)}"
             )
         met = scores is not None and targets_reached(scores, self.settings.targets)
         # all ranks wait for the scores of rank 0
@@ -501,9 +501,9 @@ class Loop:
                     "step": block.stop_step,
                     "samples": block.samples,
                     **seconds,
-                    "elapsed_seconds": None
-                    if elapsed_seconds is None
-                    else round(elapsed_seconds, 3),
+                    "elapsed_seconds": (
+                        None if elapsed_seconds is None else round(elapsed_seconds, 3)
+                    ),
                     "samples_per_second": rate,
                     **({"rates": rates} if rates else {}),
                     "loss": block.loss,

@@ -128,7 +128,10 @@ class Machine:
             self.command(arguments, cwd, user), stdin=subprocess.DEVNULL, capture_output=True, text=True,
             timeout=timeout, check=False, env=environment(env),
         )  # fmt: skip
-        said = f"{self.name}: {' '.join(map(os.fspath, arguments))}: {done.returncode}\n{done.stdout}{done.stderr}"
+        said = (
+            f"{self.name}: {' '.join(map(os.fspath, arguments))}:"
+            f" {done.returncode}\n{done.stdout}{done.stderr}"
+        )
         assert done.returncode == 0 or not check, said
         return done
 

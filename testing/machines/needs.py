@@ -54,7 +54,10 @@ def missing(*groups: dict[str, str]) -> str:
     if absent:
         return f"{', '.join(absent)} not installed: apt-get install {' '.join(packages(absent))}"
     if groups and os.geteuid() != 0:
-        return "daemons on machines need root: they change users, and a plain user's namespace has one; machines alone do not"
+        return (
+            "daemons on machines need root: they change users, and a plain user's namespace has"
+            " one; machines alone do not"
+        )
     return _refused()
 
 

@@ -45,7 +45,10 @@ SchedulerParameters=sched_interval=2,batch_sched_delay=0,bf_interval=2
 JobRequeue=1
 PartitionName=all Nodes=ALL Default=YES MaxTime=60 State=UP
 """
-NODE = "NodeName={name} NodeHostname={name} NodeAddr={address} CPUs={cpus} RealMemory=4000 State=UNKNOWN\n"
+NODE = (
+    "NodeName={name} NodeHostname={name} NodeAddr={address} CPUs={cpus} RealMemory=4000"
+    " State=UNKNOWN\n"
+)
 SPOOL = "/etc/slurm/spool"
 """By its name on the machines: sockets lie there, whose paths have at most 107 letters."""
 IDLE_SECONDS = 60.0

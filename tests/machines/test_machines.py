@@ -32,8 +32,14 @@ HOST_FOLDERS = (
 """Where daemons and clients would write, if they wrote outside the machines' folder."""
 DAEMONS = ("ssh", "slurm", "munge", "hub", "node")
 """What names of their files hold; others may write to those folders at the same time."""
-SERVE = "import socket; s = socket.create_server(('', 5000)); c, _ = s.accept()\nwhile c.recv(1 << 20): pass"
-SEND = "import socket, sys; c = socket.create_connection((sys.argv[1], 5000)); c.sendall(bytes(int(sys.argv[2])))"
+SERVE = (
+    "import socket; s = socket.create_server(('', 5000)); c, _ = s.accept()\nwhile c.recv(1 << 20):"
+    " pass"
+)
+SEND = (
+    "import socket, sys; c = socket.create_connection((sys.argv[1], 5000));"
+    " c.sendall(bytes(int(sys.argv[2])))"
+)
 
 
 def python(machine, code, *words, check=True):

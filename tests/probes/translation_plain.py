@@ -113,6 +113,7 @@ class PlainDecoder:
         for row, (_, shares) in zip(attention, found, strict=True):
             if shares is not None:
                 row[: shares.shape[1]] = shares[-1]
-        return Candidates(
-            scores, np.tile(np.arange(scores.shape[1]), (len(state), 1)), attention
-        ), state
+        return (
+            Candidates(scores, np.tile(np.arange(scores.shape[1]), (len(state), 1)), attention),
+            state,
+        )

@@ -15,12 +15,21 @@ RUNS = [
     "workload=ncf profile=demo gpus=2 device=cpu seed=1",
     "-m workload=ncf,zoo framework=pytorch,mxnet gpus=1,2 runs=2 profile=demo",
     "workload=ssd gpus=8 batch=per_device:16 precision=fp32 rules=v0.7",
-    "-m workload=zoo workload.model=littlecnn,resnet18 profile=synthetic seed=range(1,4) timing=steps",
+    (
+        "-m workload=zoo workload.model=littlecnn,resnet18 profile=synthetic seed=range(1,4)"
+        " timing=steps"
+    ),
     "workload=gnmt profile=demo stop=epochs:2 targets={bleu:20} workload.learning_rate=1e-3",
     "study=batch_size study.size=ci device=cpu",
     "workload=resnet50 nodes=2 gpus=16 launch=ssh launch.hosts=[node[1-2]] launch.port=29500",
-    "workload=transformer environment=docker environment.image=a:b environment.mounts=[/a:/b:rw] output=out",
-    "+experiment=night workload=maskrcnn hydra.searchpath=[file://conf] watchdog_seconds=30 --cfg job",
+    (
+        "workload=transformer environment=docker environment.image=a:b"
+        " environment.mounts=[/a:/b:rw] output=out"
+    ),
+    (
+        "+experiment=night workload=maskrcnn hydra.searchpath=[file://conf] watchdog_seconds=30"
+        " --cfg job"
+    ),
     "workload=ncf update=async update.straggler_ms=5 system.name='a b' plugins=[x] resume=true",
 ]
 COMMANDS = [

@@ -200,7 +200,8 @@ def disagreements(
         counts[not outside] += 1
         if check_file(path).passed != (not outside):
             found.append(
-                f"{workload.settings}: {sorted(outside) or 'closed'}, but suite check says otherwise"
+                f"{workload.settings}: {sorted(outside) or 'closed'}, but suite check says"
+                " otherwise"
             )
         if not outside and complaints:
             found.append(f"{workload.settings}: closed, but {complaints}")
@@ -208,7 +209,8 @@ def disagreements(
             needed |= outside
             if not outside <= set(laxer):
                 found.append(
-                    f"{sorted(outside - set(laxer))} are open, but the checker passes {workload.settings}"
+                    f"{sorted(outside - set(laxer))} are open, but the checker passes"
+                    f" {workload.settings}"
                 )
     return found, needed, counts
 

@@ -50,7 +50,10 @@ PUBLISHED: dict[type[Workload], DatasetInfo] = {
     Transformer: test_transformer_workload.WMT,
 }
 """Counts of the published data sets."""
-SETS = "Of `profile=reference`; closed where nothing else is said. *: the round lists the optimizer for other frameworks."
+SETS = (
+    "Of `profile=reference`; closed where nothing else is said. *: the round lists the optimizer"
+    " for other frameworks."
+)
 IMAGES = (ResNet50, SSD, MaskRCNN)
 FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 ROUNDS = ("v0.5", "v0.7")

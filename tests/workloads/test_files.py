@@ -83,7 +83,9 @@ OTHERWISE = {
     "suite/common/installed_copy.py": "metadata that pip wrote of this package",
     "suite/common/runspec.py": "writes over a file of its own on a full disk",
     "suite/common/source_code.py": "source files of the suite and of plugins",
-    "suite/control/hosts/remote_host.py": "run.json and arrays that the controller has just written",
+    "suite/control/hosts/remote_host.py": (
+        "run.json and arrays that the controller has just written"
+    ),
     "suite/control/progress.py": "metrics.jsonl of a run that it started",
     "suite/environments/own_package.py": "the package's own setup.cfg and metadata",
     "suite/environments/plugin_install.py": "metadata that pip has just written",

@@ -50,9 +50,10 @@ def test_a_killed_run_stays_interrupted_when_another_command_uses_its_folder(con
     assert status(output) == ("interrupted", "its controller was killed")
     with output_locked(output):
         write_run(output, "later")
-        assert status(output) == ("interrupted", "its controller was killed"), (
-            "while the other command runs"
-        )
+        assert status(output) == (
+            "interrupted",
+            "its controller was killed",
+        ), "while the other command runs"
     assert not (output / ".lock").exists()
     assert status(output) == ("interrupted", "its controller was killed"), "after the other command"
 

@@ -69,8 +69,8 @@ def test_a_warm_up_may_take_the_whole_run_but_a_step(made, first):
     steps = 3 * workload.steps_per_epoch
     assert warmup(workload, warmup_steps=first + steps - 1, max_epochs=3) == []
     assert warmup(workload, warmup_steps=first + steps, max_epochs=3) == [
-        f"samples of warm-up {steps * workload.settings.global_batch_size}, not below those before the first decay and "
-        "those of the run"
+        f"samples of warm-up {steps * workload.settings.global_batch_size}, not below those before"
+        " the first decay and those of the run"
     ]
 
 

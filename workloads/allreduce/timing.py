@@ -84,7 +84,8 @@ class TimedSums(Trainer):
             yield item
             if (numbers or number == WARMUPS + TIMED - 1) and (count := self.wrong(numbers)):
                 raise RuntimeError(
-                    f"all-reduce of {size:,} bytes over {self.settings.devices} devices: {count:,} values are wrong"
+                    f"all-reduce of {size:,} bytes over {self.settings.devices} devices: {count:,}"
+                    " values are wrong"
                 )
 
     def forward(self, steps: Iterable[list[Batch]]) -> NoReturn:

@@ -102,7 +102,8 @@ class AllReduce(Workload):
         """
         if profile != "synthetic":
             raise ValueError(
-                f"profile={profile}: allreduce trains no model and reads no data. Set profile=synthetic or study=allreduce"
+                f"profile={profile}: allreduce trains no model and reads no data. Set"
+                " profile=synthetic or study=allreduce"
             )
         return Defaults("", "sizes", stop="epochs:1")
 
@@ -118,22 +119,24 @@ class AllReduce(Workload):
             raise ValueError("gpus=1: an all-reduce needs several devices. Set gpus=2 or more")
         if settings.mode != "train":
             raise ValueError(
-                f"mode={settings.mode}: allreduce has no forward and backward passes. Set mode=train"
+                f"mode={settings.mode}: allreduce has no forward and backward passes. Set"
+                " mode=train"
             )
         if settings.timing_each != "steps":
             raise ValueError(
-                "workload=allreduce: each all-reduce is timed separately. Set timing=steps or study=allreduce"
+                "workload=allreduce: each all-reduce is timed separately. Set timing=steps or"
+                " study=allreduce"
             )
         if settings.global_batch_size < SMALLEST:
             raise ValueError(
-                f"batch={settings.batch_rule}: expected at least {SMALLEST} bytes for the largest buffer. "
-                f"Set batch=global:{SMALLEST} or more"
+                f"batch={settings.batch_rule}: expected at least {SMALLEST} bytes for the largest"
+                f" buffer. Set batch=global:{SMALLEST} or more"
             )
         max_devices = MAX_EXACT.get(settings.precision, settings.devices)
         if settings.devices > max_devices:
             raise ValueError(
-                f"precision={settings.precision}: sums over more than {max_devices} devices are not exact and cannot "
-                f"be checked. Set precision=fp32"
+                f"precision={settings.precision}: sums over more than {max_devices} devices are not"
+                " exact and cannot be checked. Set precision=fp32"
             )
         return DatasetInfo(0, 0, {}, "no data")
 

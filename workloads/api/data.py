@@ -122,7 +122,8 @@ def check_evaluation_coverage(numbers: Array, count: int, what: str) -> None:
 
     if not np.array_equal(np.sort(numbers), np.arange(count)):
         raise ValueError(
-            f"evaluation saw {len(numbers)} {what}, {len(np.unique(numbers))} different ones, of {count}"
+            f"evaluation saw {len(numbers)} {what}, {len(np.unique(numbers))} different ones, of"
+            f" {count}"
         )
 
 
@@ -148,7 +149,8 @@ class Dataset(ABC):
         for name in options:
             if name not in self.prepare_options:
                 raise ValueError(
-                    f"--{name.replace('_', '-')} is not an option of {type(self).name}. Leave it out"
+                    f"--{name.replace('_', '-')} is not an option of {type(self).name}. Leave"
+                    " it out"
                 )
         vars(self).update(options)
         return self
@@ -159,7 +161,8 @@ class Dataset(ABC):
         Raises ValueError if the name of the data set is fixed.
         """
         raise ValueError(
-            f"--name {name}: {self.name} cannot be renamed. Use --name with user-defined data only: images, coco"
+            f"--name {name}: {self.name} cannot be renamed. Use --name with user-defined data only:"
+            " images, coco"
         )
 
     @abstractmethod

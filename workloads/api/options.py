@@ -168,7 +168,8 @@ def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object)
         value, dict
     ):  # the command line cannot express mappings
         raise ValueError(
-            f"{key}={value}: a mapping is needed; write it into a file of yours (docs/environments.md)"
+            f"{key}={value}: a mapping is needed; write it into a file of yours"
+            " (docs/environments.md)"
         )
     minimum, pattern, choices = (
         metadata.get("minimum"),

@@ -111,7 +111,8 @@ class Trainer(ABC):
         (`mode=forward_backward`).
         """
         raise ValueError(
-            f"mode=forward_backward: {type(self).__name__} does not support it. Set mode=train or mode=forward"
+            f"mode=forward_backward: {type(self).__name__} does not support it. Set mode=train or"
+            " mode=forward"
         )
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo | None:
@@ -144,7 +145,9 @@ class Trainer(ABC):
         """
         return None
 
-    def synchronize(self) -> None:  # noqa: B027 - steps of some trainers return after their computation
+    def synchronize(
+        self,
+    ) -> None:  # noqa: B027 - steps of some trainers return after their computation
         """Wait until the devices have finished all work that was launched."""
 
     @abstractmethod

@@ -96,7 +96,8 @@ def find_trainer(workload: type, framework: str) -> TrainerInfo | None:
     installed = framework_trainers(framework).get(_name(workload))
     if packaged and installed:
         raise ValueError(
-            f"{packaged.module} and {installed.module} both define a trainer for {framework}. Use only one of them"
+            f"{packaged.module} and {installed.module} both define a trainer for {framework}. Use"
+            " only one of them"
         )
     return packaged or installed
 
@@ -144,6 +145,7 @@ def _checked(trainers: Any, source: str) -> Mapping[str, TrainerInfo]:
         isinstance(info, TrainerInfo) for info in trainers.values()
     ):
         raise ValueError(
-            f"{source}: expected a mapping of names to workloads.api.TrainerInfo, got {trainers!r:.80}"
+            f"{source}: expected a mapping of names to workloads.api.TrainerInfo, got"
+            f" {trainers!r:.80}"
         )
     return trainers

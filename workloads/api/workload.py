@@ -259,8 +259,8 @@ class Workload(ABC):
         for count in sorted(set(counts)):
             if count % pieces:
                 raise ValueError(
-                    f"accumulation_steps={pieces}: a device's batch of {count} cannot be cut into {pieces} equal pieces. "
-                    f"Set batch=per_device:N with N a multiple of {pieces}"
+                    f"accumulation_steps={pieces}: a device's batch of {count} cannot be cut into"
+                    f" {pieces} equal pieces. Set batch=per_device:N with N a multiple of {pieces}"
                 )
         return settings
 

@@ -49,8 +49,8 @@ def buckets_by_tokens(edges: Sequence[int], batch_tokens: int, replicas: int) ->
     """
     if batch_tokens < max(edges) * replicas:
         raise ValueError(
-            f"batch size {batch_tokens} tokens cannot give each of {replicas} devices a sample of {max(edges)} tokens. "
-            f"Set batch=global:{max(edges) * replicas} or more"
+            f"batch size {batch_tokens} tokens cannot give each of {replicas} devices a sample of"
+            f" {max(edges)} tokens. Set batch=global:{max(edges) * replicas} or more"
         )
     return tuple(
         Bucket(edge, batch_tokens // edge // replicas * replicas) for edge in sorted(edges)

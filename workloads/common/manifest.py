@@ -239,7 +239,8 @@ def check_inside(folder: Path, name: str) -> None:
     target = os.path.realpath(folder / name)
     if not Path(target).is_relative_to(os.path.realpath(folder)):
         raise ValueError(
-            f"{folder / name}: a link to {target}, outside of {folder}. Replace the link by the file"
+            f"{folder / name}: a link to {target}, outside of {folder}. Replace the link by the"
+            " file"
         )
 
 
@@ -294,8 +295,9 @@ class Prepared(Dataset):
             return []
         if not present.same_origin(origin()):
             raise ValueError(
-                f"{destination} holds {present.dataset} prepared from {present.source.get('name')} with different "
-                f"content or options. Set a different folder with --to, or remove this folder"
+                f"{destination} holds {present.dataset} prepared from {present.source.get('name')}"
+                " with different content or options. Set a different folder with --to, or remove"
+                " this folder"
             )
         return [f"{self.name}: already prepared in {destination}"]
 
@@ -421,7 +423,8 @@ def publish(folder: Path, destination: Path, manifest: Manifest) -> Manifest:
         if present.fingerprint == complete.fingerprint and present.same_origin(complete):
             return present
         raise ValueError(
-            f"{destination} holds a different preparation. Set a different folder with --to, or remove this folder"
+            f"{destination} holds a different preparation. Set a different folder with --to, or"
+            " remove this folder"
         )
     for name in names:
         existing = destination / name
@@ -429,7 +432,8 @@ def publish(folder: Path, destination: Path, manifest: Manifest) -> Manifest:
             not existing.is_file() or sha256(existing) != files[name]["sha256"]
         ):
             raise ValueError(
-                f"{existing} already exists with different content. Set a different folder with --to, or remove this file"
+                f"{existing} already exists with different content. Set a different folder with"
+                " --to, or remove this file"
             )
     for name in [*names, NAME]:
         (destination / name).parent.mkdir(parents=True, exist_ok=True)

@@ -51,8 +51,8 @@ def chosen(settings: OptimizerSettings, kinds: Mapping[str, type[Kind]]) -> type
     kind = kinds["lars" if settings.name == "sgd" and settings.lr_in_momentum else settings.name]
     if settings.loss_scaling.mode == "dynamic" and not kind.skips:
         raise ValueError(
-            f"optimizer={settings.name}: this framework cannot skip steps of this optimizer, and dynamic loss scaling "
-            f"needs skipped steps. Set a static loss scale"
+            f"optimizer={settings.name}: this framework cannot skip steps of this optimizer, and"
+            " dynamic loss scaling needs skipped steps. Set a static loss scale"
         )
     return kind
 

@@ -224,7 +224,8 @@ class Permutation:
         flat = indices.reshape(-1)
         if flat.size and (int(flat.min()) < 0 or int(flat.max()) >= self.size):
             raise ValueError(
-                f"positions: expected 0 … {self.size - 1}, got {int(flat.min())} … {int(flat.max())}"
+                f"positions: expected 0 … {self.size - 1}, got {int(flat.min())} …"
+                f" {int(flat.max())}"
             )
         out = np.empty(flat.size, np.int64)
         for rows in _chunks((flat.size,)):

@@ -37,7 +37,8 @@ class GNMTOptions(TranslationOptions, WorkloadOptions):
         "steps of warm-up, from a hundredth of the rate, exponentially", minimum=0
     )
     remain_steps: float = hyperparameter(
-        "step from which on the rate is halved; up to 1: share of the steps of max_epochs; 0: constant",
+        "step from which on the rate is halved; up to 1: share of the steps of max_epochs; 0:"
+        " constant",
         minimum=0.0,
     )
     decay_interval: int = hyperparameter(
@@ -57,7 +58,8 @@ class GNMTOptions(TranslationOptions, WorkloadOptions):
     )
     reorder_coverage: bool = option(
         False,
-        "the beam search's sums of attention move with their hypotheses; in the reference they stay in their places",
+        "the beam search's sums of attention move with their hypotheses; in the reference they stay"
+        " in their places",
     )
     hidden: int | None = option(
         None, "values of a word and of an LSTM, a multiple of 8; null: the profile's", minimum=8
@@ -77,7 +79,8 @@ def profile_defaults(profile: str, of_round: Round, options: Mapping[str, Json])
     if sizes.get("hidden", 8) % 8:
         hidden = sizes["hidden"]
         raise ValueError(
-            f"workload.hidden={hidden}: not a multiple of 8. Set workload.hidden={hidden // 8 * 8 + 8}"
+            f"workload.hidden={hidden}: not a multiple of 8. Set"
+            f" workload.hidden={hidden // 8 * 8 + 8}"
         )
     target = {"bleu": of_round.bleu_scale * DEMO_TARGET_BLEU}
     demo = Defaults("translation-demo", "demo", {**DEMO_MODEL, **sizes}, target)

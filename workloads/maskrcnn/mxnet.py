@@ -394,8 +394,9 @@ class MaskRCNNTrainer(ImageTrainer):
             "label": label,
             "weight": sampled["weight"].reshape(-1),
             "delta": sampled["delta"].reshape(-1, 4),
-            "own_delta": np.arange(len(label), dtype=np.int32) * (self.workload.network.classes + 1)
-            + label,
+            "own_delta": (
+                np.arange(len(label), dtype=np.int32) * (self.workload.network.classes + 1) + label
+            ),
             "mask": sampled["mask"].reshape(-1, *sampled["mask"].shape[2:]),
         }
         return Learned(

@@ -88,14 +88,16 @@ def with_shapes(model: Mapping[str, Json], text: str) -> Mapping[str, Json]:
     invalid = [side for shape in shapes for side in shape if side % 32 or not side]
     if invalid:
         raise ValueError(
-            f"workload.padded_shapes={text}: {invalid[0]} is not a multiple of 32. Set {default_shapes(model)}"
+            f"workload.padded_shapes={text}: {invalid[0]} is not a multiple of 32. Set"
+            f" {default_shapes(model)}"
         )
     if (
         min(width - height for height, width in shapes) >= 0
         or max(width - height for height, width in shapes) <= 0
     ):
         raise ValueError(
-            f"workload.padded_shapes={text}: landscape and portrait images need a shape each. Set {default_shapes(model)}"
+            f"workload.padded_shapes={text}: landscape and portrait images need a shape each. Set"
+            f" {default_shapes(model)}"
         )
     ordered = sorted(
         set(shapes), key=lambda shape: (shape[0] > shape[1], -shape[0] * shape[1], shape)
@@ -131,7 +133,8 @@ class MaskRCNNOptions(
     )
     padded_shapes: str = option(
         "auto",
-        "HEIGHTxWIDTH+… of the shapes that batches are padded to, multiples of 32; auto: the profile's",
+        "HEIGHTxWIDTH+… of the shapes that batches are padded to, multiples of 32; auto: the"
+        " profile's",
         pattern=r"auto|\d+x\d+(\+\d+x\d+)*",
         example="800x1344+1344x800",
     )

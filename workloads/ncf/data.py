@@ -243,8 +243,8 @@ def device_draws(settings: Settings) -> bool:
     supported = (settings.framework, settings.device) == ("pytorch", "cuda")
     if option == "on" and not supported:
         raise ValueError(
-            f"workload.device_draws=on: only PyTorch on GPUs draws samples on the device, not {settings.framework} with "
-            f"device={settings.device}. Set workload.device_draws=auto"
+            "workload.device_draws=on: only PyTorch on GPUs draws samples on the device, not"
+            f" {settings.framework} with device={settings.device}. Set workload.device_draws=auto"
         )
     return supported and option != "off"
 

@@ -94,13 +94,13 @@ def _check_users(
     if require_two and int(per_user.min()) < LEAST_MINIMUM:
         poor = int(np.argmax(per_user < LEAST_MINIMUM))
         raise ValueError(
-            f"{name}: user {ids[poor]} has {per_user[poor]} rating, expected at least {LEAST_MINIMUM}. "
-            f"To drop such users, set --min-ratings {minimum_ratings}"
+            f"{name}: user {ids[poor]} has {per_user[poor]} rating, expected at least"
+            f" {LEAST_MINIMUM}. To drop such users, set --min-ratings {minimum_ratings}"
         )
     if int(per_user.max()) < minimum_ratings:
         raise ValueError(
             f"{name}: no user has {minimum_ratings} ratings (the maximum is {per_user.max()}). "
-            f"Set a smaller --min-ratings"
+            "Set a smaller --min-ratings"
         )
 
 
@@ -162,7 +162,8 @@ class MovieLens(manifests.Prepared):
         minimum = MINIMUM_RATINGS if self.min_ratings is None else self.min_ratings
         if minimum < LEAST_MINIMUM:
             raise ValueError(
-                f"--min-ratings {minimum}: expected at least {LEAST_MINIMUM}, because each user's test item is held out"
+                f"--min-ratings {minimum}: expected at least {LEAST_MINIMUM}, because each user's"
+                " test item is held out"
             )
         origin = {"minimum_ratings": minimum}
         if already_prepared := self.already(
@@ -201,11 +202,13 @@ class MovieLens(manifests.Prepared):
         if counts["users_dropped"]:
             minimum = manifest.options["minimum_ratings"]
             lines.append(
-                f"notice: dropped {counts['users_dropped']:,} users with fewer than {minimum} ratings"
+                f"notice: dropped {counts['users_dropped']:,} users with fewer than {minimum}"
+                " ratings"
             )
         if counts["duplicates_dropped"]:
             lines.append(
-                f"notice: dropped {counts['duplicates_dropped']:,} repeated ratings and kept the latest of each"
+                f"notice: dropped {counts['duplicates_dropped']:,} repeated ratings and kept the"
+                " latest of each"
             )
         return lines + manifest.notices
 

@@ -24,7 +24,8 @@ def load_dataset_info(data_dir: str | Path) -> DatasetInfo:
         counts = {name: int(manifest.counts[name]) for name in ("users", "items", "train")}
     except (KeyError, TypeError, ValueError):
         raise ValueError(
-            f"{folder / manifests.NAME}: expected the manifest of a MovieLens data set, got {manifest.dataset}"
+            f"{folder / manifests.NAME}: expected the manifest of a MovieLens data set, got"
+            f" {manifest.dataset}"
         ) from None
     minimum = int(manifest.options.get("minimum_ratings", 20))
     return _facts(counts, minimum, manifest.fingerprint, manifests.notes(manifest))

@@ -186,8 +186,8 @@ def _member(archive: zipfile.ZipFile, source: Path) -> zipfile.ZipInfo:
     member = min(members, key=lambda info: (info.filename.count("/"), info.filename))
     if member.file_size > MAX_BYTES:  # `zipfile` reads at most `file_size` bytes
         raise ValueError(
-            f"{source}: {member.filename} unpacks to {member.file_size:,} bytes, allowed: at most {MAX_BYTES:,}. "
-            f"If it is a ratings file, unpack it and set --from to the file"
+            f"{source}: {member.filename} unpacks to {member.file_size:,} bytes, allowed: at most"
+            f" {MAX_BYTES:,}. If it is a ratings file, unpack it and set --from to the file"
         )
     return member
 
@@ -247,8 +247,9 @@ def _layout(head: bytes, name: str) -> Layout:
             return layout
     shown = line[:60].decode("ascii", "backslashreplace")
     raise ValueError(
-        f"{name}, line 1: not a MovieLens ratings file: expected the header {HEADER.decode()!r} "
-        f"(ratings.csv), or four fields separated by '::' (ratings.dat) or by tabs (u.data), got {shown!r}"
+        f"{name}, line 1: not a MovieLens ratings file: expected the header {HEADER.decode()!r}"
+        " (ratings.csv), or four fields separated by '::' (ratings.dat) or by tabs (u.data), got"
+        f" {shown!r}"
     )
 
 
@@ -317,7 +318,10 @@ def _complaint(line: bytes, layout: Layout) -> str:
     if not text:
         return "empty line"
     if not line.endswith(b"\n") and len(fields) <= 4:
-        return f"{shown!r} has no line end: the file may be truncated (if it is complete, append a newline)"
+        return (
+            f"{shown!r} has no line end: the file may be truncated (if it is complete, append a"
+            " newline)"
+        )
     if len(fields) != 4:
         return f"expected 4 fields (user, item, rating, timestamp), got {len(fields)}: {shown!r}"
     for label, field in (("user id", fields[0]), ("item id", fields[1]), ("timestamp", fields[3])):

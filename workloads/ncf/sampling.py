@@ -88,7 +88,8 @@ class Positives:
         full = np.flatnonzero(unpacked.sum(axis=1, dtype=np.int64) >= self.items_total)
         if full.size:
             raise ValueError(
-                f"user {first + int(full[0])} has all {self.items_total} items: no negative can be drawn"
+                f"user {first + int(full[0])} has all {self.items_total} items: no negative can be"
+                " drawn"
             )
 
     def contains(self, users: Integers, items: Integers) -> Bools:
@@ -104,7 +105,8 @@ class Positives:
 def _check_range(name: str, values: Integers, total: int) -> None:
     if values.size and (int(values.min()) < 0 or int(values.max()) >= total):
         raise ValueError(
-            f"{name}: expected numbers from 0 to {total - 1}, the file is damaged. Prepare the data again"
+            f"{name}: expected numbers from 0 to {total - 1}, the file is damaged. Prepare the data"
+            " again"
         )
 
 

@@ -26,7 +26,8 @@ class NCFOptions(DataThreadsOptions, WorkloadOptions):
     epsilon: float = hyperparameter("Adam's epsilon", minimum=0.0)
     evaluation_users_per_batch: int | None = option(
         None,
-        "users per device and evaluation step, each with 1,000 candidates; null: 64 on a CPU, 1,048 on a GPU",
+        "users per device and evaluation step, each with 1,000 candidates; null: 64 on a CPU, 1,048"
+        " on a GPU",
         minimum=1,
     )
     device_draws: str = option(

@@ -132,8 +132,9 @@ class ImageFolders(ImageDataset[Content]):
         counts = manifest.counts
         looked = "decoded" if self.full else "headers and ends checked"
         lines = [
-            f"{self.name}: {counts['train']:,} training and {counts['val']:,} validation images of {counts['classes']:,} "
-            f"classes, {looked}, indexed in {destination}, and the images stay in {manifest.source['name']}"
+            f"{self.name}: {counts['train']:,} training and {counts['val']:,} validation images of"
+            f" {counts['classes']:,} classes, {looked}, indexed in {destination}, and the images"
+            f" stay in {manifest.source['name']}"
         ]
         odd = [
             f"{counts[kind]:,} {kind.upper() if kind != 'grey' else kind}"

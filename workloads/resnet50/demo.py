@@ -103,5 +103,8 @@ class ImageNetDemo(Generated, ImageFolders):
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
         counts = manifest.counts
-        sizes = f"{counts['train']:,} training and {counts['val']:,} validation images of {counts['classes']:,} classes"
+        sizes = (
+            f"{counts['train']:,} training and {counts['val']:,} validation images of"
+            f" {counts['classes']:,} classes"
+        )
         return [f"{self.name}: {sizes}, generated in {destination}"]

@@ -96,7 +96,8 @@ def list_validation(source: Path, classes: list[str]) -> Listing:
     folder = source / "val"
     if not folder.is_dir():
         raise ValueError(
-            f"{source} has no folder val, expected val/<wnid>/*.JPEG, or val/*.JPEG with {LABEL_FILES[0]}"
+            f"{source} has no folder val, expected val/<wnid>/*.JPEG, or val/*.JPEG with"
+            f" {LABEL_FILES[0]}"
         )
     if _folders(folder):
         return list_folders(source, "val", classes)
@@ -106,8 +107,9 @@ def list_validation(source: Path, classes: list[str]) -> Listing:
     path = next((place for place in places if place.is_file()), None)
     if path is None:
         raise ValueError(
-            f"{folder} has no class folders, and no label file was found. Create {source / LABEL_FILES[0]} "
-            f"with lines NAME WNID (ILSVRC2012_val_00000001.JPEG n01751748)"
+            f"{folder} has no class folders, and no label file was found. Create"
+            f" {source / LABEL_FILES[0]} with lines NAME WNID (ILSVRC2012_val_00000001.JPEG"
+            " n01751748)"
         )
     wnids = read_labels(path, [Path(name).name for name in listing.names])
     numbers = {name: number for number, name in enumerate(classes)}
@@ -121,7 +123,10 @@ def list_validation(source: Path, classes: list[str]) -> Listing:
             listing.problems.append(
                 (
                     name,
-                    f"its class {wnid} ({path.name}) is not among the {len(classes):,} classes of train",
+                    (
+                        f"its class {wnid} ({path.name}) is not among the {len(classes):,} classes"
+                        " of train"
+                    ),
                 )
             )
     return listing.take(keep)
@@ -141,11 +146,13 @@ def read_labels(path: Path, names: list[str]) -> Mapping[str, str]:
     if rows and all(len(row) == 1 for row in rows):
         if len(rows) != len(names):
             raise ValueError(
-                f"{path}: expected {len(names):,} labels for {len(names):,} images, got {len(rows):,}"
+                f"{path}: expected {len(names):,} labels for {len(names):,} images, got"
+                f" {len(rows):,}"
             )
         if all(row[0].isdigit() for row in rows):
             raise ValueError(
-                f"{path}: expected a WordNet id (n01440764) per line, got numbers, whose order of classes is not in the file"
+                f"{path}: expected a WordNet id (n01440764) per line, got numbers, whose order of"
+                " classes is not in the file"
             )
         return {name: row[0] for name, row in zip(names, rows, strict=True)}
     wnids = {}

@@ -55,8 +55,8 @@ class ResNet50Options(ImageOptions, DataThreadsOptions, WorkloadOptions):
     label_smoothing: float = hyperparameter("share of the uniform label", minimum=0.0)
     warmup_epochs: int = hyperparameter("epochs of linear warm-up", minimum=0)
     decay: str = hyperparameter(
-        "steps: times decay_factor at each of decay_epochs; polynomial: from the end of the warm-up to end_learning_rate at "
-        "horizon_epochs",
+        "steps: times decay_factor at each of decay_epochs; polynomial: from the end of the warm-up"
+        " to end_learning_rate at horizon_epochs",
         choices=("steps", "polynomial"),
         overridable=False,
     )

@@ -39,8 +39,14 @@ class ResNet50(ClassifierWorkload):
     mlperf_name = "resnet"
     reference_model = REFERENCE_MODEL
     known_deviations = (
-        "images are resized with half-pixel centres, the TensorFlow reference's without (docs/resnet50.md)",
-        "the max pool pads on every side, as NVIDIA's; the TensorFlow reference's below and to the right (docs/resnet50.md)",
+        (
+            "images are resized with half-pixel centres, the TensorFlow reference's without"
+            " (docs/resnet50.md)"
+        ),
+        (
+            "the max pool pads on every side, as NVIDIA's; the TensorFlow reference's below and to"
+            " the right (docs/resnet50.md)"
+        ),
     )
     runs_required = 5
     Options = ResNet50Options

@@ -161,9 +161,10 @@ def _objects_of(rows: Int64s, boxes: Float32s, ends: Int64s) -> tuple[Float64s, 
     counts = np.diff(ends, prepend=0)[rows]
     stops = np.cumsum(counts)
     image = np.repeat(np.arange(len(rows)), counts)
-    return boxes[np.arange(len(image)) + np.repeat(ends[rows] - stops, counts)].astype(
-        np.float64
-    ), image
+    return (
+        boxes[np.arange(len(image)) + np.repeat(ends[rows] - stops, counts)].astype(np.float64),
+        image,
+    )
 
 
 def _accepted(window: Float64s, minimum: Float64s, boxes: Float64s, image: Int64s) -> Bools:

@@ -78,7 +78,8 @@ class SSDOptions(
         minimum=1,
     )
     plateau: str = hyperparameter(
-        "rate from the warm-up to the first decay: base, or last_warmup_rate, base · (1 - 1 / (steps · 2^factor))",
+        "rate from the warm-up to the first decay: base, or last_warmup_rate, base · (1 - 1 /"
+        " (steps · 2^factor))",
         choices=("base", "last_warmup_rate"),
         overridable=False,
     )

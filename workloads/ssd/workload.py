@@ -150,7 +150,8 @@ class SSD(DetectionWorkload):
         if len(epochs) > 1:
             return (epoch * self.steps_per_epoch for epoch in _continued(epochs))
         raise ValueError(
-            f"rules={self.settings.rules}: the round lists no `evaluations`, which the hyperparameter set requires"
+            f"rules={self.settings.rules}: the round lists no `evaluations`, which the"
+            " hyperparameter set requires"
         )
 
     def parameter_rule(self, parameter: str) -> ParameterRule:

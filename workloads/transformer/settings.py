@@ -47,7 +47,8 @@ class TransformerOptions(TranslationOptions, WorkloadOptions):
     beta2: float = hyperparameter("Adam's decay of the mean of squared gradients", minimum=0.0)
     dropout: float = hyperparameter("share dropped in all four places", minimum=0.0)
     smoothed_over: str = hyperparameter(
-        "what shares the smoothed part of a label: others, all words but the label (0 at best), or all (fairseq)",
+        "what shares the smoothed part of a label: others, all words but the label (0 at best), or"
+        " all (fairseq)",
         choices=("others", "all"),
         overridable=False,
     )
@@ -63,7 +64,8 @@ class TransformerOptions(TranslationOptions, WorkloadOptions):
     )
     cudnn_attention: bool = option(
         False,
-        "PyTorch on GPUs: let attention choose cuDNN's kernels, which build a plan for each new length of a search",
+        "PyTorch on GPUs: let attention choose cuDNN's kernels, which build a plan for each new"
+        " length of a search",
     )
     hidden: int | None = option(
         None, "values of a word, a multiple of twice the heads; null: the profile's", minimum=8
@@ -101,5 +103,6 @@ def _check_sizes(model: Mapping[str, Json]) -> None:
         if value % multiple:
             best = value // multiple * multiple + multiple
             raise ValueError(
-                f"workload.{name}={value}: not a multiple of {multiple}{why}. Set workload.{name}={best}"
+                f"workload.{name}={value}: not a multiple of {multiple}{why}. Set"
+                f" workload.{name}={best}"
             )

@@ -81,8 +81,8 @@ def profile_defaults(profile: str, options: Mapping[str, Json]) -> Defaults:
     size = size or (DEMO_SIZES.get(name, DEMO_SIZE) if demo else kind.image_size)
     if profile != "synthetic" and ARRAY_SIZES.get(chosen, size) != size:
         raise ValueError(
-            f"workload.image_size={size}: images of {chosen} have {ARRAY_SIZES[chosen]} pixels a side and are not resized. "
-            f"Leave it out, or set profile=synthetic"
+            f"workload.image_size={size}: images of {chosen} have {ARRAY_SIZES[chosen]} pixels a"
+            " side and are not resized. Leave it out, or set profile=synthetic"
         )
     model = {
         "name": name,

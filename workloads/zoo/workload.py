@@ -76,8 +76,8 @@ class Zoo(ClassifierWorkload):
         network = _network(settings.model, dataset_info.sizes["classes"])
         if settings.asynchronous and layer_lists.statistics(network):
             raise ValueError(
-                f"update=async: {model} has batch norm, and parameter servers do not hold running statistics. "
-                f"Set update=sync or workload.model=littlecnn"
+                f"update=async: {model} has batch norm, and parameter servers do not hold running"
+                " statistics. Set update=sync or workload.model=littlecnn"
             )
         if settings.model["implementation"] == "stock":
             stock.check(

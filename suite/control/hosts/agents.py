@@ -130,7 +130,8 @@ class Agents:
             self._links[number].close()
             if self._again is None:
                 raise ValueError(
-                    f"machine {self._links[number].name} is lost, and launch={self._launch.by} cannot restart its agent"
+                    f"machine {self._links[number].name} is lost, and launch={self._launch.by}"
+                    " cannot restart its agent"
                 )
             self._links[number] = self._again(self._links[number].name)
         for number in lost:
@@ -178,7 +179,8 @@ class Agents:
                 if name == duplicate
             )
             raise ValueError(
-                f"launch: {aliases} are the same machine with the host name {duplicate}. List each machine once"
+                f"launch: {aliases} are the same machine with the host name {duplicate}. List each"
+                " machine once"
             )
         return tuple(hosts)
 

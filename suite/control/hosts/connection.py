@@ -285,8 +285,8 @@ def ignore_event(event: Event) -> None:
 def _version_text(name: str, version: str) -> str:
     """Return the error message for a machine with another version of the suite."""
     return (
-        f"machine {name} has version {version} of the suite, and this machine has version {__version__}. "
-        f"Install the same version on all machines"
+        f"machine {name} has version {version} of the suite, and this machine has version"
+        f" {__version__}. Install the same version on all machines"
     )
 
 
@@ -296,7 +296,7 @@ def _different_copy_text(name: str, error: MessageError) -> str:
     """
     return (
         f"machine {name} has a different copy of version {__version__} of the suite ({error}). "
-        f"Install the same version on all machines"
+        "Install the same version on all machines"
     )
 
 

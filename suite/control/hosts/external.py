@@ -166,8 +166,9 @@ def rank_here(env: Mapping[str, str] = os.environ) -> Rank | None:
         ]
         options = " ".join(f"-u {name}" for name in unused if name in env)
         raise ValueError(
-            f"launch: {' and '.join(rank.source for rank in ranks)} both set the rank of this process ({ranks_text}). "
-            f"Unset the variables that are wrong, for example: env {options} python run_suite.py …"
+            f"launch: {' and '.join(rank.source for rank in ranks)} both set the rank of this"
+            f" process ({ranks_text}). Unset the variables that are wrong, for example: env"
+            f" {options} python run_suite.py …"
         )
     return ranks[0] if ranks else None
 
@@ -217,8 +218,8 @@ def refuse_ranks(env: Mapping[str, str] = os.environ) -> None:
     rank = rank_here(env)
     if rank is not None and rank.count > 1:
         raise ValueError(
-            f"this is process {rank.number} of {rank.count} that {rank.source} started. Set launch=external, "
-            f"or start the command once, without {rank.source}"
+            f"this is process {rank.number} of {rank.count} that {rank.source} started. Set"
+            f" launch=external, or start the command once, without {rank.source}"
         )
 
 
@@ -273,19 +274,21 @@ def external_process(launch: LaunchConfig, env: Mapping[str, str] = os.environ) 
     rank = rank_here(env)
     if rank is None:
         raise ValueError(
-            f"launch=external: no environment variable contains the rank of this process "
+            "launch=external: no environment variable contains the rank of this process "
             f"({', '.join(names.number for names in RANKS.values())}). "
-            f"Start the command with srun, mpirun, or a job that sets the rank"
+            "Start the command with srun, mpirun, or a job that sets the rank"
         )
     token = env.get(TOKEN, "")
     if not token:
         raise ValueError(
-            f"launch=external needs a secret that all processes share. Run: export {TOKEN}=$(openssl rand -hex 16)"
+            "launch=external needs a secret that all processes share. Run: export"
+            f" {TOKEN}=$(openssl rand -hex 16)"
         )
     address = env.get("MASTER_ADDR")
     if address and not _ADDRESS.fullmatch(address):
         raise ValueError(
-            f"launch: MASTER_ADDR={address[:40]}: expected a host name or an IP address of at most 253 characters"
+            f"launch: MASTER_ADDR={address[:40]}: expected a host name or an IP address of at most"
+            " 253 characters"
         )
     port = int(launch.port or _whole(env, "MASTER_PORT", PORTS[0], PORTS[-1], PORT))
     first = ""
@@ -306,7 +309,8 @@ def _first_machine(env: Mapping[str, str]) -> str:
     listed = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST")
     if not listed:
         raise ValueError(
-            "launch=external: the address of rank 0 is unknown. Set MASTER_ADDR to the address of its machine"
+            "launch=external: the address of rank 0 is unknown. Set MASTER_ADDR to the address of"
+            " its machine"
         )
     return expanded([listed])[0]
 
@@ -362,9 +366,9 @@ def _gathered(launch: LaunchConfig, count: int, address: str, port: int, token: 
             if time.monotonic() > deadline:
                 names = ", ".join([platform.node(), *(link.name for link in connections.values())])
                 raise ValueError(
-                    f"nodes={count}: {len(connections) + 1} machine(s), including this machine, connected within "
-                    f"{launch.wait_seconds:g} s ({names}). "
-                    f"Set launch.wait_seconds=N if the machines start late"
+                    f"nodes={count}: {len(connections) + 1} machine(s), including this machine,"
+                    f" connected within {launch.wait_seconds:g} s ({names}). Set"
+                    " launch.wait_seconds=N if the machines start late"
                 )
             with contextlib.suppress(TimeoutError):
                 connection, _ = listener.accept()
@@ -455,7 +459,8 @@ def _serve(launch: LaunchConfig, rank: Rank, address: tuple[str, int], token: st
     with connection:
         if not _same(response.proof, _proof(token, "controller", challenge, nonce, rank.number)):
             raise ValueError(
-                f"{address[0]}:{address[1]} has a different {TOKEN}. Set the same value for all processes"
+                f"{address[0]}:{address[1]} has a different {TOKEN}. Set the same value for all"
+                " processes"
             )
         connection.settimeout(None)
         Agent(MessageStream(reader, writer), launch.lease_seconds).run()
@@ -463,7 +468,10 @@ def _serve(launch: LaunchConfig, rank: Rank, address: tuple[str, int], token: st
 
 def _no_controller(address: tuple[str, int]) -> str:
     """Return the error message for a program at `address` that is not the controller."""
-    return f"{address[0]}:{address[1]} does not answer as rank 0 of launch=external does. Set launch.port=N"
+    return (
+        f"{address[0]}:{address[1]} does not answer as rank 0 of launch=external does. Set"
+        " launch.port=N"
+    )
 
 
 def _connected(address: tuple[str, int], wait_seconds: float) -> socket.socket:

@@ -53,8 +53,9 @@ def find_addresses(
     address = _seen_from(second, first, list(interfaces))
     if address not in interfaces:
         raise ValueError(
-            f"machine {first.name}: {second.name} connects to {address}, but no interface of {first.name} has this address "
-            f"(its addresses: {', '.join(interfaces) or 'none'}). Set launch.interface=NAME"
+            f"machine {first.name}: {second.name} connects to {address}, but no interface of"
+            f" {first.name} has this address (its addresses: {', '.join(interfaces) or 'none'})."
+            " Set launch.interface=NAME"
         )
     addresses = [(address, interfaces[address])]
     for link in links[1:]:
@@ -62,7 +63,7 @@ def find_addresses(
         if is_loopback(route.address) or not route.interface:
             raise ValueError(
                 f"machine {link.name} connects to {first.name} ({address}) from {route.address}. "
-                f"The remaining machines cannot reach this address. Set launch.interface=NAME"
+                "The remaining machines cannot reach this address. Set launch.interface=NAME"
             )
         addresses.append((route.address, route.interface))
     return addresses
@@ -87,13 +88,14 @@ def _seen_from(second: AgentConnection, first: AgentConnection, addresses: Seque
         if len(addresses) == 1:
             return addresses[0]
         raise ValueError(
-            f"{error}: the host name {name} cannot be resolved there. Set launch.interface=NAME, or use host names that "
-            f"all machines can resolve"
+            f"{error}: the host name {name} cannot be resolved there. Set launch.interface=NAME, or"
+            " use host names that all machines can resolve"
         ) from None
     if is_loopback(address):
         raise ValueError(
-            f"machine {first.name}: its name resolves to {address} on {second.name}, which is {second.name} itself. "
-            f"Correct /etc/hosts on {second.name}, or set launch.interface=NAME"
+            f"machine {first.name}: its name resolves to {address} on {second.name}, which is"
+            f" {second.name} itself. Correct /etc/hosts on {second.name}, or set"
+            " launch.interface=NAME"
         )
     return address
 
@@ -107,8 +109,8 @@ def _address_of(link: AgentConnection, interface: str) -> str:
     addresses = link.facts.addresses
     if interface not in addresses:
         raise ValueError(
-            f"launch.interface={interface}: machine {link.name} has no such interface with an address. "
-            f"Its interfaces: {', '.join(addresses) or 'none'}"
+            f"launch.interface={interface}: machine {link.name} has no such interface with an"
+            f" address. Its interfaces: {', '.join(addresses) or 'none'}"
         )
     return addresses[interface]
 
@@ -174,7 +176,8 @@ def check_environments(
     ):
         if response.code != 0:
             raise ValueError(
-                f"machine {link.name}: environment {environment.name} does not work there: {last_error_line(response)}"
+                f"machine {link.name}: environment {environment.name} does not work there:"
+                f" {last_error_line(response)}"
             )
         try:
             description = description_from(response.output, environment)
@@ -186,8 +189,9 @@ def check_environments(
             version = description.versions.get(name)
             if version != expected:
                 raise ValueError(
-                    f"machine {link.name}: environment {environment.name}: {name} is {version or 'missing'} there "
-                    f"and {expected} on this machine. To make them equal, run: suite env create {environment.name}"
+                    f"machine {link.name}: environment {environment.name}: {name} is"
+                    f" {version or 'missing'} there and {expected} on this machine. To make them"
+                    f" equal, run: suite env create {environment.name}"
                 )
         _check_variables(link.name, recorded_variables(description.env, set_by_run), env)
 
@@ -201,8 +205,8 @@ def _check_variables(machine: str, remote: Mapping[str, str], local: Mapping[str
                 for values in (remote, local)
             )
             raise ValueError(
-                f"machine {machine}: environment variable {name}: {' there, '.join(texts)} on this machine. "
-                f"Set the same value on all machines"
+                f"machine {machine}: environment variable {name}: {' there, '.join(texts)} on this"
+                " machine. Set the same value on all machines"
             )
 
 
@@ -231,12 +235,13 @@ def check_same_data(links: Sequence[AgentConnection], dataset: str, folder: str)
     for link, response in request_all(links, READ, path=path):
         if response.data is None:
             raise ValueError(
-                f"machine {link.name}: data set {dataset} is not in {folder}. Prepare it there, or share the folder"
+                f"machine {link.name}: data set {dataset} is not in {folder}. Prepare it there, or"
+                " share the folder"
             )
         if _fingerprint(response.data) != expected:
             raise ValueError(
-                f"machine {link.name}: data set {dataset} in {folder} differs from the data set of this machine. "
-                f"Prepare it there from the same files"
+                f"machine {link.name}: data set {dataset} in {folder} differs from the data set of"
+                " this machine. Prepare it there from the same files"
             )
 
 

@@ -70,7 +70,8 @@ def is_meant(jobs: Sequence[Composed]) -> bool:
         value = getattr(launch.kubernetes, key)
         if value != getattr(defaults.kubernetes, key):
             raise ValueError(
-                f"launch.kubernetes.{key}={value}: launch.by is {launch.by}. Set launch=kubernetes, or omit this key"
+                f"launch.kubernetes.{key}={value}: launch.by is {launch.by}. Set launch=kubernetes,"
+                " or omit this key"
             )
     return False
 
@@ -106,7 +107,8 @@ def hand_over(arguments: Sequence[str], jobs: Sequence[Composed], output: Path) 
     file = output / FILE
     if file.exists():
         raise ValueError(
-            f"{file} exists and may have been edited, so it is not overwritten. Set output=FOLDER to a new folder"
+            f"{file} exists and may have been edited, so it is not overwritten. Set output=FOLDER"
+            " to a new folder"
         )
     output.mkdir(parents=True, exist_ok=True)
     with open(
@@ -119,7 +121,8 @@ def hand_over(arguments: Sequence[str], jobs: Sequence[Composed], output: Path) 
     if launch.kubernetes.submit:
         _submit(apply, file)
         lines.append(
-            f"submitted as {name}. It writes to {output.name} in launch.kubernetes.logs={launch.kubernetes.logs}"
+            f"submitted as {name}. It writes to {output.name} in"
+            f" launch.kubernetes.logs={launch.kubernetes.logs}"
         )
     else:
         lines.append(f"  {shlex.join(apply)}")
@@ -128,7 +131,10 @@ def hand_over(arguments: Sequence[str], jobs: Sequence[Composed], output: Path) 
     return [
         *lines,
         f"  kubectl get pods --selector={label}",
-        f"  kubectl logs --follow --tail=-1 --selector={label},batch.kubernetes.io/job-completion-index=0",
+        (
+            "  kubectl logs --follow --tail=-1"
+            f" --selector={label},batch.kubernetes.io/job-completion-index=0"
+        ),
         f"  {shlex.join(['kubectl', 'delete', f'--filename={file}'])}",
     ]
 
@@ -293,25 +299,28 @@ def _check(jobs: Sequence[Composed], launch: LaunchConfig) -> None:
             else "launch=kubernetes"
         )
         raise ValueError(
-            f"{setting}: expected an image. Set launch.kubernetes.image=NAME:TAG (docs/environments.md)"
+            f"{setting}: expected an image. Set launch.kubernetes.image=NAME:TAG"
+            " (docs/environments.md)"
         )
     if not launch.kubernetes.logs:
         raise ValueError(
-            "launch=kubernetes: logs inside a pod would be lost with the pod. Set launch.kubernetes.logs=CLAIM, or "
-            "launch.kubernetes.logs=/FOLDER of every node"
+            "launch=kubernetes: logs inside a pod would be lost with the pod. Set"
+            " launch.kubernetes.logs=CLAIM, or launch.kubernetes.logs=/FOLDER of every node"
         )
     for kind in ("data", "logs"):
         source = getattr(launch.kubernetes, kind)
         if not _VOLUME.fullmatch(source or "unset"):
             raise ValueError(
-                f"launch.kubernetes.{kind}={source}: expected the name of a claim (lower-case letters, digits, - and .) or a "
-                f"folder of every node, without spaces. Set launch.kubernetes.{kind}=CLAIM or launch.kubernetes.{kind}=/FOLDER"
+                f"launch.kubernetes.{kind}={source}: expected the name of a claim (lower-case"
+                " letters, digits, - and .) or a folder of every node, without spaces. Set"
+                f" launch.kubernetes.{kind}=CLAIM or launch.kubernetes.{kind}=/FOLDER"
             )
     labels = launch.kubernetes.node_selector
     for label in labels if isinstance(labels, list) else [labels]:
         if not _LABEL.fullmatch(str(label)):
             raise ValueError(
-                f"launch.kubernetes.node_selector: {label} is not a label. Set launch.kubernetes.node_selector=[KEY=VALUE]"
+                f"launch.kubernetes.node_selector: {label} is not a label. Set"
+                " launch.kubernetes.node_selector=[KEY=VALUE]"
             )
     for job in jobs:
         config = replace(job.config, device="cuda") if needs_gpus(job.config) else job.config

@@ -84,7 +84,8 @@ def expanded(texts: Sequence[str]) -> list[str]:
     invalid = next((name for name in names if not _NAME.fullmatch(name)), None)
     if invalid is not None:  # ssh would treat `-oProxyCommand=…` as an option
         raise ValueError(
-            f"{invalid}: expected a host name. Allowed: letters, digits, _, and after the first character . - @ :"
+            f"{invalid}: expected a host name. Allowed: letters, digits, _, and after the first"
+            " character . - @ :"
         )
     return names
 
@@ -111,15 +112,17 @@ def agent_argv(lease_seconds: float) -> list[str]:
     """
     project, python = shlex.quote(str(PROJECT)), shlex.quote(sys.executable)
     missing = shlex.quote(
-        f"the suite is not in {PROJECT} on that machine. Install it in the same folder on all machines"
+        f"the suite is not in {PROJECT} on that machine. Install it in the same folder on all"
+        " machines"
     )
     no_python = shlex.quote(
-        f"{sys.executable} is missing on that machine. Install the suite in the same folder on all machines"
+        f"{sys.executable} is missing on that machine. Install the suite in the same folder on all"
+        " machines"
     )
     text = (
-        f"cd {project} 2>/dev/null && [ -d suite/agent ] || {{ echo {missing} >&2; exit {NOT_THERE}; }}; "
-        f"[ -x {python} ] || {{ echo {no_python} >&2; exit {NOT_THERE}; }}; "
-        f"PYTHONSAFEPATH= exec {python} -m suite.agent --lease {lease_seconds:g}"
+        f"cd {project} 2>/dev/null && [ -d suite/agent ] || {{ echo {missing} >&2; exit"
+        f" {NOT_THERE}; }}; [ -x {python} ] || {{ echo {no_python} >&2; exit {NOT_THERE}; }};"
+        f" PYTHONSAFEPATH= exec {python} -m suite.agent --lease {lease_seconds:g}"
     )
     return ["sh", "-c", text]
 

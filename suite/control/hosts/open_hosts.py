@@ -19,7 +19,8 @@ def launch_of(configs: Sequence[RunConfig]) -> LaunchConfig:
     launch = configs[0].launch
     if any(config.launch != launch for config in configs):
         raise ValueError(
-            "launch: the jobs of a command must have the same launch.* values. Set a single value for each key"
+            "launch: the jobs of a command must have the same launch.* values. Set a single value"
+            " for each key"
         )
     return launch
 
@@ -68,7 +69,8 @@ def agents_of(
     if by == "local" or (count == 1 and launch.by == "auto" and by == "slurm"):
         if launch.by == "local" and count > 1:
             raise ValueError(
-                f"nodes={count}: launch=local uses only this machine. Set launch=slurm, launch=ssh, or launch=external"
+                f"nodes={count}: launch=local uses only this machine. Set launch=slurm, launch=ssh,"
+                " or launch=external"
             )
         return None
     return open_agents(launch, count, env)

@@ -37,9 +37,11 @@ class SlurmTarget(Target):
         """Return plans without the findings that concern only this machine, which is a login node."""
         request = self.command.request
         jobs = [
-            replace(composed, config=replace(composed.config, device="cuda"))
-            if needs_gpus(composed.config)
-            else composed
+            (
+                replace(composed, config=replace(composed.config, device="cuda"))
+                if needs_gpus(composed.config)
+                else composed
+            )
             for composed in request.jobs
         ]
         plans = plan_all(replace(request, jobs=tuple(jobs)), self.command.output)

@@ -90,7 +90,10 @@ def shown_link(folder: Path, device: str, devices: int) -> str:
     ]
     if len(machines) == 1:
         return f"one machine, {shown[0]}" if shown[0] and device == "cpu" else shown[0]
-    return f"{len(machines)} machines, each {' or '.join(dict.fromkeys(text or 'unknown' for text in shown))}"
+    return (
+        f"{len(machines)} machines, each"
+        f" {' or '.join(dict.fromkeys(text or 'unknown' for text in shown))}"
+    )
 
 
 def _shown_by(topology: Mapping[str, Json], device: str, devices: int) -> str:

@@ -55,8 +55,9 @@ def collect(paths: Sequence[Path]) -> list[RunRecord]:
         runs = [_run(path, None, path.name)] if path.is_file() else list(_runs_below(path))
         if not runs:
             raise ValueError(
-                f"{path} holds no log: it has no result_*.txt, no status.json and no file with records of a log; "
-                "give a folder that runs wrote, or run first: python run_suite.py workload=ncf profile=demo"
+                f"{path} holds no log: it has no result_*.txt, no status.json and no file with"
+                " records of a log; give a folder that runs wrote, or run first: python"
+                " run_suite.py workload=ncf profile=demo"
             )
         for run in runs:
             unique.setdefault(_resolved(run.path), run)
@@ -257,8 +258,10 @@ def _with_settings_of_job(runs: Sequence[RunRecord]) -> list[RunRecord]:
     }
     jobs.pop(None, None)
     return [
-        run
-        if run.described_settings is not None
-        else replace(run, described_settings=jobs.get(job(run)))
+        (
+            run
+            if run.described_settings is not None
+            else replace(run, described_settings=jobs.get(job(run)))
+        )
         for run in runs
     ]

@@ -56,7 +56,10 @@ class CompressedLog:
             return b""
         self._left -= len(block)
         if self._left < 0:
-            self.problem = f"more than {MAX_DECOMPRESSED_BYTES:,} bytes after decompression: the rest was not read"
+            self.problem = (
+                f"more than {MAX_DECOMPRESSED_BYTES:,} bytes after decompression: the rest was not"
+                " read"
+            )
             block = block[: self._left]
         return block
 
@@ -73,4 +76,7 @@ def is_read(compression: str) -> bool:
 
 def not_read_text(compression: str) -> str:
     """Return the message for a file whose compression the suite does not read."""
-    return f"a file compressed with {compression}, which the suite does not read. Run: {_COMMANDS[compression]}"
+    return (
+        f"a file compressed with {compression}, which the suite does not read. Run:"
+        f" {_COMMANDS[compression]}"
+    )

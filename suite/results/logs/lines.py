@@ -128,7 +128,10 @@ def _read(stream: BinaryIO) -> LogFile:
 
 def _incomplete(problem: Problem) -> Problem:
     """Return the problem of a last line that does not end."""
-    text = f"{problem.text}, and the last line is incomplete: it is still being written, or was cut off"
+    text = (
+        f"{problem.text}, and the last line is incomplete: it is still being written, or was"
+        " cut off"
+    )
     return replace(problem, code=ProblemCode.INCOMPLETE_LINE, text=text)
 
 

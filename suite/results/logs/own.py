@@ -157,7 +157,10 @@ def _written_records(
     runs = [index for index, event in enumerate(events) if event.key == "suite_run"]
     if len(runs) == 1:
         return events
-    text = f"{len(runs)} suite_run lines, but a log of this suite holds a single run: the first is read"
+    text = (
+        f"{len(runs)} suite_run lines, but a log of this suite holds a single run: the first is"
+        " read"
+    )
     problems.append(Problem(events[runs[1]].line, ProblemCode.RESTARTED, text))
     return events[: runs[1]]
 
@@ -284,7 +287,10 @@ def _count_epochs(
         or reached.epoch < first
         or not _is_epoch_of_log(reached.epoch, events)
     ):
-        text = "no epoch count: the evaluation has no epoch_num, or an epoch that the log does not have"
+        text = (
+            "no epoch count: the evaluation has no epoch_num, or an epoch that the log does not"
+            " have"
+        )
         remarks.add(reached.line, ProblemCode.NO_EPOCH_COUNT, text)
         return _Epochs(None, None)
     last = evaluations.used[-1]

@@ -125,7 +125,10 @@ def _why_no_quality(event: Event, quality: Mapping[str, float], finite: Mapping[
         return "eval_accuracy holds no number"
     if len(finite) == len(quality):
         return ""
-    return f"eval_accuracy is {quality_text(next(value for value in quality.values() if not math.isfinite(value)))}"
+    return (
+        "eval_accuracy is"
+        f" {quality_text(next(value for value in quality.values() if not math.isfinite(value)))}"
+    )
 
 
 def quality_text(value: float) -> str:

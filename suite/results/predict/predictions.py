@@ -138,7 +138,8 @@ class PredictionRequest:
             batch = float(self.batch_global or per_device * devices)
             if batch < devices:
                 raise ValueError(
-                    f"a batch of {batch:g} is less than a sample for each of {devices} devices. Set a larger batch"
+                    f"a batch of {batch:g} is less than a sample for each of {devices} devices. Set"
+                    " a larger batch"
                 )
             if (devices, batch) not in measured:
                 yield devices, batch
@@ -229,7 +230,8 @@ def comparable_groups(results: Sequence[Result]) -> list[list[Result]]:
     ]
     if not usable:
         raise ValueError(
-            "a prediction needs runs with known devices and batch, and a time per epoch or a throughput"
+            "a prediction needs runs with known devices and batch, and a time per epoch or a"
+            " throughput"
         )
     return families(sorted(usable, key=_size), "batch")
 
@@ -491,13 +493,13 @@ def _notes(results: Sequence[Result], predicted: Sequence[PredictionRow]) -> Ite
         yield "The samples of an epoch are not known, so there is no throughput with evaluation."
     elif not any(result.seconds_per_epoch for result in results):
         yield (
-            "No run has a time per epoch. All times are the samples of an epoch over the training throughput, "
-            "without evaluation."
+            "No run has a time per epoch. All times are the samples of an epoch over the training"
+            " throughput, without evaluation."
         )
     else:
         yield (
-            f"samples/s is the {figure_text(samples, 6)} samples of an epoch over its time, with evaluation. "
-            "training samples/s is without evaluation."
+            f"samples/s is the {figure_text(samples, 6)} samples of an epoch over its time, with"
+            " evaluation. training samples/s is without evaluation."
         )
     unknown = [row.devices for row in predicted if row.epochs is None]
     if unknown:
@@ -507,13 +509,22 @@ def _notes(results: Sequence[Result], predicted: Sequence[PredictionRow]) -> Ite
             if counts
             else devices_text(unknown[-1])
         )
-        yield f"Epochs to target at the batch on {text} are not known, so the time to target is not known either."
+        yield (
+            f"Epochs to target at the batch on {text} are not known, so the time to target is not"
+            " known either."
+        )
     outside = sorted({_seconds_outside_epochs(result) for result in results} - {0.0})
     if outside and predicted:
         ends = " to ".join(dict.fromkeys((time_text(outside[0]), time_text(outside[-1]))))
-        yield f"Setup and remaining time outside of epochs ({ends}) are assumed to be as on the nearest measured device count."
+        yield (
+            f"Setup and remaining time outside of epochs ({ends}) are assumed to be as on the"
+            " nearest measured device count."
+        )
     if any(row.epochs_source == RCP for row in predicted):
-        yield f"{RCP}: mean epochs of the reference runs of round v1.1 at this batch, or interpolated between two batches."
+        yield (
+            f"{RCP}: mean epochs of the reference runs of round v1.1 at this batch, or interpolated"
+            " between two batches."
+        )
 
 
 # --- the two methods
@@ -528,7 +539,10 @@ def why_not_by_model(results: Sequence[Result]) -> str:
     if first.profile not in ("reference", "") or first.has_label(LabelKind.CPU):
         return "the scaling model covers reference runs on GPUs only"
     if reason := scaling_model.why_not_covered(first):
-        return f"{reason}, and the scaling model is fitted to published results of the closed division on NVIDIA GPUs"
+        return (
+            f"{reason}, and the scaling model is fitted to published results of the closed division"
+            " on NVIDIA GPUs"
+        )
     if not _observed(results):
         has_target = any(result.to_target for result in results)
         reason = (
@@ -575,12 +589,14 @@ def _predict_by_model(results: Sequence[Result], request: PredictionRequest) -> 
             < min(observed.batch_per_device for observed in observations) * _MIN_BATCH_SHARE
         ):
             notes.append(
-                f"On {devices_text(devices)} each device has less than an eighth of any measured batch."
+                f"On {devices_text(devices)} each device has less than an eighth of any measured"
+                " batch."
             )
     level = percent_text(scaling_model.LEVEL)
     how = (
-        f"{METHOD[0].upper()}{METHOD[1:]}. Ranges are {level} intervals of the time per epoch, calibrated on held-out "
-        "published results. The ranges of time and cost also contain the error of the epochs."
+        f"{METHOD[0].upper()}{METHOD[1:]}. Ranges are {level} intervals of the time per epoch,"
+        " calibrated on held-out published results. The ranges of time and cost also contain the"
+        " error of the epochs."
     )
     return _Predicted("seconds_per_epoch", tuple(figures), how, tuple(notes))
 
@@ -627,7 +643,10 @@ def _predict_by_step(
             PredictedFigure(devices, batch, samples / middle, samples / high, samples / low, binds)
         )
     unit = "token" if results[0].batch_unit.startswith("token") else "sample"
-    how = f"By the parts of a step on {clean(system.name, 80)} ({clean(system.title, 200)}): {model.text(unit)}"
+    how = (
+        f"By the parts of a step on {clean(system.name, 80)} ({clean(system.title, 200)}):"
+        f" {model.text(unit)}"
+    )
     notes = _step_notes(
         model, link, figures, has_times=any(result.seconds_per_epoch for result, _ in measured)
     )
@@ -638,17 +657,26 @@ def _step_notes(
     model: StepModel, link: MeasuredLink | None, figures: Sequence[PredictedFigure], has_times: bool
 ) -> Iterator[str]:
     if model.cost.t0 == 0.0:
-        yield "Larger batches take longer per sample, which t0 + c·b cannot express, so t0 is taken as 0."
+        yield (
+            "Larger batches take longer per sample, which t0 + c·b cannot express, so t0 is taken"
+            " as 0."
+        )
     if model.cost.c == 0.0:
         yield "Larger batches do not take longer, so c is taken as 0."
     if has_times:
         yield "Evaluation is assumed to speed up as training does."
     if link is not None and link.fit.largest_deviation > _MAX_MISFIT:
-        yield f"A measured all-reduce deviates by {percent_text(link.fit.largest_deviation)} from the fit of the link."
+        yield (
+            f"A measured all-reduce deviates by {percent_text(link.fit.largest_deviation)} from the"
+            " fit of the link."
+        )
     if link is not None and any(figure.devices > max(link.devices) for figure in figures):
-        yield f"All-reduces were measured on up to {max(link.devices)} devices. The same link is assumed for more devices."
+        yield (
+            f"All-reduces were measured on up to {max(link.devices)} devices. The same link is"
+            " assumed for more devices."
+        )
     if model.misfit > _MAX_MISFIT:
         yield (
-            "The model is far from the measured steps: the system is different, the machine was busy, or a step has costs that "
-            "the model does not have."
+            "The model is far from the measured steps: the system is different, the machine was"
+            " busy, or a step has costs that the model does not have."
         )

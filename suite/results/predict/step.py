@@ -51,7 +51,8 @@ def fit_step(points: Sequence[tuple[float, float]]) -> StepFit:
     fit = fit_steps(points)
     if fit is None:
         raise ValueError(
-            "t0 and c need two batch sizes on one device. Measure a second batch size, for example batch=per_device:64"
+            "t0 and c need two batch sizes on one device. Measure a second batch size, for example"
+            " batch=per_device:64"
         )
     if fit.t0 < 0.0:
         return replace(fit, t0=0.0, c=fit_through_zero(points))
@@ -171,10 +172,19 @@ class StepModel:
         source = (
             "fitted to measured steps on several devices" if self.is_overlap_fitted else "assumed"
         )
-        overlap = f"from full overlap of gradients and backward pass to no overlap (middle: {self.overlap:g}, {source})"
+        overlap = (
+            "from full overlap of gradients and backward pass to no overlap (middle:"
+            f" {self.overlap:g}, {source})"
+        )
         if self.on_cpu:
-            overlap = "no overlap of gradients and backward pass, since the same cores compute and transfer"
-        misfit = f"the largest factor between a predicted and a measured step, {math.exp(self.misfit):.3g}"
+            overlap = (
+                "no overlap of gradients and backward pass, since the same cores compute and"
+                " transfer"
+            )
+        misfit = (
+            "the largest factor between a predicted and a measured step,"
+            f" {math.exp(self.misfit):.3g}"
+        )
         return f"{cost}, {traffic_text(self.gradients)}. Bounds: {overlap}, times {misfit}."
 
 

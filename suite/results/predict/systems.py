@@ -99,7 +99,8 @@ class System:
             return Traffic(inside, 0.0, latency, tensors)
         if self.between is None:
             raise ValueError(
-                f"{self.name}: {devices} devices on a node of {self.devices_per_node}. Add `between` to the system"
+                f"{self.name}: {devices} devices on a node of {self.devices_per_node}. Add"
+                " `between` to the system"
             )
         between, more = self.between.ring(-(-devices // self.devices_per_node), gradients)
         return Traffic(inside, between, latency + more, tensors)
@@ -118,12 +119,14 @@ def find_system(name: str) -> System:
         matches = difflib.get_close_matches(name, systems(), n=1)
         hint = f". Did you mean {matches[0]}?" if matches else ""
         raise ValueError(
-            f"--system {name[:80]}: expected a file or a system. Allowed: {', '.join(systems())}{hint}"
+            f"--system {name[:80]}: expected a file or a system. Allowed:"
+            f" {', '.join(systems())}{hint}"
         )
     listed = systems(path)
     if len(listed) != 1:
         raise ValueError(
-            f"--system {name}: expected a file with a single system, got {len(listed)} ({', '.join(listed)[:80]})"
+            f"--system {name}: expected a file with a single system, got {len(listed)}"
+            f" ({', '.join(listed)[:80]})"
         )
     return next(iter(listed.values()))
 
@@ -200,7 +203,8 @@ def _numbers(
     )
     if not isinstance(entry, dict) or unknown:
         raise ValueError(
-            f"{name}: unknown key {str(unknown[0])[:40]}. Allowed: {', '.join([*allowed, *text_keys])}"
+            f"{name}: unknown key {str(unknown[0])[:40]}. Allowed:"
+            f" {', '.join([*allowed, *text_keys])}"
         )
     values = {key: entry.get(key, default) for key, (default, _) in allowed.items()}
     for key, value in values.items():

@@ -161,7 +161,8 @@ def parse_deadline(text: str) -> float:
     )
     if total <= 0.0:
         raise ValueError(
-            f"--deadline {text[:40]!r}: give hours, minutes or seconds above 0, such as 2h, 90m or 3600s"
+            f"--deadline {text[:40]!r}: give hours, minutes or seconds above 0, such as 2h, 90m or"
+            " 3600s"
         )
     return total
 
@@ -192,8 +193,8 @@ def advise(
     if not fitting:
         fewest = min(series.fewest.device_count for series in measured_series)
         raise ValueError(
-            f"--devices {devices}: the fewest devices that were measured are {fewest}. Give {fewest} or more, "
-            f"or predict the time with suite scaling --devices {devices}"
+            f"--devices {devices}: the fewest devices that were measured are {fewest}. Give"
+            f" {fewest} or more, or predict the time with suite scaling --devices {devices}"
         )
     sections: list[Section] = []
     data: list[dict[str, Any]] = []
@@ -316,8 +317,9 @@ def _timed(results: Sequence[Result]) -> list[Result]:
     reached = [result for result in results if result.seconds]
     if not reached:
         raise ValueError(
-            "advice needs runs that reached a target. The given runs have a fixed length, or did not succeed. "
-            "Run to the target first: python run_suite.py -m workload=ncf profile=demo gpus=1,2"
+            "advice needs runs that reached a target. The given runs have a fixed length, or did"
+            " not succeed. Run to the target first: python run_suite.py -m workload=ncf"
+            " profile=demo gpus=1,2"
         )
     usable = with_time(reached)
     if not usable:
@@ -462,7 +464,10 @@ def _missing_evidence(
         if evaluations and min(evaluations) < MINIMUM_EVALUATIONS:
             count = min(evaluations)
             noun = "evaluation" if count == 1 else "evaluations"
-            yield f"more frequent evaluations {on_devices} (a run has {count} {noun}, which limits the accuracy of its time)"
+            yield (
+                f"more frequent evaluations {on_devices} (a run has {count} {noun}, which limits"
+                " the accuracy of its time)"
+            )
     if pair.interval is None:
         yield f"the run-to-run variation ({pair.no_interval})"
     elif not _is_decided(best, choices, pair):
@@ -510,7 +515,10 @@ def _section(advice: Advice) -> Section:
     is_only = len(advice.series) == 1 and advice.machine == few.devices
     if is_only and advice.deadline is None:
         cost = "" if few.cost_per_job is None else f", cost {cost_text(few.cost_per_job)}"
-        took = f"{time_text(few.train_seconds)}{cost} on {devices_text(advice.machine)}, the only measured device count."
+        took = (
+            f"{time_text(few.train_seconds)}{cost} on {devices_text(advice.machine)}, the only"
+            " measured device count."
+        )
         commands = next_commands(best[0])
         remedy = "Add results of the same hardware on further counts (suite published list)."
         if commands:
@@ -545,10 +553,13 @@ def _verdict(advice: Advice) -> str:
     if pair is None or pair.total is None:
         counts = sorted({result.device_count for result in advice.series})
         if len(counts) == 1:
-            return f"All results are on {devices_text(few.devices)}, so there is no choice between device counts."
+            return (
+                f"All results are on {devices_text(few.devices)}, so there is no choice between"
+                " device counts."
+            )
         return (
-            f"The results are on {_listed(counts)} devices. "
-            f"Of these counts, only {few.devices:,} fits a machine of {devices_text(advice.machine)}."
+            f"The results are on {_listed(counts)} devices. Of these counts, only {few.devices:,}"
+            f" fits a machine of {devices_text(advice.machine)}."
         )
     gain, share = times_text(pair.total), many.jobs_per_hour / few.jobs_per_hour
     than = f"{gain} {'as' if gain == AS_FAST else 'than'} on {few.devices}"
@@ -561,7 +572,10 @@ def _verdict(advice: Advice) -> str:
         "spread": f"Run each job on {devices_text(many.devices)}, also in a queue",
         "sooner": f"Run a job on {devices_text(many.devices)} only if its result is needed sooner",
         "fewest": f"Keep each job on {devices_text(few.devices)}",
-        "between": f"In a queue, run each job on {devices_text(_flagged(advice.measured, 'most_jobs_per_hour').devices)}",
+        "between": (
+            "In a queue, run each job on"
+            f" {devices_text(_flagged(advice.measured, 'most_jobs_per_hour').devices)}"
+        ),
     }[advice.placement]
     return f"{imperative}: {evidence}."
 
@@ -592,14 +606,20 @@ def _answers(advice: Advice) -> Iterator[str]:
         if (least := _least(choices, name)) is not None:
             yield _least_sentence(advice, least, beginning, name, text, unit)
         if name == "train_seconds":
-            yield f"The most jobs per hour are {rate_text(queue.jobs_per_hour)}, with {_queue(queue)}{idle}."
+            yield (
+                f"The most jobs per hour are {rate_text(queue.jobs_per_hour)}, with"
+                f" {_queue(queue)}{idle}."
+            )
     if advice.deadline is not None:
         yield from _deadline_answers(advice, advice.deadline)
     if pair is not None and pair.interval is not None:
         linear = choices[-1].devices / choices[0].devices
         yield f"The speedup is {ratio_text(pair.total or 0.0)}, {pair.interval_words}."
         if pair.interval.low <= linear <= pair.interval.high:
-            yield f"The interval includes {linear:.3g}, so more runs are needed to decide which queue is faster."
+            yield (
+                f"The interval includes {linear:.3g}, so more runs are needed to decide which queue"
+                " is faster."
+            )
 
 
 def _least_sentence(
@@ -644,20 +664,28 @@ def _deadline_answers(advice: Advice, deadline: float) -> Iterator[str]:
     took = f"{devices_text(chosen.devices)}, {time_text(chosen.train_seconds)}"
     measured_hours = rate_text(chosen.device_hours_per_job)
     if not meets:
-        yield f"No measured device count meets the deadline of {time_text(deadline)}. The fastest is {took}."
+        yield (
+            f"No measured device count meets the deadline of {time_text(deadline)}. The fastest is"
+            f" {took}."
+        )
     else:
         yield (
-            f"The measured device count with the fewest device-hours that meets the deadline of {time_text(deadline)}: "
-            f"{took}, {measured_hours} device-hours per job."
+            "The measured device count with the fewest device-hours that meets the deadline of"
+            f" {time_text(deadline)}: {took}, {measured_hours} device-hours per job."
         )
         slowest = chosen.slowest_seconds or 0.0
         if slowest > deadline * ROUNDING_TOLERANCE:
-            yield f"It meets the deadline on average only: its slowest run took {time_text(slowest)}."
+            yield (
+                f"It meets the deadline on average only: its slowest run took {time_text(slowest)}."
+            )
     if not advice.predicted:
         return
     meeting = [choice for choice in advice.predicted if choice.deadline_choice]
     if not meeting:
-        yield f"No predicted device count meets the deadline ({_listed([row.devices for row in advice.predicted])})."
+        yield (
+            "No predicted device count meets the deadline"
+            f" ({_listed([row.devices for row in advice.predicted])})."
+        )
         return
     (choice,) = meeting
     time = f"{time_text(choice.train_seconds)}{_bounds(choice, 'train_seconds', time_text)}"
@@ -689,17 +717,27 @@ def _notes(advice: Advice) -> Iterator[str]:
     counts = [result.device_count for result in best]
     predicted = [choice.devices for choice in advice.predicted]
     if machine not in counts and machine not in predicted:
-        yield f"No job was measured on {devices_text(machine)}, so only measured counts are used ({_listed(counts)})."
+        yield (
+            f"No job was measured on {devices_text(machine)}, so only measured counts are used"
+            f" ({_listed(counts)})."
+        )
     if predicted:
         yield (
-            f"Figures for {_listed(predicted)} devices are predictions of the scaling model with "
-            f"{percent_text(scaling_model.LEVEL)} intervals, not measurements (suite scaling, docs/scaling.md)."
+            f"Figures for {_listed(predicted)} devices are predictions of the scaling model with"
+            f" {percent_text(scaling_model.LEVEL)} intervals, not measurements (suite scaling,"
+            " docs/scaling.md)."
         )
     elif advice.counts_to_predict and advice.why_none_predicted:
-        yield f"There is no prediction for {_listed(advice.counts_to_predict)} devices: {advice.why_none_predicted}."
+        yield (
+            f"There is no prediction for {_listed(advice.counts_to_predict)} devices:"
+            f" {advice.why_none_predicted}."
+        )
     larger = [result.device_count for result in results if result.device_count > machine]
     if larger:
-        yield f"Results on {_listed(list(dict.fromkeys(larger)))} devices exist too, but do not fit the machine."
+        yield (
+            f"Results on {_listed(list(dict.fromkeys(larger)))} devices exist too, but do not fit"
+            " the machine."
+        )
     for result in best:
         slower = [
             other for other in results if other is not result and other.devices == result.devices
@@ -707,7 +745,8 @@ def _notes(advice: Advice) -> Iterator[str]:
         if slower:
             fastest = distinct_labels([result, *slower])[0]
             yield (
-                f"On {devices_text(result.device_count)} the fastest of {1 + len(slower)} settings is used: {fastest}."
+                f"On {devices_text(result.device_count)} the fastest of {1 + len(slower)} settings"
+                f" is used: {fastest}."
             )
     nodes = [devices_text(*place(result)) for result in best if place(result)[1] > 1]
     if nodes:
@@ -715,15 +754,18 @@ def _notes(advice: Advice) -> Iterator[str]:
     if advice.pair is not None:
         yield from advice.pair.flags
         with contextlib.suppress(ValueError):  # the size of the gradients is not known
-            yield f"Each step sums {traffic_text(gradients_of(results))} over the devices (docs/scaling.md)."
+            yield (
+                f"Each step sums {traffic_text(gradients_of(results))} over the devices"
+                " (docs/scaling.md)."
+            )
     for result in best:
         yield from result.mixed_notes
     for result in best:
         if result.runs_failed:
             count = result.runs_failed + result.runs_successful
             yield (
-                f"{result.runs_failed} of {count} runs on {devices_text(result.device_count)} failed. "
-                "The time of failed runs is not counted."
+                f"{result.runs_failed} of {count} runs on {devices_text(result.device_count)}"
+                " failed. The time of failed runs is not counted."
             )
 
 

@@ -18,9 +18,10 @@ from suite.results.views.section import Section, SectionKind, own_labels, with_e
 
 TITLE = "All-reduce"
 DEFINITIONS = (
-    "Time is the median of the timed all-reduces of a size. Bandwidths are defined as in nccl-tests: the algorithm bandwidth "
-    "is bytes / time, and the bus bandwidth is the algorithm bandwidth × 2 (n − 1) / n for n devices. The fit is the time of a "
-    "ring: time = 2 (n − 1) · α + 2 (n − 1) / n · bytes / B."
+    "Time is the median of the timed all-reduces of a size. Bandwidths are defined as in"
+    " nccl-tests: the algorithm bandwidth is bytes / time, and the bus bandwidth is the algorithm"
+    " bandwidth × 2 (n − 1) / n for n devices. The fit is the time of a ring: time = 2 (n − 1) · α"
+    " + 2 (n − 1) / n · bytes / B."
 )
 
 

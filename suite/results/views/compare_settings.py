@@ -52,9 +52,15 @@ def most_similar(result: Result, candidates: Sequence[Result], side: str) -> tup
     texts = dict(
         zip((candidate.key for candidate in candidates), distinct_labels(candidates), strict=True)
     )
-    listed = f"{side} has {len(candidates)} results on {devices_text(result.devices or 0)}: {'; '.join(texts.values())}"
+    listed = (
+        f"{side} has {len(candidates)} results on {devices_text(result.devices or 0)}:"
+        f" {'; '.join(texts.values())}"
+    )
     differ = ", ".join(label(name) for name in [*differences(result, chosen)][:5])
-    note = f"No result has the same settings. The comparison is with {texts[chosen.key]}, {why} ({differ})."
+    note = (
+        f"No result has the same settings. The comparison is with {texts[chosen.key]}, {why}"
+        f" ({differ})."
+    )
     return chosen, f"{listed}. {note}"
 
 
@@ -141,7 +147,10 @@ def comparison_caveats(ours: Result, theirs: Result, names: tuple[str, str]) -> 
         and same_targets(ours.targets, theirs.targets, ours.workload) is None
     ):
         without = names[1] if ours.targets else names[0]
-        yield f"The target of {without} is unknown. Ratios of times and epochs hold only if it is the same target."
+        yield (
+            f"The target of {without} is unknown. Ratios of times and epochs hold only if it is the"
+            " same target."
+        )
     unknown = [name for name, side in sides.items() if side.rules == UNKNOWN_ROUND]
     if unknown:
         yield f"The round of {' and of '.join(unknown)} is unknown, so the rules may differ."
@@ -150,7 +159,10 @@ def comparison_caveats(ours: Result, theirs: Result, names: tuple[str, str]) -> 
     if "tpu" in (ours.device_name + theirs.device_name).lower() and ours.rules != theirs.rules:
         yield "TPUs are counted in cores in v0.5, and in chips (two cores each) from v0.6 on."
     if ours.to_target and theirs.to_target and (ours.parts is None) != (theirs.parts is None):
-        yield "The logs of only one side separate setup, so time per epoch includes setup on both sides."
+        yield (
+            "The logs of only one side separate setup, so time per epoch includes setup on both"
+            " sides."
+        )
     shared = [text for text in labels(ours) if text in labels(theirs)]
     of_notice = {found.text for found in ours.parsed_labels if found.kind in _LABELS_OF_NOTICE}
     named = [text for text in shared if text not in of_notice]

@@ -65,7 +65,10 @@ def result_name(result: Result) -> str:
 
 def hardware_text(result: Result) -> str:
     """Return the workload and the devices of a result: `NCF on 8 devices`."""
-    return f"{short_title(clean(result.workload, 40))} on {devices_text(result.devices or 0, result.nodes)}"
+    return (
+        f"{short_title(clean(result.workload, 40))} on"
+        f" {devices_text(result.devices or 0, result.nodes)}"
+    )
 
 
 def published_side(name: str, side: str = "published", workloads: Sequence[str] = ()) -> Side:
@@ -122,15 +125,16 @@ def logs_side(
             runs = [run for run in runs if getattr(run, setting) in values]
     if any(run.has_label(LabelKind.NULL_DEVICE) for run in runs):
         raise ValueError(
-            f"{argument} {title}: these are runs of the {LabelKind.NULL_DEVICE.value}, which does not compute, "
-            "so they cannot be compared"
+            f"{argument} {title}: these are runs of the {LabelKind.NULL_DEVICE.value}, which does"
+            " not compute, so they cannot be compared"
         )
     with_runs = [result for result in results_of(runs) if result.runs]
     profiles = sorted({clean(result.profile, 40) or "published" for result in with_runs})
     if len(profiles) > 1:
         raise ValueError(
-            f"{argument} {title}: the runs have several profiles ({', '.join(profiles)}), and results of different profiles "
-            f"cannot be compared. Set --profile {profiles[0]}, or give folders of a single profile"
+            f"{argument} {title}: the runs have several profiles ({', '.join(profiles)}), and"
+            f" results of different profiles cannot be compared. Set --profile {profiles[0]}, or"
+            " give folders of a single profile"
         )
     originals = [run for run in runs if not run.copy_of]
     counts = {

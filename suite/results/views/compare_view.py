@@ -42,10 +42,14 @@ _NOTICES = {
 """Notice above a comparison of results of a profile."""
 
 _NO_RELATION = {
-    "demo": "a demo has a small model and a target for demos, so it cannot be compared with MLPerf results. "
-    "Compare it with a demo",
-    "synthetic": "runs on synthetic data measure throughput only and cannot be compared with MLPerf results. "
-    "Compare them with runs on synthetic data",
+    "demo": (
+        "a demo has a small model and a target for demos, so it cannot be compared with MLPerf"
+        " results. Compare it with a demo"
+    ),
+    "synthetic": (
+        "runs on synthetic data measure throughput only and cannot be compared with MLPerf results."
+        " Compare them with runs on synthetic data"
+    ),
 }
 """Reasons why results of a profile cannot be compared with results of a different profile."""
 
@@ -160,7 +164,8 @@ def compare(ours: Side, theirs: Side | None, published: Sequence[Result]) -> Vie
     ]
     if comparisons:
         above.append(
-            f"A ratio above 1 means that {ours.name} is better: less time, fewer epochs, or more samples/s."
+            f"A ratio above 1 means that {ours.name} is better: less time, fewer epochs, or more"
+            " samples/s."
         )
     to_target = any(comparison.ratio.total is not None for comparison in comparisons)
     if to_target and not setup_is_separated:
@@ -235,7 +240,10 @@ def _why_unmatched(
         counts = ", ".join(
             map(str, sorted({candidate.devices for candidate in related if candidate.devices}))
         )
-        return f"{theirs.name} has no result on {devices_text(result.devices or 0)}. Compare on {counts} instead"
+        return (
+            f"{theirs.name} has no result on {devices_text(result.devices or 0)}. Compare on"
+            f" {counts} instead"
+        )
     workloads = (
         ", ".join(sorted({candidate.workload for candidate in theirs.results})) or "no results"
     )
@@ -374,11 +382,17 @@ def _setup_sentence(comparison: _Comparison, names: tuple[str, str]) -> str:
     ours, theirs = comparison.ours.parts, comparison.theirs.parts
     if ours is None or theirs is None or not comparison.ratio.setup_explains_much:
         return ""
-    setup = f"Setup took {time_text(ours.setup)} in {names[0]} and {time_text(theirs.setup)} in {names[1]}"
+    setup = (
+        f"Setup took {time_text(ours.setup)} in {names[0]} and {time_text(theirs.setup)} in"
+        f" {names[1]}"
+    )
     share = comparison.ratio.setup_saving
     if share is not None and 0 <= share <= 1:
         return f"{setup}, which explains {100 * share:.0f} % of the difference."
-    rest = f"{names[0]} took {time_text(ours.total - ours.setup)} and {names[1]} {time_text(theirs.total - theirs.setup)}"
+    rest = (
+        f"{names[0]} took {time_text(ours.total - ours.setup)} and {names[1]}"
+        f" {time_text(theirs.total - theirs.setup)}"
+    )
     return f"{setup}. Without setup {rest}."
 
 

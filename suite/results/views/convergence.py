@@ -107,7 +107,10 @@ def judge(result: Result, reference: Point) -> Convergence:
         reference.mean, reference.standard_deviation, reference.retained, retained
     )
     if low is None:
-        reason = f"too few runs for a spread: {reference.runs} published, and {len(result.runs)} of the result"
+        reason = (
+            f"too few runs for a spread: {reference.runs} published, and {len(result.runs)} of the"
+            " result"
+        )
         return Convergence(result, ConvergenceVerdict.NOT_JUDGED, reason, mean, reference)
     high = 2 * reference.mean - low
     if mean < low:
@@ -305,7 +308,10 @@ def _notes(result: Result, reference: Point) -> Iterator[str]:
     if round_like(result.rules).first_epoch == 0:
         yield "epochs are the epochs begun when the target was reached"
     elif result.workload == "ssd":
-        yield "SSD evaluates inside an epoch: epoch labels of submitters differ by up to four for the same training"
+        yield (
+            "SSD evaluates inside an epoch: epoch labels of submitters differ by up to four for the"
+            " same training"
+        )
     if attempts < required:
         yield f"{attempts} of the {required} runs that the rules require"
     if reference.runs < 2 * required:
@@ -318,6 +324,9 @@ def _notes(result: Result, reference: Point) -> Iterator[str]:
         if result.runs_failed <= allowed:
             yield f"{result.runs_failed} runs failed, and the rules allow {allowed}"
         else:
-            yield f"{result.runs_failed} runs failed, which the rules do not allow, so they are not counted"
+            yield (
+                f"{result.runs_failed} runs failed, which the rules do not allow, so they are not"
+                " counted"
+            )
     if result.profile and result.labels:
         yield f"labels: {', '.join(result.labels)}"

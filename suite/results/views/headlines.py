@@ -58,7 +58,10 @@ def _headline(members: Sequence[Result], prices: Prices | None) -> str:
     shared = shared_labels((best, *fastest_of_frameworks, *compared))
     target = target_text(best.targets, workload_name(first.workload)) or "the target"
     parts = [
-        f"{title} ({_kind(best, shared)}): {_value(best)}{f' to {target}' if best.to_target else ''} {_where(best)}",
+        (
+            f"{title} ({_kind(best, shared)}):"
+            f" {_value(best)}{f' to {target}' if best.to_target else ''} {_where(best)}"
+        ),
         _settings(series, candidates),
         _labels(best, shared),
     ]

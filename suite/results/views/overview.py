@@ -56,7 +56,10 @@ _MIN_ROWS = _MIN_COLUMNS = 2
 
 OVER_FEWEST = "Speedup over the fewest devices with the same settings"
 
-OVER_SLOWEST = "Ratio to the slowest result of the same workload, round, division, target, and number of devices in this matrix"
+OVER_SLOWEST = (
+    "Ratio to the slowest result of the same workload, round, division, target, and number of"
+    " devices in this matrix"
+)
 
 
 @dataclass(frozen=True)

@@ -221,7 +221,10 @@ def _section(rows: Sequence[PublishedRow]) -> Section:
     if omitted:
         columns = ", ".join(heading(name) for name in omitted)
         below.append(f"Columns that did not fit: {columns}. --format csv writes all columns.")
-    above = "These are published results, not results of this suite (sources: logs/published/README.md)."
+    above = (
+        "These are published results, not results of this suite (sources:"
+        " logs/published/README.md)."
+    )
     keys = sum(name in ("round", "submitter", "system", "benchmark") for name in table.columns[:3])
     of = tuple((row.result,) for row in rows)
     return Section("", (above,), table, below=tuple(below), keys=max(1, keys), of=of, facts=facts)
@@ -322,7 +325,8 @@ def _with_chips(rows: Sequence[PublishedRow], text: str) -> list[PublishedRow]:
         match = re.fullmatch(r"\s*([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?\s*", part)
         if match is None or int(match[1]) > int(match[2] or match[1]):
             raise ValueError(
-                f"--chips {text[:60]}: expected a number, a list such as 1,4,8, or a range such as 1-16"
+                f"--chips {text[:60]}: expected a number, a list such as 1,4,8, or a range such as"
+                " 1-16"
             )
         ranges.append((int(match[1]), int(match[2] or match[1])))
     counted = [(row, row.chips) for row in rows if isinstance(row.chips, int)]

@@ -140,8 +140,9 @@ def disagreement_sentences(table: Sequence[Result]) -> list[str]:
             else "with one run per folder, the spread is unknown"
         )
         sentences.append(
-            f"On {devices_text(result.devices or 0, result.nodes)} the runs disagree: {', '.join(parts)}. "
-            f"Their times per epoch differ by {ratio_text(found.ratio)}× ({why}), so ratios of these results are not reliable."
+            f"On {devices_text(result.devices or 0, result.nodes)} the runs disagree:"
+            f" {', '.join(parts)}. Their times per epoch differ by {ratio_text(found.ratio)}×"
+            f" ({why}), so ratios of these results are not reliable."
         )
     return sentences
 

@@ -117,7 +117,10 @@ def setting_facts(
     if first.global_batch_size and "global_batch_size" in common:
         yield (
             "Batch",
-            f"{first.global_batch_size:,} {clean(first.batch_unit or 'samples', 30)} over all devices",
+            (
+                f"{first.global_batch_size:,} {clean(first.batch_unit or 'samples', 30)} over all"
+                " devices"
+            ),
         )
     settings = _common_settings(first, difference, tables, verbose)
     if (

@@ -56,8 +56,8 @@ _WORST_SHOWN = 12
 def scaling_view(predictions: Sequence[Prediction]) -> View:
     """Return predictions as a document."""
     introduction = (
-        "Rows of kind prediction were not measured. suite scaling --validate shows the errors of such predictions for "
-        "published results."
+        "Rows of kind prediction were not measured. suite scaling --validate shows the errors of"
+        " such predictions for published results."
     )
     sections = []
     data: list[dict[str, Any]] = []
@@ -125,11 +125,19 @@ def _answers(rows: Sequence[PredictionRow]) -> Iterator[str]:
     shortest = min(with_times, key=lambda row: row.seconds or 0.0)
     fewest = min(with_times, key=lambda row: row.device_hours or 0.0)
     time = f"{time_text(shortest.seconds or 0.0)}{_bounds_text(shortest, 'seconds', time_text)}"
-    hours = f"{figure_text(fewest.device_hours or 0.0)}{_bounds_text(fewest, 'device_hours', figure_text)} device-hours"
+    hours = (
+        f"{figure_text(fewest.device_hours or 0.0)}{_bounds_text(fewest, 'device_hours', figure_text)}"
+        " device-hours"
+    )
     if fewest.cost is not None:
         hours += f", cost {cost_text(fewest.cost)}{_bounds_text(fewest, 'cost', cost_text)}"
-    yield f"Shortest time to target{scope}: {devices_text(shortest.devices)}, {_kind_text(shortest)} {time}."
-    yield f"Fewest device-hours{scope}: {devices_text(fewest.devices)}, {_kind_text(fewest)} {hours}."
+    yield (
+        f"Shortest time to target{scope}: {devices_text(shortest.devices)}, {_kind_text(shortest)}"
+        f" {time}."
+    )
+    yield (
+        f"Fewest device-hours{scope}: {devices_text(fewest.devices)}, {_kind_text(fewest)} {hours}."
+    )
 
 
 def _kind_text(row: PredictionRow) -> str:
@@ -149,18 +157,22 @@ def validation_view(result: Validation) -> View:
     left_out = ", ".join(f"{reason} ({count})" for reason, count in result.left_out.items())
     count = sum(map(len, result.families))
     introduction = (
-        f"{count} results in {len(result.families)} families, closed division, NVIDIA GPUs. The quantity is the time per epoch "
-        f"with evaluation. The prediction of a result never uses its time. Left out: {left_out}."
+        f"{count} results in {len(result.families)} families, closed division, NVIDIA GPUs. The"
+        " quantity is the time per epoch with evaluation. The prediction of a result never uses"
+        f" its time. Left out: {left_out}."
     )
     protocols = (
-        "One row left out: predicted from the other results of its family. Smallest row: predicted from the family's result on "
-        "the fewest devices, with constants that were fitted without the family. New machine: the constants were also fitted "
-        "without all results of the accelerator or the submitter."
+        "One row left out: predicted from the other results of its family. Smallest row: predicted"
+        " from the family's result on the fewest devices, with constants that were fitted without"
+        " the family. New machine: the constants were also fitted without all results of the"
+        " accelerator or the submitter."
     )
     models = {
-        workload: scaling_model.ScalingModel(
-            scaling_model.families_of_workload(result.families, workload)
-        ).constants
+        workload: (
+            scaling_model.ScalingModel(
+                scaling_model.families_of_workload(result.families, workload)
+            ).constants
+        )
         for workload in scaling_model.WORKLOADS
     }
     constants = ", ".join(
@@ -201,7 +213,10 @@ def validation_view(result: Validation) -> View:
             (),
             DataTable.from_frame(worst[columns]),
             below=(
-                f"An interval of {result.factor:.2f} spreads contains {level} of all held-out results.",
+                (
+                    f"An interval of {result.factor:.2f} spreads contains {level} of all held-out"
+                    " results."
+                ),
             ),
         ),
     )

@@ -13,7 +13,10 @@ from suite.results.targets import target_text
 from suite.results.text import clean, figure_text
 
 NOT_VERIFIED = "Not verified by MLCommons Association."
-DEVICES_NOT_KNOWN = "the number of devices is not known; it is a CPU system, or system.json is missing above its logs"
+DEVICES_NOT_KNOWN = (
+    "the number of devices is not known; it is a CPU system, or system.json is missing above its"
+    " logs"
+)
 """Reason why a foreign result cannot be compared by its number of devices."""
 
 

@@ -25,7 +25,10 @@ def describe(speedup: Ratio) -> str:
     if speedup.value is None:
         return "not measured."
     if speedup.total is None:
-        return f"{ratio_text(speedup.value)}× in samples per second. These runs have a fixed length and no target."
+        return (
+            f"{ratio_text(speedup.value)}× in samples per second. These runs have a fixed length"
+            " and no target."
+        )
     epochs = f" {_epochs_text(speedup.efficiency)}" if speedup.efficiency is not None else ""
     return " ".join((f"{times_text(speedup.total)} to target{epochs}.", *speedup_details(speedup)))
 
@@ -38,7 +41,10 @@ def speedup_headline(speedup: Ratio) -> str:
     if speedup.value is None:
         return f"{where}: not measured."
     if speedup.total is None:
-        return f"{where}: {ratio_text(speedup.value)}× the samples per second. These runs have a fixed length and no target."
+        return (
+            f"{where}: {ratio_text(speedup.value)}× the samples per second. These runs have a fixed"
+            " length and no target."
+        )
     interval = speedup.interval
     sure = (
         f" (95 % confidence interval {ratio_text(interval.low)} to {ratio_text(interval.high)})"
@@ -72,7 +78,10 @@ def speedup_details(speedup: Ratio) -> Iterator[str]:
         yield setup_sentence(speedup)
     factors = [result.scaling_factor or 1.0 for result in (speedup.before, speedup.after)]
     if not math.isclose(*factors, rel_tol=1e-6):  # the published files hold rounded factors
-        yield f"The times are multiplied by the scaling factors {factors[0]:.6g} and {factors[1]:.6g}."
+        yield (
+            f"The times are multiplied by the scaling factors {factors[0]:.6g} and"
+            f" {factors[1]:.6g}."
+        )
 
 
 def setup_sentence(speedup: Ratio) -> str:

@@ -34,8 +34,8 @@ _MAX_CELLS = 2_000
 _MAX_KEYS = 40
 """Maximum number of keys of a cell."""
 SMALL = (
-    "This is the small version of the study (study.size=ci). It shows that the study runs. Its numbers cannot be compared with "
-    "those of the full study."
+    "This is the small version of the study (study.size=ci). It shows that the study runs. Its"
+    " numbers cannot be compared with those of the full study."
 )
 _OUTCOME_TEXTS = {"–": "not possible"}
 

@@ -39,8 +39,10 @@ TABLES: Mapping[str, int] = {
 """Number of the article's table for each workload."""
 SUMMARY_TABLE = 7
 _EXPLAINED = (
-    "speedup = throughput (ratio of times per epoch) × efficiency (ratio of epochs to target) × setup. "
-    "Per device: throughput divided by the ratio of devices.",
+    (
+        "speedup = throughput (ratio of times per epoch) × efficiency (ratio of epochs to target) ×"
+        " setup. Per device: throughput divided by the ratio of devices."
+    ),
     "Scaling: strong = same global batch, weak = same batch per device, mixed = neither.",
 )
 SAME_AS_PRINTED = 0.003

@@ -183,7 +183,8 @@ class ToyTrainer(Trainer):
             time.time = lambda: real(time.CLOCK_REALTIME) + hour
         if kind == "threads" and step == 0:
             print(
-                f"OMP_NUM_THREADS={os.environ['OMP_NUM_THREADS']} cores={len(os.sched_getaffinity(0))}"
+                f"OMP_NUM_THREADS={os.environ['OMP_NUM_THREADS']}"
+                f" cores={len(os.sched_getaffinity(0))}"
             )
         if step == 3 and kind == "flaky" and self.settings.seed % 2:
             raise RuntimeError("an odd seed")

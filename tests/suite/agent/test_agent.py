@@ -22,8 +22,11 @@ from tests.suite.agent.agents import agent
 SLEEPER = [sys.executable, "-S", "-c", "import time; print('here', flush=True); time.sleep(600)"]
 STUBBORN = [
     *(sys.executable, "-S", "-c"),
-    "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
-    "subprocess.Popen(['sleep', '601'], start_new_session=True); print('here', flush=True); time.sleep(600)",
+    (
+        "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM,"
+        " signal.SIG_IGN);subprocess.Popen(['sleep', '601'], start_new_session=True); print('here',"
+        " flush=True); time.sleep(600)"
+    ),
 ]
 
 
@@ -163,7 +166,10 @@ def test_containers_are_ended_after_the_processes_and_to_the_end(tmp_path):
         begun(link)
         link.call(messages.START, name="worker-0", arguments=SLEEPER, env={})
         (worker,) = children_of(process.pid)
-        script = f"kill -0 {worker.pid} 2> /dev/null || echo gone > {said}; sleep 0.5; echo ended >> {said}"
+        script = (
+            f"kill -0 {worker.pid} 2> /dev/null || echo gone > {said}; sleep 0.5; echo ended >>"
+            f" {said}"
+        )
         link.call(messages.FINISH, ending=["sh", "-c", script])
         assert said.read_text() == "gone\nended\n"
         link.call(messages.FINISH, ending=["/nowhere"])

@@ -113,7 +113,10 @@ def test_the_sentence_of_a_deviation_is_translated_to_the_same_code_and_setting(
         ("subset of 5,000 training images", DATA, ""),
         ("3 images that cannot be used were left out", DATA, ""),
         (
-            "content not known to be the published imagenet's: its manifest does not say so; prepare it again",
+            (
+                "content not known to be the published imagenet's: its manifest does not say so;"
+                " prepare it again"
+            ),
             DATA,
             "",
         ),

@@ -190,13 +190,11 @@ def test_a_log_of_it_is_judged_by_the_ruleset_that_it_names(tmp_path, ruleset, v
 
 def test_help_reads_no_round_and_two_plans_read_each_once():
     code = (
-        "import sys; from suite.catalog import rounds, sets; read = []\n"
-        "kept = rounds.content_of\n"
-        "rounds.content_of = lambda path: (read.append(path.stem), kept(path))[1]\n"
-        "from suite.config.compose import compose\n"
-        "compose(['--help']); assert read == [], read\n"
-        "from suite.common import registry\n"
-        "for name in ('ncf', 'ncf', 'ssd'): rounds.get_round('v0.5', registry.load_workload(name))\n"
-        "assert read == ['v0.5', 'rows'], read\n"
+        "import sys; from suite.catalog import rounds, sets; read = []\nkept ="
+        " rounds.content_of\nrounds.content_of = lambda path: (read.append(path.stem),"
+        " kept(path))[1]\nfrom suite.config.compose import compose\ncompose(['--help']); assert"
+        " read == [], read\nfrom suite.common import registry\nfor name in ('ncf', 'ncf', 'ssd'):"
+        " rounds.get_round('v0.5', registry.load_workload(name))\nassert read == ['v0.5', 'rows'],"
+        " read\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)

@@ -101,7 +101,8 @@ def test_a_set_of_ones_own_makes_a_run_open_and_says_so(own):
 
 def test_what_a_set_is_based_on(own):
     own(
-        'based_on: reference\nbased_on_source: "presumed: as there"\nepsilon: {source: "derived: so"}\n',
+        'based_on: reference\nbased_on_source: "presumed: as there"\nepsilon: {source: "derived:'
+        ' so"}\n',
         "first",
     )
     workload = own('based_on: first\nsource: "published: elsewhere"\nmax_epochs: 3\n', "second")
@@ -199,16 +200,12 @@ def test_a_worker_needs_no_yaml():
     frameworks' environments.
     """
     code = (
-        "import sys; sys.modules['yaml'] = None\n"
-        "import suite.worker.main\n"
-        "from suite.common import registry\n"
-        "from workloads.api import Settings, build_options\n"
-        "figures = {'name': 'v9', 'setup_is_timed': True, 'first_epoch': 3, 'bleu_scale': 1.0, 'ruleset': ''}\n"
-        "for name in registry.names(registry.WORKLOADS):\n"
-        "    kind = registry.load_workload(name)\n"
-        "    assert build_options(kind.Options, Settings(workload=name, hyperparameters={'max_epochs': 7}))\n"
-        "    run = object.__new__(kind)\n"
-        "    run.settings = Settings(workload=name, rules='v9', round=figures)\n"
-        "    assert (run.round.first_epoch, run.round.clock) == (3, 'v0.5')\n"
+        "import sys; sys.modules['yaml'] = None\nimport suite.worker.main\nfrom suite.common import"
+        " registry\nfrom workloads.api import Settings, build_options\nfigures = {'name': 'v9',"
+        " 'setup_is_timed': True, 'first_epoch': 3, 'bleu_scale': 1.0, 'ruleset': ''}\nfor name in"
+        " registry.names(registry.WORKLOADS):\n    kind = registry.load_workload(name)\n    assert"
+        " build_options(kind.Options, Settings(workload=name, hyperparameters={'max_epochs': 7}))\n"
+        "    run = object.__new__(kind)\n    run.settings = Settings(workload=name, rules='v9',"
+        " round=figures)\n    assert (run.round.first_epoch, run.round.clock) == (3, 'v0.5')\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

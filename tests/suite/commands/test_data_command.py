@@ -41,8 +41,8 @@ def test_prepare_verify_list(tmp_path, data_root, capsys):
     assert suite("prepare", "ml-1m", "--from", write(tmp_path)) == 0
     out = capsys.readouterr().out
     assert (
-        f"5 users, 29 items, 120 training positives, one test item per user, in {data_root / 'ml-1m'}"
-        in out
+        "5 users, 29 items, 120 training positives, one test item per user, in"
+        f" {data_root / 'ml-1m'}" in out
     )
     assert "notice: counts differ from the published ml-1m" in out
     assert suite("prepare", "ml-1m", "--from", write(tmp_path)) == 0

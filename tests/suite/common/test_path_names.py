@@ -48,7 +48,10 @@ def test_a_path_of_a_file_is_refused_where_paths_are_ascii(tmp_path):
     "command", [[str(PROJECT / "run_suite.py"), "--help"], ["-m", "suite.cli", "report", "x"]]
 )
 def test_a_current_folder_that_was_deleted_is_named(tmp_path, command):
-    code = f"import os, subprocess, sys; os.rmdir(os.getcwd()); sys.exit(subprocess.call([sys.executable, *{command}]))"
+    code = (
+        "import os, subprocess, sys; os.rmdir(os.getcwd());"
+        f" sys.exit(subprocess.call([sys.executable, *{command}]))"
+    )
     (tmp_path / "gone").mkdir()
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path / "gone", capture_output=True, text=True

@@ -79,8 +79,8 @@ def test_the_digest_is_of_content_alone(second):
 
 EDITS = {
     "a line": lambda folder: (folder / "workloads/ncf/workload.py").open("a").write("\n"),
-    "a file that is imported late": lambda folder: (folder / "workloads/common/late.py").write_text(
-        "x = 1\n"
+    "a file that is imported late": (
+        lambda folder: (folder / "workloads/common/late.py").write_text("x = 1\n")
     ),
     "a file that is gone": lambda folder: (folder / "suite/agent/facts.py").unlink(),
     "a file of a framework": lambda folder: (
@@ -109,13 +109,19 @@ def test_code_that_no_worker_imports_does_not_count(second):
 
 
 STRANGERS = {
-    "a module from another folder": "sys.path.insert(0, 'extra'); import workloads; workloads.__path__.insert(0, 'extra')\n"
-    "import workloads.stranger",
-    "a file in place of a module": "import importlib.util as u\n"
-    "spec = u.spec_from_file_location('workloads.ncf.workload', 'extra/stranger.py')\n"
-    "sys.modules['workloads.ncf.workload'] = m = u.module_from_spec(spec); spec.loader.exec_module(m)",
-    "compiled code alone": "import py_compile; py_compile.compile('extra/stranger.py', 'workloads/common/bare.pyc')\n"
-    "import workloads.common.bare",
+    "a module from another folder": (
+        "sys.path.insert(0, 'extra'); import workloads; workloads.__path__.insert(0, 'extra')\n"
+        "import workloads.stranger"
+    ),
+    "a file in place of a module": (
+        "import importlib.util as u\nspec = u.spec_from_file_location('workloads.ncf.workload',"
+        " 'extra/stranger.py')\nsys.modules['workloads.ncf.workload'] = m ="
+        " u.module_from_spec(spec); spec.loader.exec_module(m)"
+    ),
+    "compiled code alone": (
+        "import py_compile; py_compile.compile('extra/stranger.py', 'workloads/common/bare.pyc')\n"
+        "import workloads.common.bare"
+    ),
 }
 
 

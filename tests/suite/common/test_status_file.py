@@ -63,7 +63,8 @@ def test_the_keys_of_the_file(tmp_path):
 def test_a_file_of_an_older_version(tmp_path):
     path = tmp_path / "status.json"
     path.write_text(
-        '{"status": "failed", "reason": "process 0: NonFiniteLossError: nan", "ended": null, "new": {}}'
+        '{"status": "failed", "reason": "process 0: NonFiniteLossError: nan", "ended": null,'
+        ' "new": {}}'
     )
     found = StatusFile.read(path)
     assert (found.end.status, found.end.code, found.controller, found.open_reasons) == (

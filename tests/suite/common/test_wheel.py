@@ -99,7 +99,10 @@ def test_ncfs_demo_runs_outside_the_checkout(call, installed, tmp_path):
     """One epoch and its evaluation: further ones read no other file."""
     folder, site, env = installed
     copy = tmp_path / "copy"  # what `suite env create` puts into an environment
-    code = "import sys, pathlib; from suite.environments import own_package as own; own.copy_into(pathlib.Path(sys.argv[1]))"
+    code = (
+        "import sys, pathlib; from suite.environments import own_package as own;"
+        " own.copy_into(pathlib.Path(sys.argv[1]))"
+    )
     subprocess.run([folder / "bin" / "python", "-c", code, copy], check=True, env=env, cwd=tmp_path)
     copied = {path.name.partition("-")[0] for path in copy.iterdir()}
     assert copied == {"suite", "workloads", "run_suite.py", "time_to_target"}

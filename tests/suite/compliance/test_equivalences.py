@@ -37,8 +37,8 @@ def test_an_optimizer_that_the_round_lists_for_other_frameworks_is_named(
     assert random_numbers == RANDOM_NUMBERS
     assert (f"{UNLISTED} {framework}" in found) == unlisted
     assert (
-        f"{known()[framework].max_error_vs_float64[optimizer.removesuffix('_with_momentum')]:.1e} of float64"
-        in found
+        f"{known()[framework].max_error_vs_float64[optimizer.removesuffix('_with_momentum')]:.1e}"
+        " of float64" in found
     )
     assert max(len(random_numbers), len(found)) <= 300  # a README's line
 

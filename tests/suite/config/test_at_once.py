@@ -32,7 +32,10 @@ def test_everything_else_is_composed(words):
 
 def test_neither_help_nor_tab_imports_hydra_or_numpy():
     code = "import sys; from suite.control.start import main; main(sys.argv[1:]); "
-    code += "assert not {'hydra', 'omegaconf', 'rich', 'numpy', 'suite.control.controller'} & set(sys.modules)"
+    code += (
+        "assert not {'hydra', 'omegaconf', 'rich', 'numpy', 'suite.control.controller'} &"
+        " set(sys.modules)"
+    )
     for words in (["--help"], ["-sc", "query=bash"]):
         subprocess.run(
             [sys.executable, "-c", code, *words], check=True, stdout=subprocess.DEVNULL, cwd=PROJECT

@@ -30,8 +30,12 @@ def own(tmp_path):
         "environment/mine.yaml": "name: custom\npython: /opt/python\n",
         "workload/ncf_slow.yaml": "defaults: [ncf]\nlearning_rate: 0.001\n",
         "rounds/ours.yaml": "",
-        "study/rates.yaml": "sentence: One.\nset: {workload: ncf, profile: demo}\naxes: {seed: [1, 2]}\n",
-        "study/night.yaml": "sentence: One.\nset: {workload: ncf, system: lab, seed: 7, output: 'a, b'}\n",
+        "study/rates.yaml": (
+            "sentence: One.\nset: {workload: ncf, profile: demo}\naxes: {seed: [1, 2]}\n"
+        ),
+        "study/night.yaml": (
+            "sentence: One.\nset: {workload: ncf, system: lab, seed: 7, output: 'a, b'}\n"
+        ),
     }.items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
@@ -71,7 +75,10 @@ def experiments(tmp_path):
     and values.
     """
     for name, text in {
-        "warm": "defaults:\n  - override /workload: ncf\n  - override /profile: demo\ngpus: 2\nseed: 7\n",
+        "warm": (
+            "defaults:\n  - override /workload: ncf\n  - override /profile: demo\ngpus:"
+            " 2\nseed: 7\n"
+        ),
         "rate": "workload: {learning_rate: 0.25}\n",
         "axes": "hydra: {sweeper: {params: {seed: '1,2', gpus: '1,2'}}}\n",
         "night": "runs: 5\n",
@@ -172,7 +179,10 @@ def test_flags_with_which_hydra_prints(tmp_path, flags, shown):
 
 
 def test_composing_imports_neither_environments_nor_uv():
-    code = "import sys; import suite.config.compose; print([n for n in sys.modules if n == 'uv' or 'suite.environ' in n])"
+    code = (
+        "import sys; import suite.config.compose; print([n for n in sys.modules if n == 'uv' or"
+        " 'suite.environ' in n])"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=PROJECT, check=True
     )

@@ -71,7 +71,8 @@ def disk(tmp_path):
                 yield folder
                 return
         pytest.fail(
-            "no folder here is on a file system that drops pages: temporary files, the project, /var/tmp, home"
+            "no folder here is on a file system that drops pages: temporary files, the project,"
+            " /var/tmp, home"
         )
 
 
@@ -102,9 +103,9 @@ def cleared(settings, **system):
 @contextlib.contextmanager
 def held(path):
     program = (
-        "import mmap, sys; file = open(sys.argv[1], 'rb'); "
-        "held = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE, prot=mmap.PROT_READ); "
-        "print('held', flush=True); sys.stdin.read()"
+        "import mmap, sys; file = open(sys.argv[1], 'rb'); held = mmap.mmap(file.fileno(), 0,"
+        " flags=mmap.MAP_SHARED | mmap.MAP_POPULATE, prot=mmap.PROT_READ); print('held',"
+        " flush=True); sys.stdin.read()"
     )
     with python(program, path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "held\n"

@@ -22,5 +22,8 @@ def test_the_process_that_failed_and_its_text_log_are_named(tmp_path):
     )
     ended = monitor.poll(lambda heartbeats: None)
     assert (ended.status, ended.process) == ("failed", 1)
-    reason = "NameError: name 'x' is not defined, at /plugin/trainer.py:7 in setup; traceback in worker-1.log"
+    reason = (
+        "NameError: name 'x' is not defined, at /plugin/trainer.py:7 in setup; traceback in"
+        " worker-1.log"
+    )
     assert ended.reason == f"process 1: {reason}"

@@ -73,7 +73,10 @@ ENDINGS = {
     "crash": ("rank_died", ": Fatal Python error: Segmentation fault (see worker-0.log)"),
     "oom": (
         "oom",
-        "process 0: MemoryError: no more; see worker-0.log; a batch that should fit: batch=global:32",
+        (
+            "process 0: MemoryError: no more; see worker-0.log; a batch that should fit:"
+            " batch=global:32"
+        ),
     ),
     "diverge": ("failed", "the loss is nan"),
     "setup": ("failed", "setup went wrong | `badly`"),
@@ -292,7 +295,10 @@ def small_memory():
 
 
 def test_a_worker_killed_by_the_kernel_for_memory_is_filed_as_oom(tmp_path, small_memory):
-    enter = "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid())); os.execv(sys.argv[2], sys.argv[2:])"
+    enter = (
+        "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid())); os.execv(sys.argv[2],"
+        " sys.argv[2:])"
+    )
     command = [
         sys.executable,
         "-c",

@@ -18,7 +18,10 @@ from testing.fake_logs import START_MS, line, write
 from tests import frameworks_probe
 from tests.helpers import BURN, python
 
-HOLD = "import time; block = bytearray(200 << 20); block[::4096] = b'x' * len(block[::4096]); print(flush=True); time.sleep(60)"
+HOLD = (
+    "import time; block = bytearray(200 << 20); block[::4096] = b'x' * len(block[::4096]);"
+    " print(flush=True); time.sleep(60)"
+)
 
 
 def rows(path):

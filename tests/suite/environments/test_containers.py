@@ -24,26 +24,34 @@ NAME = "suite-2465d761f091-worker-3"
 MOUNTS = (Mount("/code", "/code"), Mount("/data", "/mnt/data"), Mount(RUN, RUN, writable=True))
 
 GOLDEN = {
-    "docker": f"""
+    "docker": (
+        f"""
         docker run --rm --pull=never --network=host --ipc=host --pid=host --user=1000:100 --label=suite.owner=me/1/2
         --mount=type=bind,source=/code,target=/code,readonly --mount=type=bind,source=/data,target=/mnt/data,readonly
         '--mount=type=bind,"source={RUN}","target={RUN}"' --name={NAME} '--workdir={RUN}' '--label=suite.run={RUN}'
         --userns=host --group-add=44 --gpus=all --ulimit=memlock=-1 --ulimit=stack=67108864
-        --shm-size=1g image:1 env""",
-    "podman": f"""
+        --shm-size=1g image:1 env"""
+    ),
+    "podman": (
+        f"""
         podman run --rm --pull=never --network=host --ipc=host --pid=host --user=1000:100 --label=suite.owner=me/1/2
         --mount=type=bind,source=/code,target=/code,readonly --mount=type=bind,source=/data,target=/mnt/data,readonly
         '--mount=type=bind,"source={RUN}","target={RUN}"' --name={NAME} '--workdir={RUN}' '--label=suite.run={RUN}'
         --security-opt=label=disable --userns=keep-id --group-add=keep-groups --ulimit=host
-        --device=nvidia.com/gpu=all --shm-size=1g image:1 env""",
-    "apptainer": f"""
+        --device=nvidia.com/gpu=all --shm-size=1g image:1 env"""
+    ),
+    "apptainer": (
+        f"""
         apptainer exec --cleanenv --no-home --nv --mount=type=bind,source=/code,destination=/code,ro
         --mount=type=bind,source=/data,destination=/mnt/data,ro '--mount=type=bind,"source={RUN}","destination={RUN}"'
-        '--pwd={RUN}' --shm-size=1g image:1 env""",
-    "enroot": f"""
+        '--pwd={RUN}' --shm-size=1g image:1 env"""
+    ),
+    "enroot": (
+        f"""
         enroot start --env=NVIDIA_VISIBLE_DEVICES=all --mount=/code:/code:none:x-create=auto,rbind,ro
         --mount=/data:/mnt/data:none:x-create=auto,rbind,ro '--mount={RUN}:{RUN}:none:x-create=auto,rbind,rw' --shm-size=1g
-        image:1 env""",
+        image:1 env"""
+    ),
 }
 """What each is to be told for a worker on GPUs, by a user who is no root; before the variables and
 the command.

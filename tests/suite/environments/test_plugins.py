@@ -166,7 +166,10 @@ def test_a_distribution_that_is_installed(tmp_path, envs):
     assert run_suite_here(tmp_path, *arguments, "--cfg", "job", toy=True).returncode == 0
     without = f"environment.python={sys.executable}", "environment.argv_prefix=[env,-u,PYTHONPATH]"
     done = run_suite_here(tmp_path, *arguments, "environment=custom", *without, toy=True, exits=2)
-    said = "plugins=toy>=1.0: environment custom has no toy, but the controller has 1.0. Set plugins to the path of its folder"
+    said = (
+        "plugins=toy>=1.0: environment custom has no toy, but the controller has 1.0. Set plugins"
+        " to the path of its folder"
+    )
     assert said in done.stderr
 
 

@@ -230,7 +230,9 @@ def test_ports_of_another_machine_are_not_guessed():
     )  # RFC 5737: nobody's
     with pytest.raises(
         ValueError,
-        match=r"^host node-a: the ports of 192\.0\.2\.1 cannot be probed from this machine \([^\n]+\Z",
+        match=(
+            r"^host node-a: the ports of 192\.0\.2\.1 cannot be probed from this machine \([^\n]+\Z"
+        ),
     ):
         create_rendezvous(hosts)
 

@@ -18,7 +18,10 @@ def ended_process():
     return {**this_process(), "pid": 2**22 + 1}
 
 
-HOLD = "from suite.launch.scratch import Scratch; import sys; print(Scratch().path, flush=True); sys.stdin.read()"
+HOLD = (
+    "from suite.launch.scratch import Scratch; import sys; print(Scratch().path, flush=True);"
+    " sys.stdin.read()"
+)
 
 
 @pytest.fixture(autouse=True)

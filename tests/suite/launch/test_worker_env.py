@@ -94,7 +94,10 @@ def environment_of_worker(tmp_path, *words, **env):
     down.
     """
     found = tmp_path / "worker.json"
-    dump = f"import json, os, sys; json.dump(dict(os.environ), open({str(found)!r}, 'w')); os.execvp(sys.argv[1], sys.argv[1:])"
+    dump = (
+        f"import json, os, sys; json.dump(dict(os.environ), open({str(found)!r}, 'w'));"
+        " os.execvp(sys.argv[1], sys.argv[1:])"
+    )
     prefix = tmp_path / "prefix.py"
     prefix.write_text(dump)
     words = (f"environment.argv_prefix=[{sys.executable},{prefix}]", *words)

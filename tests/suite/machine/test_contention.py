@@ -59,10 +59,14 @@ def files(seconds, user, waited, stopped, stalled, hot):
     return {
         "proc/stat": stat((0, ticks(user, seconds - user - 0.5, 0.5)), (1, ticks(0, seconds, 0))),
         "proc/self/task/7/schedstat": f"{int(user * 1e9)} {int(waited * 1e9)} 12",
-        "proc/pressure/memory": f"some avg10=0.00 avg60=0.00 avg300=0.00 total={int(stalled * 1e6)}\nfull total=0",
+        "proc/pressure/memory": (
+            f"some avg10=0.00 avg60=0.00 avg300=0.00 total={int(stalled * 1e6)}\nfull total=0"
+        ),
         "proc/self/cgroup": "0::/job",
         "sys/fs/cgroup/cgroup.controllers": "cpu",
-        "sys/fs/cgroup/job/cpu.stat": f"usage_usec 1\nnr_periods {int(seconds * 10)}\nnr_throttled {stopped}",
+        "sys/fs/cgroup/job/cpu.stat": (
+            f"usage_usec 1\nnr_periods {int(seconds * 10)}\nnr_throttled {stopped}"
+        ),
         "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_total_time_ms": str(
             int(hot * 1e3)
         ),

@@ -42,7 +42,10 @@ def test_a_device_that_is_lost_is_named_and_can_be_left_out(monkeypatch, nvml, q
     setattr(nvml, question, lost(getattr(nvml, question)))
     with pytest.raises(
         ValueError,
-        match=r"^GPU 1 does not answer \(GPU is lost\); export CUDA_VISIBLE_DEVICES=0 to leave it out, ",
+        match=(
+            r"^GPU 1 does not answer \(GPU is lost\); export CUDA_VISIBLE_DEVICES=0 to leave it"
+            r" out, "
+        ),
     ):
         devices.gpus()
     assert devices.hardware()["gpus"] == []  # a run on CPU cores goes on

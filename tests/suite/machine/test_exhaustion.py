@@ -33,7 +33,8 @@ def test_only_a_run_that_exhausts_the_machine_itself_is_ended(machine, tmp_path)
     assert not exhaustion.exhausts([1], machine(1, 14))  # there is memory left
     assert not exhaustion.exhausts([1, 2, 3], machine(0.4, 3))  # others hold it
     assert exhaustion.exhausts([1, 2, 3], machine(0.4, 7)) == (  # 3 is gone
-        "ended before the machine's memory was exhausted: this run used 14.0 GiB of 16.0 GiB, and 0.4 GiB were available"
+        "ended before the machine's memory was exhausted: this run used 14.0 GiB of 16.0 GiB, and"
+        " 0.4 GiB were available"
     )
 
 

@@ -70,9 +70,12 @@ def test_the_next_package_removes_what_a_killed_one_left(tmp_path, runs):
     assert not (tmp_path / first).exists(), "the second call removes what the first left"
     other = killed(tmp_path, "package", runs, tmp_path / "other", *OPTIONS)
     suite_here(tmp_path, "package", runs, tmp_path / "out", *OPTIONS, exits=0)
-    assert set(os.listdir(tmp_path)) == {"logs", "out", ".out.mine", *other}, (
-        "nothing of another command"
-    )
+    assert set(os.listdir(tmp_path)) == {
+        "logs",
+        "out",
+        ".out.mine",
+        *other,
+    }, "nothing of another command"
     assert not list((tmp_path / "out").rglob(".suite*"))
 
 

@@ -592,8 +592,8 @@ def test_the_nodes_of_a_run_stand_in_its_description(tmp_path):
         "Linux-6.8",
     )
     assert fields["host_networking"] == network
-    assert fields["hw_notes"] == (
-        "2 NUMA node(s), power limit 700 W per device; "
+    assert (
+        fields["hw_notes"] == "2 NUMA node(s), power limit 700 W per device; "
         f"2 nodes (Test CPU 9000, 40 cores, 512 GiB, 4 x NVIDIA Test 80GB, {network}): left, right"
     )
 

@@ -48,6 +48,9 @@ def test_auto_goes_by_the_processor(tmp_path, monkeypatch, vendor, chosen):
 )  # fmt: skip
 def test_elsewhere_there_is_nothing_to_choose(workload, framework, also):
     assert settings_of(workload, framework, *also).linear_backend == ""
-    said = rf"^framework\.linear_backend=mkl: {workload} in {framework}, .* has no choice of this library"
+    said = (
+        rf"^framework\.linear_backend=mkl: {workload} in {framework}, .* has no choice of this"
+        r" library"
+    )
     with pytest.raises(ValueError, match=said):
         settings_of(workload, framework, "framework.linear_backend=mkl", *also)

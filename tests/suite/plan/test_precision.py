@@ -62,7 +62,10 @@ def test_kernels_can_be_left_out_where_there_are_some(nvml):
     assert settings(nvml, HOPPER, *words, "framework.kernels=off").kernels == "off"
     with pytest.raises(
         ValueError,
-        match=r"^framework\.kernels=off: pytorch on device=cpu does not use GPU kernels of the suite\. Leave it out$",
+        match=(
+            r"^framework\.kernels=off: pytorch on device=cpu does not use GPU kernels of the"
+            r" suite\. Leave it out$"
+        ),
     ):
         settings(nvml, HOPPER, "ssd", "pytorch", "device=cpu", "framework.kernels=off")
 

@@ -235,22 +235,34 @@ def test_total_is_exactly_the_product(one, other):
         (
             (158.0, 20.0),
             (10.0, 10.0),
-            "15.8× faster to target with 0.50× as many epochs. Whole epochs 7.90× faster, evaluation included.",
+            (
+                "15.8× faster to target with 0.50× as many epochs. Whole epochs 7.90× faster,"
+                " evaluation included."
+            ),
         ),
         (
             (106.0, 10.0),
             (100.0, 10.0),
-            "1.06× faster to target with the same number of epochs. Whole epochs 1.06× faster, evaluation included.",
+            (
+                "1.06× faster to target with the same number of epochs. Whole epochs 1.06× faster,"
+                " evaluation included."
+            ),
         ),
         (
             (100.0, 10.0),
             (128.0, 10.0),
-            "1.28× slower to target with the same number of epochs. Whole epochs 1.28× slower, evaluation included.",
+            (
+                "1.28× slower to target with the same number of epochs. Whole epochs 1.28× slower,"
+                " evaluation included."
+            ),
         ),
         (
             (100.0, 10.0),
             (50.0, 20.0),
-            "2.00× faster to target with 2.00× as many epochs. Whole epochs 4.00× faster, evaluation included.",
+            (
+                "2.00× faster to target with 2.00× as many epochs. Whole epochs 4.00× faster,"
+                " evaluation included."
+            ),
         ),
         (
             (100.0, 10.0),

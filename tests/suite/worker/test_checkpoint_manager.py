@@ -158,7 +158,7 @@ def test_the_log_of_a_run_that_went_on(tmp_path):
     the run has become.
     """
     first = attempt(tmp_path / "first", killed_at=40)
-    (kept, _) = checkpoint_files.found(first)
+    kept, _ = checkpoint_files.found(first)
     last = attempt(tmp_path / "last", earlier=kept)
     log = last / "result_0.txt"
     found = events(log)

@@ -8,7 +8,10 @@ import psutil
 
 from tests.helpers import PROJECT, alive, wait_until
 
-LAUNCHER = "import subprocess, sys; subprocess.run([sys.executable, '-m', 'suite.worker.main', 'run.json'])"
+LAUNCHER = (
+    "import subprocess, sys; subprocess.run([sys.executable, '-m', 'suite.worker.main',"
+    " 'run.json'])"
+)
 SLOW_IMPORT = (
     "import os, pathlib, time; pathlib.Path('pid').write_text(f'{os.getpid()}\\n'); time.sleep(60)"
 )

@@ -112,7 +112,10 @@ def test_a_workload_without_trainers():
         get_trainer(Bare, "pytorch")
 
 
-INFO = "from workloads.api import TrainerInfo\nTRAINERS = {name!r: TrainerInfo('made.x:Y', precisions=('fp32', 'bf16'))}"
+INFO = (
+    "from workloads.api import TrainerInfo\nTRAINERS = {name!r: TrainerInfo('made.x:Y',"
+    " precisions=('fp32', 'bf16'))}"
+)
 
 
 def test_a_package_brings_a_workload_with_its_trainers(package):

@@ -25,9 +25,11 @@ def test_each_epoch_and_each_seed_has_an_order_of_its_own(other, every):
     """Of buckets among batches, of samples within a bucket, and of who stands with whom in a batch."""
     one, other = batches(plan_of(7, 0, every)), batches(plan_of(*other, every))
     edges = [[bucket.edge for bucket, _ in plan] for plan in (one, other)]
-    assert edges[0] not in (edges[1], sorted(edges[0]), sorted(edges[0], reverse=True)), (
-        "the order of batches"
-    )
+    assert edges[0] not in (
+        edges[1],
+        sorted(edges[0]),
+        sorted(edges[0], reverse=True),
+    ), "the order of batches"
     assert sorted(edges[0]) == sorted(edges[1])
     together = [{frozenset(samples.tolist()) for _, samples in plan} for plan in (one, other)]
     assert not together[0] & together[1], "who stands with whom"

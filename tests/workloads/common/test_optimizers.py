@@ -201,6 +201,9 @@ def test_a_batch_that_cannot_be_cut_is_refused_in_one_line(pieces, fits):
     if fits:
         assert Workload.update_settings(workload) is settings
         return
-    message = r"^accumulation_steps=4: a device's batch of 6 cannot be cut into 4 equal pieces. Set batch=per_device:N .* 4$"
+    message = (
+        r"^accumulation_steps=4: a device's batch of 6 cannot be cut into 4 equal pieces. Set"
+        r" batch=per_device:N .* 4$"
+    )
     with pytest.raises(ValueError, match=message):
         Workload.update_settings(workload)

@@ -132,6 +132,9 @@ def test_log_keys_hold_what_the_rules_want():
 
 @pytest.mark.parametrize(("framework", "device"), [("pytorch", "cpu"), ("mxnet", "cuda")])
 def test_only_pytorch_on_gpus_draws_samples_on_the_device(tmp_path, framework, device):
-    said = rf"^workload\.device_draws=on: .*, not {framework} with device={device}\. Set workload\.device_draws=auto$"
+    said = (
+        rf"^workload\.device_draws=on: .*, not {framework} with device={device}\. Set"
+        r" workload\.device_draws=auto$"
+    )
     with pytest.raises(ValueError, match=said):
         synthetic_ncf.workload(tmp_path, framework, device=device, options={"device_draws": "on"})

@@ -62,7 +62,9 @@ OPEN = [
 LEAST = 30
 LAXER = {
     "momentum": "closed_resnet_sgd.yaml and closed_resnet_lars.yaml do not look at the value",
-    "label_smoothing": "not logged under a key of the rules (two asterisks in their table): to be checked by hand",
+    "label_smoothing": (
+        "not logged under a key of the rules (two asterisks in their table): to be checked by hand"
+    ),
     "power": "closed_resnet_sgd.yaml does not look at the value",
     "warmup_epochs": "the checker does not look at the value",
     "horizon_epochs": "the checker does not look at the number of steps",

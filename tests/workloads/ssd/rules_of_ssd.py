@@ -73,7 +73,9 @@ LAXER = {
         ("momentum", "decay_factor", "negatives_per_positive"),
         "not logged under a key of closed_ssd.yaml",
     ),
-    "decay_boundaries": "closed_ssd.yaml has CHECK twice under one key: the first boundary is not looked at",
+    "decay_boundaries": (
+        "closed_ssd.yaml has CHECK twice under one key: the first boundary is not looked at"
+    ),
     **dict.fromkeys(
         ("warmup_steps", "warmup_factor"), "the checker does not ask for a whole number"
     ),

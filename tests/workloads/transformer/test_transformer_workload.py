@@ -126,7 +126,10 @@ def test_adam_and_fp16():
         ({"heads": 6}, "workload.heads=6: not a multiple of 4. Set workload.heads=8"),
         (
             {"hidden": 1_000},
-            "workload.hidden=1000: not a multiple of 32 (twice the 16 heads). Set workload.hidden=1024",
+            (
+                "workload.hidden=1000: not a multiple of 32 (twice the 16 heads). Set"
+                " workload.hidden=1024"
+            ),
         ),
         (
             {"feed_forward": 6},

@@ -124,7 +124,8 @@ def merge(parts: Sequence[Annotations]) -> Annotations:
     for part in rest:
         if part.categories != first.categories:
             raise ValueError(
-                f"{part.path}: the categories differ from {first.path}. Both files must belong to the same data set"
+                f"{part.path}: the categories differ from {first.path}. Both files must belong to"
+                " the same data set"
             )
         shared = np.intersect1d(first.images["id"], part.images["id"])
         if len(shared):
@@ -234,7 +235,8 @@ def _categories(path: Path, entries: Sequence[Any]) -> list[tuple[int, str]]:
             raise ValueError(f"{path}: category without a usable id: {_text(entry)}")
         if number in names:
             raise ValueError(
-                f"{path}: category {number} is listed twice ({names[number]}, {_text(entry.get('name'))})"
+                f"{path}: category {number} is listed twice ({names[number]},"
+                f" {_text(entry.get('name'))})"
             )
         names[number] = _text(entry.get("name"))
     return sorted(names.items())
@@ -313,7 +315,8 @@ def _objects(
                 problems.append(f"{subject} (image {image}): {wrong}")
         elif (crowd := _as_flag(entry.get("iscrowd"))) is None:
             problems.append(
-                f"{subject} (image {image}): iscrowd {_text(entry['iscrowd'])} is invalid (allowed: 0, 1)"
+                f"{subject} (image {image}): iscrowd {_text(entry['iscrowd'])} is invalid (allowed:"
+                " 0, 1)"
             )
         else:
             area = box[2] * box[3] if area is None else float(area)

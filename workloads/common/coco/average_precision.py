@@ -143,6 +143,6 @@ def _tools(evaluator: str) -> tuple[Any, Any]:
         return COCO, COCOeval
     except ImportError as error:
         raise ValueError(
-            f"workload.evaluator={evaluator}: the package {evaluator} cannot be imported ({error}). Install it, or set "
-            f"workload.evaluator={EVALUATORS[evaluator == EVALUATORS[0]]}"
+            f"workload.evaluator={evaluator}: the package {evaluator} cannot be imported ({error})."
+            f" Install it, or set workload.evaluator={EVALUATORS[evaluator == EVALUATORS[0]]}"
         ) from None

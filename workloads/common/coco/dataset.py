@@ -101,7 +101,8 @@ class CocoFolders(ImageDataset[Content]):
         train, val = annotations["train"], annotations["val"]
         if train.categories != val.categories:
             raise ValueError(
-                f"{val.path}: the categories differ from {train.path}. Both files must belong to the same data set"
+                f"{val.path}: the categories differ from {train.path}. Both files must belong to"
+                " the same data set"
             )
         bad, known_mistakes = train.problems + val.problems, train.known + val.known
         counts, image_bytes = {"classes": len(train.categories)}, dict[str, int]()
@@ -199,11 +200,16 @@ class CocoFolders(ImageDataset[Content]):
         counts, looked = manifest.counts, "decoded" if self.full else "headers and ends checked"
         without_mask = masks.describe_missing(counts)
         return [
-            f"{self.name}: {counts['train']:,} training images with {counts['train_objects']:,} objects and {counts['val']:,} "
-            f"validation images with {counts['val_objects']:,} objects of {counts['classes']:,} classes, {looked}, "
-            f"indexed in {destination}. The images stay in {manifest.source['name']}",
-            f"images without objects: {counts['train_empty']:,} training images are not used, "
-            f"{counts['val_empty']:,} validation images affect only the metric",
+            (
+                f"{self.name}: {counts['train']:,} training images with {counts['train_objects']:,}"
+                f" objects and {counts['val']:,} validation images with {counts['val_objects']:,}"
+                f" objects of {counts['classes']:,} classes, {looked}, indexed in {destination}."
+                f" The images stay in {manifest.source['name']}"
+            ),
+            (
+                f"images without objects: {counts['train_empty']:,} training images are not used, "
+                f"{counts['val_empty']:,} validation images affect only the metric"
+            ),
             *(
                 [f"{without_mask}: Mask R-CNN cannot use this data set, SSD can"]
                 if without_mask
@@ -237,10 +243,16 @@ class Coco2017(CocoFolders):
     agree with several public projects."""
     archives: ClassVar = {"train": 19_336_861_798, "val": 815_585_330}
     """Sizes of train2017.zip and val2017.zip in bytes."""
-    content = "annotations by SHA-256, images by width, height and the bytes of train2017.zip and val2017.zip"
+    content = (
+        "annotations by SHA-256, images by width, height and the bytes of train2017.zip and"
+        " val2017.zip"
+    )
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
-        needed = f"a reference run of SSD also needs backbone.weights={BACKBONE.file}, from {BACKBONE.url}"
+        needed = (
+            f"a reference run of SSD also needs backbone.weights={BACKBONE.file}, from"
+            f" {BACKBONE.url}"
+        )
         return [*super().lines(manifest, destination), needed]
 
 

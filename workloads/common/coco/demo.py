@@ -301,5 +301,6 @@ class CocoDemo(Generated, CocoFolders):
         train = f"{counts['train']:,} training images with {counts['train_objects']:,} objects"
         val = f"{counts['val']:,} validation images with {counts['val_objects']:,} objects"
         return [
-            f"{self.name}: {train} and {val} of {counts['classes']:,} classes, generated in {destination}"
+            f"{self.name}: {train} and {val} of {counts['classes']:,} classes, generated in"
+            f" {destination}"
         ]

@@ -164,7 +164,8 @@ def problems(masks: Sequence[Mask], width: Int64s, height: Int64s, crowd: Bools)
     for number, mask in enumerate(masks):
         if mask.runs and mask.size != (height[number], width[number]):
             problem_of[number] = (
-                f"its mask is {mask.size[1]} x {mask.size[0]} pixels, its image {width[number]} x {height[number]}"
+                f"its mask is {mask.size[1]} x {mask.size[0]} pixels, its image {width[number]} x"
+                f" {height[number]}"
             )
         elif mask.runs and not crowd[number]:
             problem_of[number] = "its mask has run lengths, which are allowed only for crowds"

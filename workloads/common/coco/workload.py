@@ -32,7 +32,8 @@ class DetectionOptions:
     weight_decay: float = hyperparameter("L2 decay", minimum=0.0)
     warmup_steps: int = hyperparameter("number of warm-up steps", minimum=0)
     decay: str = hyperparameter(
-        "steps: multiply by decay_factor at each of decay_boundaries. cosine: decay to 0 at horizon_epochs",
+        "steps: multiply by decay_factor at each of decay_boundaries. cosine: decay to 0 at"
+        " horizon_epochs",
         choices=("steps", "cosine"),
         overridable=False,
     )

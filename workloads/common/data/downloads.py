@@ -43,5 +43,6 @@ def prepared(folder: Path, default: str, source: str = "FOLDER") -> Manifest:
         raise ValueError(f"no prepared data in {folder}. Run: suite data make-demo {name}")
     first = f"Download it from {DOWNLOADS[name]} and run" if name in DOWNLOADS else "Run"
     raise ValueError(
-        f"no prepared data in {folder}. {first}: suite data prepare {name} --from {source} --to {folder}"
+        f"no prepared data in {folder}. {first}: suite data prepare {name} --from {source} --to"
+        f" {folder}"
     )

@@ -47,7 +47,8 @@ class Generated(Dataset):
         if present is not None:
             if present.dataset != self.name:
                 raise ValueError(
-                    f"{destination} holds {present.dataset}. Set a different folder with --to, or remove this folder"
+                    f"{destination} holds {present.dataset}. Set a different folder with --to, or"
+                    " remove this folder"
                 )
             return [f"{self.name}: already generated in {destination}"]
         with manifests.workspace(destination) as folder:

@@ -131,8 +131,9 @@ def check_equal(source: object, target: object, numbers: Sequence[int]) -> None:
     """
     if numbers[0] != numbers[1]:
         raise ValueError(
-            f"{source} has {numbers[0]:,} lines, {target} has {numbers[1]:,}. Line n of the second file must "
-            f"be the translation of line n of the first file. Download or process both files again"
+            f"{source} has {numbers[0]:,} lines, {target} has {numbers[1]:,}. Line n of the second"
+            " file must be the translation of line n of the first file. Download or process both"
+            " files again"
         )
 
 
@@ -155,5 +156,6 @@ def decode(data: bytes, path: object, first_line: int) -> str:
     except UnicodeDecodeError as error:
         line = first_line + data.count(b"\n", 0, error.start)
         raise ValueError(
-            f"{path}:{line}: not UTF-8 (byte {data[error.start]:#04x}). Repair the line, or download the file again"
+            f"{path}:{line}: not UTF-8 (byte {data[error.start]:#04x}). Repair the line, or"
+            " download the file again"
         ) from None

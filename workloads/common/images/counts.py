@@ -86,13 +86,13 @@ def check_batch(settings: Settings, dataset_info: DatasetInfo) -> None:
     batch, count = settings.global_batch_size, settings.devices
     if batch % count:
         raise ValueError(
-            f"batch size {batch} cannot be shared equally by {count} devices (batch norm allows no padding). "
-            f"Set batch=global:{max(1, round(batch / count)) * count}"
+            f"batch size {batch} cannot be shared equally by {count} devices (batch norm allows no"
+            f" padding). Set batch=global:{max(1, round(batch / count)) * count}"
         )
     if batch > dataset_info.train_samples:
         raise ValueError(
-            f"batch size {batch} is larger than the data set ({dataset_info.train_samples} images). "
-            f"Set batch=global:{dataset_info.train_samples // count * count} or less"
+            f"batch size {batch} is larger than the data set ({dataset_info.train_samples} images)."
+            f" Set batch=global:{dataset_info.train_samples // count * count} or less"
         )
 
 

@@ -148,7 +148,10 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
 
     def how(self) -> str:
         """Return the command that prepares this data set."""
-        return f"suite data prepare {f'{self.kind} --name {self.name}' if self.kind else self.name} --from FOLDER"
+        return (
+            f"suite data prepare {f'{self.kind} --name {self.name}' if self.kind else self.name}"
+            " --from FOLDER"
+        )
 
     def with_name(self, name: str) -> ImageDataset[Content]:
         """Return this data set with a user-defined name. See `workloads.api.Dataset`."""
@@ -156,7 +159,8 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
             super().with_name(name)
         if not _NAME.fullmatch(name):
             raise ValueError(
-                f"--name {name}: allowed are letters, digits, `-`, `_` and `.`. Set for example --name my-{self.kind}"
+                f"--name {name}: allowed are letters, digits, `-`, `_` and `.`. Set for example"
+                f" --name my-{self.kind}"
             )
         self.name = name  # type: ignore[misc]  # of this instance alone
         return self

@@ -28,7 +28,8 @@ class ImageOptions:
 
     decode: str = option(
         "exact",
-        "JPEG decoding. scaled: decode larger crops than needed at a reduced size, which is faster and changes pixels",
+        "JPEG decoding. scaled: decode larger crops than needed at a reduced size, which is faster"
+        " and changes pixels",
         choices=("exact", "scaled"),
         key="data.decode",
     )
@@ -40,12 +41,14 @@ class ImageOptions:
     evaluation_batch_size: int = option(64, "images per device and evaluation step", minimum=1)
     compile: str = option(
         "auto",
-        "torch.compile, XLA or hybridize. auto: hybridize, and XLA on GPUs, which was not measured on a GPU",
+        "torch.compile, XLA or hybridize. auto: hybridize, and XLA on GPUs, which was not measured"
+        " on a GPU",
         choices=("auto", "on", "off"),
     )
     fused_norms: str = option(
         "auto",
-        "PyTorch on GPUs: batch norm, sum and ReLU in the same Triton kernels. auto: off, because it was not measured",
+        "PyTorch on GPUs: batch norm, sum and ReLU in the same Triton kernels. auto: off, because"
+        " it was not measured",
         choices=("auto", "on", "off"),
     )
 

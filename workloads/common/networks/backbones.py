@@ -146,13 +146,15 @@ def resolve(
     if settings.profile != "reference":
         if weights or allow_other:
             raise ValueError(
-                f"backbone.weights: profile={settings.profile} starts from random weights. Leave it out"
+                f"backbone.weights: profile={settings.profile} starts from random weights. Leave"
+                " it out"
             )
         return settings
     if not weights:
         raise ValueError(
-            f"workload={settings.workload} profile=reference starts from {published.network} {published.file}. "
-            f"Download {published.url} and set backbone.weights=PATH. profile=demo and profile=synthetic do not need it"
+            f"workload={settings.workload} profile=reference starts from {published.network}"
+            f" {published.file}. Download {published.url} and set backbone.weights=PATH."
+            " profile=demo and profile=synthetic do not need it"
         )
     path = Path(os.path.expanduser(str(weights))).absolute()
     try:
@@ -162,8 +164,9 @@ def resolve(
         is_published = published.is_content(data)
         if not is_published and not resaved and not allow_other:
             raise ValueError(
-                f"expected the published {published.described}, got {len(data):,} bytes with SHA-256 {digest[:8]}…. "
-                f"Download {published.url}, or set backbone.allow_other=true (open division)"
+                f"expected the published {published.described}, got {len(data):,} bytes with"
+                f" SHA-256 {digest[:8]}…. Download {published.url}, or set"
+                " backbone.allow_other=true (open division)"
             )
         arrays = _convert(data, digest, _folder(settings, digest), shapes, decode)
         backbone = {"file": path.name, "sha256": digest}
@@ -219,7 +222,8 @@ def _convert(data: bytes, digest: str, destination: Path, shapes: Shapes, decode
             published = manifests.publish(place, destination, manifest)
     except OSError as error:
         raise ValueError(
-            f"{destination} cannot be written ({error.strerror}). Set SUITE_DATA_DIR to a different folder"
+            f"{destination} cannot be written ({error.strerror}). Set SUITE_DATA_DIR to a different"
+            " folder"
         ) from None
     return str(published.files[WEIGHTS]["sha256"])
 
@@ -259,11 +263,13 @@ def check(arrays: Mapping[str, Array], shapes: Shapes) -> dict[str, Array]:
         value = arrays[name]
         if value.shape != shape or value.dtype != np.float32:
             raise ValueError(
-                f"{name} is {value.dtype} {value.shape}, not float32 {shape}. The weights belong to a different network"
+                f"{name} is {value.dtype} {value.shape}, not float32 {shape}. The weights belong to"
+                " a different network"
             )
         if not np.isfinite(value).all() or (name.endswith("running_var") and value.min() < 0):
             raise ValueError(
-                f"{name} has a number that is not finite, or a negative variance. The file is damaged"
+                f"{name} has a number that is not finite, or a negative variance. The file is"
+                " damaged"
             )
     return {name: arrays[name] for name in shapes}
 

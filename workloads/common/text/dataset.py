@@ -118,12 +118,15 @@ class TextDataset(manifests.Prepared):
         counts = manifest.counts
         subwords = [counts[f"train_{side}_subwords"] / counts["train"] for side in SIDES]
         lines = [
-            f"{self.name}: {counts['train']:,} training pairs ({subwords[0]:.1f} and {subwords[1]:.1f} subwords in the mean), "
-            f"{counts['dev']:,} for the validation loss, {counts['test']:,} for BLEU, {counts['vocabulary']:,} ids, "
-            f"in {destination}"
+            f"{self.name}: {counts['train']:,} training pairs ({subwords[0]:.1f} and"
+            f" {subwords[1]:.1f} subwords in the mean), {counts['dev']:,} for the validation loss,"
+            f" {counts['test']:,} for BLEU, {counts['vocabulary']:,} ids, in {destination}"
         ]
         reasons = {
-            "train_not_clean": f"empty, over {sources.CLEAN_WORDS[1]} words, lopsided or with a word of over 1,000 characters",
+            "train_not_clean": (
+                f"empty, over {sources.CLEAN_WORDS[1]} words, lopsided or with a word of over 1,000"
+                " characters"
+            ),
             "train_not_latin1": "not in latin-1",
             "train_too_long": f"over {self.longest} subwords",
         }
@@ -192,8 +195,8 @@ NEWSTEST2014_MD5 = {
 }
 """MD5 of newstest2014 in each language (verify_dataset.sh of the reference)."""
 WMT16_EXPECTED = (
-    f"the processed files ({WMT16_FILES['train', 'source']}, …) or the archives of Europarl v7, Common Crawl, "
-    f"News Commentary v11, dev and test"
+    f"the processed files ({WMT16_FILES['train', 'source']}, …) or the archives of Europarl v7,"
+    " Common Crawl, News Commentary v11, dev and test"
 )
 
 
@@ -225,7 +228,8 @@ class WMT16EnDe(TextDataset):
         for name in names:
             if not (source / name).is_file():
                 raise ValueError(
-                    f"{source / name}: no such file. It is needed in addition to {WMT16_FILES['train', 'source']}"
+                    f"{source / name}: no such file. It is needed in addition to"
+                    f" {WMT16_FILES['train', 'source']}"
                 )
         return {name: source / name for name in names}
 
@@ -272,10 +276,11 @@ WMT17_PAIRS = 4_590_101
 WMT17_VOCABULARY = "vocab.translate_ende_wmt32k.32768.subwords"
 WMT17_VOCABULARY_MD5 = "0067c33184fa284ef6dc422dffcf8088"
 WMT17_EXPECTED = (
-    f"the archives of News Commentary v12, Common Crawl, Europarl v7 and dev, newstest2014.en and .de, and "
-    f"{WMT17_VOCABULARY}. mlcommons/training, retired_benchmarks/transformer, contains the vocabulary in "
-    f"tensorflow/transformer/vocab and scripts that download the corpora. Without this vocabulary, "
-    f"suite data make-vocabulary learns a vocabulary for open runs (--vocabulary FILE)"
+    "the archives of News Commentary v12, Common Crawl, Europarl v7 and dev, newstest2014.en and"
+    f" .de, and {WMT17_VOCABULARY}. mlcommons/training, retired_benchmarks/transformer, contains"
+    " the vocabulary in tensorflow/transformer/vocab and scripts that download the corpora."
+    " Without this vocabulary, suite data make-vocabulary learns a vocabulary for open runs"
+    " (--vocabulary FILE)"
 )
 
 
@@ -391,7 +396,8 @@ class WMT17EnDe(TextDataset):
             )
         if not destination.parent.is_dir():
             raise ValueError(
-                f"{destination.parent}: no such folder. Create it, or set a different file with --to"
+                f"{destination.parent}: no such folder. Create it, or set a different file with"
+                " --to"
             )
         size = subtoken_learning.SIZE if size is None else size
         with held_folder(destination.parent, f".{destination.name}.") as work:
@@ -407,8 +413,10 @@ class WMT17EnDe(TextDataset):
             (work / destination.name).rename(destination)
         return [
             f"{destination}: {len(vocabulary):,} subtokens",
-            f"notice: this is not the reference's vocabulary, so runs with it are in the open division. "
-            f"To use it, run: {self.how()} --vocabulary {destination}",
+            (
+                "notice: this is not the reference's vocabulary, so runs with it are in the open"
+                f" division. To use it, run: {self.how()} --vocabulary {destination}"
+            ),
         ]
 
     def _corpora(self, source: Path, work: Path) -> list[Path]:

@@ -98,7 +98,8 @@ def load_dataset_info(folder: Path) -> DatasetInfo:
         }
     except (KeyError, TypeError, ValueError):
         raise ValueError(
-            f"{folder / manifests.NAME}: expected a data set of sentence pairs, got {manifest.dataset}"
+            f"{folder / manifests.NAME}: expected a data set of sentence pairs, got"
+            f" {manifest.dataset}"
         ) from None
     lengths = folder / prepared.LENGTH_COUNTS
     if not lengths.is_file():

@@ -215,7 +215,7 @@ def write(processed: Processed, folder: Path) -> dict[str, int]:
         raise ValueError(
             f"{processed.name(processed.references)}: {len(references):,} lines, but "
             f"{processed.name(processed.files['test', 'source'])} has {counts['test']:,}. "
-            f"Each sentence needs exactly one reference"
+            "Each sentence needs exactly one reference"
         )
     vocabulary.write(folder / VOCABULARY)
     (folder / REFERENCES).write_text("".join(f"{line}\n" for line in references), encoding="utf-8")
@@ -256,8 +256,9 @@ def _unknown(processed: Processed, encoded: dict[tuple[str, str], Encoded]) -> d
         subwords = int(text.lengths.sum(dtype=np.int64))
         if text.unknown > UNKNOWN_SHARE * subwords:
             raise ValueError(
-                f"{processed.name(processed.vocabulary)} does not fit {processed.name(path)}: it lacks {text.unknown:,} of "
-                f"{subwords:,} subwords ({text.example}). Use the vocabulary that was created with these files"
+                f"{processed.name(processed.vocabulary)} does not fit {processed.name(path)}: it"
+                f" lacks {text.unknown:,} of {subwords:,} subwords ({text.example}). Use the"
+                " vocabulary that was created with these files"
             )
         total += text.unknown
     return {"train_unknown": total}
@@ -338,7 +339,8 @@ def read_references(folder: Path, count: int) -> list[str]:
     references = read_lines(folder / REFERENCES)
     if len(references) != count:
         raise ValueError(
-            f"{folder / REFERENCES}: expected {count:,} lines, got {len(references):,}. Prepare the data again"
+            f"{folder / REFERENCES}: expected {count:,} lines, got {len(references):,}. Prepare the"
+            " data again"
         )
     return references
 

@@ -148,7 +148,8 @@ def unpack_wmt(
                 lines = segments(decode(file.read(), sgm, 1))
             if "test" in splits and "" in lines:
                 raise ValueError(
-                    f"{sgm}: segment {lines.index('') + 1} is empty. A sentence pair needs both sides"
+                    f"{sgm}: segment {lines.index('') + 1} is empty. A sentence pair needs both"
+                    " sides"
                 )
             for split in splits:
                 names[split, side] = ", ".join([*filter(None, [names.get((split, side))]), sgm])
@@ -312,8 +313,8 @@ def process(
     # frequency are merged in the order of their first occurrence.
     if not learn_bpe([tokenised["train", "target"], tokenised["train", "source"]], merges, codes):
         raise ValueError(
-            f"{names['train', 'source']} and {names['train', 'target']}: no two neighboring characters occur "
-            f"twice, so no merge can be learned. Add more text"
+            f"{names['train', 'source']} and {names['train', 'target']}: no two neighboring"
+            " characters occur twice, so no merge can be learned. Add more text"
         )
     files = {}
     for (split, side), path in tokenised.items():
@@ -335,7 +336,10 @@ def process(
     return processed, dropped
 
 
-_CR_HINT = "line ends are CR alone, so the whole file is a single line. To convert them, run: tr '\\r' '\\n' <OLD >NEW"
+_CR_HINT = (
+    "line ends are CR alone, so the whole file is a single line. To convert them, run: tr '\\r'"
+    " '\\n' <OLD >NEW"
+)
 
 
 def _check_line_counts(

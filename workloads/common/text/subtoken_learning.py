@@ -83,7 +83,8 @@ def learn(counts: Mapping[str, int], size: int) -> list[str]:
     least = len(RESERVED) + len(alphabet)
     if size < least:
         raise ValueError(
-            f"--size {size}: the characters of the text alone need {least:,} subtokens. Set --size to {least} or more"
+            f"--size {size}: the characters of the text alone need {least:,} subtokens. Set --size"
+            f" to {least} or more"
         )
     texts = {escaped(token, alphabet): count for token, count in sorted(counts.items())}
     first = _count_segments(texts, sorted(alphabet))
@@ -101,7 +102,8 @@ def learn(counts: Mapping[str, int], size: int) -> list[str]:
             high, most = middle - 1, len(RESERVED) + len(learned)
     if best is None:
         raise ValueError(
-            f"--size {size}: this text gives at most {most:,} subtokens. Set --size to {most} or less, or add more text"
+            f"--size {size}: this text gives at most {most:,} subtokens. Set --size to {most} or"
+            " less, or add more text"
         )
     return [*RESERVED, *_cut(best, alphabet, size - len(RESERVED))]
 

@@ -59,7 +59,8 @@ class Subtokeniser:
         missing = sorted((self.alphabet | set(ESCAPING)) - set(self.ids))
         if missing:
             raise ValueError(
-                f"{name}: no subtoken {missing[0]!r}. Each character of the subtokens must be a subtoken"
+                f"{name}: no subtoken {missing[0]!r}. Each character of the subtokens must be a"
+                " subtoken"
             )
         self.longest = max(map(len, self.ids))
         self._cached_ids: dict[str, list[int]] = {}

@@ -88,7 +88,8 @@ class Vocabulary:
         for number, subword in enumerate(self.subwords, 1):
             if " " in subword or "\t" in subword:
                 raise ValueError(
-                    f"{name}:{number}: expected one subword per line, without a count, got {subword!r}"
+                    f"{name}:{number}: expected one subword per line, without a count, got"
+                    f" {subword!r}"
                 )
             if not subword:
                 continue

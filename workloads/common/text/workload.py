@@ -88,7 +88,8 @@ class TranslationOptions:
     beam_width: int = option(5, "number of hypotheses of the beam search", minimum=1)
     target: float | None = option(
         None,
-        "target BLEU: a fraction with rules v0.7, points with earlier rules. null: the target of the profile",
+        "target BLEU: a fraction with rules v0.7, points with earlier rules. null: the target of"
+        " the profile",
         minimum=0.0,
     )
 
@@ -129,8 +130,8 @@ class TranslationWorkload(Workload):
         super().__init__(settings, dataset_info)
         if not self.counts.steps:
             raise ValueError(
-                f"batch size {settings.global_batch_size}: the {dataset_info.train_samples:,} training pairs do not "
-                f"fill a batch in any bucket. Set a smaller batch=global:N"
+                f"batch size {settings.global_batch_size}: the {dataset_info.train_samples:,}"
+                " training pairs do not fill a batch in any bucket. Set a smaller batch=global:N"
             )
 
     # -- before a run exists
@@ -146,9 +147,9 @@ class TranslationWorkload(Workload):
         info = cls.data.for_settings(settings)
         if cls.framing.begin is not None and dataset_info.END in info.sizes:
             raise ValueError(
-                f"workload.dataset={settings.dataset}: {cls.name} needs an id for the beginning of a sentence, "
-                f"which the vocabulary of this data set does not have. "
-                f"Set workload.dataset={dataset_info.WMT16.name}"
+                f"workload.dataset={settings.dataset}: {cls.name} needs an id for the beginning of"
+                " a sentence, which the vocabulary of this data set does not have. Set"
+                f" workload.dataset={dataset_info.WMT16.name}"
             )
         pairs, _ = dataset_info.length_counts(info, info.train_samples)
         most = build_options(cls.Options, settings).max_sequence_length - cls.framing.extra

@@ -42,7 +42,8 @@ def use_library(library: str) -> None:
     global _library
     if library == "onednn" and _FUSED is None:
         raise ValueError(
-            "framework.linear_backend=onednn: this build of PyTorch has no such operator. Set framework.linear_backend=mkl"
+            "framework.linear_backend=onednn: this build of PyTorch has no such operator. Set"
+            " framework.linear_backend=mkl"
         )
     assert library in ("", "mkl", "onednn"), library
     _library = library or ("onednn" if _FUSED is not None else "mkl")

@@ -63,9 +63,11 @@ class TensorFlowTrainer(Trainer):
         self.strategy: Any = None
         if worker.world_size > 1:
             options = tf.distribute.experimental.CommunicationOptions(
-                implementation=tf.distribute.experimental.CommunicationImplementation.NCCL
-                if self.on_gpu
-                else tf.distribute.experimental.CommunicationImplementation.RING
+                implementation=(
+                    tf.distribute.experimental.CommunicationImplementation.NCCL
+                    if self.on_gpu
+                    else tf.distribute.experimental.CommunicationImplementation.RING
+                )
             )
             handler = signal.getsignal(signal.SIGTERM)
             _extend_heartbeat_timeout()
@@ -90,7 +92,8 @@ class TensorFlowTrainer(Trainer):
         number = int(self.worker.devices[0].partition(":")[2] or 0)
         if number >= len(gpus):
             raise ValueError(
-                f"{self.worker.devices[0]}: TensorFlow detects {len(gpus)} GPU(s). Check CUDA_VISIBLE_DEVICES"
+                f"{self.worker.devices[0]}: TensorFlow detects {len(gpus)} GPU(s). Check"
+                " CUDA_VISIBLE_DEVICES"
             )
         tf.config.set_visible_devices([gpus[number]], "GPU")
         tf.config.experimental.set_memory_growth(gpus[number], True)

@@ -56,8 +56,9 @@ def load_dataset_info(settings: Settings) -> DatasetInfo:
     assert manifest is not None
     if without_mask := masks.describe_missing(manifest.counts):
         raise ValueError(
-            f"{folder}: {without_mask}, but Mask R-CNN needs a mask for each object. Add the masks to the annotations or "
-            f"remove these objects, and prepare the data again, or set workload=ssd, which needs only boxes"
+            f"{folder}: {without_mask}, but Mask R-CNN needs a mask for each object. Add the masks"
+            " to the annotations or remove these objects, and prepare the data again, or set"
+            " workload=ssd, which needs only boxes"
         )
     try:
         used, most, indexed = (

@@ -85,7 +85,8 @@ def _from_folder(folder: Path, name: str) -> bytes:
             return file.read(MEMBER_BYTES_MAXIMUM)
     except OSError as error:
         raise ValueError(
-            f"{folder / name}: {error.strerror}. CIFAR-10 consists of data_batch_1 … 5 and test_batch"
+            f"{folder / name}: {error.strerror}. CIFAR-10 consists of data_batch_1 … 5 and"
+            " test_batch"
         ) from None
 
 
@@ -114,7 +115,8 @@ def split_of(split: str, ending: str, read: Reader) -> arrays.Split:
             raise ValueError(f"{name}: {error}") from None
         if labels.size and not 0 <= labels.min() <= labels.max() < CLASSES:
             raise ValueError(
-                f"{name}: expected labels from 0 to {CLASSES - 1}, got {labels.min()} to {labels.max()}"
+                f"{name}: expected labels from 0 to {CLASSES - 1}, got {labels.min()} to"
+                f" {labels.max()}"
             )
         parts.append(
             (planes.reshape(-1, 3, SIDE, SIDE).transpose(0, 2, 3, 1), labels.astype(np.int32))

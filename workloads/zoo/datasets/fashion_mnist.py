@@ -81,7 +81,8 @@ class FashionMNIST(arrays.ArrayDataset):
             images, labels = read_split(source, split)
             if images.shape[1:] != (SIDE, SIDE) or labels.max(initial=0) >= len(CLASSES):
                 raise ValueError(
-                    f"{source}: the images or labels of {SPLITS[split]} belong to a different data set"
+                    f"{source}: the images or labels of {SPLITS[split]} belong to a different"
+                    " data set"
                 )
             splits[split] = images[..., None], labels
         return self.published(splits, str(source), len(CLASSES), destination)

@@ -74,7 +74,8 @@ def build(model: str, image_size: int, classes: int, padding: str = "same") -> N
         layers = _layers(append, image_size, classes)
     except Small:
         raise ValueError(
-            f"workload.image_size={image_size}: too small for {model}. Set workload.image_size={smallest(append)} or more"
+            f"workload.image_size={image_size}: too small for {model}. Set"
+            f" workload.image_size={smallest(append)} or more"
         ) from None
     return Network(model, layers, kind.mean, kind.deviation, kind.epsilon, MOMENTUM, kind.gain)
 

@@ -10,7 +10,10 @@ EQUAL = {
     "tensorflow": ("vgg16", "vgg19"),
     "mxnet": ("alexnet", "vgg11", "vgg16", "vgg19", "inception_v3", "resnet18", "resnet34"),
 }  # fmt: skip
-_KERAS_INCEPTION = "17,216 parameters fewer (batch norm without scale); averages leave out the padding; momentum 0.99"
+_KERAS_INCEPTION = (
+    "17,216 parameters fewer (batch norm without scale); averages leave out the padding; momentum"
+    " 0.99"
+)
 DIFFERENCES = {("tensorflow", "inception_v3"): _KERAS_INCEPTION}
 """Difference between the library's network and the suite's layer list, by (framework, network)."""
 STOCK = {
@@ -34,17 +37,18 @@ def check(framework: str, model: str, image_size: int, own_size: int, precision:
     if model not in STOCK[framework]:
         allowed = ", ".join(STOCK[framework])
         raise ValueError(
-            f"workload.implementation=stock: {framework} has no {model}. Set workload.model (allowed: {allowed})"
+            f"workload.implementation=stock: {framework} has no {model}. Set workload.model"
+            f" (allowed: {allowed})"
         )
     if model.startswith(("alexnet", "vgg")) and image_size != own_size:
         raise ValueError(
-            f"workload.implementation=stock: {model} has the suite's parameters only at {own_size} pixels. "
-            f"Set workload.image_size={own_size}"
+            f"workload.implementation=stock: {model} has the suite's parameters only at {own_size}"
+            f" pixels. Set workload.image_size={own_size}"
         )
     if (framework, model) == ("mxnet", "inception_v3") and image_size != own_size:
         raise ValueError(
-            f"workload.implementation=stock: the last pool of Gluon's {model} requires images of {own_size} pixels. "
-            f"Set workload.image_size={own_size}"
+            f"workload.implementation=stock: the last pool of Gluon's {model} requires images of"
+            f" {own_size} pixels. Set workload.image_size={own_size}"
         )
     if framework != "pytorch" and precision not in ("fp32", "tf32"):
         raise ValueError(

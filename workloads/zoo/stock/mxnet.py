@@ -22,7 +22,8 @@ class StockNetwork(LayerNetwork):
         super().__init__(network, False, on_cpu)
         if not compiled:
             raise ValueError(
-                "workload.implementation=stock: MXNet's networks need graphs. Set workload.compile=auto"
+                "workload.implementation=stock: MXNet's networks need graphs. Set"
+                " workload.compile=auto"
             )
         self.net = getattr(vision, VERSIONS.get(network.name, network.name))(
             classes=network.classes

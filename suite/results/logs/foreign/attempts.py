@@ -121,7 +121,10 @@ def attempts_text(attempts: Sequence[Attempt], chosen: int) -> str:
         if attempts[chosen].complete
         else "the last attempt, because no attempt is complete"
     )
-    return f"{len(attempts)} attempts in one file: attempt {chosen + 1} (lines {first} to {last}) is used, {which}"
+    return (
+        f"{len(attempts)} attempts in one file: attempt {chosen + 1} (lines {first} to {last}) is"
+        f" used, {which}"
+    )
 
 
 def _start_positions(events: Sequence[Event]) -> list[int]:

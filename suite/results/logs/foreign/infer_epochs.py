@@ -117,7 +117,8 @@ def epochs_at(
     offset = _offset(signs)
     if offset is None:
         signs.remark(
-            "no epoch count: the log does not show whether its evaluations are labeled from 0 or from 1",
+            "no epoch count: the log does not show whether its evaluations are labeled from 0 or"
+            " from 1",
             ProblemCode.NO_EPOCH_COUNT,
         )
         return None
@@ -329,7 +330,8 @@ def _begun_epochs(signs: _Signs) -> float | None:
         return float(begun[-1])
     if signs.labels:
         signs.remark(
-            f"{begun[-1]} epochs started by then do not fit the label of the evaluation, which is used"
+            f"{begun[-1]} epochs started by then do not fit the label of the evaluation, which is"
+            " used"
         )
     return None
 
@@ -347,7 +349,8 @@ def _one_epoch_each(signs: _Signs) -> float | None:
         signs.remark("labels of evaluations contradict each other: the epochs started are counted")
         return float(counts[-1])
     signs.remark(
-        "no epoch count: labels of evaluations contradict each other, and no starts of epochs settle it",
+        "no epoch count: labels of evaluations contradict each other, and no starts of epochs"
+        " settle it",
         ProblemCode.NO_EPOCH_COUNT,
     )
     return None
@@ -375,7 +378,8 @@ def _epochs_of_equal_blocks(signs: _Signs) -> float | None:
     if apart > _EQUAL_TIMES * typical or not min(steps) < size - _SAME or max(steps) > size + _SAME:
         return None
     signs.remark(
-        f"labels of evaluations are rounded down: {len(times)} equal blocks of {size:g} epochs are counted"
+        f"labels of evaluations are rounded down: {len(times)} equal blocks of {size:g} epochs are"
+        " counted"
     )
     return size * len(times)
 

@@ -27,7 +27,10 @@ from suite.results.views.section import Section
 MAX_DRAWN_TABLES = 20
 """Number of tables with figures. The figures of a table take about a second and 100 kB."""
 
-_BAND_SENTENCE = "A band is the range of several runs. If there are many series, point at a name or a curve to show its band."
+_BAND_SENTENCE = (
+    "A band is the range of several runs. If there are many series, point at a name or a curve to"
+    " show its band."
+)
 
 
 def report_figure_blocks(
@@ -82,7 +85,8 @@ def _time_block(
     sentences = []
     if times:
         sentences.append(
-            "Lower is faster. The dotted line is ideal scaling: twice as many devices take half the time."
+            "Lower is faster. The dotted line is ideal scaling: twice as many devices take half the"
+            " time."
         )
         if any(result.runs_successful > 1 for result in results):
             sentences.append("A thin bar reaches from the fastest to the slowest run.")
@@ -90,9 +94,9 @@ def _time_block(
             sentences.append("Dashed lines are published results.")
     if parts:
         sentences.append(
-            "Bars divide the mean time to target into activities. "
-            "Setup is the time before the first epoch, such as building the model and loading the data. "
-            "Other is the remaining time, such as checkpoints and interruptions."
+            "Bars divide the mean time to target into activities. Setup is the time before the"
+            " first epoch, such as building the model and loading the data. Other is the remaining"
+            " time, such as checkpoints and interruptions."
         )
     return Block("Time to target", "time-to-target", sentences, figures=[*times, *parts])
 

@@ -38,7 +38,8 @@ def refuse_unwritable(out: Path, figures: Path | None = None) -> None:
     folder = out.absolute().parent
     if not folder.is_dir():
         raise ValueError(
-            f"--html {out}: the folder {folder} does not exist: create it, or choose a folder that exists"
+            f"--html {out}: the folder {folder} does not exist: create it, or choose a folder that"
+            " exists"
         )
     if figures is not None:
         vega.refuse_full(figures)

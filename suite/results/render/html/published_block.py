@@ -41,12 +41,18 @@ def published_block(
     title = "Comparison with published results"
     if not published:
         missing = (
-            "No requested published result is of a workload of these logs, so there is nothing to compare.",
+            (
+                "No requested published result is of a workload of these logs, so there is nothing"
+                " to compare."
+            ),
             "Run suite published list to see the available results.",
         )
         return Block(title, "published", missing)
     explanation = (
-        "A footnote lists the settings in which a result differs from the published result on the nearest number of devices.",
+        (
+            "A footnote lists the settings in which a result differs from the published result on"
+            " the nearest number of devices."
+        ),
         "Run suite compare for ratios with confidence intervals.",
     )
     return Block(

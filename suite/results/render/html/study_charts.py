@@ -194,7 +194,10 @@ def _missing_note(study: StudyResult) -> str:
     ]
     if not missing:
         return ""
-    return f"Not drawn: {'; '.join(missing[:_MAX_MISSING])}{' …' if len(missing) > _MAX_MISSING else ''}"
+    return (
+        "Not drawn:"
+        f" {'; '.join(missing[:_MAX_MISSING])}{' …' if len(missing) > _MAX_MISSING else ''}"
+    )
 
 
 def _bar_charts(study: StudyResult, y: str, looks: Sequence[charts.Look]) -> list[charts.Chart]:

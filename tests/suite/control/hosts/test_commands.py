@@ -80,7 +80,10 @@ def test_a_python_that_a_machine_lacks(monkeypatch, capsys):
     monkeypatch.setattr(sys, "executable", "/no/python")
     code, lines = said_by(capsys, "doctor", "--hosts", "a,b")
     assert code == 2
-    said = "/no/python is missing on that machine. Install the suite in the same folder on all machines"
+    said = (
+        "/no/python is missing on that machine. Install the suite in the same folder on all"
+        " machines"
+    )
     assert lines == [
         f"{name}: machine {name} is lost: sh ended with exit code 66: {said}" for name in "ab"
     ]

@@ -11,7 +11,10 @@ from tests.suite.control.hosts.test_launchers import LAUNCH
     ("said", "status"),
     [
         (
-            "srun: error: *** STEP 1.0 ON node1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***",
+            (
+                "srun: error: *** STEP 1.0 ON node1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME"
+                " LIMIT ***"
+            ),
             "interrupted",
         ),
         (

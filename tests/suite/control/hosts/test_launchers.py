@@ -313,7 +313,10 @@ def test_one_of_several_processes_does_not_start_the_whole_run(launch, around):
         ({}, "launch=external: no environment variable contains the rank of this process"),
         (
             STEP,
-            "launch=external needs a secret that all processes share. Run: export SUITE_LAUNCH_TOKEN=",
+            (
+                "launch=external needs a secret that all processes share. Run: export"
+                " SUITE_LAUNCH_TOKEN="
+            ),
         ),
         (
             {**MPI, "OMPI_COMM_WORLD_LOCAL_RANK": "0", TOKEN: "s"},
@@ -336,7 +339,8 @@ def test_what_is_submitted(tmp_path):
     ).splitlines()[-1]
     assert last.startswith("exec ")
     assert last.endswith(
-        f"run_suite.py -m workload=ncf gpus=2,4 nodes=1,2 launch=slurm output={tmp_path} resume=true"
+        f"run_suite.py -m workload=ncf gpus=2,4 nodes=1,2 launch=slurm output={tmp_path}"
+        " resume=true"
     )
 
 

@@ -410,7 +410,10 @@ def on_a_small_disk(two):
     """
     node, place = two["node2"], "/run/small"
     node.run(["sh", "-ec", 'mkdir -p "$0" && mount -t tmpfs -o size=1m,mode=1777 none "$0"', place])
-    export = f'[ "$(hostname)" = node2 ] && export TMPDIR={place}; SUITE_LAUNCH_TOKEN=secret exec "$0" "$@"'
+    export = (
+        f'[ "$(hostname)" = node2 ] && export TMPDIR={place}; SUITE_LAUNCH_TOKEN=secret exec "$0"'
+        ' "$@"'
+    )
 
     def words(left_bytes):
         node.run(

@@ -66,8 +66,8 @@ def test_the_second_attempt_counts_wherever_the_first_died(tmp_path, until, batc
     assert facts(record) == ("success", 180.0, 2, batch, 3.0)
     assert record.benchmark == "resnet"
     assert attempts_told(record) == [
-        f"2 attempts in one file: attempt 2 (lines {len(attempt(until=until)) + 1} to {len(lines)}) is used, "
-        "the last complete attempt"
+        f"2 attempts in one file: attempt 2 (lines {len(attempt(until=until)) + 1} to {len(lines)})"
+        " is used, the last complete attempt"
     ]
 
 
@@ -197,7 +197,8 @@ def test_check_advises_to_split_the_file(tmp_path):
     (complaint,) = [item for item in verdict.complaints if "attempts in one file" in item.found]
     assert (
         complaint.do
-        == f"split the file, one attempt a file: lines 1 to {len(first)}, {len(first) + 1} to {len(lines)}"
+        == f"split the file, one attempt a file: lines 1 to {len(first)}, {len(first) + 1} to"
+        f" {len(lines)}"
     )
     assert complaint.line == len(first) + 1
     alone = check_file(write(tmp_path / "result_1.txt", attempt(HOUR, seed=2)))

@@ -68,8 +68,9 @@ def test_a_decompression_bomb_takes_little_memory(tmp_path):
         for _ in range(300):
             file.write(bytes(1 << 20))
     program = (
-        "import sys; from pathlib import Path; from suite.results import read; print(read(sys.argv[1]).problems[0].text)\n"
-        "print(next(line for line in Path('/proc/self/status').read_text().splitlines() if line.startswith('VmHWM')))"
+        "import sys; from pathlib import Path; from suite.results import read;"
+        " print(read(sys.argv[1]).problems[0].text)\nprint(next(line for line in"
+        " Path('/proc/self/status').read_text().splitlines() if line.startswith('VmHWM')))"
     )
     ended = subprocess.run(
         [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True

@@ -176,8 +176,10 @@ MISFITS = """[...document.querySelectorAll('figure')].filter(one => one.checkVis
 @pytest.mark.parametrize("first", ["#workload=ssd&framework=mxnet&devices=2", ""])
 def test_figures_have_the_width_of_their_cards_whatever_was_chosen_before(browser, report, first):
     page, noticed = opened(browser, report, first, viewport={"width": 1280, "height": 900})
-    page.click("button[type=reset]") if first else page.select_option(
-        "select[name=workload]", "ssd"
+    (
+        page.click("button[type=reset]")
+        if first
+        else page.select_option("select[name=workload]", "ssd")
     )
     for width in (1280, 700, 1900):
         page.set_viewport_size({"width": width, "height": 900})

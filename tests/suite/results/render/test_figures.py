@@ -489,7 +489,7 @@ def parsed(shown):
     tree = ElementTree.fromstring(vega.svg(shown))
     kinds = {element.tag.partition("}")[2] for element in tree.iter()}
     assert kinds <= {"svg", "g", "path", "text", "defs", "clipPath", "rect", "line", "tspan"}
-    return tree, [("".join(one.itertext())) for one in tree.iter() if one.tag.endswith("}text")]
+    return tree, ["".join(one.itertext()) for one in tree.iter() if one.tag.endswith("}text")]
 
 
 def test_hostile_text_is_drawn_as_it_is(tmp_path):

@@ -29,7 +29,10 @@ from testing.fake_logs import write, write_run
 from tests.suite.results.rows import sweep
 
 FAILED = {"status": "oom", "reason": "process 0: out of memory", "workload": "ncf", "devices": 1}
-EVIL = "</td><script>alert(1)</script><img src=x onerror=alert(2)> $\\frac{1$ &amp; \x1b[31m\u202e\ud800 \"' ../../etc"
+EVIL = (
+    "</td><script>alert(1)</script><img src=x onerror=alert(2)> $\\frac{1$ &amp;"
+    " \x1b[31m\u202e\ud800 \"' ../../etc"
+)
 VOID = {"meta", "br", "link", "img", "input", "hr", "wbr"}
 NOT_VERIFIED = "Not verified by MLCommons Association"
 
@@ -117,7 +120,10 @@ def test_a_sweep_gives_every_part_of_the_page(tmp_path):
     ]  # fmt: skip
     assert "10 runs of NCF with PyTorch on 2023-11-14: 9 succeeded, 1 failed." in found.text
     where = "on 4 devices (Some CPU) with PyTorch"
-    said = f"NCF (demo, cpu): 2.0 s to hit rate at 10 ≥ 0.635 {where}. That is 3.00× faster than on 1 device."
+    said = (
+        f"NCF (demo, cpu): 2.0 s to hit rate at 10 ≥ 0.635 {where}. That is 3.00× faster than on 1"
+        " device."
+    )
     assert said in found.text  # 2 x 1.02 s: olympic mean of 2.00, 2.04 and 2.08 s
     assert re.search(
         r'<a href="#section-failed-runs">Failed runs: <span class="fitting">1</span></a>',
@@ -269,8 +275,10 @@ def test_the_sentence_on_top_is_of_the_hardest_target_and_of_what_may_be_compare
         found.source.split('class="headlines"')[1].split("</ul>")[0],
     )
     assert sentences == [
-        "NCF (demo, cpu): 12.0 s to hit rate at 10 ≥ 0.635 on 1 device (Some CPU) with PyTorch. "
-        "Other frameworks: MXNet 14.0 s. One run.",
+        (
+            "NCF (demo, cpu): 12.0 s to hit rate at 10 ≥ 0.635 on 1 device (Some CPU) with PyTorch."
+            " Other frameworks: MXNet 14.0 s. One run."
+        ),
         "SSD (demo, cpu): the run did not reach the target.",
     ]
 
@@ -543,7 +551,10 @@ def test_a_full_disk_leaves_no_half_page(tmp_path, capsys, full_disk):
     write_run(tmp_path / "logs", "ncf-1")
     out = tmp_path / "out.html"
     assert main(["report", str(tmp_path / "logs"), "--html", str(out)]) == 2
-    message = f"suite report: {out} cannot be written (File too large): choose a folder on a different disk\n"
+    message = (
+        f"suite report: {out} cannot be written (File too large): choose a folder on a different"
+        " disk\n"
+    )
     assert capsys.readouterr().err == message
     assert not out.exists()
 

@@ -142,7 +142,10 @@ def repeated(spread=0.01, **seconds):
         ),
         (
             {"n1": 10.0, "n2": 6.0},
-            "Run a job on 2 devices only if its result is needed sooner: on 2 devices one job is 1.67",
+            (
+                "Run a job on 2 devices only if its result is needed sooner: on 2 devices one job"
+                " is 1.67"
+            ),
         ),
     ],
 )
@@ -230,8 +233,8 @@ def test_a_prediction_that_may_miss_the_deadline_says_so():
         "not over the whole 90 % interval: 16 devices, 17.20 min (15.47 min to 19.12 min)" in answer
     )
     assert (
-        "No measured device count meets the deadline of 18.33 min. The fastest is 8 devices, 29.15 min."
-        in said(view)[1]
+        "No measured device count meets the deadline of 18.33 min. The fastest is 8 devices, 29.15"
+        " min." in said(view)[1]
     )
     none = advise(published("v1.1/NVIDIA", "resnet50"), devices=16, deadline=10.0)
     assert any(
@@ -245,7 +248,8 @@ def test_all_measured_counts_are_looked_at_for_a_machine_that_was_not_measured()
     verdict, below = said(view)
     assert (
         verdict
-        == "The results are on 8, 64, 1,024 and 4,320 devices. Of these counts, only 8 fits a machine of 16 devices."
+        == "The results are on 8, 64, 1,024 and 4,320 devices. Of these counts, only 8 fits a"
+        " machine of 16 devices."
     )
     assert "Results on 64, 1,024 and 4,320 devices exist too, but do not fit the machine." in below
     assert by_kind(view, "predicted").index.tolist() == [16]
@@ -294,12 +298,18 @@ def test_deadline_takes_the_fewest_device_hours_that_meet_it():
         (
             (80.0, 90.0, 100.0, 180.0),
             100.0,
-            "0.0264 device-hours per job.It meets the deadline on average only: its slowest run took",
+            (
+                "0.0264 device-hours per job.It meets the deadline on average only: its slowest run"
+                " took"
+            ),
         ),
         (
             (95.0,),
             9.0,
-            "No measured device count meets the deadline of 9.0 s. The fastest is 1 device, 95.0 s.",
+            (
+                "No measured device count meets the deadline of 9.0 s. The fastest is 1 device,"
+                " 95.0 s."
+            ),
         ),
     ):
         assert words in "".join(

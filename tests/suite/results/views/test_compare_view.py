@@ -540,11 +540,17 @@ def test_the_factors_of_both_sides_multiply_their_times(tmp_path, factors):
     [
         (
             ("x", "y"),
-            "x and y do not exist, and no published results have these names. Give folders that contain logs",
+            (
+                "x and y do not exist, and no published results have these names. Give folders that"
+                " contain logs"
+            ),
         ),
         (
             ("a", "y"),
-            "y does not exist, and no published results have that name. Give folders that contain logs",
+            (
+                "y does not exist, and no published results have that name. Give folders that"
+                " contain logs"
+            ),
         ),
         (("x", "b"), "x does not exist, and no published results have that name"),
         (("x",), "x does not exist, and no published results have that name"),

@@ -361,8 +361,8 @@ def test_problems_are_listed_with_lines(tmp_path):
     write(tmp_path / "d" / "run_0" / "result_0.txt", b":::MLLOG {\n")
     (text,) = sections(tmp_path)["Problems in logs"].below
     assert (
-        "d/run_0/result_0.txt: no record of the log can be read; line 1: :::MLLOG record cannot be read"
-        in text
+        "d/run_0/result_0.txt: no record of the log can be read; line 1: :::MLLOG record cannot be"
+        " read" in text
     )
 
 
@@ -401,7 +401,8 @@ def test_a_headline_names_the_fastest_result_and_in_what_it_differs(tmp_path):
     machine = "on 4 devices (Some CPU) with PyTorch"
     assert (
         found
-        == f"NCF (demo, cpu): 9.0 s to hit rate at 10 ≥ 0.635 {machine}, learning rate 0.006. One run."
+        == f"NCF (demo, cpu): 9.0 s to hit rate at 10 ≥ 0.635 {machine}, learning rate 0.006. One"
+        " run."
     )
     assert len(of) == 3
 
@@ -438,10 +439,13 @@ def test_labels_that_not_all_of_a_headline_have_stand_beside_their_numbers(tmp_p
     )
     write_run(tmp_path, "b", **once, seconds_per_epoch=4.0, framework="mxnet")
     ((found, _),) = headlines(results(tmp_path))
-    start = "NCF (demo, cpu): 3.0 s to hit rate at 10 ≥ 0.635 on 1 device (Some CPU) with PyTorch (oversubscribed)."
+    start = (
+        "NCF (demo, cpu): 3.0 s to hit rate at 10 ≥ 0.635 on 1 device (Some CPU) with PyTorch"
+        " (oversubscribed)."
+    )
     assert found == f"{start} Other frameworks: MXNet 4.0 s. One run."
     foreign(tmp_path / "others" / "result_0.txt")
-    (*_, (text, _)) = headlines(results(tmp_path / "others"))
+    *_, (text, _) = headlines(results(tmp_path / "others"))
     assert text.endswith("on an unknown number of devices. One run.")
 
 

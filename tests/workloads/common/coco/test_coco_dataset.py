@@ -177,9 +177,11 @@ def test_other_counts_than_cocos_become_a_note(source, tmp_path):
     assert lines[-1].startswith(
         "a reference run of SSD also needs backbone.weights=resnet34-333f7ec4.pth, from https:"
     )
-    assert lines[-2] == (
-        "notice: counts differ from the published coco2017: 10 train instead of 117,266, 7 val instead of 4,952, "
-        "3 classes instead of 80, 12 train images instead of 118,287, 9 val images instead of 5,000"
+    assert (
+        lines[-2]
+        == "notice: counts differ from the published coco2017: 10 train instead of 117,266, 7 val"
+        " instead of 4,952, 3 classes instead of 80, 12 train images instead of 118,287, 9 val"
+        " images instead of 5,000"
     )
     assert manifests.read(tmp_path / "p").matches_published is False
     dataset_info = COCO2017.published_facts()
@@ -428,7 +430,8 @@ def test_several_are_listed_and_counted(source, tmp_path):
     lines = refused(source, tmp_path).splitlines()
     assert (
         lines[0]
-        == "42 images or annotations cannot be used. Repair them, or set --skip-bad to leave them out"
+        == "42 images or annotations cannot be used. Repair them, or set --skip-bad to leave"
+        " them out"
     )
     assert len(lines) == 22
     assert lines[-1] == "… and 22 more"

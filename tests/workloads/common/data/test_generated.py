@@ -88,7 +88,10 @@ def test_it_is_made_once_and_can_be_moved_and_a_changed_file_is_found(small, tmp
 def test_processes_at_the_same_time_agree(tmp_path):
     destination = tmp_path / "data" / "cifar-demo"
     code = "import sys, pathlib; from workloads.zoo.datasets import cifar_demo; "
-    code += "cifar_demo.SIZES = {'train': 60, 'val': 20}; cifar_demo.CifarDemo().make_demo(pathlib.Path(sys.argv[1]))"
+    code += (
+        "cifar_demo.SIZES = {'train': 60, 'val': 20};"
+        " cifar_demo.CifarDemo().make_demo(pathlib.Path(sys.argv[1]))"
+    )
     workers = [
         subprocess.Popen([sys.executable, "-c", code, destination], cwd=PROJECT) for _ in range(3)
     ]

@@ -169,7 +169,9 @@ def hostile(mark):
             {"a": Call("torch._utils", "_rebuild_parameter", 1, True, evaluate)}
         ),
         "torch's own loader": globals_of("torch.storage", "_load_from_bytes"),
-        "an attribute of an allowed name": b"\x80\x04\x8c\x0bcollections\x8c\x14OrderedDict.__init__\x93.",
+        "an attribute of an allowed name": (
+            b"\x80\x04\x8c\x0bcollections\x8c\x14OrderedDict.__init__\x93."
+        ),
         "copyreg": globals_of("copyreg", "_reconstructor"),
         "python 2's builtins": globals_of("__builtin__", "eval", b"(U\x011tq\x00"),
         "a callable of ours": globals_of("workloads.common.networks.torch_pickle", "load"),

@@ -335,17 +335,20 @@ def test_a_split_of_which_nothing_is_left(tmp_path, split, kind, case, language)
     write_plain(source)
     for code in ("en", "de"):
         write_lines(source / f"{split}.{code}", lines if code == language else ["x y"] * len(lines))
-    assert refused(source, tmp_path, PlainText) == (
-        f"{source}/{split}.en and {source}/{split}.de: no {kind} pair is left: {why.format(kind)}"
+    assert (
+        refused(source, tmp_path, PlainText)
+        == f"{source}/{split}.en and {source}/{split}.de: no {kind} pair is left:"
+        f" {why.format(kind)}"
     )
 
 
 def test_training_pairs_that_are_all_too_long_in_subwords(source, tmp_path):
     for name in (TRAIN_EN, TRAIN_DE):
         write_lines(source / name, [" ".join(["w1"] * 255)] * 3)
-    assert refused(source, tmp_path) == (
-        f"{source / TRAIN_EN} and {source / TRAIN_DE}: no training pair is left: all 3 training pairs were dropped (3 with too "
-        f"many subwords)"
+    assert (
+        refused(source, tmp_path)
+        == f"{source / TRAIN_EN} and {source / TRAIN_DE}: no training pair is left: all 3 training"
+        " pairs were dropped (3 with too many subwords)"
     )
     write_plain(tmp_path / "plain")
     for name, lines in (
@@ -407,7 +410,10 @@ def test_text_that_is_not_utf8_is_named_in_the_users_file(tmp_path, name):
     [
         (
             ("train", "dev", "test"),
-            "no training pair is left: the only training pair was dropped (1 over 80 words). Probable cause: line ends",
+            (
+                "no training pair is left: the only training pair was dropped (1 over 80 words)."
+                " Probable cause: line ends"
+            ),
         ),
         (("dev",), "dev.en: line ends are CR alone"),
         (("test",), "test.en: line ends are CR alone"),

@@ -348,7 +348,10 @@ def test_data_without_all_masks_are_refused(tmp_path, folders, every, said):
     prepare(root, tmp_path / "p")
     with pytest.raises(
         ValueError,
-        match=rf"p: {said}, but Mask R-CNN needs a mask for each object\. .* workload=ssd, which needs only boxes",
+        match=(
+            rf"p: {said}, but Mask R-CNN needs a mask for each object\. .* workload=ssd, which"
+            r" needs only boxes"
+        ),
     ):
         settings(tmp_path / "p")
 

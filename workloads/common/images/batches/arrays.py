@@ -49,8 +49,8 @@ def read(folder: Path, split: str, count: int) -> Split:
     square = images.ndim == 4 and images.shape[1] == images.shape[2] and images.shape[3] in (1, 3)
     if not square or len(images) != count:
         raise ValueError(
-            f"{folder / split}_image.npy: expected {count} square images with 1 or 3 channels, got {images.dtype} "
-            f"{images.shape}. Prepare the data again"
+            f"{folder / split}_image.npy: expected {count} square images with 1 or 3 channels, got"
+            f" {images.dtype} {images.shape}. Prepare the data again"
         )
     labels = mapped(folder / f"{split}_label.npy", "int32", count)
     return images, labels
@@ -116,14 +116,17 @@ class ArrayDataset(manifests.Prepared):
             classes = manifest.counts["classes"]
             if labels.size and not 0 <= labels.min() <= labels.max() < classes:
                 raise ValueError(
-                    f"{destination / split}_label.npy: expected labels from 0 to {classes - 1}, got {labels.min()} "
-                    f"to {labels.max()}. Prepare the data again"
+                    f"{destination / split}_label.npy: expected labels from 0 to {classes - 1}, got"
+                    f" {labels.min()} to {labels.max()}. Prepare the data again"
                 )
         return [f"{split}: {manifest.counts[split]:,} images" for split in SPLITS]
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
         counts = manifest.counts
-        sizes = f"{counts['train']:,} training and {counts['val']:,} validation images of {counts['classes']:,} classes"
+        sizes = (
+            f"{counts['train']:,} training and {counts['val']:,} validation images of"
+            f" {counts['classes']:,} classes"
+        )
         return [f"{self.name}: {sizes}, {destination}", *manifest.notices]
 
 
