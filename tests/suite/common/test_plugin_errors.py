@@ -100,7 +100,7 @@ def test_an_error_in_a_run_names_the_line_and_the_log_with_the_traceback(
             'return DatasetInfo(manifest["sample"]',
             "KeyError: 'sample'",
         ),
-        ('"max_epochs": 5}', '"max_epochs": five}', "NameError: name 'five' is not defined"),
+        ('"max_epochs": 5,', '"max_epochs": five,', "NameError: name 'five' is not defined"),
     ],
 )
 def test_an_error_before_the_run_is_one_line(run_changed_toy, old, new, error):
