@@ -173,9 +173,8 @@ def read_python(path: str, text: str) -> Iterator[tuple[str, Text]]:
             docstring = _literal_text(child.value) if isinstance(child, ast.Expr) else ""
             for sentence in split_sentences(docstring):
                 yield "code", Text(f"{path}:{child.lineno}", sentence)
-        if isinstance(node, ast.FunctionDef) and not _is_property(node):
-            if docstring := ast.get_docstring(node) or "":
-                yield "opener", Text(f"{path}:{node.lineno}", docstring)
+        if isinstance(node, ast.FunctionDef) and not _is_property(node) and ast.get_docstring(node):
+            yield "opener", Text(f"{path}:{node.lineno}", ast.get_docstring(node) or "")
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             for argument in node.exc.args:
                 if count_words(message := _literal_text(argument)) >= 4:
