@@ -93,8 +93,8 @@ def test_filters_act_on_tables_and_figures_and_stand_in_the_address(browser, rep
         for text in shown(page, "#section-time-to-target ~ section tbody tr")
     )
     assert shown(page, "#section-time-to-target .legend button")[:2] == ["mxnet", "setup"]
-    other, _ = opened(browser, report, "#workload=ssd&framework=mxnet")
-    assert other.inner_text("#count") == "2 of 9 runs"
+    reopened, _ = opened(browser, report, "#workload=ssd&framework=mxnet")
+    assert reopened.inner_text("#count") == "2 of 9 runs"
     page.click("button[type=reset]")
     expect(page.locator("#count")).to_have_text("9 of 9 runs")
     assert page.evaluate("location.hash") == ""
@@ -191,16 +191,16 @@ def test_figures_have_the_width_of_their_cards_whatever_was_chosen_before(browse
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("address", "statement"),
     [
         ("#workload=ssd", "Shown: workload SSD (4 of 9 runs)"),
         ("#workload=ncf&framework=mxnet&devices=2", ""),
     ],
 )
-def test_paper_has_whole_figures_and_says_what_was_chosen(browser, report, address, said):
+def test_paper_has_whole_figures_and_says_what_was_chosen(browser, report, address, statement):
     page, _ = opened(browser, report, address, viewport={"width": 1900, "height": 900})
     assert not page.is_visible("#stated")
-    if not said:
+    if not statement:
         page.click(
             "button[type=reset]"
         )  # figures were drawn, and others were not, for what was chosen before
@@ -209,9 +209,9 @@ def test_paper_has_whole_figures_and_says_what_was_chosen(browser, report, addre
     page.emulate_media(media="print")
     page.set_viewport_size({"width": 720, "height": 1000})  # A4 less its margins
     assert page.evaluate(MISFITS) == []
-    assert page.inner_text("#stated") == said
+    assert page.inner_text("#stated") == statement
     drawn = page.locator("figure:visible")
-    assert drawn.count() == (7 if said else 14)
+    assert drawn.count() == (7 if statement else 14)
     assert page.locator("figure:visible .plot svg").count() == drawn.count()
     letters = page.locator("figure:visible .role-axis-label text").first
     assert (
@@ -225,7 +225,7 @@ def test_names_keep_the_values_that_tell_series_apart_and_are_one_in_all_figures
         ("fp16", 256, "pytorch", "v0.5"), ("fp32", 2048, "pytorch", "v0.5"), ("fp32", 16384, "mxnet", "v0.7"),
     ):  # fmt: skip
         for devices in (1, 2):
-            own = {
+            settings = {
                 "global_batch_size": batch,
                 "precision": precision,
                 "framework": framework,
@@ -236,7 +236,7 @@ def test_names_keep_the_values_that_tell_series_apart_and_are_one_in_all_figures
                 f"{batch}-{devices}",
                 devices=devices,
                 seconds_per_epoch=3.0 / devices,
-                **own,
+                **settings,
             )
     assert main(["report", str(tmp_path / "logs"), "--html", str(tmp_path / "page.html")]) == 0
     page, noticed = opened(browser, tmp_path / "page.html", viewport={"width": 1280, "height": 900})
@@ -274,12 +274,12 @@ def test_metrics_have_names_in_words_and_axes_are_logarithmic_only_where_times_s
 ):
     for workload, metric, factor in (("ncf", "hr_at_10", 4.0), ("ssd", "map", 12.0)):
         for devices in (1, 4):
-            own = {
+            settings = {
                 "workload": workload,
                 "targets": {metric: 0.635},
                 "seconds_per_epoch": 1.0 if devices > 1 else factor,
             }
-            write_run(tmp_path / "logs", f"{workload}-{devices}", devices=devices, **own)
+            write_run(tmp_path / "logs", f"{workload}-{devices}", devices=devices, **settings)
     assert main(["report", str(tmp_path / "logs"), "--html", str(tmp_path / "page.html")]) == 0
     page, noticed = opened(browser, tmp_path / "page.html", viewport={"width": 1280, "height": 900})
     gaps = """figure => {
@@ -374,16 +374,18 @@ def test_filters_hidden_series_and_section_stand_in_the_address_and_back_works(b
     page.click("nav a[href='#runs']")
     assert page.evaluate("new URLSearchParams(location.hash.slice(1)).get('at')") == "runs"
     assert page.inner_text("#count") == "4 of 9 runs"
-    other, _ = opened(
+    reopened, _ = opened(
         browser, report, page.evaluate("location.hash"), viewport={"width": 1280, "height": 900}
     )
-    assert other.inner_text("#count") == "4 of 9 runs"
+    assert reopened.inner_text("#count") == "4 of 9 runs"
     assert (
-        other.locator("#section-time-to-target .legend button[aria-pressed=false]:visible").count()
+        reopened.locator(
+            "#section-time-to-target .legend button[aria-pressed=false]:visible"
+        ).count()
         == 1
     )
-    assert other.evaluate("scrollY") > 500
-    other.context.close()
+    assert reopened.evaluate("scrollY") > 500
+    reopened.context.close()
     for pressed, chosen in (("false", "ssd"), ("true", "ssd"), ("true", "")):
         page.go_back()
         expect(page.locator("select[name=workload]")).to_have_value(chosen)
@@ -432,8 +434,8 @@ def test_a_click_on_a_point_of_a_result_leads_to_its_row_and_that_to_its_files(b
     link = row.locator("a").get_attribute("href")
     assert link == "./logs/ncf-mxnet-2/run_0/result_0.txt"
     points.last.hover()
-    told = page.inner_text("#tip").split("\n")
-    assert {"hardware", "target", "division", "user-item pairs/s", "labels", "log"} <= {*told}
+    tip = page.inner_text("#tip").split("\n")
+    assert {"hardware", "target", "division", "user-item pairs/s", "labels", "log"} <= {*tip}
     assert noticed == []
     page.context.close()
 
@@ -442,11 +444,11 @@ def test_readers_of_the_screen_hear_what_a_figure_is(browser, report):
     page, _ = opened(browser, report)
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     expect(page.locator("figure:not([data-drawn])")).to_have_count(0)
-    told = page.eval_on_selector_all(
+    aria_labels = page.eval_on_selector_all(
         ".plot, .plot [aria-label]", "all => all.map(one => one.ariaLabel)"
     )
     titles = page.eval_on_selector_all("figcaption b", "all => all.map(one => one.textContent)")
-    assert told == [f"{title}. The table below has the values." for title in titles]
+    assert aria_labels == [f"{title}. The table below has the values." for title in titles]
     page.context.close()
 
 
@@ -459,19 +461,19 @@ def test_a_time_axis_zooms_by_dragging_and_a_double_click_goes_back(browser, rep
     expect(figure.locator(".plot svg")).to_have_count(1)
     ticks = figure.locator(".plot .role-axis-label text")
 
-    def told():
+    def tick_texts():
         return sorted(ticks.all_text_contents())
 
-    before, box, zoomed = told(), figure.locator(".plot svg").bounding_box(), []
+    before, box, zoomed = tick_texts(), figure.locator(".plot svg").bounding_box(), []
     for start, end in ((0.5, 0.7), (0.7, 0.5)):
         page.mouse.move(box["x"] + box["width"] * start, box["y"] + 100)
         page.mouse.down()
         page.mouse.move(box["x"] + box["width"] * end, box["y"] + 100, steps=4)
         page.mouse.up()
-        wait_until("a zoomed axis", lambda: told() != before)
-        zoomed.append(told())
+        wait_until("a zoomed axis", lambda: tick_texts() != before)
+        zoomed.append(tick_texts())
         page.mouse.dblclick(box["x"] + box["width"] * 0.6, box["y"] + 100)
-        wait_until("the whole axis", lambda: told() == before)
+        wait_until("the whole axis", lambda: tick_texts() == before)
     assert zoomed[0] == zoomed[1]
     over_epochs = page.locator("figure:visible", has_text="hit rate at 10 over epochs").locator(
         ".plot"
@@ -561,9 +563,9 @@ def test_published_results_begin_with_one_workload_round_and_division(browser, t
         "device_name": "Tesla V100-SXM2-16GB",
     }
     for devices in (8, 16):
-        own = {**ours, "devices": devices}
+        settings = {**ours, "devices": devices}
         write_run(
-            tmp_path / "logs", f"own-{devices}", targets={"map": 0.635}, workload="ssd", **own
+            tmp_path / "logs", f"own-{devices}", targets={"map": 0.635}, workload="ssd", **settings
         )
     options = ["--logs", str(tmp_path / "logs"), "--html", str(tmp_path / "page.html")]
     assert main(["published", "list", *options]) == 0

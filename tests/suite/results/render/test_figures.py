@@ -54,14 +54,14 @@ class Series(NamedTuple):
 
 def series_of(shown):
     """What a chart has as marks."""
-    made = []
+    series = []
     for style, marks in grouped(shown.marks, lambda mark: mark[0]).items():
         paths = grouped(marks, lambda mark: str(mark[1]))
         points = tuple(tuple(point for *_, point in path) for path in paths.values())
-        made.append(
+        series.append(
             Series(style.label, style.slot, points, style.published, style.style, tuple(paths))
         )
-    return made
+    return series
 
 
 def chart(*series, **options):
@@ -72,13 +72,13 @@ def chart(*series, **options):
         "y_label": "top1",
         **options,
     }
-    return Chart(marks=tuple(chain.from_iterable(one.marks() for one in series)), **named)
+    return Chart(marks=tuple(chain.from_iterable(each.marks() for each in series)), **named)
 
 
 def charts_of(root):
     (found,) = together(results(root))
-    made = table_charts(found, charts.looks(found))
-    return [*made.quality, *made.rates]
+    found_charts = table_charts(found, charts.looks(found))
+    return [*found_charts.quality, *found_charts.rates]
 
 
 def charts_of_scaling(ours, published=()):
@@ -111,7 +111,7 @@ def test_throughput_and_data_wait_of_each_block(tmp_path):
     write_run(tmp_path, "a", samples=300, train_seconds=1.5)
     *_, throughput, data_wait = charts_of(tmp_path)
     (rates,), (waits,) = series_of(throughput), series_of(data_wait)
-    assert [one.title for one in (throughput, data_wait)] == [
+    assert [chart.title for chart in (throughput, data_wait)] == [
         "NCF: throughput over time",
         "NCF: data wait over time",
     ]
@@ -153,7 +153,9 @@ SLOW, FAST = ({"opt_base_learning_rate": rate, "opt_name": "adam"} for rate in (
     ],
 )  # fmt: skip
 def test_names_have_the_value_that_tells_results_apart(settings, names):
-    results = [make_result(**{"devices": 1, "hyperparameters": SLOW, **one}) for one in settings]
+    results = [
+        make_result(**{"devices": 1, "hyperparameters": SLOW, **changed}) for changed in settings
+    ]
     found = charts.looks(results)
     assert [found[row.key].of_result.label for row in results] == names
 
@@ -185,9 +187,9 @@ def test_a_name_has_one_look_in_every_figure_of_a_page():
         for w, r, d in rates[1:]
     ]
     found = charts.looks(results).values()
-    for styles in ({one.of_result for one in found}, {one.of_curve for one in found}):
-        assert len({one.label for one in styles}) == len(styles)
-    assert len({one.of_result.style for one in found}) == 4
+    for styles in ({look.of_result for look in found}, {look.of_curve for look in found}):
+        assert len({look.label for look in styles}) == len(styles)
+    assert len({entry.of_result.style for entry in found}) == 4
 
 
 def test_a_curve_whose_batch_grows_says_from_where_to_where_and_its_results_each_their_own():
@@ -200,7 +202,7 @@ def test_a_curve_whose_batch_grows_says_from_where_to_where_and_its_results_each
         "bs 256, 1 dev", "bs 512, 2 dev", "bs 1,024, 1 dev", "bs 2,048, 2 dev"
     ]  # fmt: skip
     (over,) = charts_of_scaling(results)
-    assert [one.label for one in series_of(over)] == ["bs 256–512", "bs 1,024–2,048"]
+    assert [curve.label for curve in series_of(over)] == ["bs 256–512", "bs 1,024–2,048"]
     alone = charts.looks(results[:2])  # which devices say
     assert {look.of_curve.label for look in alone.values()} == {"pytorch"}
 
@@ -212,7 +214,7 @@ def test_curves_over_devices_are_named_by_their_targets():
         for devices, seconds in zip((1, 2), times, strict=True)
     ]
     (found,) = charts_of_scaling(results)
-    assert [one.label for one in series_of(found)] == ["target 0.635", "target 0.5"]
+    assert [curve.label for curve in series_of(found)] == ["target 0.635", "target 0.5"]
 
 
 def test_labels_that_must_not_be_missed_come_first_and_others_are_counted():
@@ -260,11 +262,11 @@ def test_published_results_stand_beside_reference_runs_on_gpus_alone():
     ):
         assert charts_of_scaling([make_result(2, profile=profile, labels=labels)], article) == []
     (found,) = charts_of_scaling([make_result(2, **REFERENCE)], article)
-    assert [(one.published, len(one.paths[0])) for one in series_of(found)] == [
+    assert [(curve.published, len(curve.paths[0])) for curve in series_of(found)] == [
         (False, 1),
         (True, 3),
     ]
-    assert [one.label for one in series_of(found)] == ["pytorch", "DGX-1 article"]
+    assert [curve.label for curve in series_of(found)] == ["pytorch", "DGX-1 article"]
 
 
 def test_profiles_cpus_and_workloads_have_axes_of_their_own_reference_first():
@@ -280,20 +282,20 @@ def test_profiles_cpus_and_workloads_have_axes_of_their_own_reference_first():
     ]  # fmt: skip
     found = charts_of_scaling(results)
     in_order = [(), ("cpu",), ("demo",), ("demo", "cpu")]
-    assert [one.labels for one in found] == [labels for labels in in_order for _ in "ab"]
-    assert [one.title.partition(":")[0] for one in found] == ["NCF", "SSD"] * 4
+    assert [shown.labels for shown in found] == [labels for labels in in_order for _ in "ab"]
+    assert [shown.title.partition(":")[0] for shown in found] == ["NCF", "SSD"] * 4
 
 
 def test_speedups_are_the_product_of_their_parts():
     """Table 7 of the article: Transformer 15.8, NCF 2.8 times on 8 devices."""
     article = find_published("dgx1-article")
     found = {
-        one.title.partition(":")[0]: one
-        for one in scaling_charts.speedup_charts(article, charts.looks(article))
+        shown.title.partition(":")[0]: shown
+        for shown in scaling_charts.speedup_charts(article, charts.looks(article))
     }
     assert len(found) == 6
     for name, speedup in (("Transformer", 15.78), ("NCF", 2.8)):
-        values = [[path[0].x for path in one.paths] for one in series_of(found[name])]
+        values = [[path[0].x for path in bars.paths] for bars in series_of(found[name])]
         place = series_of(found[name])[0].names.index("DGX-1 article, 1 → 8 dev")
         assert values[0][place] == pytest.approx(speedup, abs=0.02)
         for total, throughput, efficiency in zip(*values, strict=True):
@@ -306,11 +308,11 @@ def test_parts_of_the_time_add_up_to_a_run(tmp_path):
         write_run(tmp_path, "a", index, samples=300, train_seconds=1.5, setup_seconds=0.5)
     rows = results(tmp_path)
     (found,) = scaling_charts.parts_charts(rows, charts.looks(rows))
-    parts = [one.paths[0][0].x for one in series_of(found)]
+    parts = [part.paths[0][0].x for part in series_of(found)]
     assert parts == pytest.approx([0.5, 3.0, 1.5, 0.75, 0.75])
     assert math.fsum(parts) == pytest.approx(rows[0].run_seconds)
-    assert [one.names for one in series_of(found)] == [("pytorch",)] * 5
-    assert len({one.slot for one in series_of(found)}) == 5
+    assert [part.names for part in series_of(found)] == [("pytorch",)] * 5
+    assert len({part.slot for part in series_of(found)}) == 5
 
 
 def test_costs_are_those_of_the_price():
@@ -324,30 +326,30 @@ def test_costs_are_those_of_the_price():
 def test_own_reference_results_lie_over_published_ones_and_no_others():
     ours = [make_result(8, **REFERENCE), make_result(4, profile="demo", labels=("demo",))]
     found = scaling_charts.workload_charts(find_published("v0.5"), ours)
-    (ncf,) = [one for one in found if one.title == "NCF"]
+    (ncf,) = [shown for shown in found if shown.title == "NCF"]
     assert [
-        [point.x for path in one.paths for point in path]
-        for one in series_of(ncf)
-        if one.label == "this suite"
+        [point.x for path in curve.paths for point in path]
+        for curve in series_of(ncf)
+        if curve.label == "this suite"
     ] == [[8.0]]
-    points = sum(len(one.paths) for one in series_of(ncf))
+    points = sum(len(curve.paths) for curve in series_of(ncf))
     assert points == 1 + len(
         [row for row in find_published("v0.5") if row.workload == "ncf" and row.devices]
     )
     assert all(
-        "this suite" not in [one.label for one in series_of(other)]
-        for other in found
-        if other is not ncf
+        "this suite" not in [curve.label for curve in series_of(shown)]
+        for shown in found
+        if shown is not ncf
     )
 
 
 def test_predictions_have_bounds_and_measured_points_none():
-    (made,) = predictions(
+    (forecast,) = predictions(
         find_published("v0.7/NVIDIA/dgxa100_ngc20.06_mxnet"), PredictionRequest((64,))
     )
-    time, work = prediction_charts(made)
+    time, work = prediction_charts(forecast)
     assert (time.y_label, work.y_label) == ("seconds per epoch", "scaling efficiency")
-    assert [(one.label, one.published) for one in series_of(time)] == [
+    assert [(curve.label, curve.published) for curve in series_of(time)] == [
         ("measured", True),
         ("prediction", False),
     ]
@@ -420,22 +422,22 @@ def test_a_result_of_a_study_has_the_name_and_look_that_it_has_in_all_figures_of
         StudyLine({"gpus": str(d), "rate": str(r)}, row)
         for (r, d), row in zip(settings, rows, strict=True)
     ]
-    own = {one.of_result[:2] for one in (looks.get(row.key) for row in rows)}
+    names_of_results = {look.of_result[:2] for look in (looks.get(row.key) for row in rows)}
     for kind, names in (
-        ("bars", own),
-        ("lines", {one.of_curve[:2] for one in looks.values()} - {("mxnet", 0)}),
+        ("bars", names_of_results),
+        ("lines", {look.of_curve[:2] for look in looks.values()} - {("mxnet", 0)}),
     ):
         result = StudyResult(
             "own", "", "full", ("gpus", "rate"), tuple(lines), figure={"y": "time", "kind": kind}
         )
         (found,) = study_charts(result, looks)
-        assert {(one.label, one.slot) for one in series_of(found)} == names
-    assert len(series_of(found)) == len({one.style for one in series_of(found)}) == 2
+        assert {(curve.label, curve.slot) for curve in series_of(found)} == names
+    assert len(series_of(found)) == len({curve.style for curve in series_of(found)}) == 2
 
 
 def test_each_mode_has_a_chart():
     found = study(*(line(1.0, mode=mode) for mode in ("forward", "forward_backward")))
-    assert [one.title for one in found] == [
+    assert [shown.title for shown in found] == [
         "own: samples/s, forward",
         "own: samples/s, forward backward",
     ]
@@ -489,7 +491,9 @@ def parsed(shown):
     tree = ElementTree.fromstring(vega.svg(shown))
     kinds = {element.tag.partition("}")[2] for element in tree.iter()}
     assert kinds <= {"svg", "g", "path", "text", "defs", "clipPath", "rect", "line", "tspan"}
-    return tree, ["".join(one.itertext()) for one in tree.iter() if one.tag.endswith("}text")]
+    return tree, [
+        "".join(element.itertext()) for element in tree.iter() if element.tag.endswith("}text")
+    ]
 
 
 def test_hostile_text_is_drawn_as_it_is(tmp_path):
@@ -583,11 +587,11 @@ def test_marks_are_the_points_and_ideal_lines_begin_at_the_fewest():
     result = make_result(2)
     path = (Point(2.0, 8.0), Point(8.0, 3.0, result, 2.5, 3.5))
     rows = rows_of(chart(Series("a", 0, (path,)), kind="scaling"), [result].index)
-    assert [(one["x"], one["y"]) for one in rows if one["k"] is None] == [(2.0, 8.0), (8.0, 3.0)]
-    ideal = [(one["x"], one["y"]) for one in rows if one["k"] == vega.IDEAL]
+    assert [(row["x"], row["y"]) for row in rows if row["k"] is None] == [(2.0, 8.0), (8.0, 3.0)]
+    ideal = [(row["x"], row["y"]) for row in rows if row["k"] == vega.IDEAL]
     assert (ideal[0], ideal[-1]) == ((2.0, 8.0), (8.0, 2.0))
     assert [x * y for x, y in ideal] == pytest.approx([16.0] * 13, rel=1e-3)
-    assert [one["row"] for one in rows][:2] == [None, 0]
+    assert [row["row"] for row in rows][:2] == [None, 0]
     assert (rows[1]["low"], rows[1]["high"]) == (2.5, 3.5)
     assert "text" not in rows[0]
 
@@ -600,8 +604,8 @@ def test_long_curves_have_no_markers_and_targets_have_their_names():
             targets=(Point(0.0, 0.635),),
         )
     )
-    assert {one["s"]: one["k"] for one in rows} == {"0": None, "1": vega.UNMARKED, "": vega.TARGET}
-    assert [one["text"] for one in rows if one["k"] == vega.TARGET] == ["target 0.635"]
+    assert {row["s"]: row["k"] for row in rows} == {"0": None, "1": vega.UNMARKED, "": vega.TARGET}
+    assert [row["text"] for row in rows if row["k"] == vega.TARGET] == ["target 0.635"]
     _, texts = parsed(
         chart(Series("a", 0, LINE), targets=(Point(0.0, 0.635), Point(0.0, 0.635), Point(0.0, 0.5)))
     )
@@ -642,7 +646,9 @@ def test_files_have_the_bands_of_at_most_three_series(tmp_path, settings, opacit
     )
     tree, _ = parsed(over_epochs)
     shown = [
-        one.get("fill-opacity") for one in tree.iter() if one.get("fill-opacity") in ("0", "0.18")
+        element.get("fill-opacity")
+        for element in tree.iter()
+        if element.get("fill-opacity") in ("0", "0.18")
     ]
     assert [*map(float, shown)] == [opacity] * settings
 
@@ -651,7 +657,10 @@ def test_ticks_are_the_numbers_of_devices_and_never_rounded():
     """48 and 67 seconds stood at ticks of 50 and 70."""
     path = (Point(1.0, 67.0), Point(12.0, 48.0))
     shown = chart(Series("a", 0, (path,)), kind="scaling", x_label="devices", y_label="seconds")
-    x, y = ((one := vega.spec(shown)["layer"][-1]["encoding"])["x"]["axis"], one["y"]["axis"])
+    x, y = (
+        (encoding := vega.spec(shown)["layer"][-1]["encoding"])["x"]["axis"],
+        encoding["y"]["axis"],
+    )
     assert (x["values"], "values" in y) == ([1.0, 12.0], False)
     _, texts = parsed(shown)
     assert {"1", "12"} <= {*texts}
@@ -678,10 +687,14 @@ def test_axes_are_logarithmic_where_values_span_enough(last, kinds):
 
 def ticks_of(tree):
     """The numbers at the ticks of the x axis and of the y axis of a figure."""
-    axes = [one for one in tree.iter() if "role-axis-label" in one.get("class", "")]
+    axes = [element for element in tree.iter() if "role-axis-label" in element.get("class", "")]
     found = [
-        [float(text.replace(",", "").replace("−", "-")) for text in one.itertext() if text.strip()]
-        for one in axes
+        [
+            float(text.replace(",", "").replace("−", "-"))
+            for text in element.itertext()
+            if text.strip()
+        ]
+        for element in axes
     ]
     return [ticks for ticks in found if ticks]
 
@@ -751,9 +764,9 @@ def overlaps(shown):
     tree, _ = parsed(shown)
     boxes = text_boxes(tree)
     return [
-        (text, other)
+        (text, second)
         for (text, (left, top, right, bottom)), (
-            other,
+            second,
             (left_2, top_2, right_2, bottom_2),
         ) in combinations(boxes, 2)
         if left < right_2 and left_2 < right and top < bottom_2 and top_2 < bottom
@@ -775,16 +788,19 @@ def test_texts_of_a_figure_do_not_overlap():
         )
         assert (
             overlaps(
-                chart(Series("a", 0, (points,)), targets=tuple(Point(0.0, one) for one in targets))
+                chart(
+                    Series("a", 0, (points,)),
+                    targets=tuple(Point(0.0, target) for target in targets),
+                )
             )
             == []
         )
     article = find_published("dgx1-article")
-    for one in (
+    for shown in (
         *charts_of_scaling(article),
         *scaling_charts.speedup_charts(article, charts.looks(article)),
     ):
-        assert overlaps(one) == []
+        assert overlaps(shown) == []
 
 
 def test_the_neutral_speedup_is_marked_for_each_name_by_itself():
@@ -821,22 +837,22 @@ def test_curves_of_a_figure_differ_in_color_and_those_of_one_framework_in_line_a
     }
     marks = [(found[row.key].of_result, 0, Point(1.0, 1.0)) for row in results]
     looks = vega.look(*charts.charts("a", results, ("x", "y"), marks))
-    assert len({one["color"] for one in looks}) == 5
-    assert [one["color"] for one in looks[:2]] == [
+    assert len({look["color"] for look in looks}) == 5
+    assert [look["color"] for look in looks[:2]] == [
         f"var(--c{slots[name]})" for name in ("pytorch", "jax")
     ]
     assert looks[3]["color"] == f"var(--c{slots['mxnet']})", (
         "further curves of another framework leave it its color"
     )
     assert (
-        len({str(one["dash"]) for one in looks[::2]})
-        == len({one["shape"] for one in looks[::2]})
+        len({str(look["dash"]) for look in looks[::2]})
+        == len({look["shape"] for look in looks[::2]})
         == 3
     )
     many = charts.framework_slots(f"other {index}" for index in range(9))
     assert sorted(many.values()) == list(range(charts.COLORS))
-    own = [*range(charts.COLORS), charts.WHOLE, *charts.PARTS, *charts.OF_SPEEDUPS[1:]]
-    assert own == list(range(len(vega.SERIES_COLORS)))
+    all_slots = [*range(charts.COLORS), charts.WHOLE, *charts.PARTS, *charts.OF_SPEEDUPS[1:]]
+    assert all_slots == list(range(len(vega.SERIES_COLORS)))
 
 
 @pytest.mark.parametrize("published", [False, True])
@@ -844,7 +860,7 @@ def test_up_to_twelve_curves_have_distinct_colors(published):
     series = [Series(str(at), 1, LINE, published and at > 0, style=at) for at in range(12)]
     for kind in ("lines", "powers", "scaling"):
         shown = chart(*series, kind=kind)
-        assert len({one["color"] for one in vega.look(shown)}) == 12
+        assert len({look["color"] for look in vega.look(shown)}) == 12
         (colors,) = {
             tuple(layer["encoding"]["color"]["scale"]["range"]) for layer in lines_of(shown)
         }
@@ -861,7 +877,7 @@ def test_series_of_one_color_are_distinct_in_line_and_marker(published, distinct
     looks = vega.look(
         chart(*(Series(str(at), 0, LINE, published, style=at) for at in range(distinct)))
     )
-    assert len({(str(one["dash"]), one["shape"]) for one in looks}) == distinct
+    assert len({(str(look["dash"]), look["shape"]) for look in looks}) == distinct
 
 
 @pytest.mark.parametrize(("runs", "paths"), [(24, 3), (27, 1)])
@@ -869,7 +885,7 @@ def test_of_more_than_24_runs_in_a_figure_each_result_is_its_median(tmp_path, ru
     for number in range(runs):
         write_run(tmp_path, f"a{number // 3}", number % 3, global_batch_size=64 << number // 3)
     over_epochs, *_ = charts_of(tmp_path)
-    assert {len(one.paths) for one in series_of(over_epochs)} == {paths}
+    assert {len(curve.paths) for curve in series_of(over_epochs)} == {paths}
     note = (
         "For results with several runs: the median, up to the point that half of the runs reached"
     )
@@ -880,8 +896,10 @@ def test_legends_of_files_have_the_dashes_of_their_lines():
     shown = chart(*(Series(str(at), at, LINE, style=at) for at in range(4)))
     tree, _ = parsed(shown)
     for slot, dash in enumerate(("", "6,2", "2,2", "6,2,2,2")):
-        of = [one for one in tree.iter() if one.get("stroke") == vega.SERIES_COLORS[slot]]
-        assert [one.get("stroke-dasharray") for one in of] == [
+        of = [
+            element for element in tree.iter() if element.get("stroke") == vega.SERIES_COLORS[slot]
+        ]
+        assert [element.get("stroke-dasharray") for element in of] == [
             dash,
             dash,
         ]  # the line, and its sample
@@ -890,7 +908,9 @@ def test_legends_of_files_have_the_dashes_of_their_lines():
 def test_an_accelerator_has_one_color_and_shape_in_all_figures():
     """Of all rounds, which have more kinds than there are colors and shapes in three."""
     found = scaling_charts.workload_charts(published_results())
-    looks = {(one["name"], one["color"], one["shape"]) for each in found for one in vega.look(each)}
+    looks = {
+        (look["name"], look["color"], look["shape"]) for each in found for look in vega.look(each)
+    }
     assert len({name for name, *_ in looks}) == len(looks) == len({look[1:] for look in looks}) > 18
     assert "other accelerators" not in {name for name, *_ in looks}
 

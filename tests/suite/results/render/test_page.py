@@ -120,11 +120,11 @@ def test_a_sweep_gives_every_part_of_the_page(tmp_path):
     ]  # fmt: skip
     assert "10 runs of NCF with PyTorch on 2023-11-14: 9 succeeded, 1 failed." in found.text
     where = "on 4 devices (Some CPU) with PyTorch"
-    said = (
+    headline = (
         f"NCF (demo, cpu): 2.0 s to hit rate at 10 ≥ 0.635 {where}. That is 3.00× faster than on 1"
         " device."
     )
-    assert said in found.text  # 2 x 1.02 s: olympic mean of 2.00, 2.04 and 2.08 s
+    assert headline in found.text  # 2 x 1.02 s: olympic mean of 2.00, 2.04 and 2.08 s
     assert re.search(
         r'<a href="#section-failed-runs">Failed runs: <span class="fitting">1</span></a>',
         found.source,
@@ -326,15 +326,17 @@ def test_published_results_stand_beside_ours(tmp_path):
     root = tmp_path / "logs"
     sweep(root, runs=3, profile="reference", labels=[])
     plain = page(root, tmp_path, "plain.html")
-    beside = page(root, tmp_path, "beside.html", published=find_published("dgx1-article"))
-    names = [re.findall(r'value="([^"]*)"', found.legends[0]) for found in (plain, beside)]
+    with_published = page(root, tmp_path, "beside.html", published=find_published("dgx1-article"))
+    names = [re.findall(r'value="([^"]*)"', found.legends[0]) for found in (plain, with_published)]
     assert names == [["pytorch"], ["pytorch", "DGX-1 article"]]
-    ours, theirs = re.findall(r'stroke-dasharray="([^"]*)"', beside.legends[0])
+    ours, theirs = re.findall(r'stroke-dasharray="([^"]*)"', with_published.legends[0])
     assert (ours, bool(theirs)) == ("", True)
-    assert "resnet50" not in beside.text
-    assert "hardware Some CPU, published: Tesla V100-SXM2" in beside.text
-    other = page(root, tmp_path, "other.html", published=find_published("v0.7/Fujitsu"))  # no NCF
-    assert "so there is nothing to compare" in other.text
+    assert "resnet50" not in with_published.text
+    assert "hardware Some CPU, published: Tesla V100-SXM2" in with_published.text
+    without_ncf = page(
+        root, tmp_path, "other.html", published=find_published("v0.7/Fujitsu")
+    )  # no NCF
+    assert "so there is nothing to compare" in without_ncf.text
 
 
 # --- its data
@@ -349,8 +351,8 @@ def test_what_filters_and_pointers_go_by_is_what_the_csv_has(tmp_path):
     table_rows = re.findall(r'<tr data-of="(\d+)">', found.source.split("<h2>Results</h2>")[1])
     for row, number in zip(listed, table_rows, strict=False):
         kind, *places = found.data["rows"][int(number)]
-        told = dict(zip(facets, found.data["kinds"][kind], strict=True))
-        assert [told[name] for name in ("workload", "framework", "devices", "system", "profile", "round")] == [
+        kind_values = dict(zip(facets, found.data["kinds"][kind], strict=True))
+        assert [kind_values[name] for name in ("workload", "framework", "devices", "system", "profile", "round")] == [
             *(row[name] for name in ("workload", "framework", "devices", "system", "profile")), "ours"
         ]  # fmt: skip
         lines = dict(found.data["lines"][place] for place in places)
@@ -480,7 +482,7 @@ def test_no_reference_leads_outside(hostile_page):
         if (tag, name) == ("meta", "content") and "src" in value
     ]
     assert policy.split("; ") == [
-        *("default-src 'none'", "script-src " + " ".join(f"'sha256-{one}'" for one in digests)),
+        *("default-src 'none'", "script-src " + " ".join(f"'sha256-{digest}'" for digest in digests)),
         "style-src 'unsafe-inline'", "img-src data:", "base-uri 'none'", "form-action 'none'",
     ]  # fmt: skip
     style = re.search(r"<style>(.*?)</style>", found.source, re.DOTALL)[1]
@@ -504,24 +506,24 @@ def test_figure_files_stay_in_their_folder(hostile_page):
 def test_the_same_logs_give_the_same_bytes(tmp_path):
     sweep(tmp_path / "logs", runs=1)
     words = ("report", str(tmp_path / "logs"), "--to", "v0.5/NVIDIA/dgx1")
-    one, other = (
+    command_a, command_b = (
         [*words, "--html", str(tmp_path / f"{name}.html"), "--figures", str(tmp_path / name)]
         for name in "ab"
     )
-    assert main(one) == 0
+    assert main(command_a) == 0
     seeded = {
         **os.environ,
         "PYTHONHASHSEED": "7",
     }  # another process: hashes of text differ between them
-    command = [sys.executable, "-m", "suite.cli", *other]
+    command = [sys.executable, "-m", "suite.cli", *command_b]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=seeded)
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
     assert "NVIDIA dgx1_ngc18.11_pytorch" in Page((tmp_path / "a.html").read_text()).text
-    one, other = (
+    figures_a, figures_b = (
         {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in "ab"
     )
-    assert one
-    assert one == other
+    assert figures_a
+    assert figures_a == figures_b
 
 
 def test_nothing_is_overwritten(tmp_path):
@@ -560,7 +562,7 @@ def test_a_full_disk_leaves_no_half_page(tmp_path, capsys, full_disk):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--to", "v0.5"], "need --html OUT"),
         (["--figures", "x"], "need --html OUT"),
@@ -571,12 +573,12 @@ def test_a_full_disk_leaves_no_half_page(tmp_path, capsys, full_disk):
         (["--html", "x.html", "--to", "v0.5/NVIDIA/dgx7"], "Nearest"),
     ],
 )
-def test_mistakes_are_one_line(tmp_path, capsys, monkeypatch, arguments, said):
+def test_mistakes_are_one_line(tmp_path, capsys, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     write_run(tmp_path / "logs", "ncf-1")
     assert main(["report", "logs", *arguments]) == 2
     error = capsys.readouterr().err
-    assert said in error
+    assert message in error
     assert error.count("\n") == 1
     assert not (tmp_path / "x.html").exists()
 
@@ -687,11 +689,11 @@ def test_own_results_stand_among_the_rounds_of_their_own_target(tmp_path):
         "round": "v0.5",
         "division": "closed",
     }  # those after ask for 24
-    own = [
+    kinds_of_ours = [
         dict(zip(data["facets"], kind, strict=True))
         for kind in data["kinds"]
         if "reference" in kind
     ]
-    assert [sorted({*kind["round"]} & {"ours", "v0.5", "v0.6", "v0.7"}) for kind in own] == [
-        ["ours", "v0.5"]
-    ]
+    assert [
+        sorted({*kind["round"]} & {"ours", "v0.5", "v0.6", "v0.7"}) for kind in kinds_of_ours
+    ] == [["ours", "v0.5"]]

@@ -44,7 +44,7 @@ def measured_only(data):
     return data[data["kind"] == "measured"]
 
 
-def said(view):
+def verdict_and_notes(view):
     return view.sections[0].above[0], view.sections[0].below
 
 
@@ -110,7 +110,7 @@ def test_where_a_queue_belongs(seconds, belongs, most_jobs, words):
     view = advise(times(**seconds))
     assert set(view.data.to_frame()["belongs"]) == {belongs}
     assert chosen(view.data.to_frame(), "most_jobs_per_hour") == {"ncf": most_jobs}
-    assert words in said(view)[0]
+    assert words in verdict_and_notes(view)[0]
 
 
 def repeated(spread=0.01, **seconds):
@@ -151,7 +151,7 @@ def repeated(spread=0.01, **seconds):
 )
 def test_advice_is_given_where_repeated_runs_decide(seconds, verdict):
     view = advise(repeated(**seconds))
-    assert said(view)[0].startswith(verdict)
+    assert verdict_and_notes(view)[0].startswith(verdict)
     assert set(view.data.to_frame()["decided"]) == {True}
 
 
@@ -178,7 +178,7 @@ def test_no_imperative_where_the_evidence_does_not_carry_one(results, missing):
     `how sure: unknown` below it.
     """
     view = advise(results)
-    verdict = said(view)[0]
+    verdict = verdict_and_notes(view)[0]
     assert verdict.startswith("No advice from these runs. They show: on 2 devices one job is ")
     assert missing in verdict.partition(" Missing: ")[2]
     assert set(view.data.to_frame()["decided"]) == {False}
@@ -214,10 +214,10 @@ def test_a_deadline_is_met_by_measured_and_predicted_counts_each_labeled():
         assert (predicted[f"{name}_low"] < predicted[name]).all()
         assert (predicted[name] < predicted[f"{name}_high"]).all()
         assert measured[f"{name}_low"].isna().all()
-    (made,) = predictions(found, PredictionRequest((16,)))
-    (sixteen,) = [row for row in lines(made.table) if row.devices == 16]
+    (forecast,) = predictions(found, PredictionRequest((16,)))
+    (sixteen,) = [row for row in lines(forecast.table) if row.devices == 16]
     assert predicted.loc[16, "train_seconds"] == pytest.approx(sixteen.seconds)
-    answers = [line for line in said(view)[1] if "the deadline" in line]
+    answers = [line for line in verdict_and_notes(view)[1] if "the deadline" in line]
     assert answers[0].startswith("The measured device count with the fewest device-hours")
     assert "the deadline of 20.00 min: 64 devices, 4.53 min" in answers[0]
     assert answers[1].startswith("The predicted device count with the fewest device-hours")
@@ -228,24 +228,27 @@ def test_a_deadline_is_met_by_measured_and_predicted_counts_each_labeled():
 
 def test_a_prediction_that_may_miss_the_deadline_says_so():
     view = advise(published("v1.1/NVIDIA", "resnet50"), devices=16, deadline=1100.0)
-    (answer,) = [line for line in said(view)[1] if line.startswith("The predicted device count")]
+    (answer,) = [
+        line for line in verdict_and_notes(view)[1] if line.startswith("The predicted device count")
+    ]
     assert (
         "not over the whole 90 % interval: 16 devices, 17.20 min (15.47 min to 19.12 min)" in answer
     )
     assert (
         "No measured device count meets the deadline of 18.33 min. The fastest is 8 devices, 29.15"
-        " min." in said(view)[1]
+        " min." in verdict_and_notes(view)[1]
     )
     none = advise(published("v1.1/NVIDIA", "resnet50"), devices=16, deadline=10.0)
     assert any(
-        "No predicted device count meets the deadline (4 and 16)" in line for line in said(none)[1]
+        "No predicted device count meets the deadline (4 and 16)" in line
+        for line in verdict_and_notes(none)[1]
     )
 
 
 def test_all_measured_counts_are_looked_at_for_a_machine_that_was_not_measured():
     """`--devices 16` said `measured on 8 devices only`, where 64 and more were measured."""
     view = advise(published("v1.1/NVIDIA", "resnet50"), devices=16, prices=parse_prices("a100=2"))
-    verdict, below = said(view)
+    verdict, below = verdict_and_notes(view)
     assert (
         verdict
         == "The results are on 8, 64, 1,024 and 4,320 devices. Of these counts, only 8 fits a"
@@ -262,7 +265,9 @@ def test_where_nothing_can_be_predicted_the_reason_is_printed():
     view = advise(times(n1=100.0, n4=30.0), deadline=60.0)
     assert set(view.data.to_frame()["kind"]) == {"measured"}
     (note,) = [
-        line for line in said(view)[1] if line.startswith("There is no prediction for 2 devices: ")
+        line
+        for line in verdict_and_notes(view)[1]
+        if line.startswith("There is no prediction for 2 devices: ")
     ]
     assert "no published results" in note
 
@@ -313,7 +318,9 @@ def test_deadline_takes_the_fewest_device_hours_that_meet_it():
         ),
     ):
         assert words in "".join(
-            said(advise([make_result(1, [(one, 10.0) for one in seconds])], deadline=deadline))[1]
+            verdict_and_notes(
+                advise([make_result(1, [(length, 10.0) for length in seconds])], deadline=deadline)
+            )[1]
         )
 
 
@@ -330,7 +337,7 @@ def test_a_machine_of_another_size_uses_measured_counts_only():
     assert set(wide.data.to_frame()["labels"]) == {"demo; extrapolated"}
     assert (
         "No job was measured on 16 devices, so only measured counts are used (1 and 4)."
-        in said(wide)[1]
+        in verdict_and_notes(wide)[1]
     )
 
 
@@ -346,11 +353,12 @@ def test_energy_only_where_every_run_has_it(tmp_path):
     write_run(tmp_path, "2", 1, devices=2)
     view = advise(measured([tmp_path]))
     assert [
-        None if math.isnan(one) else one for one in view.data.to_frame()["energy_joules_per_job"]
+        None if math.isnan(joules) else joules
+        for joules in view.data.to_frame()["energy_joules_per_job"]
     ] == [1800.0, None]
     assert (
         "The least energy of the GPUs is 1,800 J per job, on 1 device (not measured on 2)."
-        in said(view)[1]
+        in verdict_and_notes(view)[1]
     )
 
 
@@ -364,16 +372,19 @@ def test_how_sure_the_speedup_is():
             ]
         )
         assert (
-            "more runs are needed to decide which queue is faster" in "".join(said(view)[1])
+            "more runs are needed to decide which queue is faster"
+            in "".join(verdict_and_notes(view)[1])
         ) == more
     assert (
         "run-to-run variation (no single runs are known on 1 device)"
-        in said(advise(times(n1=2.0, n2=1.0)))[0]
+        in verdict_and_notes(advise(times(n1=2.0, n2=1.0)))[0]
     )
 
 
 def test_notes():
-    _, below = said(advise([make_result(1, failed=1), make_result(8, [(20.0, 10.0)], nodes=2)]))
+    _, below = verdict_and_notes(
+        advise([make_result(1, failed=1), make_result(8, [(20.0, 10.0)], nodes=2)])
+    )
     assert "Results over several nodes (nodes × devices per node): 2 × 4 devices." in below
     assert "1 of 2 runs on 1 device failed. The time of failed runs is not counted." in below
     apart = [
@@ -381,7 +392,7 @@ def test_notes():
     ]
     assert (
         "On 4 devices the fastest of 2 settings is used: nodes 2."
-        in said(advise([make_result(1), *apart]))[1]
+        in verdict_and_notes(advise([make_result(1), *apart]))[1]
     )
 
 
@@ -390,12 +401,12 @@ def test_only_results_of_one_experiment_give_advice(tmp_path):
     0.006: 1.02× faster.
     """
     for devices, rate, seconds in ((1, 0.003, 7.0), (1, 0.006, 7.46), (2, 0.006, 22 / 3)):
-        own = {
+        options = {
             "devices": devices,
             "seconds_per_epoch": seconds,
             "keys": {"opt_base_learning_rate": rate},
         }
-        write_run(tmp_path, f"{devices}-{rate}", **own)
+        write_run(tmp_path, f"{devices}-{rate}", **options)
     view = advise(measured([tmp_path]))
     verdicts = {
         section.title.partition(", learning ")[2]: section.above[0] for section in view.sections
@@ -416,7 +427,9 @@ def test_nobody_takes_a_heading_for_a_recommendation_and_the_page_is_not_verifie
         write_run(tmp_path, f"{devices}-{target}", devices=devices, targets={"hr_at_10": target})
     view = advise(measured([tmp_path]))
     title = "ncf in pytorch on laptop (demo, cpu), target hit rate at 10 ≥ {}; machine of 2 devices"
-    assert [one.title for one in view.sections] == [title.format(target) for target in (0.5, 0.6)]
+    assert [section.title for section in view.sections] == [
+        title.format(target) for target in (0.5, 0.6)
+    ]
     page = document(view)
     assert page.count(NOT_VERIFIED) == page.count(ASSUMPTION.split(":")[0]) == 1
     assert "×" not in page
@@ -442,8 +455,8 @@ def test_what_to_run_next_is_what_was_typed_on_twice_as_many_devices(tmp_path):
     words[2] += ["framework=pytorch; touch /tmp/x"]
     spec = write_run(tmp_path, "a", devices=2) / "run.json"
     spec.write_text(json.dumps({"typed": words[2]}))
-    said = suite_here(PROJECT, "advise", tmp_path, exits=0).stdout.splitlines()
-    (command,) = [line for line in said if line.startswith("    python run_suite.py")]
+    output_lines = suite_here(PROJECT, "advise", tmp_path, exits=0).stdout.splitlines()
+    (command,) = [line for line in output_lines if line.startswith("    python run_suite.py")]
     kept = [
         "workload=ncf",
         "device=cpu",
@@ -482,8 +495,10 @@ def test_a_series_without_time_per_epoch_has_no_prediction():
         map(str, alone.sections)
     )
     assert [row.devices for row in lines(alone.data)] == [8]
-    other = make_result(4, [(900.0, 3.0)], workload="resnet50", profile="")
-    assert {row.devices for row in lines(advise([without_epochs, other], deadline=300.0).data)} >= {
+    resnet = make_result(4, [(900.0, 3.0)], workload="resnet50", profile="")
+    assert {
+        row.devices for row in lines(advise([without_epochs, resnet], deadline=300.0).data)
+    } >= {
         4,
         8,
     }

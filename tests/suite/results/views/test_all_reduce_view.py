@@ -58,8 +58,8 @@ def test_table_and_fit(tmp_path):
 def test_results_of_one_name_are_told_apart_and_labelled(tmp_path):
     write_sums(tmp_path, "small")
     for start, condition in enumerate((None, {"busy": ["others took 48 % of its cores"]})):
-        own = {"sizes": [*SIZES, 1 << 22], "global_batch_size": 1 << 22, "start": start}
-        write_sums(tmp_path, f"large {start}", condition=condition, **own)
+        large = {"sizes": [*SIZES, 1 << 22], "global_batch_size": 1 << 22, "start": start}
+        write_sums(tmp_path, f"large {start}", condition=condition, **large)
     found = results(tmp_path)
     name = "pytorch, 2 devices, fp32, laptop, global batch"
     assert sorted(row_names(found)) == [f"{name} 1,048,576", f"{name} 4,194,304"]

@@ -12,7 +12,7 @@ from tests.helpers import PROJECT, suite_here
 
 EVIL = "a|b`c\x1b[31m\n## <script>alert(1)</script>[x](y)\u202e\ud800=1+1"
 OPTIONS = dict.fromkeys(("report", "tables", "advise"), ())
-OPTIONS |= {"scaling": ("--devices", "8", "--system", "pcie"), "compare": ("--to-logs", "{other}")}
+OPTIONS |= {"scaling": ("--devices", "8", "--system", "pcie"), "compare": ("--to-logs", "{second}")}
 REFERENCE = {"profile": "reference", "labels": [], "device": "cuda"}
 
 
@@ -20,19 +20,19 @@ def write_job(folder, **options):
     """Two batches on one device and one of them on two: something for every view."""
     keys = {"suite_gradients": {"bytes": 8_000_000, "tensors": 12, "buckets": 1}}
     for devices, batch, seconds in ((1, 64, 1.0), (1, 256, 2.0), (2, 256, 1.25)):
-        own = {
+        settings = {
             "devices": devices,
             "global_batch_size": batch,
             "batch_rule": f"global:{batch}",
             "samples": 101 * batch,
         }
-        own |= {"train_seconds": seconds, "seconds_per_epoch": seconds, "keys": keys}
-        write_run(folder, f"{batch}-{devices}", **own, **options)
+        settings |= {"train_seconds": seconds, "seconds_per_epoch": seconds, "keys": keys}
+        write_run(folder, f"{batch}-{devices}", **settings, **options)
     return folder
 
 
-def said(command, folder, *more):
-    options = [option.format(other=folder.parent / "other") for option in OPTIONS[command]]
+def printed(command, folder, *more):
+    options = [option.format(second=folder.parent / "other") for option in OPTIONS[command]]
     done = suite_here(PROJECT, command, folder, *options, *more)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
@@ -53,7 +53,7 @@ def hostile(tmp_path_factory):
 
 @pytest.mark.parametrize("command", OPTIONS)
 def test_hostile_text_stays_in_its_cell_and_pages_fit_a_terminal(hostile, command):
-    page = said(command, hostile)
+    page = printed(command, hostile)
     page.encode()
     prose = "\n".join(
         line for line in page.splitlines() if not line.startswith("    ")
@@ -68,8 +68,8 @@ def test_hostile_text_stays_in_its_cell_and_pages_fit_a_terminal(hostile, comman
     )
     assert max(len(line) for table in tables for line in table) <= 120
     assert page.count(NOT_VERIFIED) == 1
-    assert "\x1b" not in said(command, hostile, "--format", "csv")
-    assert json.loads(said(command, hostile, "--format", "json"))["rows"]
+    assert "\x1b" not in printed(command, hostile, "--format", "csv")
+    assert json.loads(printed(command, hostile, "--format", "json"))["rows"]
 
 
 @pytest.mark.parametrize("missing", ["run_start", "run_stop", "suite_run"])
@@ -80,13 +80,13 @@ def test_a_log_without_one_of_its_events_ends_nothing(tmp_path, missing):
         name for name in OPTIONS if (name, missing) != ("compare", "suite_run")
     ]  # of no profile: not compared
     whole = {
-        one: json.loads(said(one, tmp_path / "mine", "--format", "json"))["rows"]
-        for one in commands
+        command: json.loads(printed(command, tmp_path / "mine", "--format", "json"))["rows"]
+        for command in commands
     }
     lines = [line for line in demo_log(global_batch_size=64) if f'"key": "{missing}"' not in line]
     write(tmp_path / "mine" / "cut" / "run_0" / "result_0.txt", lines)
     for command, rows in whole.items():
-        found = json.loads(said(command, tmp_path / "mine", "--format", "json"))["rows"]
+        found = json.loads(printed(command, tmp_path / "mine", "--format", "json"))["rows"]
         names = [
             name
             for name in ("seconds", "train_seconds", "ratio", "speedup", "devices")
@@ -110,7 +110,7 @@ def mistaken(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("typed", "words"),
+    ("arguments", "words"),
     [
         ("tables", "give a folder with runs"),
         ("tables fixed", "no run was trained to a target"),
@@ -136,7 +136,7 @@ def mistaken(tmp_path_factory):
         ("compare demo reference --output there.md", "exists and is not overwritten"),
     ],
 )
-def test_a_mistake_is_one_line_that_says_what_to_type(mistaken, typed, words):
-    done = suite_here(mistaken, *typed.split())
+def test_a_mistake_is_one_line_that_says_what_to_type(mistaken, arguments, words):
+    done = suite_here(mistaken, *arguments.split())
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert words in done.stderr

@@ -45,14 +45,14 @@ def test_times_over_one_device(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("other", "why"),
+    ("settings", "why"),
     [
         *(
             (
-                {"stop": "epochs:2", **one},
+                {"stop": "epochs:2", **changed},
                 "no result with gpus=1 has the same workload, profile, and stop condition",
             )
-            for one in ({"profile": "reference"}, {"workload": "ssd"})
+            for changed in ({"profile": "reference"}, {"workload": "ssd"})
         ),
         ({"stop": "epochs:2", "mode": "forward"}, "mode forward and mode train do different work"),
         (
@@ -62,9 +62,9 @@ def test_times_over_one_device(tmp_path):
         ({"dataset": "ml-20m"}, "trained on different data sets (ml-20m and ml-demo)"),
     ],
 )
-def test_what_compare_refuses_is_not_divided(tmp_path, other, why):
-    write_run(tmp_path, "a", **{"stop": other.get("stop", "target")})
-    write_run(tmp_path, "b", devices=2, **other)
+def test_what_compare_refuses_is_not_divided(tmp_path, settings, why):
+    write_run(tmp_path, "a", **{"stop": settings.get("stop", "target")})
+    write_run(tmp_path, "b", devices=2, **settings)
     last = ratios(tmp_path, "gpus=1")["pytorch", "cpu", 2]
     assert last.ratio is None
     assert why in last.notes[0]
@@ -73,8 +73,8 @@ def test_what_compare_refuses_is_not_divided(tmp_path, other, why):
 def test_each_is_divided_by_its_like_and_a_column_names_it(tmp_path):
     for rate, *times in ((0.003, 4.0, 2.5), (0.006, 3.0, 2.0)):
         for devices, seconds in enumerate(times, start=1):
-            own = {"keys": {"opt_base_learning_rate": rate}, "seconds_per_epoch": seconds}
-            write_run(tmp_path, f"{rate}-{devices}", devices=devices, **own)
+            options = {"keys": {"opt_base_learning_rate": rate}, "seconds_per_epoch": seconds}
+            write_run(tmp_path, f"{rate}-{devices}", devices=devices, **options)
     found = list(lines(baseline_section(results(tmp_path), ("gpus", "1")).table))
     assert [row.ratio for row in found if row.devices == 2] == pytest.approx([1.6, 1.5])
     assert {vars(row)["divided by"].rpartition(" ")[2] for row in found} == {"0.003", "0.006"}
@@ -88,8 +88,8 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("typed", "expected"), WRONG.items())
-def test_a_wrong_baseline_is_one_line(tmp_path, typed, expected):
+@pytest.mark.parametrize(("option", "expected"), WRONG.items())
+def test_a_wrong_baseline_is_one_line(tmp_path, option, expected):
     write_run(tmp_path, "a")
     with pytest.raises(ValueError, match=one_line(expected)):
-        ratios(tmp_path, typed)
+        ratios(tmp_path, option)

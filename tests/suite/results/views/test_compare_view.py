@@ -41,18 +41,18 @@ def runs(root, lengths, job="job", epochs=3, rate=0.003, **options):
     qualities = options.pop("qualities", [0.1] * (epochs - 1) + [0.65])
     for index, seconds in enumerate(lengths):
         keys = {"opt_base_learning_rate": rate}
-        own = {
+        defaults = {
             "seconds_per_epoch": seconds / epochs,
             "start": 1000 * index,
             "keys": keys,
             "qualities": qualities,
         }
-        write_run(root, job, index, **{**own, **options})
+        write_run(root, job, index, **{**defaults, **options})
     return root
 
 
-def two(one, other):
-    return compare(logs_side([one], "A"), logs_side([other], "B"), published_results())
+def two(first, second):
+    return compare(logs_side([first], "A"), logs_side([second], "B"), published_results())
 
 
 def against(root, name, workloads=()):
@@ -77,7 +77,7 @@ def differing(view):
         for section in view.sections
         if section.table is not None and "setting" in section.table
     )
-    return {name: (one, other) for table in tables for name, one, other in table.rows}
+    return {name: (value_a, value_b) for table in tables for name, value_a, value_b in table.rows}
 
 
 def page(view):
@@ -115,8 +115,8 @@ def test_other_target_is_refused_for_time_but_not_for_time_per_epoch():
 
 
 def test_a_target_is_equal_as_float32_and_no_further():
-    for other, same in ((0.6349999904632568, True), (0.6349996, False), (0.6350001, False)):
-        assert same_targets({"quality": 0.635}, {"hr_at_10": other}, "ncf") is same
+    for value, same in ((0.6349999904632568, True), (0.6349996, False), (0.6350001, False)):
+        assert same_targets({"quality": 0.635}, {"hr_at_10": value}, "ncf") is same
     assert same_targets({"bleu": 0.24}, {"bleu": 24.0}, "gnmt")
     assert (
         same_targets({"BBOX": 0.377, "SEGM": 0.339}, {"BBOX": 0.377, "SEGM": 0.34}, "maskrcnn")
@@ -224,8 +224,8 @@ def test_a_ratio_that_rounds_to_1_is_no_difference_however_small_p_is(tmp_path, 
 
 
 def test_a_small_p_is_never_zero(tmp_path):
-    one, other = ([base + index / 100 for index in range(8)] for base in (12.0, 10.0))
-    time = ratios(two(runs(tmp_path / "a", one), runs(tmp_path / "b", other)))[TIME]
+    slow, fast = ([base + index / 100 for index in range(8)] for base in (12.0, 10.0))
+    time = ratios(two(runs(tmp_path / "a", slow), runs(tmp_path / "b", fast)))[TIME]
     assert "(p below 0.001, 8 against 8 runs)" in time.verdict
 
 
@@ -256,7 +256,7 @@ NO_SCORE = "B has no official score and neither side is called better"
 
 
 @pytest.mark.parametrize(
-    ("failed", "own", "verdict"),
+    ("failed", "options", "verdict"),
     [
         (2, {}, f"B took 10.7 s, A 12.2 s. 2 of 7 runs of B failed, so {NO_SCORE}."),
         (1, {}, f"B took 10.7 s, A 12.2 s. 1 of 6 runs of B failed, so {NO_SCORE}."),
@@ -266,13 +266,18 @@ NO_SCORE = "B has no official score and neither side is called better"
     ],
 )  # fmt: skip
 def test_failed_runs_stand_in_the_sentence_and_without_a_score_nothing_is_better(
-    tmp_path, failed, own, verdict
+    tmp_path, failed, options, verdict
 ):
-    runs(tmp_path / "a", [12.0, 12.1, 12.2, 12.3, 12.4], **own)
-    runs(tmp_path / "b", [10.5, 10.6, 10.7, 10.8, 10.9], **own)
+    runs(tmp_path / "a", [12.0, 12.1, 12.2, 12.3, 12.4], **options)
+    runs(tmp_path / "b", [10.5, 10.6, 10.7, 10.8, 10.9], **options)
     for index in range(failed):
         write_run(
-            tmp_path / "b", "job", 5 + index, qualities=(0.1, 0.2), start=9000 * (1 + index), **own
+            tmp_path / "b",
+            "job",
+            5 + index,
+            qualities=(0.1, 0.2),
+            start=9000 * (1 + index),
+            **options,
         )
     view = two(tmp_path / "a", tmp_path / "b")
     time = ratios(view)[TIME]
@@ -310,8 +315,8 @@ def test_settings_and_hyperparameters_that_differ_are_listed(tmp_path):
     changed = {"precision": "bf16", "nodes": 2, "devices": 2, "global_batch_size": 8192}
     changed |= {"framework_version": "2.12.0", "lr_scaling": "linear"}
     conditions = [{"busy": ["others took 48 % of its cores"], "others_share": 0.48}, {"busy": []}]
-    one = runs(tmp_path / "a", [12.0], devices=2, condition=conditions[0])
-    view = two(one, runs(tmp_path / "b", [12.0], rate=0.004, condition=conditions[1], **changed))
+    folder = runs(tmp_path / "a", [12.0], devices=2, condition=conditions[0])
+    view = two(folder, runs(tmp_path / "b", [12.0], rate=0.004, condition=conditions[1], **changed))
     assert next(iter(differing(view))) == "machine"  # its times are no measure
     assert differing(view) == {
         "machine": ("busy machine: others took 48 % of its cores", "not busy"),
@@ -325,23 +330,23 @@ def test_settings_and_hyperparameters_that_differ_are_listed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("names", "said"), [(("x", "y"), "A and of B"), (("v4.1", "y"), "B"), (("v4.1", "v5.0"), "")]
+    ("names", "sides"), [(("x", "y"), "A and of B"), (("v4.1", "y"), "B"), (("v4.1", "v5.0"), "")]
 )
-def test_rounds_that_are_not_known_are_not_called_one(tmp_path, names, said):
+def test_rounds_that_are_not_known_are_not_called_one(tmp_path, names, sides):
     for name in names:
         foreign(tmp_path / name / "box" / "resnet" / "result_0.txt", seconds=60 + len(name))
         (tmp_path / name / "box" / "system.json").write_text(
             '{"number_of_nodes": 1, "accelerators_per_node": 8}'
         )
     view = two(*(tmp_path / name for name in names))
-    assert (f"The round of {said} is unknown" in page(view)) == bool(said)
-    assert ("round" in differing(view)) == (not said)
+    assert (f"The round of {sides} is unknown" in page(view)) == bool(sides)
+    assert ("round" in differing(view)) == (not sides)
     assert len(speedups(results([tmp_path]))) == 0
 
 
 def test_what_a_ratio_rests_on_is_said(tmp_path):
-    one = runs(tmp_path / "a", [10.0])
-    assert "The same runs are on both sides." in page(two(one, one))
+    folder = runs(tmp_path / "a", [10.0])
+    assert "The same runs are on both sides." in page(two(folder, folder))
     sides = (
         published_side(name, side, ["gnmt"])
         for name, side in (("v0.5/Google", "A"), ("v0.7/Google", "B"))
@@ -431,8 +436,8 @@ def test_demos_are_compared_without_a_section_on_published_runs(tmp_path):
 
 def test_throughput_of_two_fixed_length_sets(tmp_path):
     fixed = {"stop": "epochs:3", "qualities": (None, None, None), "status": "aborted"}
-    one = runs(tmp_path / "a", [12.0] * 3, samples=200, **fixed)
-    view = two(one, runs(tmp_path / "b", [12.0] * 3, samples=100, **fixed))
+    folder = runs(tmp_path / "a", [12.0] * 3, samples=200, **fixed)
+    view = two(folder, runs(tmp_path / "b", [12.0] * 3, samples=100, **fixed))
     assert {name: found.ratio for name, found in ratios(view).items()} == {"throughput": 2.0}
     assert set(verdicts(view)) == {
         "A and B have a fixed length and no target, so only throughput can be compared"
@@ -448,19 +453,19 @@ def test_permutation_test_counts_all_deals(ours, theirs):
     pooled = [round(10 * value) for value in (*ours, *theirs)]
     dealt = [sum(chosen) for chosen in combinations(pooled, len(ours))]
     seen = sum(pooled[: len(ours)])
-    tails = sum(one <= seen for one in dealt), sum(one >= seen for one in dealt)
+    tails = sum(total <= seen for total in dealt), sum(total >= seen for total in dealt)
     p, smallest = permutation_test(ours, theirs)
     assert p == pytest.approx(min(1.0, 2 * min(tails) / len(dealt)))
     assert smallest == pytest.approx(min(1.0, 2 / len(dealt)))
 
 
 def test_permutation_test_draws_the_same_each_time_and_refuses_what_is_no_number():
-    one, other = (
+    ours, theirs = (
         [10.0 + 0.1 * index for index in range(11)],
         [10.5 + 0.1 * index for index in range(12)],
     )
-    assert permutation_test(one, other) == permutation_test(one, other)
-    assert permutation_test(one, other)[0] == pytest.approx(0.0016, abs=6e-4)
+    assert permutation_test(ours, theirs) == permutation_test(ours, theirs)
+    assert permutation_test(ours, theirs)[0] == pytest.approx(0.0016, abs=6e-4)
     assert permutation_test([1.0, float("inf")], [1.0, 2.0]) is None
     assert permutation_test([1.0, None], [1.0, 2.0]) is None
     assert permutation_test([], [1.0]) is None
@@ -468,28 +473,28 @@ def test_permutation_test_draws_the_same_each_time_and_refuses_what_is_no_number
 
 def test_the_whole_page(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # names of any length would break lines elsewhere
-    one, other = runs(Path("a"), [12.0, 12.1, 12.2, 12.3, 12.4]), Path("b")
+    first, second = runs(Path("a"), [12.0, 12.1, 12.2, 12.3, 12.4]), Path("b")
     for rate in (0.002, 0.004):
-        runs(other, [10.5, 10.6, 10.7, 10.8, 10.9], job=f"{rate}", rate=rate)
+        runs(second, [10.5, 10.6, 10.7, 10.8, 10.9], job=f"{rate}", rate=rate)
     assert (
-        markdown(two(one, other))
+        markdown(two(first, second))
         == (PROJECT / "tests" / "data" / "pages" / "compare.md").read_text()
     )
 
 
 def test_two_folders_are_compared(tmp_path):
-    one, other = runs(tmp_path / "a", [12.0]), runs(tmp_path / "b", [6.0])
-    shutil.copytree(other / "job", other / "copy")  # counts once
-    done = suite(one, other)
+    first, second = runs(tmp_path / "a", [12.0]), runs(tmp_path / "b", [6.0])
+    shutil.copytree(second / "job", second / "copy")  # counts once
+    done = suite(first, second)
     assert "1 of 2 runs are copies of other logs" in done.stdout
     assert "One run per side is too few to judge" in done.stdout
     assert (done.returncode, done.stderr) == (0, "")
     assert (
         "## NCF on 1 device (demo): A (PyTorch on laptop) and B (PyTorch on laptop)" in done.stdout
     )
-    assert done.stdout == suite(one, "--to-logs", other).stdout
-    assert suite(one, "v0.5/NVIDIA/dgx1").returncode == 1  # a demo
-    assert suite(one).returncode == 1  # convergence alone: nothing could be judged
+    assert done.stdout == suite(first, "--to-logs", second).stdout
+    assert suite(first, "v0.5/NVIDIA/dgx1").returncode == 1  # a demo
+    assert suite(first).returncode == 1  # convergence alone: nothing could be judged
 
 
 def submission(root, round_name, benchmark, factor=None):
@@ -520,8 +525,8 @@ def test_a_benchmark_that_changed_its_name_is_compared(tmp_path):
 @pytest.mark.parametrize("factors", [(1.1, None), (None, 1.1), (1.1, 1.2), (1.1, 1.1)])
 def test_the_factors_of_both_sides_multiply_their_times(tmp_path, factors):
     folders = [
-        submission(tmp_path, name, "resnet", one)
-        for name, one in zip(("v4.0", "v4.1"), factors, strict=True)
+        submission(tmp_path, name, "resnet", factor)
+        for name, factor in zip(("v4.0", "v4.1"), factors, strict=True)
     ]
     view = two(*folders)
     first, second = (factor or 1.0 for factor in factors)

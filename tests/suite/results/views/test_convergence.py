@@ -32,7 +32,10 @@ def checker(ruleset, benchmark):
 def records(ruleset, benchmark):
     package = Path(importlib.util.find_spec("mlperf_logging").origin).parent
     path = package / "rcp_checker" / f"training_{ruleset}" / f"rcps_{benchmark}.json"
-    return [(one["BS"], one["Epochs to converge"]) for one in json.loads(path.read_text()).values()]
+    return [
+        (record["BS"], record["Epochs to converge"])
+        for record in json.loads(path.read_text()).values()
+    ]
 
 
 def result(name, workload):
@@ -45,8 +48,8 @@ def ours(workload, epochs, batch, name="v0.7/NVIDIA/dgx1_ngc20.06_mxnet", **chan
         Run(seconds=100.0 + n, epochs=float(of_run), start_ms=1e12 + 1e6 * n)
         for n, of_run in enumerate(epochs)
     )
-    own = {"profile": "reference", "global_batch_size": batch, "runs": runs, "runs_failed": 0}
-    return replace(result(name, workload), **{**own, **changes})
+    settings = {"profile": "reference", "global_batch_size": batch, "runs": runs, "runs_failed": 0}
+    return replace(result(name, workload), **{**settings, **changes})
 
 
 def judged(row):
@@ -56,15 +59,15 @@ def judged(row):
 
 def parts(found, place):
     """The rounds (0) or submitters (1) that a reference is made of."""
-    return {one.split("/")[place] for one in found.reference.sources}
+    return {source.split("/")[place] for source in found.reference.sources}
 
 
 @pytest.mark.parametrize("benchmark", ["resnet", "ssd", "maskrcnn"])
 @pytest.mark.parametrize("ruleset", ["1.0.0", "1.1.0"])
 def test_limits_are_those_of_rcp_checker(ruleset, benchmark):
-    theirs = {one["BS"]: one for one in checker(ruleset, benchmark).rcp_data.values()}
+    theirs = {record["BS"]: record for record in checker(ruleset, benchmark).rcp_data.values()}
     for batch, epochs in records(ruleset, benchmark):
-        if [other for other, _ in records(ruleset, benchmark)].count(batch) > 1:
+        if [size for size, _ in records(ruleset, benchmark)].count(batch) > 1:
             continue  # two records at one batch size: rcp_checker takes the first that it finds
         point = rcp.reference_point(batch, epochs)
         assert point.mean == pytest.approx(theirs[batch]["RCP Mean"], rel=1e-12)
@@ -81,23 +84,23 @@ def test_interpolation_is_that_of_rcp_checker(batch):
     theirs = checker("1.0.0", "resnet")
     low = theirs._find_top_min_rcp(batch, "full_rcps")
     high = theirs._find_bottom_max_rcp(batch, "full_rcps")
-    _, made = theirs._create_interp_rcp(batch, low, high)
+    _, interpolated = theirs._create_interp_rcp(batch, low, high)
     points = [rcp.reference_point(size, epochs) for size, epochs in records("1.0.0", "resnet")]
     point = rcp.reference_point_at(batch, points, 10)
     assert (point.neighbors, point.mean) == (
         (low["BS"], high["BS"]),
-        pytest.approx(made["RCP Mean"], rel=1e-12),
+        pytest.approx(interpolated["RCP Mean"], rel=1e-12),
     )
-    assert point.standard_deviation == pytest.approx(made["RCP Stdev"], rel=1e-12)
+    assert point.standard_deviation == pytest.approx(interpolated["RCP Stdev"], rel=1e-12)
     limit = rcp.fewest_acceptable(point.mean, point.standard_deviation, point.retained, 3)
-    assert limit == pytest.approx(made["Min Epochs"], abs=TOLERANCE)
+    assert limit == pytest.approx(interpolated["Min Epochs"], abs=TOLERANCE)
 
 
 @given(st.lists(st.integers(20, 50), min_size=5, max_size=5))
 @examples(80)
 def test_verdict_is_that_of_rcp_checker(epochs):
     theirs = checker("1.0.0", "resnet")
-    record = next(one for one in theirs.rcp_data.values() if one["BS"] == 1632)
+    record = next(candidate for candidate in theirs.rcp_data.values() if candidate["BS"] == 1632)
     passed, factor = theirs._eval_submission_record(record, list(epochs), "")
     point = rcp.reference_point(1632, dict(records("1.0.0", "resnet"))[1632])
     found = rcp.judge(ours("resnet50", epochs, 1632), point)
@@ -108,8 +111,8 @@ def test_verdict_is_that_of_rcp_checker(epochs):
 def test_inside_slower_and_suspiciously_fast():
     """NVIDIA's and others' v0.7 ResNet runs at batch 1,664."""
     wanted = ("v0.7", "resnet50", "closed")
-    same = [one for one in published_results() if (one.round, one.workload, one.division) == wanted]
-    point = next(one for one in rcp.reference_points(same) if one.batch == 1664)
+    same = [row for row in published_results() if (row.round, row.workload, row.division) == wanted]
+    point = next(candidate for candidate in rcp.reference_points(same) if candidate.batch == 1664)
     words = {}
     for shift in (-8, 0, 8):
         found = judged(ours("resnet50", [round(point.mean) + shift] * 5, 1664))
@@ -167,15 +170,15 @@ def test_tokens_and_sentence_pairs_never_meet():
 
 def test_a_log_submitted_twice_counts_once():
     pool = [
-        one
-        for one in published_results()
-        if one.workload == "resnet50" and one.round in ("v2.1", "v3.0")
+        row
+        for row in published_results()
+        if row.workload == "resnet50" and row.round in ("v2.1", "v3.0")
     ]
     runs = {
-        (run.start_ms, run.seconds) for one in pool for run in one.runs if run.epochs is not None
+        (run.start_ms, run.seconds) for row in pool for run in row.runs if run.epochs is not None
     }
     assert (
-        sum(len(one.runs) for one in pool)
+        sum(len(row.runs) for row in pool)
         > len(runs)
         >= sum(point.runs for point in rcp.reference_points(pool))
         > 0
@@ -185,11 +188,11 @@ def test_a_log_submitted_twice_counts_once():
 def test_demo_unknown_and_fixed_length_are_not_judged():
     demo = judged(ours("resnet50", [1] * 5, 1664, profile="demo", labels=("demo",)))
     assert (demo.verdict, demo.reference) == (ConvergenceVerdict.NOT_JUDGED, None)
-    own = judged(
+    published = judged(
         result("v0.6/NVIDIA/dgx1_ngc19.05_mxnet", "resnet50")
     )  # a run is not its reference
-    assert own.reference is None or not [
-        one for one in own.reference.sources if "dgx1_ngc19.05" in one
+    assert published.reference is None or not [
+        source for source in published.reference.sources if "dgx1_ngc19.05" in source
     ]
     assert (
         judged(ours("resnet50", [1] * 5, None)).why_not_judged == "the global batch size is unknown"

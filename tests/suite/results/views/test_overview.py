@@ -25,7 +25,7 @@ def cells(section):
 
 
 @pytest.mark.parametrize(
-    ("other", "told"),
+    ("changed", "row_name"),
     [
         ({"targets": {"hr_at_10": 0.5}}, "hit rate at 10 ≥ 0.5"),
         ({"batch_rule": "global:512", "global_batch_size": 512}, "512"),
@@ -33,15 +33,15 @@ def cells(section):
     ],
 )
 def test_runs_with_another_setting_are_rows_of_their_own_and_ratios_are_of_cells_there(
-    tmp_path, other, told
+    tmp_path, changed, row_name
 ):
-    for name, settings, speed in (("default", {}, 3.0), ("other", other, 2.0)):
+    for name, settings, speed in (("default", {}, 3.0), ("other", changed, 2.0)):
         for index in range(2):
             write_run(tmp_path, f"{name}-1", index, devices=1, seconds_per_epoch=speed, **settings)
         write_run(tmp_path, f"{name}-2", devices=2, seconds_per_epoch=speed / 1.6, **settings)
     times, speedups = matrices(tmp_path)
     assert times.title == "Overview: time to target, demo, NCF"
-    (mine,) = (name for name in cells(times) if told in name)
+    (mine,) = (name for name in cells(times) if row_name in name)
     assert len(cells(times)) == 2
     assert cells(times)[mine] == pytest.approx([6.0, 3.75])
     assert [value for row in cells(speedups).values() for value in row] == pytest.approx([1.6, 1.6])
@@ -59,7 +59,7 @@ def test_logs_of_rounds_that_are_not_known_have_no_ratio(tmp_path, above, ratios
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "text"),
     [
         ({"dataset": "ml-demo"}, "target hit rate at 10 ≥ 0.635, data set ml-demo"),
         ({"dataset": ""}, "target hit rate at 10 ≥ 0.635, data set unknown"),
@@ -72,8 +72,8 @@ def test_logs_of_rounds_that_are_not_known_have_no_ratio(tmp_path, above, ratios
         ({"stop": "steps:1", "to_target": False, "dataset": "a"}, "data set a"),
     ],
 )
-def test_what_times_are_of(changed, said):
-    assert target_and_data_text([make_result(**changed)]) == said
+def test_what_times_are_of(changed, text):
+    assert target_and_data_text([make_result(**changed)]) == text
 
 
 def test_a_spread_has_the_unit_of_the_time_beside_it():
@@ -149,7 +149,7 @@ def test_costs_are_a_table_of_their_own(tmp_path):
         write_run(tmp_path, str(devices), devices=devices, seconds_per_epoch=6.0 / devices)
         write_run(tmp_path, f"mxnet {devices}", devices=devices, framework="mxnet")
     *_, costs = matrices(tmp_path, parse_prices("2"))
-    costs_of = {framework: [one, two] for framework, one, two, _ in costs.table.rows}
+    costs_of = {framework: [on_one, on_two] for framework, on_one, on_two, _ in costs.table.rows}
     assert costs_of["PyTorch"] == pytest.approx([18 / 3600 * 2, 2 * 9 / 3600 * 2])
     assert costs_of["MXNet"] == pytest.approx([6 / 3600 * 2, 2 * 6 / 3600 * 2])
 

@@ -39,9 +39,9 @@ def test_the_files_figures_are_listed_all_and_unchanged():
         text, score = printed[key], scored[key]
         factor = float(text["scaling_factor"] or 1.0)
         assert row.minutes == pytest.approx(factor * float(text["minutes"]), abs=2e-6)
-        own = (row.chips, row.runs, row.batch, row.target, row.throughput)
+        figures = (row.chips, row.runs, row.batch, row.target, row.throughput)
         names = ("chips", "runs", "batch", "target", "throughput")
-        assert own == tuple(float(text[name]) if text[name] else None for name in names)
+        assert figures == tuple(float(text[name]) if text[name] else None for name in names)
         assert score.seconds == pytest.approx(factor * float(text["seconds"]), abs=1e-3)
         facts = (
             row.accelerator,
@@ -113,13 +113,13 @@ def test_cost_is_devices_times_hours_times_price():
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
+def user_folder(tmp_path, monkeypatch):
     monkeypatch.setenv(files.FOLDER_VARIABLE, str(tmp_path))
     return tmp_path
 
 
-def test_own_files_are_labelled_and_text_for_a_terminal_and_a_spreadsheet(own):
-    (own / "results_x.csv").write_text(
+def test_own_files_are_labelled_and_text_for_a_terminal_and_a_spreadsheet(user_folder):
+    (user_folder / "results_x.csv").write_text(
         HEADER + 'v9,=1+1,"a|b <i>\x1b[2J",4,JAX,ncf,12.5,3,<script>\n'
     )
     view = published_list({"round": "v9"})
@@ -146,8 +146,8 @@ def test_own_files_are_labelled_and_text_for_a_terminal_and_a_spreadsheet(own):
         ("round,system\n", "no column submitter, chips"),
     ],
 )
-def test_a_file_that_does_not_fit_is_one_line(own, text, says):
-    (own / "results_x.csv").write_text(text)
+def test_a_file_that_does_not_fit_is_one_line(user_folder, text, says):
+    (user_folder / "results_x.csv").write_text(text)
     with pytest.raises(ValueError, match=says):
         found()
 

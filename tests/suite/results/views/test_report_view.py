@@ -47,10 +47,12 @@ def test_the_whole_page(tmp_path):
     )
     assert page == (DATA / "pages" / "report.md").read_text()
     assert f"suite report {tmp_path} --html report.html" in then
-    one, two = only_table(tmp_path)
-    assert (one.devices, one.runs, one.epochs) == (1, 2, 3.0)
-    assert (one.seconds, one.seconds_minimum, one.seconds_maximum) == pytest.approx((6.3, 6.0, 6.6))
-    assert (one.speedup, two.speedup) == (1.0, pytest.approx(2.1))
+    first, second = only_table(tmp_path)
+    assert (first.devices, first.runs, first.epochs) == (1, 2, 3.0)
+    assert (first.seconds, first.seconds_minimum, first.seconds_maximum) == pytest.approx(
+        (6.3, 6.0, 6.6)
+    )
+    assert (first.speedup, second.speedup) == (1.0, pytest.approx(2.1))
 
 
 def test_the_data_has_every_result_with_its_ratio(tmp_path):
@@ -64,7 +66,7 @@ def test_the_data_has_every_result_with_its_ratio(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "other",
+    "changed",
     [
         {"profile": "reference", "labels": []}, {"framework": "mxnet"}, {"workload": "ssd"}, {"system": "server"},
         {"precision": "bf16"}, {"clock": "v0.7"}, {"data_fingerprint": "fedcba"}, {"targets": {"hr_at_10": 0.6}},
@@ -73,16 +75,16 @@ def test_the_data_has_every_result_with_its_ratio(tmp_path):
         {"labels": ["demo", "cpu", "counts differ from the published data set"]},
     ],
 )  # fmt: skip
-def test_what_is_not_alike_is_neither_averaged_nor_compared_nor_looks_alike(tmp_path, other):
+def test_what_is_not_alike_is_neither_averaged_nor_compared_nor_looks_alike(tmp_path, changed):
     write_run(tmp_path, "a", 0, devices=1)
-    write_run(tmp_path, "a", 1, devices=1, **other)
-    write_run(tmp_path, "b", 0, devices=2, **other)
+    write_run(tmp_path, "a", 1, devices=1, **changed)
+    write_run(tmp_path, "b", 0, devices=2, **changed)
     view = report(read_runs(tmp_path))
     assert sorted(view.data.to_frame()["runs_successful"]) == [1, 1, 1]
     (two,) = (row for row in view.data if row["devices"] == 2)
     (base,) = (row for row in view.data if row["devices"] == 1 and "run_1" in row["path"])
     assert two["speedup"] == pytest.approx(
-        base["samples_per_second"] / 4e5 if "stop" in other else 1.0
+        base["samples_per_second"] / 4e5 if "stop" in changed else 1.0
     )
     titles = [section.title for section in view.sections if section.title]
     assert len(set(titles)) == len(titles)
@@ -134,9 +136,9 @@ def test_failures_are_counted_and_listed_once(tmp_path):
     (row,) = only_table(tmp_path)
     assert (row.runs, row.failed) == (3, 3)
     failed = sections(tmp_path)["Failed runs"].table.to_frame()
-    missed, oom, *others = failed.values.tolist()
+    missed, oom, *further = failed.values.tolist()
     assert missed == ["ncf-1/run_3", "target_missed", "after 101 steps"]
-    assert (oom, len(others)) == (["ncf-1/run_4", "oom", "process 0: out of memory"], 2)
+    assert (oom, len(further)) == (["ncf-1/run_4", "oom", "process 0: out of memory"], 2)
     assert sections(tmp_path)["Runs that have not ended"].table.to_frame()["run"].tolist() == [
         "ncf-3/run_0"
     ]
@@ -189,7 +191,7 @@ def test_a_copy_taken_while_a_run_was_written_is_no_further_run(tmp_path, lines,
     assert (row.runs_successful, row.runs_failed) == (3, 0)
     copies = [run for run in found if run.copy_of == str(whole)]
     assert sorted(Path(run.path).parts[-3] for run in copies) == ["a", "z"]
-    (listed,) = (one for one in report(found).sections if one.title == "Copies")
+    (listed,) = (section for section in report(found).sections if section.title == "Copies")
     assert all("an earlier state of" in line for line in listed.below)
 
 
@@ -211,20 +213,23 @@ def test_a_folder_of_a_submission_is_one_row_that_says_in_which_hyperparameter_i
     v2.1/Dell/32xXE8545x4A100-SXM-40GB/maskrcnn.
     """
     for index in range(5):
-        own = {name: f"{index}" if name in MEASURED[-2:] else 100.5 + index for name in MEASURED}
+        logged = {name: f"{index}" if name in MEASURED[-2:] else 100.5 + index for name in MEASURED}
         rate = {
             "opt_base_learning_rate": 0.16 if index else 0.24,
             "global_batch_size": 256 if index else 128,
         }
-        foreign(tmp_path / "one" / "resnet" / f"result_{index}.txt", seconds=60 + index, **own)
+        foreign(tmp_path / "one" / "resnet" / f"result_{index}.txt", seconds=60 + index, **logged)
         foreign(
-            tmp_path / "two" / "resnet" / f"result_{index}.txt", seconds=60 + index, **own, **rate
+            tmp_path / "two" / "resnet" / f"result_{index}.txt",
+            seconds=60 + index,
+            **logged,
+            **rate,
         )
-    one, two = only_table(tmp_path)
-    assert [(row.runs, row.seconds) for row in (one, two)] == [(5, pytest.approx(62.0))] * 2
-    said = "its runs differ in global batch 128 and 256, learning rate 0.24 and 0.16"
-    assert [note for note in two.notes if "differ" in note] == [said]
-    assert not any("differ" in note for note in one.notes)
+    first, second = only_table(tmp_path)
+    assert [(row.runs, row.seconds) for row in (first, second)] == [(5, pytest.approx(62.0))] * 2
+    message = "its runs differ in global batch 128 and 256, learning rate 0.24 and 0.16"
+    assert [note for note in second.notes if "differ" in note] == [message]
+    assert not any("differ" in note for note in first.notes)
     assert [row.global_batch_size for row in lines(report(read_runs(tmp_path)).data)] == [256, None]
 
 
@@ -330,8 +335,8 @@ def test_nodes_are_rows_of_their_own_and_said(tmp_path):
         tmp_path, "together", qualities=(0.5, 0.65), seconds_per_epoch=1.5, devices=2, nodes=1
     )
     write_run(tmp_path, "apart", qualities=(0.5, 0.65), seconds_per_epoch=2.0, devices=2, nodes=2)
-    one, two = only_table(tmp_path)
-    assert (one.nodes, two.nodes, two.speedup) == (None, 2, pytest.approx(3 / 4))
+    one_node, two_nodes = only_table(tmp_path)
+    assert (one_node.nodes, two_nodes.nodes, two_nodes.speedup) == (None, 2, pytest.approx(3 / 4))
     text = " ".join(text_of(tmp_path).split())
     assert "1 × 2 → 2 × 1 devices: 1.33× slower" in text
     assert "cross nodes" in text
@@ -453,7 +458,7 @@ THREE = ["data set ml-demo, not ml-20m", "target 0.5, not 0.635", "batch 4096"]
 
 
 @pytest.mark.parametrize(
-    "others",
+    "changes",
     [
         [{"deviations": [*THREE, "learning rate 1"]}],
         [{"labels": ["demo", "cpu", "oversubscribed"]}],
@@ -463,12 +468,12 @@ THREE = ["data set ml-demo, not ml-20m", "target 0.5, not 0.635", "batch 4096"]
         ],
     ],
 )
-def test_a_demo_that_leaves_the_closed_rules_is_not_said_to_have_no_deviations(tmp_path, others):
+def test_a_demo_that_leaves_the_closed_rules_is_not_said_to_have_no_deviations(tmp_path, changes):
     """What all rows have in common was left out of the row, and the rest, nothing, was printed as
     `none`.
     """
     write_run(tmp_path, "a", seconds_per_epoch=2.0, deviations=THREE)
-    for index, changed in enumerate(others):
+    for index, changed in enumerate(changes):
         write_run(
             tmp_path, f"b-{index}", **{"seconds_per_epoch": 3.0, "deviations": THREE, **changed}
         )

@@ -152,7 +152,7 @@ def test_a_line_says_in_what_it_differs_beside_the_axis(tmp_path):
         device_name="Another CPU",
         global_batch_size=128,
     )
-    notes = [own for (own,) in shown(tmp_path, "notes")]
+    notes = [row_notes for (row_notes,) in shown(tmp_path, "notes")]
     assert notes == [("",), ("version 2.10.0",), ("hardware Another CPU",)]
 
 
@@ -164,7 +164,7 @@ def test_labels_of_all_lines_stand_above_and_those_of_single_lines_mark_these(tm
     plan(tmp_path, [], size="ci")
     assert only(tmp_path).above == ("What it is.", SMALL)
     assert only(tmp_path).facts == (("Labels", "cpu, demo"), ("Devices", "Some CPU"))
-    assert [own[0] for (own,) in shown(tmp_path, "notes")] == [
+    assert [row_notes[0] for (row_notes,) in shown(tmp_path, "notes")] == [
         "busy machine: others took 48 % of its cores",
         "async",
     ]
@@ -222,9 +222,9 @@ def test_times_of_single_steps_and_a_share_of_waiting_that_reads_as_percent(tmp_
 
 def test_what_telemetry_and_metrics_recorded(tmp_path):
     folder = run(tmp_path, "one", ["gpus=1"], samples=100)
-    told = ({"seconds": at, "gpu_percent": [80, 90], "gpu_power_watts": [100, 100], "run_memory_bytes": at * 10**9}
+    samples = ({"seconds": at, "gpu_percent": [80, 90], "gpu_power_watts": [100, 100], "run_memory_bytes": at * 10**9}
             for at in (0, 1, 2))  # fmt: skip
-    (folder / "telemetry.jsonl").write_text("".join(json.dumps(row) + "\n" for row in told))
+    (folder / "telemetry.jsonl").write_text("".join(json.dumps(row) + "\n" for row in samples))
     (folder / "metrics.jsonl").write_text(
         '{"memory_peak_bytes": 3000000000}\n{"memory_peak_bytes": 2000000000}\n'
     )

@@ -32,7 +32,7 @@ def test_results_and_speedups_by_hand(tmp_path):
         "Table 7. Speedup over the fewest devices",
         f"Every pair of device counts: {name}",
     ]
-    assert [one.title for one in view.sections] == titles
+    assert [section.title for section in view.sections] == titles
     names = [
         "devices",
         "global_batch_size",
@@ -52,10 +52,10 @@ def test_results_and_speedups_by_hand(tmp_path):
 
 def test_the_articles_own_tables():
     view = tables([], with_article=True)
-    assert [one.title.split(". ")[0] for one in view.sections[:7]] == [
+    assert [section.title.split(". ")[0] for section in view.sections[:7]] == [
         f"Table {number}" for number in range(1, 8)
     ]
-    assert all("(article)" in one.title for one in view.sections[:6])
+    assert all("(article)" in section.title for section in view.sections[:6])
     found, pairs = halves(view)
     resnet50 = found[(found["workload"] == "resnet50") & (found["devices"] == 4)].iloc[0]
     assert (
@@ -95,11 +95,13 @@ def test_families_that_differ_in_a_setting_share_a_table(tmp_path):
     for target in (0.5, 0.6):
         sweep(tmp_path / str(target), counts=(1, 2), targets={"hr_at_10": target})
     for rate in (0.002, 0.006):
-        own = {"targets": {"hr_at_10": 0.6}, "keys": {"opt_base_learning_rate": rate}}
+        options = {"targets": {"hr_at_10": 0.6}, "keys": {"opt_base_learning_rate": rate}}
         run = {"typed": ["workload=ncf", "gpus=4", f"workload.learning_rate={rate}"]}
-        (write_run(tmp_path, f"{rate}", devices=4, **own) / "run.json").write_text(json.dumps(run))
+        (write_run(tmp_path, f"{rate}", devices=4, **options) / "run.json").write_text(
+            json.dumps(run)
+        )
     view = tables(measured([tmp_path]))
-    assert len([one for one in view.sections if one.title.startswith("Table 6")]) == 1
+    assert len([section for section in view.sections if section.title.startswith("Table 6")]) == 1
     found, pairs = halves(view)
     easy, hard = (f"target hit rate at 10 ≥ {target}" for target in (0.5, 0.6))
     rates = [f"{hard}, learning rate {rate}" for rate in (0.003, 0.003, 0.002, 0.006)]

@@ -113,7 +113,7 @@ def expected_of(drawn):
     for run in (run for run, _ in drawn if run["succeeds"]):
         times[place_of(run)].append(run["epochs"] * run["epoch_ms"] / 1e3)
     return {
-        place: (len(own := times[place]), len(runs) - len(own), mean(own))
+        place: (len(lengths := times[place]), len(runs) - len(lengths), mean(lengths))
         for place, runs in members.items()
     }
 
@@ -145,7 +145,7 @@ def test_of_one_folder_all_say_the_same(tmp_path_factory, drawn):
     for run in (run for run, _ in drawn if run["succeeds"]):
         commits[place_of(run)].add(run["commit"])
     assert sum(row.git_commit == "mixed" for row in results) == sum(
-        len(own) > 1 for own in commits.values()
+        len(names) > 1 for names in commits.values()
     )
     whole = figures(results)
     assert figures(lines(report(runs).data)) == whole
@@ -153,7 +153,7 @@ def test_of_one_folder_all_say_the_same(tmp_path_factory, drawn):
         baseline_section(results, ("gpus", str(results[0].devices))) if results[0].seconds else None
     )
     assert base is None or Counter(
-        round(1000 * one) for one in base.table.to_frame()["seconds"]
+        round(1000 * seconds) for seconds in base.table.to_frame()["seconds"]
     ) == times(whole)
     if not whole:
         return
@@ -187,7 +187,10 @@ def place_of(run):
 
 def times(whole):
     return Counter(
-        {ms: sum(count for (*_, own), count in whole.items() if own == ms) for *_, ms in whole}
+        {
+            ms: sum(count for (*_, length), count in whole.items() if length == ms)
+            for *_, ms in whole
+        }
     )
 
 
