@@ -42,7 +42,7 @@ def rate(model, batch):
 
 
 def test_two_batches_of_littlecnn_predict_its_remaining_batches():
-    """Compare a fit to batches 16 and 1,024 with the other figures that the article prints.
+    """Compare a fit to batches 16 and 1,024 with more figures that the article prints.
 
     The article prints a speedup of 2.8 from batch 16 to 64 and a constant rate above batch 1,024.
     The fit yields 3.07, and 27,700 samples/s at batch 2,048.

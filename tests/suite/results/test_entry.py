@@ -36,7 +36,7 @@ def submit(
 ):
     """Write the logs of one entry and its system description, and return the folder of the logs.
 
-    The logs name another submitter.
+    The logs name a different submitter.
     """
     folder = root / place / "results" / system / benchmark
     for index in range(count):

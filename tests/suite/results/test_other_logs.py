@@ -1,4 +1,4 @@
-"""System details that logs of other programs lack.
+"""System details that logs of foreign programs lack.
 
 They come from the published results, run by run, or from a system description.
 """

@@ -149,7 +149,7 @@ def test_unet3d_drops_four_runs_at_each_end(
 
 
 def test_the_slower_of_two_successful_runs_is_the_score_if_a_third_run_failed():
-    """As in mlperf-logging's result summarizer, the fastest run and the failed run are dropped."""
+    """Drop the fastest run and the failed run, as mlperf-logging's result summarizer does."""
     found = make_result(
         8, [(100.0, 1.0), (110.0, 1.0)], 1, profile="", workload="gpt3", benchmark="gpt3"
     )

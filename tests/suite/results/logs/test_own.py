@@ -46,7 +46,7 @@ def test_epochs_are_counted_from_the_first_epoch_that_the_log_states(tmp_path, f
 def test_the_epoch_label_of_an_evaluation_is_used_unchanged(tmp_path):
     """Evaluations are labeled 3, 6, and 10 although the blocks have four epochs each.
 
-    The reader corrects such rounded labels in logs of other programs. This suite never rounds its
+    The reader corrects such rounded labels in logs of foreign programs. This suite never rounds its
     labels, so the reader must not correct them here.
     """
     lines = [

@@ -25,7 +25,7 @@ V05 = [":::MLPv0.5.0 resnet 1541000000.000000000 (a.py:1) run_start"]
 
 
 def log(path, values, status="success", target=None, benchmark="resnet", before_stop=True):
-    """Write a log of another program. `values` are the qualities of the evaluations as JSON."""
+    """Write a log of a foreign program. `values` are the qualities of the evaluations as JSON."""
     events = [line(0, "submission_benchmark", benchmark), line(0, "run_start")]
     events += [line(0, "quality_target", target)] if target else []
     stop = line(10_000 * len(values) + 20_000, "run_stop", status=status)
@@ -147,7 +147,7 @@ def test_pages_show_the_last_quality_of_a_diverged_run(tmp_path):
     ("late_ms", "status"), [(1, "success"), (10, "success"), (11, "failed"), (5000, "failed")]
 )
 def test_an_evaluation_may_be_logged_10_ms_after_run_stop(tmp_path, late_ms, status):
-    """Timestamps may be rounded, so the last evaluation can have a later one than run_stop."""
+    """Timestamps may be rounded, so the last evaluation can be later than run_stop."""
     events = [line(0, "submission_benchmark", "dlrm"), line(0, "run_start")]
     events += [line(60_000, "eval_accuracy", 0.80, epoch_num=0.9)]
     events += [

@@ -1,4 +1,4 @@
-"""Reader of logs: complete logs, damaged or hostile content, and forms of other programs."""
+"""Reader of logs: complete logs, damaged or hostile content, and forms of foreign programs."""
 
 import codecs
 import json
@@ -22,7 +22,7 @@ def read_lines(tmp_path, lines):
 
 
 def foreign(benchmark="ncf", **options):
-    """Return the lines of a log of another program, whose epochs are numbered from 1."""
+    """Return the lines of a log of a foreign program, whose epochs are numbered from 1."""
     lines = [text for text in demo_log(**{"rules": "v0.7", **options}) if '"suite_run"' not in text]
     return [text.replace('"value": "ncf"', f'"value": "{benchmark}"') for text in lines]
 
@@ -215,7 +215,7 @@ def test_logs_in_utf_16_or_with_a_byte_order_mark_are_read(tmp_path, name):
 
 
 def with_qualities(*values):
-    """Return the log of a Mask R-CNN run of another program with `values` as qualities."""
+    """Return the log of a Mask R-CNN run of a foreign program with `values` as qualities."""
     lines = foreign(
         "maskrcnn", qualities=[0.111 + index for index in range(len(values))], status="aborted"
     )
@@ -474,7 +474,7 @@ DIALECTS = (
         "a list of one number",
     ),
 )
-"""Forms that only other programs write, each with the expected problem."""
+"""Forms that only foreign programs write, each with the expected problem."""
 DAMAGE = (
     (lambda lines: [*lines, "x :::MLX {}"], "no record of a known form: :::MLX {}"),
     (
@@ -510,7 +510,7 @@ DAMAGE = (
     (lambda lines: [*lines, *[":::MLLOG {"] * 5000], "4900 more lines could not be read"),
     (lambda lines: [*lines, ":::MLLOG " * 100_000], "the rest of the line was not read"),
 )
-"""Damage to a log, or inserted lines of other programs, each with the expected problem."""
+"""Damage to a log, or inserted lines of foreign programs, each with the expected problem."""
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ SHEET = (Path(vega.__file__).parent / "templates" / "page.css").read_text()
 
 
 class Series(NamedTuple):
-    """The curves or bars of one style."""
+    """Curves or bars of the same style."""
 
     label: str
     slot: int

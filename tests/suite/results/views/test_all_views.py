@@ -1,6 +1,4 @@
-"""What every view must do: keep text of logs in its cell, survive an odd log, fit a terminal,
-answer a mistake in one line.
-"""
+"""Requirements of every view: escaping, robustness, page width, and errors of one line."""
 
 import json
 
@@ -17,7 +15,7 @@ REFERENCE = {"profile": "reference", "labels": [], "device": "cuda"}
 
 
 def write_job(folder, **options):
-    """Two batches on one device and one of them on two: something for every view."""
+    """Write runs with two batch sizes on one device and a run on two devices for every view."""
     keys = {"suite_gradients": {"bytes": 8_000_000, "tensors": 12, "buckets": 1}}
     for devices, batch, seconds in ((1, 64, 1.0), (1, 256, 2.0), (2, 256, 1.25)):
         settings = {
@@ -57,7 +55,7 @@ def test_hostile_text_stays_in_its_cell_and_pages_fit_a_terminal(hostile, comman
     page.encode()
     prose = "\n".join(
         line for line in page.splitlines() if not line.startswith("    ")
-    )  # commands are quoted
+    )  # Lines with an indent of four are quoted commands.
     assert not any(text in prose for text in ("<script>", "\x1b", "\u202e", "\n## <"))
     tables = [
         part.replace("\\|", "").splitlines() for part in page.split("\n\n") if part.startswith("|")
@@ -73,7 +71,7 @@ def test_hostile_text_stays_in_its_cell_and_pages_fit_a_terminal(hostile, comman
 
 
 @pytest.mark.parametrize("missing", ["run_start", "run_stop", "suite_run"])
-def test_a_log_without_one_of_its_events_ends_nothing(tmp_path, missing):
+def test_a_log_without_a_required_event_does_not_change_the_rows_of_other_logs(tmp_path, missing):
     for folder in (tmp_path / "mine", tmp_path / "other"):
         write_job(folder)
     commands = [
@@ -98,7 +96,7 @@ def test_a_log_without_one_of_its_events_ends_nothing(tmp_path, missing):
 
 @pytest.fixture(scope="module")
 def mistaken(tmp_path_factory):
-    """Folders of which each holds what some command cannot use."""
+    """Write folders of runs, each of which some command cannot use."""
     folder = tmp_path_factory.mktemp("mistakes")
     write_run(folder / "demo", "job")
     write_run(folder / "reference", "job", **REFERENCE)
@@ -136,7 +134,7 @@ def mistaken(tmp_path_factory):
         ("compare demo reference --output there.md", "exists and is not overwritten"),
     ],
 )
-def test_a_mistake_is_one_line_that_says_what_to_type(mistaken, arguments, words):
+def test_a_mistake_is_reported_in_one_line_with_a_remedy(mistaken, arguments, words):
     done = suite_here(mistaken, *arguments.split())
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert words in done.stderr

@@ -1,6 +1,4 @@
-"""Convergence against published runs: the same limits as mlperf-logging's rcp_checker, and the
-choice of the reference.
-"""
+"""Convergence compared with published runs: limits of rcp_checker and choice of the reference."""
 
 import importlib.util
 import json
@@ -18,13 +16,12 @@ from suite.results.views.convergence import ConvergenceVerdict
 from tests.helpers import examples
 
 TOLERANCE = 1e-4
-"""rcp_checker searches for its limit in halves until it is known to this."""
+"""Tolerance in epochs of the bisection with which rcp_checker determines its limit."""
 
 
 def checker(ruleset, benchmark):
-    from mlperf_logging.rcp_checker import (
-        rcp_checker,
-    )  # imports scipy.stats: not in every worker that collects tests
+    # The module imports scipy.stats, which the test workers should not do during collection.
+    from mlperf_logging.rcp_checker import rcp_checker
 
     return rcp_checker.RCP_Checker("training", ruleset, benchmark, verbose=False)
 
@@ -43,7 +40,10 @@ def result(name, workload):
 
 
 def ours(workload, epochs, batch, name="v0.7/NVIDIA/dgx1_ngc20.06_mxnet", **changes):
-    """A result of ours with these epochs to target, made from a published one; no failed run."""
+    """Return a published result with the profile, epochs to target, and batch of a run of ours.
+
+    It has no failed runs.
+    """
     runs = tuple(
         Run(seconds=100.0 + n, epochs=float(of_run), start_ms=1e12 + 1e6 * n)
         for n, of_run in enumerate(epochs)
@@ -58,29 +58,28 @@ def judged(row):
 
 
 def parts(found, place):
-    """The rounds (0) or submitters (1) that a reference is made of."""
+    """Return the rounds (`place` 0) or submitters (`place` 1) of the sources of a reference."""
     return {source.split("/")[place] for source in found.reference.sources}
 
 
 @pytest.mark.parametrize("benchmark", ["resnet", "ssd", "maskrcnn"])
 @pytest.mark.parametrize("ruleset", ["1.0.0", "1.1.0"])
-def test_limits_are_those_of_rcp_checker(ruleset, benchmark):
+def test_limits_agree_with_rcp_checker(ruleset, benchmark):
     theirs = {record["BS"]: record for record in checker(ruleset, benchmark).rcp_data.values()}
     for batch, epochs in records(ruleset, benchmark):
         if [size for size, _ in records(ruleset, benchmark)].count(batch) > 1:
-            continue  # two records at one batch size: rcp_checker takes the first that it finds
+            continue  # If two records have the same batch size, rcp_checker uses only one of them.
         point = rcp.reference_point(batch, epochs)
         assert point.mean == pytest.approx(theirs[batch]["RCP Mean"], rel=1e-12)
         assert point.standard_deviation == pytest.approx(theirs[batch]["RCP Stdev"], rel=1e-12)
-        low = rcp.fewest_acceptable(
-            point.mean, point.standard_deviation, point.retained, 3
-        )  # three of five are kept
+        # Three of five runs are retained.
+        low = rcp.fewest_acceptable(point.mean, point.standard_deviation, point.retained, 3)
         assert low == pytest.approx(theirs[batch]["Min Epochs"], abs=TOLERANCE)
         assert point.mean / low == pytest.approx(theirs[batch]["Max Speedup"], abs=TOLERANCE)
 
 
 @pytest.mark.parametrize("batch", [1800, 3000, 6000, 40000])
-def test_interpolation_is_that_of_rcp_checker(batch):
+def test_interpolation_agrees_with_rcp_checker(batch):
     theirs = checker("1.0.0", "resnet")
     low = theirs._find_top_min_rcp(batch, "full_rcps")
     high = theirs._find_bottom_max_rcp(batch, "full_rcps")
@@ -98,7 +97,7 @@ def test_interpolation_is_that_of_rcp_checker(batch):
 
 @given(st.lists(st.integers(20, 50), min_size=5, max_size=5))
 @examples(80)
-def test_verdict_is_that_of_rcp_checker(epochs):
+def test_verdict_agrees_with_rcp_checker(epochs):
     theirs = checker("1.0.0", "resnet")
     record = next(candidate for candidate in theirs.rcp_data.values() if candidate["BS"] == 1632)
     passed, factor = theirs._eval_submission_record(record, list(epochs), "")
@@ -108,8 +107,8 @@ def test_verdict_is_that_of_rcp_checker(epochs):
     assert max(1.0, point.mean / found.epochs) == pytest.approx(factor, rel=1e-12)
 
 
-def test_inside_slower_and_suspiciously_fast():
-    """NVIDIA's and others' v0.7 ResNet runs at batch 1,664."""
+def test_verdicts_inside_slower_and_suspiciously_fast():
+    """Judge epochs around the mean of the closed v0.7 ResNet runs at batch 1,664."""
     wanted = ("v0.7", "resnet50", "closed")
     same = [row for row in published_results() if (row.round, row.workload, row.division) == wanted]
     point = next(candidate for candidate in rcp.reference_points(same) if candidate.batch == 1664)
@@ -128,13 +127,13 @@ def test_inside_slower_and_suspiciously_fast():
     }
 
 
-def test_own_round_comes_first_and_then_the_family():
+def test_the_round_of_a_result_takes_precedence_over_its_family_of_rounds():
     name = "v0.7/NVIDIA/dgx1_ngc20.06_pytorch"
     assert parts(judged(ours("maskrcnn", [14] * 5, 48, name)), 0) == {"v0.7"}
     assert {"v0.6", "v0.7", "v1.1"} <= parts(
         judged(ours("maskrcnn", [14] * 5, 48, name, rules="not known")), 0
     )
-    # Transformer kept its target from v0.5 to v0.6, but not the way that epochs are counted
+    # Transformer kept its target from v0.5 to v0.6, but epochs are counted differently.
     found = judged(ours("transformer", [3] * 10, 40_960, "v0.5/NVIDIA/dgx1_ngc18.11_pytorch"))
     assert parts(found, 0) == {"v0.5"}
     later = [row for row in published_results() if row.rules != "v0.5"]
@@ -142,12 +141,12 @@ def test_own_round_comes_first_and_then_the_family():
     assert "epochs are the epochs begun when the target was reached" in found.notes
 
 
-def test_a_point_between_two_batches_counts_as_twice_the_runs_of_a_result():
+def test_a_point_between_two_batches_has_twice_the_runs_of_a_result():
     found = judged(ours("resnet50", [40] * 5, 1700))
     assert (found.reference.neighbors, found.reference.retained) == ((1664, 2048), 10)
 
 
-def test_without_a_reference_the_nearest_are_named():
+def test_a_result_without_a_reference_is_not_judged_and_the_nearest_batches_are_named():
     found = judged(ours("resnet50", [40] * 5, 16))
     assert found.verdict == ConvergenceVerdict.NOT_JUDGED
     assert "Nearest: 408 (35.19 epochs, 23 runs), 472 (35 epochs, 5 runs)" in found.why_not_judged
@@ -157,8 +156,8 @@ def test_without_a_reference_the_nearest_are_named():
     assert found.why_not_judged == "no published run of ssd has this target and the same rules"
 
 
-def test_tokens_and_sentence_pairs_never_meet():
-    """Google counts Transformer's batches in sentence pairs, NVIDIA in tokens."""
+def test_batches_in_tokens_and_in_sentence_pairs_are_not_mixed():
+    """Google counts Transformer's batches in sentence pairs, NVIDIA counts them in tokens."""
     name = "v0.7/NVIDIA/dgx1_ngc20.06_pytorch"
     submitters = parts(judged(ours("transformer", [3] * 10, 81_920, name)), 1)
     assert submitters
@@ -190,7 +189,7 @@ def test_demo_unknown_and_fixed_length_are_not_judged():
     assert (demo.verdict, demo.reference) == (ConvergenceVerdict.NOT_JUDGED, None)
     published = judged(
         result("v0.6/NVIDIA/dgx1_ngc19.05_mxnet", "resnet50")
-    )  # a run is not its reference
+    )  # The sources of a reference must not include the result itself.
     assert published.reference is None or not [
         source for source in published.reference.sources if "dgx1_ngc19.05" in source
     ]
@@ -210,7 +209,7 @@ def test_demo_unknown_and_fixed_length_are_not_judged():
     )
 
 
-def test_failed_and_few_runs_are_said():
+def test_failed_and_missing_runs_are_noted():
     found = judged(ours("resnet50", [30, 35, 36, 37], 1664, runs_failed=1))
     assert found.epochs == pytest.approx((35 + 36 + 37) / 3)
     assert "the failed run counts as the slowest" in found.notes

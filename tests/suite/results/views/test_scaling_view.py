@@ -1,5 +1,6 @@
-"""Forecasts: rates and times of one constant, from published rows by the law, from our logs by the
-parts of a step.
+"""Forecasts from published rows with the scaling law, and from our logs with the parts of a step.
+
+In all forecasts, rates and times must agree.
 """
 
 import importlib
@@ -36,7 +37,7 @@ from workloads.api import GradientAllReduceInfo
 from workloads.ncf import weights
 
 STEP = (2e-3, 1e-5)
-"""t0 and c of the runs below, in seconds."""
+"""Fixed cost t0 and cost per sample c of the runs below, in seconds."""
 PCIE = find_system("pcie")
 LINK = GradientAllReduceInfo(8e6)
 
@@ -50,7 +51,7 @@ def published(name, workload, **wanted):
 
 @pytest.fixture(scope="module")
 def h100():
-    """ResNet-50 on 8, 64 and 2,528 H100 of round v4.0."""
+    """Return the v4.0 results of ResNet-50 on 8, 64, and 2,528 H100 by number of devices."""
     found = published("v4.0/NVIDIA", "resnet50", device_name="H100")
     return sorted(
         (row for row in found if row.system.startswith("eos")), key=lambda row: row.devices
@@ -58,8 +59,9 @@ def h100():
 
 
 def write_batches(folder, batches=(64, 256, 1024), name="ncf", per_sample=1, **options):
-    """A run of each batch on one device whose steps take t0 + c·b exactly; the rest takes a second
-    of each epoch.
+    """Write a run of each batch on one device and return the folder.
+
+    A step with batch b takes exactly t0 + c·b. Each epoch takes an additional second.
     """
     for batch in batches:
         seconds, samples = 101 * (STEP[0] + STEP[1] * batch), 101 * batch // per_sample
@@ -68,9 +70,16 @@ def write_batches(folder, batches=(64, 256, 1024), name="ncf", per_sample=1, **o
             "suite_gradients": {"bytes": 8_000_000, "tensors": 12, "buckets": 1},
         }
         write_run(
-            folder / "logs", f"{name}-{batch}", global_batch_size=batch, batch_rule=f"per_device:{batch}", samples=samples,
-            train_seconds=seconds, seconds_per_epoch=seconds + 1, keys=keys, **options,
-        )  # fmt: skip
+            folder / "logs",
+            f"{name}-{batch}",
+            global_batch_size=batch,
+            batch_rule=f"per_device:{batch}",
+            samples=samples,
+            train_seconds=seconds,
+            seconds_per_epoch=seconds + 1,
+            keys=keys,
+            **options,
+        )
     return folder
 
 
@@ -84,15 +93,17 @@ def read(folder):
 
 
 def last(forecast, devices=None):
-    """The last row; with `devices` the last predicted one on so many, or None."""
+    """Return the last row, or the last predicted row on `devices` devices, or None."""
     rows = [row for row in lines(forecast.table) if devices in (None, row.devices)]
     rows = [row for row in rows if devices is None or row.kind == "prediction"]
     return rows[-1] if rows else None
 
 
 def assert_rates_and_times_agree(forecast):
-    """samples_per_second × seconds_per_epoch is one constant over a forecast, and times to target
-    are epochs of them.
+    """Check that the rates and times in all rows of a forecast agree.
+
+    samples_per_second × seconds_per_epoch must be constant, and the time to target must be
+    epochs × seconds_per_epoch.
     """
     samples = samples_of_epoch(forecast.results)
     for row in lines(forecast.table):
@@ -124,17 +135,26 @@ def assert_rates_and_times_agree(forecast):
         )
 
 
-def test_rates_do_not_contradict_times(tmp_path):
-    """The measured rate was of training alone, the predicted one of times with evaluation: 50.0 s
-    an epoch and 26,344 samples/s beside 24.9 s and 71,268.
-    """
+def test_rates_agree_with_times_although_training_is_faster_than_an_epoch(tmp_path):
+    """Rates in the table include evaluation, and training rates are in a separate column."""
     for devices, seconds in ((8, 50.0), (16, 30.0)):
         write_run(
-            tmp_path, f"resnet-{devices}", workload="resnet50", profile="reference", device="gpu", device_name="NVIDIA A100",
-            devices=devices, global_batch_size=256 * devices, labels=[], batch_rule="per_device:256", sample_unit="images",
-            samples=1_281_167, train_seconds=seconds * 0.7, seconds_per_epoch=seconds,
+            tmp_path,
+            f"resnet-{devices}",
+            workload="resnet50",
+            profile="reference",
+            device="gpu",
+            device_name="NVIDIA A100",
+            devices=devices,
+            global_batch_size=256 * devices,
+            labels=[],
+            batch_rule="per_device:256",
+            sample_unit="images",
+            samples=1_281_167,
+            train_seconds=seconds * 0.7,
+            seconds_per_epoch=seconds,
             keys={"global_batch_size": 256 * devices, "train_samples": 1_281_167},
-        )  # fmt: skip
+        )
     (forecast,) = predictions(read(tmp_path), PredictionRequest((32, 64)))
     assert_rates_and_times_agree(forecast)
     assert list(forecast.table.to_frame()["kind"]) == [
@@ -151,7 +171,7 @@ def test_rates_do_not_contradict_times(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["v0.6/NVIDIA", "v0.7/DellEMC", "v4.0/NVIDIA", "dgx1-article"])
-def test_published_rows_have_no_rate_beside_their_times_where_nobody_tells_an_epochs_samples(name):
+def test_published_rows_have_no_rate_because_the_samples_of_an_epoch_are_unknown(name):
     found = [
         row
         for row in find_published(name)
@@ -163,9 +183,11 @@ def test_published_rows_have_no_rate_beside_their_times_where_nobody_tells_an_ep
         assert any("samples of an epoch are not known" in note for note in forecast.notes)
 
 
-def test_times_made_of_rates_say_so(tmp_path):
-    """Runs of fixed length have no time per epoch: all rows get the samples of an epoch over the
-    rate, negatives included.
+def test_times_computed_from_rates_are_marked(tmp_path):
+    """Runs of fixed length have no time per epoch, so it is computed from the rate.
+
+    The time per epoch is the number of samples of an epoch, including negative samples, divided by
+    the rate.
     """
     fixed = {"stop": "steps:100", "status": {"status": "success"}, "qualities": (None,)}
     write_batches(tmp_path, (64, 256), **fixed)
@@ -184,9 +206,10 @@ def test_times_made_of_rates_say_so(tmp_path):
     assert last(unknown).training_samples_per_second > 0
 
 
-def test_the_law_predicts_what_it_was_not_given(h100):
-    """From 8 to 64 and 2,528 devices, at the batches that were run there; as the validation does,
-    which forgets the family.
+def test_the_law_predicts_excluded_results(h100):
+    """Predict the measured batches on 64 and 2,528 devices from the result on 8 devices.
+
+    The errors must equal those of the validation, which excludes the family from the fit.
     """
     assert [row.devices for row in h100] == [8, 64, 2528]
     held = validate().held
@@ -205,7 +228,7 @@ def test_the_law_predicts_what_it_was_not_given(h100):
         )
 
 
-def test_rows_are_in_order_with_the_batch_of_the_nearest(h100):
+def test_rows_are_sorted_and_use_the_batch_per_device_of_the_nearest_row(h100):
     forecast = predict(h100, PredictionRequest((8, 32, 4096)))
     assert forecast.table.to_frame()["devices"].tolist() == [8, 32, 64, 2528, 4096]
     batches = forecast.table.to_frame()["global_batch_size"].tolist()
@@ -215,13 +238,13 @@ def test_rows_are_in_order_with_the_batch_of_the_nearest(h100):
     assert efficiencies[0] == pytest.approx(1.0)
     assert 0 < efficiencies[-1] < 1
     assert len(predict(h100, PredictionRequest((8,), batch_global=1024.0)).table) == 4, (
-        "another batch is another row"
+        "a different batch is a separate row"
     )
     with pytest.raises(ValueError, match="less than a sample for each of 512 devices"):
         predict(h100, PredictionRequest((512,), batch_global=100.0))
 
 
-def test_time_to_target_cost_and_the_counts_that_are_best():
+def test_time_to_target_cost_and_the_best_device_counts():
     found = published("v0.7/NVIDIA/dgx1_ngc20.06_mxnet", "resnet50")
     forecast = predict(found, PredictionRequest((64, 256, 2048), prices=parse_prices("v100=3")))
     assert forecast.table.to_frame()["epochs_source"].tolist() == ["measured", "RCP", "RCP", ""]
@@ -254,14 +277,15 @@ def test_epochs_are_never_extrapolated():
     assert epochs_at(8192, bare) == EpochsEstimate()
     with_other_target = [replace(row, targets={"map": 0.212}) for row in bare]
     assert epochs_at(1024, with_other_target) == EpochsEstimate(), (
-        "another target needs other epochs"
+        "the epochs of a different target are unknown"
     )
     assert epochs_at(found[0].global_batch_size, found).source == "measured"
 
 
-def test_one_rule_gives_the_epochs_of_a_batch_in_every_family_of_a_round():
-    """Mask R-CNN of v3.0 at 192 images: 16.3 between NVIDIA's measured batches, and 15.7 by the
-    RCPs elsewhere.
+def test_the_epochs_of_a_batch_have_the_same_source_in_every_family_of_a_round():
+    """Check Mask R-CNN of v3.0 at a batch of 192 images.
+
+    The RCPs yield 15.7 epochs. Interpolation between NVIDIA's measured batches would yield 16.3.
     """
     forecasts = predictions(
         published("v3.0", "maskrcnn"), PredictionRequest((16,), batch_global=192.0)
@@ -274,8 +298,8 @@ def test_one_rule_gives_the_epochs_of_a_batch_in_every_family_of_a_round():
     assert all(row.epochs == pytest.approx(15.7, abs=0.05) for row in rows)
 
 
-def test_rcps_are_not_used_for_runs_whose_measured_epochs_they_miss():
-    """ResNet-50 of v0.6 took 60 epochs where the RCPs, of v1.1, have 35."""
+def test_rcps_are_not_used_if_they_contradict_the_measured_epochs():
+    """ResNet-50 of v0.6 took 60 epochs, but the RCPs, which are from v1.1, have 35."""
     found = published("v0.6/NVIDIA", "resnet50")
     batches = sorted({row.global_batch_size for row in found if row.epochs})
     estimate = epochs_at(math.sqrt(batches[0] * batches[-1]), found)
@@ -284,9 +308,10 @@ def test_rcps_are_not_used_for_runs_whose_measured_epochs_they_miss():
 
 
 @pytest.mark.slow
-def test_intervals_of_the_time_to_target_hold_what_they_say():
-    """Every published result with epochs, predicted from the rest of its family: time and epochs
-    were not known.
+def test_intervals_of_the_time_to_target_have_their_nominal_coverage():
+    """Predict every published result with epochs from the rest of its family.
+
+    Neither the time nor the epochs of the result are used.
     """
     families = [
         family
@@ -326,14 +351,14 @@ def test_intervals_of_the_time_to_target_hold_what_they_say():
         ("v0.6/Fujitsu", "V100", "open division"),
     ],
 )
-def test_the_law_says_nothing_of_rows_that_it_did_not_learn_from(name, hardware, reason):
+def test_the_law_predicts_no_rows_of_kinds_that_it_was_not_fitted_to(name, hardware, reason):
     found = published(name, "resnet50", device_name=hardware)
     with pytest.raises(ValueError, match=reason):
         predictions(found, PredictionRequest((4096,)))
     assert all(predict_times(group, [4096])[0] == [] for group in comparable_groups(found))
 
 
-def test_times_for_advice_are_those_of_the_forecast(h100):
+def test_times_for_advice_equal_the_times_of_the_forecast(h100):
     rows, why = predict_times(h100, [16, 512], parse_prices("h100=2"))
     assert why == ""
     expected = [
@@ -351,7 +376,7 @@ def test_times_for_advice_are_those_of_the_forecast(h100):
     )
 
 
-def test_rows_with_less_than_a_sample_a_device_are_shown_and_not_carried_on_from():
+def test_rows_with_less_than_a_sample_per_device_are_shown_but_not_used_for_predictions():
     found = published("v1.1/NVIDIA", "maskrcnn", device_name="A100")
     forecast = max(
         predictions(found, PredictionRequest((128,))), key=lambda candidate: len(candidate.table)
@@ -370,7 +395,7 @@ def test_rows_with_less_than_a_sample_a_device_are_shown_and_not_carried_on_from
     assert with_small_batch == without_small_batch
 
 
-def test_parts_of_a_step_from_our_logs(batch_study):
+def test_forecasts_from_our_logs_use_the_parts_of_a_step(batch_study):
     (forecast,) = predictions(
         read(batch_study / "logs"), PredictionRequest((4, 16), 256.0, system=PCIE, gradients=LINK)
     )
@@ -395,7 +420,7 @@ def test_parts_of_a_step_from_our_logs(batch_study):
 @pytest.mark.parametrize(
     "settings", [{"mode": "forward", "stop": "steps:100"}, {"update": "async"}, {"variant": "own"}]
 )
-def test_runs_that_do_other_work_are_apart_and_titles_say_how(batch_study, settings):
+def test_runs_that_do_different_work_have_separate_forecasts_and_titles(batch_study, settings):
     write_batches(batch_study, (64, 256), "other", **settings)
     forecasts = predictions(
         read(batch_study / "logs"), PredictionRequest((4,), 256.0, system=PCIE, gradients=LINK)
@@ -408,7 +433,7 @@ def test_runs_that_do_other_work_are_apart_and_titles_say_how(batch_study, setti
     )
 
 
-def test_efficiency_is_that_over_the_batch_nearest_to_the_row_s_own(batch_study):
+def test_efficiency_is_relative_to_the_measured_row_with_the_nearest_batch(batch_study):
     found = read(batch_study / "logs")
     for each in (64, 1024):
         row = last(predict(found, PredictionRequest((4,), each, system=PCIE, gradients=LINK)))
@@ -418,7 +443,7 @@ def test_efficiency_is_that_over_the_batch_nearest_to_the_row_s_own(batch_study)
         assert row.scaling_efficiency in (pytest.approx(rates), pytest.approx(seconds))
 
 
-def test_of_equal_devices_and_batch_the_fastest_stands_and_far_smaller_batches_are_noted(
+def test_the_fastest_of_equal_devices_and_batch_is_shown_and_far_smaller_batches_are_noted(
     tmp_path, h100
 ):
     fixed = {"stop": "steps:100", "status": {"status": "success"}, "qualities": (None,)}
@@ -437,9 +462,10 @@ def test_of_equal_devices_and_batch_the_fastest_stands_and_far_smaller_batches_a
         assert any("less than an eighth of any measured batch" in note for note in notes) == noted
 
 
-def test_a_batch_of_tokens_is_no_number_of_sentences(tmp_path):
-    """Rates count sentence pairs, 16 tokens each here; t0 and c are those of the step, whatever
-    unit the batch has.
+def test_a_batch_in_tokens_is_not_confused_with_a_number_of_sentences(tmp_path):
+    """Rates count sentence pairs, which have 16 tokens each here.
+
+    The batch counts tokens, so the cost c is per token.
     """
     units = {"sample_unit": "sentence pairs", "batch_unit": "tokens", "workload": "transformer"}
     write_batches(tmp_path, (1_024, 4_096), per_sample=16, **units)
@@ -466,16 +492,17 @@ def test_overlap_comes_from_measured_steps_on_several_devices(batch_study):
     missed = predict([*found, replace(two, samples_per_second=100 / step)], wanted)
     assert any("far from the measured steps" in note for note in missed.notes)
     low = "training_samples_per_second_low"
-    assert getattr(last(missed), low) < getattr(last(forecast), low) / 4, "the bounds say it too"
+    assert getattr(last(missed), low) < getattr(last(forecast), low) / 4, "wider bounds"
     assert "middle: 0.7, assumed" in predict(found, wanted).how
 
 
 ALPHA, BANDWIDTH = 4e-5, 2e9
 
 
-def test_a_measured_link_takes_the_place_of_a_systems_own(batch_study):
-    """On CPU cores nothing overlaps with the backward pass: predicted = t0 + c·b + all-reduce, with
-    the logged gradients.
+def test_a_measured_link_replaces_the_link_of_the_system(batch_study):
+    """Predict a step as t0 + c·b + all-reduce of the logged gradients.
+
+    On CPU cores, the all-reduce does not overlap with the backward pass.
     """
     found = read(batch_study / "logs")
     sizes = tuple(
@@ -516,10 +543,9 @@ def test_a_measured_link_takes_the_place_of_a_systems_own(batch_study):
 
 
 @pytest.mark.parametrize("name", ["ncf", "resnet50", "ssd", "maskrcnn", "gnmt", "transformer"])
-def test_gradients_of_reference_models_are_those_that_the_suite_trains(name):
-    half = (
-        ["precision=bf16"] if name == "gnmt" else []
-    )  # published runs: its vocabulary is filled up in half precision
+def test_gradients_of_published_models_agree_with_the_models_of_the_suite(name):
+    # Published GNMT runs use half precision, in which the suite pads the vocabulary.
+    half = ["precision=bf16"] if name == "gnmt" else []
     config = composed(f"workload={name}", "profile=synthetic", "device=cpu", *half)
     settings = resolve_settings(config, *load_workload_and_framework(config))
     workload = load_workload_and_framework(config)[0](
@@ -539,7 +565,7 @@ def test_gradients_of_reference_models_are_those_that_the_suite_trains(name):
     assert found == GradientAllReduceInfo(4.0 * sum(trained), len(trained))
 
 
-def test_the_command_prints_what_the_files_hold(batch_study):
+def test_the_command_prints_the_forecast_and_writes_its_files(batch_study):
     arguments = (
         "scaling",
         "logs",
@@ -575,8 +601,8 @@ def test_the_validation_is_printed(tmp_path):
 @pytest.mark.parametrize(
     ("factor", "note"), [(3.0, ""), (4.5, "t0 is taken as 0"), (0.9, "c is taken as 0")]
 )
-def test_steps_that_no_line_with_costs_fits_say_so(batch_study, factor, note):
-    """Four times the batch takes `factor` times as long."""
+def test_a_fit_that_would_have_a_negative_cost_is_noted(batch_study, factor, note):
+    """Steps with four times the batch take `factor` times as long."""
     small, large, _ = sorted(read(batch_study / "logs"), key=lambda row: row.global_batch_size)
     assert large.global_batch_size == 4 * small.global_batch_size
     slower = replace(large, samples_per_second=4 * small.samples_per_second / factor)
