@@ -77,8 +77,8 @@ def test_published_log_agrees_with_its_index_and_the_table_of_runs(row, detailed
             assert record.start_ms == pytest.approx(
                 1e3 * float(run_row["run_start_unix"]), abs=1e-3
             )
-    # Logs of v0.5 contain either the global batch size or the batch size per device, without a
-    # note which of the two it is.
+    # Logs of v0.5 contain either the global batch size or the batch size per device. They do not
+    # state which of the two it is.
     whole = figure(row["global_batch_size"])
     if record.batch_basis == "global":
         assert record.batch_logged == record.settings.global_batch_size == whole

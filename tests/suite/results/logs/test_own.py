@@ -26,7 +26,7 @@ def codes(record):
 @pytest.fixture
 def no_inference(monkeypatch):
     def refuse(*_):
-        raise AssertionError("a log of this suite was read as a log of another program")
+        raise AssertionError("a log of this suite was read as a log of a foreign program")
 
     monkeypatch.setattr(foreign, "interpret", refuse)
 

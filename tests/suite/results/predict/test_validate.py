@@ -68,9 +68,9 @@ def test_intervals_have_their_nominal_coverage(validation):
 def test_errors_of_the_law_and_of_perfect_scaling_near_and_far(validation):
     """Compare the errors of both rules with the limits for near, far, and new systems.
 
-    Perfect scaling is wrong by a few percent for near device counts. For far device counts it is
-    wrong by tens of percent, but the law is not. For a new machine, the 90th percentile of the
-    law's error is below 28 %.
+    For near device counts, the error of perfect scaling is a few percent. For far device counts, it
+    is tens of percent and more than four times the error of the law. For a new machine, the 90th
+    percentile of the law's error is below 28 %.
     """
     held = validation.held
     assert figure(held, NEAR, rule="perfect scaling") < 0.07

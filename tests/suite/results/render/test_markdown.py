@@ -121,7 +121,7 @@ def test_bleu_is_shown_in_points():
     assert targets_text({"bleu": 0.24}) == targets_text({"bleu": 24.0}) == "bleu 24"
     assert targets_text({"top1": 0.759, "map": 0.23}) == "top1 0.759, map 0.23"
     assert bleu_scale("bleu", None, [0.1, 0.25]) == 100.0
-    # A low BLEU early in a log is in points if the target is.
+    # A BLEU below 1 early in a log is in points if the target is in points.
     assert bleu_scale("bleu", 24.0, [0.9]) == 1.0
 
 

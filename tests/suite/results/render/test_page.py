@@ -209,7 +209,7 @@ def test_filters_are_the_settings_that_distinguish_results(tmp_path):
     for rate in (0.001, 0.003):
         write_run(logs, f"fp32-{rate}", keys={"opt_base_learning_rate": rate}, precision="fp32")
     write_run(logs, "fp16", keys={"opt_base_learning_rate": 0.003}, precision="fp16")
-    write_run(logs, "two", devices=2, global_batch_size=8192)  # Its devices distinguish it.
+    write_run(logs, "two", devices=2, global_batch_size=8192)  # Its devices differ.
     found = page(logs, tmp_path)
     names = [value for tag, name, value in found.attributes if (tag, name) == ("select", "name")]
     assert names == ["devices", "precision", "hyperparameters.opt_base_learning_rate"]

@@ -440,9 +440,9 @@ def test_headings_contain_no_ratios_and_notices_appear_once(tmp_path):
 
 
 def test_the_next_command_repeats_the_arguments_with_twice_the_devices(tmp_path):
-    """Print the arguments of the job of a sweep with shell quoting.
+    """Print the arguments of a job, which may be part of a sweep, quoted for the shell.
 
-    They come from a file that may have been changed by any user.
+    The arguments come from a file that any user may have changed.
     """
     sweep = compose(
         [

@@ -188,8 +188,8 @@ def test_copies_count_once_and_are_listed(tmp_path):
 def test_an_incomplete_copy_of_a_log_does_not_count_as_a_run(tmp_path, lines, logs):
     """Copy a log while it is being written, and check that only the longer log counts.
 
-    The copy is neither a further run nor a failed run, in any order of the folders. Logs with a
-    different seed or different settings are separate runs.
+    The copy must not count as a further run or as a failed run, in any order of the folders. Logs
+    with a different seed or different settings are separate runs.
     """
     whole, options = (
         write_run(tmp_path, "m") / "result_0.txt",

@@ -136,7 +136,7 @@ def assert_rates_and_times_agree(forecast):
 
 
 def test_rates_agree_with_times_although_training_is_faster_than_an_epoch(tmp_path):
-    """Rates in the table include evaluation, and training rates are in a separate column."""
+    """Rates are those of whole epochs, with evaluation. Training rates have a separate column."""
     for devices, seconds in ((8, 50.0), (16, 30.0)):
         write_run(
             tmp_path,
