@@ -22,8 +22,8 @@ from suite.results.combine import (
     Combine,
     common_value,
     first,
-    having,
-    known,
+    where_all_known,
+    non_null,
     largest,
     mean,
     over_steps,
@@ -121,7 +121,7 @@ def _entry(name: str, of: str = "logged") -> Value:
 
 def _blocks(name: str, *needed: str) -> Value:
     """Return the sum of a figure over the blocks of a run that have all `needed` figures."""
-    return lambda log: total(having(log.throughput, *needed), name)
+    return lambda log: total(where_all_known(log.throughput, *needed), name)
 
 
 def _step_ms(log: RunRecord) -> float | None:
@@ -179,7 +179,7 @@ def _further_rates(log: RunRecord) -> dict[str, float]:
 
 
 def _mean_rates(rows: Sequence[Any], name: str) -> dict[str, float]:
-    every = known(rows, name)
+    every = non_null(rows, name)
     return {
         unit: statistics.fmean(one[unit] for one in every if unit in one)
         for one in every

@@ -12,14 +12,14 @@ Combine = Callable[[Sequence[Any], str], Any]
 """Function that computes a column of a result, from its runs and the name of the column."""
 
 
-def having(rows: Iterable[_Thing], *names: str) -> list[_Thing]:
+def where_all_known(rows: Iterable[_Thing], *names: str) -> list[_Thing]:
     """Return the rows for which all of these values are known."""
     return [row for row in rows if all(getattr(row, name) is not None for name in names)]
 
 
-def known(rows: Iterable[Any], name: str) -> list[Any]:
+def non_null(rows: Iterable[Any], name: str) -> list[Any]:
     """Return the known values of a column."""
-    return [getattr(row, name) for row in having(rows, name)]
+    return [getattr(row, name) for row in where_all_known(rows, name)]
 
 
 def grouped(
@@ -34,13 +34,13 @@ def grouped(
 
 def mean(rows: Iterable[Any], name: str) -> float | None:
     """Return the mean of the known values, if there are any."""
-    values = known(rows, name)
+    values = non_null(rows, name)
     return statistics.fmean(values) if values else None
 
 
 def total(rows: Iterable[Any], name: str) -> float | None:
     """Return the sum of the known values, if there are any and the sum does not overflow."""
-    values = known(rows, name)
+    values = non_null(rows, name)
     try:
         return math.fsum(values) if values else None
     except OverflowError:
@@ -49,7 +49,7 @@ def total(rows: Iterable[Any], name: str) -> float | None:
 
 def over_steps(rows: Sequence[Any], name: str) -> float | None:
     """Return the mean over the steps of all runs."""
-    weighted = [(getattr(row, name), row.steps or 1) for row in having(rows, name)]
+    weighted = [(getattr(row, name), row.steps or 1) for row in where_all_known(rows, name)]
     if not weighted:
         return None
     return math.fsum(value * steps for value, steps in weighted) / sum(
@@ -59,12 +59,12 @@ def over_steps(rows: Sequence[Any], name: str) -> float | None:
 
 def largest(rows: Iterable[Any], name: str) -> float | None:
     """Return the largest known value."""
-    return max(known(rows, name), default=None)
+    return max(non_null(rows, name), default=None)
 
 
 def first(rows: Iterable[Any], name: str) -> Any:
     """Return the first known value."""
-    return next(iter(known(rows, name)), None)
+    return next(iter(non_null(rows, name)), None)
 
 
 def common_value(rows: Iterable[Any], name: str) -> Any:
@@ -79,7 +79,7 @@ def share_of(above: str, below: Sequence[str]) -> Combine:
     """
 
     def combined(rows: Sequence[Any], _: str) -> float | None:
-        whole = having(rows, above, *below)
+        whole = where_all_known(rows, above, *below)
         base = math.fsum(getattr(row, name) for row in whole for name in below)
         return math.fsum(getattr(row, above) for row in whole) / base if base > 0 else None
 

@@ -122,15 +122,15 @@ def facts(row: Columns) -> dict[str, Any]:
     }
 
 
-def key(row: Columns, *aside: str) -> tuple[Any, ...]:
+def key(row: Columns, *ignored: str) -> tuple[Any, ...]:
     """Return a value that is equal for rows of the same experiment.
 
     Args:
         row: A run or a result.
-        aside: Settings on the command line (`gpus`, `batch`) that may differ, together with all
+        ignored: Settings on the command line (`gpus`, `batch`) that may differ, together with all
             settings that follow from them.
     """
-    out = left_out(row, aside)
+    out = left_out(row, ignored)
     return tuple(
         (name, comparable_value(value))
         for name, value in sorted(facts(row).items())
@@ -163,13 +163,13 @@ def varying(rows: Sequence[Columns]) -> dict[str, list[Any]]:
     return found
 
 
-def same(row: Columns, other: Columns, *aside: str) -> bool:
+def same(row: Columns, other: Columns, *ignored: str) -> bool:
     """Check whether two rows are the same experiment, except for the settings in `aside`."""
-    return key(row, *aside) == key(other, *aside)
+    return key(row, *ignored) == key(other, *ignored)
 
 
 def differences(
-    row: Columns, other: Columns, *aside: str, known: bool = False
+    row: Columns, other: Columns, *ignored: str, only_known: bool = False
 ) -> dict[str, tuple[Any, Any]]:
     """Return the settings in which two rows differ, with both values.
 
@@ -178,14 +178,14 @@ def differences(
     Args:
         row: A run or a result.
         other: A run or a result.
-        aside: Settings on the command line that may differ, together with all settings that follow
+        ignored: Settings on the command line that may differ, together with all settings that follow
             from them.
-        known: Leave out settings that are missing in either row. A run may fail before it logs all
+        only_known: Leave out settings that are missing in either row. A run may fail before it logs all
             settings.
     """
-    out = left_out(row, aside) | left_out(other, aside)
+    out = left_out(row, ignored) | left_out(other, ignored)
     first, second = facts(row), facts(other)
-    if known and not (row.hyperparameters and other.hyperparameters):
+    if only_known and not (row.hyperparameters and other.hyperparameters):
         out.add(HYPERPARAMETERS)
     pairs = {
         name: (first.get(name), second.get(name))
@@ -193,7 +193,7 @@ def differences(
         if not _is_out(name, out)
         and comparable_value(first.get(name)) != comparable_value(second.get(name))
     }
-    if known:
+    if only_known:
         pairs = {
             name: pair
             for name, pair in pairs.items()
@@ -233,7 +233,7 @@ class Refusal(NamedTuple):
     """The reason, and the comparison that is possible instead."""
 
 
-def refusals(
+def incomparable_reasons(
     row: Columns, other: Columns, names: tuple[str, str] = ("the first", "the second")
 ) -> Iterator[Refusal]:
     """Yield the reasons for ratios of two results to be meaningless, the most important reason
@@ -330,27 +330,27 @@ def value_text(name: str, value: Any, row: Columns | None = None, limit: int = 8
     return clean(f"{value:.6g}" if isinstance(value, float) else str(value), limit)
 
 
-def follows(aside: Iterable[str]) -> set[str]:
+def follows(ignored: Iterable[str]) -> set[str]:
     """Return the fields that change with settings of the command line."""
     names: set[str] = set()
-    for setting in aside:
+    for setting in ignored:
         names |= {_FIELD_OF_SETTING.get(setting, HYPERPARAMETERS), *_FOLLOWS.get(setting, ())}
     if names:
         names |= {"labels", "deviations"}
     return names
 
 
-def left_out(row: Columns, aside: Collection[str]) -> set[str]:
-    """Return the fields that change with the settings in `aside`.
+def left_out(row: Columns, ignored: Collection[str]) -> set[str]:
+    """Return the fields that change with the settings in `ignored`.
 
     In results of other programs the system may change too.
     """
     scales_with_devices = set(
-        _OF_SIZE if not row.profile and {"gpus", "nodes"} & set(aside) else ()
+        _OF_SIZE if not row.profile and {"gpus", "nodes"} & set(ignored) else ()
     )
     if row.round == UNKNOWN_ROUND:  # such folders may belong to different rounds
         scales_with_devices.discard("folder")
-    return follows(aside) | scales_with_devices
+    return follows(ignored) | scales_with_devices
 
 
 def _is_out(name: str, out: Collection[str]) -> bool:

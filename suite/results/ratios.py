@@ -174,7 +174,11 @@ class Ratio:
         """Further differences between the two results, and conclusions that the number of runs does
         not support.
         """
-        differing = settings_difference((self.before, self.after)).only((HYPERPARAMETERS,)).known()
+        differing = (
+            settings_difference((self.before, self.after))
+            .only((HYPERPARAMETERS,))
+            .with_known_values()
+        )
         flags = (
             [f"the hyperparameters differ: {'; '.join(differing.phrases())}"]
             if differing.columns

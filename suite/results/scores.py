@@ -28,7 +28,7 @@ from suite.results.columns import (
     epochs_trained,
     frame,
 )
-from suite.results.combine import first, known, mean
+from suite.results.combine import first, non_null, mean
 from suite.results.entry import SCALING_FILE
 from suite.results.experiment_key import (
     HYPERPARAMETERS,
@@ -99,7 +99,7 @@ def results_of(runs: Iterable[Run]) -> list[Result]:
                 (one, members[0]) for one, members in gathered.items() if members[0].succeeded
             ]
             fitting = [
-                one for one, success in successes if not differences(row, success, known=True)
+                one for one, success in successes if not differences(row, success, only_known=True)
             ]
             kind = fitting[0] if len(fitting) == 1 else kind
         gathered.setdefault(kind, []).append(row)
@@ -148,7 +148,7 @@ def _result(members: Sequence[Run], key: str) -> Result:
             samples / seconds if samples and seconds else first(runs, "published_rate")
         ),
         run_seconds=mean(runs, "seconds"),
-        all_reduces=tuple(known(runs, "all_reduce")),
+        all_reduces=tuple(non_null(runs, "all_reduce")),
         runs=tuple(runs),
         attempts=tuple(members),
     )
@@ -244,7 +244,7 @@ def score(
     """
     counted, fast, slow, notes = counted_runs(runs, failed, rule)
     retained = sorted(counted, key=lambda run: run.seconds or 0.0)[fast : len(counted) - slow]
-    seconds, epochs = known(runs, "seconds"), known(retained, "epochs")
+    seconds, epochs = non_null(runs, "seconds"), non_null(retained, "epochs")
     mean_seconds = mean(retained, "seconds")
     mean_epochs = mean(retained, "epochs") if len(epochs) == len(retained) else None
     if scaling_factor != 1.0 and mean_seconds is not None:

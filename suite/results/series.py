@@ -92,7 +92,7 @@ def speedups(results: Iterable[Result], intervals: bool = False) -> dict[str, Ra
     return found
 
 
-def families(results: Iterable[AnyResult], *aside: str) -> list[list[AnyResult]]:
+def families(results: Iterable[AnyResult], *ignored: str) -> list[list[AnyResult]]:
     """Return the measured results grouped by experiment, the number of devices aside, each group in
     order of devices.
 
@@ -101,13 +101,13 @@ def families(results: Iterable[AnyResult], *aside: str) -> list[list[AnyResult]]
 
     Args:
         results: Results. Those without a time to target and without a rate are left out.
-        aside: Further settings, as a user sets them (`batch`), in which the results of a family may
+        ignored: Further settings, as a user sets them (`batch`), in which the results of a family may
             differ.
     """
     measured = (
         result for result in results if figure(result) is not None and not result.all_reduces
     )
-    kinds = grouped(measured, lambda result: key(result, "gpus", *aside))
+    kinds = grouped(measured, lambda result: key(result, "gpus", *ignored))
     return [
         sorted(members, key=lambda result: (*place(result), figure(result) or 0.0))
         for members in kinds.values()

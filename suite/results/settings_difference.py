@@ -58,7 +58,7 @@ class SettingsDifference:
         kept = {name: values for name, values in self.columns.items() if _is_named(name, names)}
         return SettingsDifference(self.results, kept, self.common)
 
-    def known(self) -> SettingsDifference:
+    def with_known_values(self) -> SettingsDifference:
         """Return the difference in the settings that the logs of all results have."""
         kept = {
             name: values
@@ -144,16 +144,16 @@ class SettingsDifference:
         return shortened(named, limit)
 
 
-def settings_difference(results: Sequence[Columns], *aside: str) -> SettingsDifference:
+def settings_difference(results: Sequence[Columns], *ignored: str) -> SettingsDifference:
     """Compare the settings and the logged hyperparameters of results.
 
     Args:
         results: Results or runs.
-        aside: Settings, as a user sets them (`gpus`, `batch`), that are left out with all that
+        ignored: Settings, as a user sets them (`gpus`, `batch`), that are left out with all that
             follows from them.
     """
     every = [facts(result) for result in results]
-    out = set().union(*(left_out(result, aside) for result in results)) if aside else set()
+    out = set().union(*(left_out(result, ignored) for result in results)) if ignored else set()
     columns: dict[str, tuple[Any, ...]] = {}
     common: dict[str, Any] = {}
     for name in dict.fromkeys(name for settings in every for name in settings):
@@ -169,7 +169,7 @@ def distinct_labels(
     results: Sequence[Columns],
     names: Sequence[Hashable] = (),
     shown: Collection[str] = (),
-    aside: Sequence[str] = (),
+    ignored: Sequence[str] = (),
     always: Collection[str] = (),
 ) -> list[str]:
     """Return what distinguishes each result from the results of the same name, in as few settings
@@ -180,16 +180,16 @@ def distinct_labels(
         names: Name of each result; results of different names are not compared. Empty: all have the
             same name.
         shown: Settings that are shown next to the label, and are not repeated in it.
-        aside: Settings, as a user sets them, that are left out with all that follows from them.
+        ignored: Settings, as a user sets them, that are left out with all that follows from them.
         always: Settings that are named wherever they differ, between results of different names
             too.
     """
     groups = grouped(enumerate(results), lambda pair: names[pair[0]] if names else "")
     labels = [""] * len(results)
-    forced = settings_difference(results, *aside).without(shown).only(always) if always else None
+    forced = settings_difference(results, *ignored).without(shown).only(always) if always else None
     for members in groups.values():
         difference = (
-            settings_difference([result for _, result in members], *aside)
+            settings_difference([result for _, result in members], *ignored)
             .without(shown)
             .without_derived()
         )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch.distributed as dist
 
-from workloads.frameworks.pytorch.gloo import polling_gives_way
+from workloads.frameworks.pytorch.gloo import deprioritize_gloo_thread
 
 TASKS = Path("/proc/self/task")
 GROUPS = 40
@@ -20,7 +20,7 @@ def policies():
     before = set(os.listdir(TASKS))
     groups = []
     for _ in range(GROUPS):
-        with polling_gives_way():
+        with deprioritize_gloo_thread():
             groups.append(dist.ProcessGroupGloo(dist.HashStore(), 0, 1))
     found = {"groups": GROUPS, "poller": [], "named": [], "own": [os.sched_getscheduler(0)]}
     for name in set(os.listdir(TASKS)) - before:

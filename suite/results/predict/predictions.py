@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from suite.common.labels import LabelKind
 from suite.results.columns import Result, column, with_size
-from suite.results.combine import known
+from suite.results.combine import non_null
 from suite.results.data_table import DataTable
 from suite.results.predict import scaling_model
 from suite.results.predict.epochs_to_target import RCP, epochs_at
@@ -197,7 +197,7 @@ def predictions(results: Sequence[Result], request: PredictionRequest) -> list[P
     """
     groups = comparable_groups(results)
     names = named_apart(
-        [group[0] for group in groups], list(map(title, groups)), aside=("gpus", "batch")
+        [group[0] for group in groups], list(map(title, groups)), ignored=("gpus", "batch")
     )
     found: list[Prediction] = []
     refused: dict[str, list[str]] = {}
@@ -478,7 +478,7 @@ def samples_of_epoch(results: Sequence[Result]) -> float | None:
         if run.profile and run.samples and run.epochs
     ]
     if counted:
-        return math.fsum(known(counted, "samples")) / math.fsum(known(counted, "epochs"))
+        return math.fsum(non_null(counted, "samples")) / math.fsum(non_null(counted, "epochs"))
     for result in results:
         negatives = (result.hyperparameters or {}).get("input_hp_num_neg", 0)
         if result.train_samples and isinstance(negatives, int | float):

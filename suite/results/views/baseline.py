@@ -13,7 +13,7 @@ from typing import NamedTuple
 from suite.common.registry import invalid_choice
 from suite.results.columns import Result
 from suite.results.data_table import DataTable
-from suite.results.experiment_key import THROUGHPUT, TIME, differences, refusals
+from suite.results.experiment_key import THROUGHPUT, TIME, differences, incomparable_reasons
 from suite.results.ratios import ratio
 from suite.results.scores import figure, labels
 from suite.results.settings_difference import distinct_labels, named_apart, settings_difference
@@ -26,7 +26,7 @@ _FIELDS = {"device": "device", "gpus": "devices", "framework": "framework"}
 _KEY_COLUMNS = ("workload", "profile", "framework", "device", "devices")
 """Columns that identify a row."""
 _MUST_BE_EQUAL = ("profile", "workload", "sample_unit", "stop")
-"""Fields that must be equal, in addition to the checks of `refusals`."""
+"""Fields that must be equal, in addition to the checks of `incomparable_reasons`."""
 Baseline = tuple[str, str]
 """Key and value of the results that all results are divided by: `("gpus", "1")`."""
 
@@ -99,7 +99,7 @@ def _choose_base(result: Result, bases: Sequence[Result], baseline: Baseline) ->
             continue
         refused = [
             refusal.text
-            for refusal in refusals(result, base, names)
+            for refusal in incomparable_reasons(result, base, names)
             if quantity in refusal.quantities
         ]
         if refused:

@@ -1,4 +1,4 @@
-"""`suite compare`: ratios of two sets of results, their differences, and refusals of meaningless
+"""`suite compare`: ratios of two sets of results, their differences, and incomparable_reasons of meaningless
 ratios (docs/comparing.md).
 """
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from suite.results.columns import Result
 from suite.results.combine import grouped
 from suite.results.data_table import DataTable
-from suite.results.experiment_key import EPOCHS, THROUGHPUT, TIME, refusals
+from suite.results.experiment_key import EPOCHS, THROUGHPUT, TIME, incomparable_reasons
 from suite.results.names import short_title
 from suite.results.ratios import SIGNIFICANCE, Ratio, ratio, ratio_text
 from suite.results.text import clean, devices_text, figure_text, time_text
@@ -269,7 +269,7 @@ def _rows(measured: Ratio, names: tuple[str, str]) -> Iterator[ComparisonRow]:
     """Yield a row of data for each quantity: its ratio, or why there is no ratio."""
     ours, theirs = measured.after, measured.before
     refused: dict[str, str] = {}
-    for refusal in refusals(ours, theirs, names):
+    for refusal in incomparable_reasons(ours, theirs, names):
         for name in refusal.quantities:
             refused.setdefault(name, clean(refusal.text, 300))
     pair = ComparisonRow(

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from suite.results.columns import Result, Run
-from suite.results.combine import known
+from suite.results.combine import non_null
 from suite.results.names import round_like
 from suite.results.scoring_rules import RUNS_REQUIRED, find_scoring_rule
 from suite.results.targets import same_targets
@@ -99,7 +99,7 @@ def judge_convergence(results: Iterable[Result], published: Sequence[Result]) ->
 
 def judge(result: Result, reference: Point) -> Convergence:
     """Compare the epochs of a result, which has at least one run, with a reference point."""
-    epochs = known(result.runs, "epochs")
+    epochs = non_null(result.runs, "epochs")
     if result.runs_failed == 1 and len(result.runs) > 1:
         epochs.append(math.inf)  # RCP: a single failed run is the slowest run
     mean, retained = _olympic_mean(epochs)

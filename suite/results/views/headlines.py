@@ -18,7 +18,7 @@ from suite.results.series import Series, all_series
 from suite.results.settings_difference import NEVER_COMPARED_WITHOUT, distinct_labels
 from suite.results.targets import target_text
 from suite.results.text import clean, devices_text, figure_text, time_text
-from suite.results.views.overview import chosen, device_text, hardness, order_of, place_of
+from suite.results.views.overview import chosen, device_text, target_difficulty, order_of, place_of
 from suite.results.views.speedup_text import AS_FAST, setup_sentence, times_text
 
 
@@ -93,8 +93,10 @@ def _selected(
     if not to_target:
         by_place = grouped(all_candidates, lambda series: place_of(series.fewest))
         all_candidates = [chosen(members) for members in by_place.values()]
-    hardest = max(hardness(series.fewest) for series in all_candidates)
-    candidates = [series for series in all_candidates if hardness(series.fewest) == hardest]
+    hardest = max(target_difficulty(series.fewest) for series in all_candidates)
+    candidates = [
+        series for series in all_candidates if target_difficulty(series.fewest) == hardest
+    ]
     pairs = [(series, result) for series in candidates for result in series]
     series, best = min(pairs, key=lambda pair: _rank(pair[1]))
     comparable = [

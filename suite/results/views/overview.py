@@ -129,7 +129,7 @@ def chosen(candidates: Sequence[Series[Result]]) -> Series[Result]:
             for result in series
         )
         return (
-            hardness(series.fewest),
+            target_difficulty(series.fewest),
             sum(len(result.runs) for result in series),
             len(series),
             -best,
@@ -138,7 +138,7 @@ def chosen(candidates: Sequence[Series[Result]]) -> Series[Result]:
     return max(candidates, key=rank)
 
 
-def hardness(result: Result) -> tuple[float, ...]:
+def target_difficulty(result: Result) -> tuple[float, ...]:
     """Return the target values in order of metrics, negative where less is better: higher for a
     harder target.
     """

@@ -13,10 +13,10 @@ from suite.results.ratios import place
 from suite.results.scores import figure
 from suite.results.settings_difference import named_apart
 from suite.results.text import clean
-from suite.results.views.overview import hardness, order_of
+from suite.results.views.overview import target_difficulty, order_of
 
 
-def together(results: Sequence[Result]) -> list[list[Result]]:
+def group_into_tables(results: Sequence[Result]) -> list[list[Result]]:
     """Return the results of each table: of the same workload, profile, and system; for foreign
     results of the same workload.
 
@@ -45,7 +45,7 @@ def together(results: Sequence[Result]) -> list[list[Result]]:
 def _order(result: Result) -> tuple[Any, ...]:
     batch = (result.global_batch_size or 0) if result.batch_rule == "set" else 0
     if result.profile:
-        settings = (result.framework, result.batch_rule, hardness(result), batch)
+        settings = (result.framework, result.batch_rule, target_difficulty(result), batch)
         return *settings, *place(result), result.learning_rate or 0.0, figure(result) or 0.0
     return result.round, result.system, *place(result), figure(result) or 0.0
 

@@ -20,7 +20,7 @@ from suite.results.views.all_reduce_view import all_reduce_sections
 from suite.results.views.baseline import Baseline, baseline_section
 from suite.results.views.overview import overview
 from suite.results.views.repeat import resuming_commands
-from suite.results.views.report_tables import titles, together
+from suite.results.views.report_tables import titles, group_into_tables
 from suite.results.views.result_sentences import relative_path_text
 from suite.results.views.results_section import results_section
 from suite.results.views.section import NOT_VERIFIED, Section, SectionKind, View
@@ -55,7 +55,7 @@ def report(
     results = results_of(runs)
     price_notes = () if prices is None else prices.unused_notes(results)
     trained = [result for result in results if not result.all_reduces]
-    tables = together(trained)
+    tables = group_into_tables(trained)
     sections = [*overview(trained, prices), *studies(runs, prices), *all_reduce_sections(results)]
     if against is not None:
         sections.append(baseline_section(trained, against))

@@ -41,7 +41,7 @@ def results_section(
     """Return the section of a table.
 
     Args:
-        table: Results that share a table, as `together` returns them.
+        table: Results that share a table, as `group_into_tables` returns them.
         prices: Prices of devices, for a column with the cost of each result.
         title: Heading of the section.
         tables: All tables of the document. Hyperparameters in which tables of the workload differ

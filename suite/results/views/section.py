@@ -27,7 +27,7 @@ class SectionKind(enum.Enum):
     OVERVIEW_SPEEDUPS = enum.auto()
     """Speedups of the cells of an overview."""
     RESULTS = enum.auto()
-    """The results of one table, in the order of `together`."""
+    """The results of one table, in the order of `group_into_tables`."""
     STUDY = enum.auto()
     ALL_REDUCE = enum.auto()
     FAILED_RUNS = enum.auto()

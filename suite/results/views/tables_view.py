@@ -152,7 +152,7 @@ def _labels(group: Sequence[Sequence[Result]]) -> dict[str, str]:
     then of its series.
     """
     results = [result for family in group for result in family]
-    of_families = distinct_labels(results, aside=("gpus",), always=("targets", "dataset"))
+    of_families = distinct_labels(results, ignored=("gpus",), always=("targets", "dataset"))
     label_of = {result.key: text for result, text in zip(results, of_families, strict=True)}
     for family in group:
         if len(series_of_family(family)) > 1:

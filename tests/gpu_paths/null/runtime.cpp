@@ -40,7 +40,7 @@ static std::map<const void *, std::string> &kernels() {
   static auto *one = new std::map<const void *, std::string>;
   return *one;
 }
-static std::set<char *> &known() {
+static std::set<char *> &registered_frameworks() {
   static auto *one = new std::set<char *>;
   return *one;
 }
@@ -340,7 +340,7 @@ API cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *of, const void *
 
 API void null_known(void *at, size_t size) {
   LOCKED;
-  for (size_t byte = 0; byte < size; byte += 4) known().insert((char *)at + byte);
+  for (size_t byte = 0; byte < size; byte += 4) registered_frameworks().insert((char *)at + byte);
 }
 static cudaError_t copy(void *to, const void *from, size_t size) {
   LOCKED;
@@ -351,8 +351,8 @@ static cudaError_t copy(void *to, const void *from, size_t size) {
   if (capturing && to_device != from_device) return failed(cudaErrorStreamCaptureUnsupported);  // of memory that is used again
   null_count(("copy " + way).c_str(), 1);
   null_count(("bytes " + way).c_str(), size);
-  if (to_device && size <= 4096 && (!from_device || known().count((char *)from))) null_known(to, size);
-  if (from_device && !to_device && !known().erase((char *)from))
+  if (to_device && size <= 4096 && (!from_device || registered_frameworks().count((char *)from))) null_known(to, size);
+  if (from_device && !to_device && !registered_frameworks().erase((char *)from))
     memset(to, 0, size);
   else if (!(to_device && from_device) || size <= 1 << 20)
     memcpy(to, from, size);

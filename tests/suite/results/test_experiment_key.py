@@ -98,7 +98,7 @@ def test_ratios_are_refused_for_different_work_data_targets_or_units(changed, re
         make_runs(**{"dataset": "ml-20m", "sample_unit": "pairs", **settings})[0]
         for settings in ({}, changed)
     )
-    found = [*experiment_key.refusals(first, second)]
+    found = [*experiment_key.incomparable_reasons(first, second)]
     assert {quantity for refusal in found for quantity in refusal.quantities} == refused
     assert next((refusal.text for refusal in found), "").startswith(reason)
     assert bool(found) == bool(reason)

@@ -12,7 +12,7 @@ from suite.results.series import Series, all_series, speedups
 from suite.results.table import read_runs
 from suite.results.views.headlines import headlines
 from suite.results.views.overview import overview
-from suite.results.views.report_tables import together
+from suite.results.views.report_tables import group_into_tables
 from suite.results.views.report_view import report
 from suite.results.views.results_section import results_section
 from suite.results.views.study_view import sections as studies
@@ -45,7 +45,7 @@ def every_view(folder):
     runs = read_runs(folder)
     found = results(folder)
     of_pytorch = [result for result in found if result.framework == "pytorch"]
-    (table,) = together(of_pytorch)
+    (table,) = group_into_tables(of_pytorch)
     _, ratios = overview(found)
     study = studies([run for run in runs if run.framework == "pytorch"])[0].table
     fewest = next(row for row in ratios.table if row["framework"] == "PyTorch")

@@ -51,7 +51,7 @@ def test_a_setting_that_a_log_does_not_contain_is_unknown():
     ]
     found = settings_difference(results)
     assert found.columns == {"hyperparameters.opt_name": (None, "sgd")}
-    assert found.known().columns == {}
+    assert found.with_known_values().columns == {}
 
 
 def test_labels_name_only_the_settings_that_distinguish_results():

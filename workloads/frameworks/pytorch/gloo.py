@@ -19,7 +19,7 @@ init_process_group does not change).
 
 
 @contextlib.contextmanager
-def polling_gives_way() -> Iterator[None]:
+def deprioritize_gloo_thread() -> Iterator[None]:
     """Assign the scheduling policy SCHED_BATCH to new threads without a PyTorch name (`pt_…`).
 
     Gloo's network thread reads sockets, and it polls while another thread holds a connection's

@@ -23,9 +23,9 @@ import torch.distributed as dist
 from torch import Tensor
 
 from workloads.api import Array, Workload, metadata_size, record_update
-from workloads.frameworks.pytorch.gloo import polling_gives_way
+from workloads.frameworks.pytorch.gloo import deprioritize_gloo_thread
 from workloads.frameworks.pytorch.optimizers import build_optimizer
-from workloads.frameworks.pytorch.store import meeting
+from workloads.frameworks.pytorch.store import rendezvous_store
 
 PUSH, PULL = 1, 2
 _HEAD, _VECTOR = 1, 2
@@ -47,8 +47,8 @@ class Group:
     def __init__(self, address: str, rank: int, workers: int) -> None:
         host, _, port = address.rpartition(":")
         self.server = workers
-        self.store = meeting(host, int(port), workers + 1, rank == workers, _PATIENCE)
-        with polling_gives_way():
+        self.store = rendezvous_store(host, int(port), workers + 1, rank == workers, _PATIENCE)
+        with deprioritize_gloo_thread():
             self._gloo = dist.ProcessGroupGloo(
                 dist.PrefixStore("vectors", self.store), rank, workers + 1, _PATIENCE
             )

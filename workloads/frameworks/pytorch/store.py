@@ -15,7 +15,9 @@ import torch.distributed as dist
 _LIBUV_TAKES_SOCKETS = torch.torch_version.TorchVersion(torch.__version__) >= "2.8"
 
 
-def meeting(host: str, port: int, processes: int, serves: bool, patience: timedelta) -> dist.Store:
+def rendezvous_store(
+    host: str, port: int, processes: int, serves: bool, patience: timedelta
+) -> dist.Store:
     """Return the rendezvous store of `processes` processes.
 
     The process with `serves` serves the store. The remaining processes wait for it for at most

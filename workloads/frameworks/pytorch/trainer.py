@@ -26,8 +26,8 @@ from workloads.api import (
 from workloads.common.data.prefetch import Prefetch
 from workloads.frameworks.pytorch import kernels, linear
 from workloads.frameworks.pytorch.copies import pinned, upload
-from workloads.frameworks.pytorch.gloo import polling_gives_way
-from workloads.frameworks.pytorch.store import meeting
+from workloads.frameworks.pytorch.gloo import deprioritize_gloo_thread
+from workloads.frameworks.pytorch.store import rendezvous_store
 
 CHECK_STEPS = 50
 """Steps between two checks of the loss. The copy to the host is asynchronous and is read one
@@ -58,8 +58,8 @@ class PyTorchTrainer(Trainer):
                 os.environ.get("MASTER_ADDR", "127.0.0.1"),
                 int(os.environ["MASTER_PORT"]),
             )
-            store = meeting(address, port, processes, rank == 0, dist.default_pg_timeout)
-            with polling_gives_way():
+            store = rendezvous_store(address, port, processes, rank == 0, dist.default_pg_timeout)
+            with deprioritize_gloo_thread():
                 backend = "cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo"
                 dist.init_process_group(backend, store=store, rank=rank, world_size=processes)
 

@@ -90,7 +90,7 @@ def _report_context(
     trained = [result for result in results if not result.all_reduces]
     workloads = {result.workload for result in trained}
     related = [result for result in published if result.workload in workloads]
-    tables = report_tables.together(trained)
+    tables = report_tables.group_into_tables(trained)
     titles = report_tables.titles(tables)
     looks = charts.looks(trained, related)
     figure_blocks = report_figure_blocks(rows, trained, related, tables, looks, prices)

@@ -72,7 +72,7 @@ def write_published_html(view: View, out: Path, ours: Sequence[Result] = ()) -> 
         ),
         figures=scaling_charts.workload_charts(results, ours),
     )
-    tables = report_tables.together(drawn)
+    tables = report_tables.group_into_tables(drawn)
     own_sections = [
         results_section(table, title=f"Results of these logs: {title}")
         for title, table in zip(report_tables.titles(tables), tables, strict=True)

@@ -20,7 +20,7 @@ from suite.results.render.html.curve_charts import table_charts
 from suite.results.render.html.scaling_charts import prediction_charts
 from suite.results.render.html.study_charts import study_charts
 from suite.results.scores import find_published, published_results, results
-from suite.results.views.report_tables import together
+from suite.results.views.report_tables import group_into_tables
 from suite.results.views.study_columns import StudyLine
 from suite.results.views.study_view import StudyResult
 from testing.fake_logs import demo_log, write, write_run
@@ -74,7 +74,7 @@ def chart(*series, **options):
 
 
 def charts_of(root):
-    (found,) = together(results(root))
+    (found,) = group_into_tables(results(root))
     found_charts = table_charts(found, charts.looks(found))
     return [*found_charts.quality, *found_charts.rates]
 

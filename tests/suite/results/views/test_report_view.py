@@ -28,7 +28,7 @@ def sections(root):
 
 
 def only_table(root, **options):
-    (members,) = views.together(results(root))
+    (members,) = views.group_into_tables(results(root))
     return list(lines(views.results_section(members, **options).table))
 
 
