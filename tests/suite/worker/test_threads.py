@@ -37,7 +37,7 @@ def threads_beside(monkeypatch, taken, worker=None, **changes):
 
 
 @pytest.mark.parametrize(("taken", "left"), [(0, 4), (1, 3), (3, 1), (4, 1)])
-def test_a_demo_leaves_to_others_the_cores_that_they_use(monkeypatch, taken, left):
+def test_a_demo_uses_fewer_threads_if_other_processes_use_its_cores(monkeypatch, taken, left):
     assert threads_beside(monkeypatch, taken) == left
 
 
