@@ -1,4 +1,4 @@
-"""Runs over two machines in containers: a docker daemon on each, an agent outside of its container."""
+"""Runs on two machines in containers, with a docker daemon and an agent outside on each machine."""
 
 import contextlib
 import json
@@ -16,13 +16,13 @@ from tests.suite.environments.test_docker import words
 def two(machines_of_module, tmp_path_factory):
     if reason := needs.missing(needs.DOCKER):
         pytest.skip(reason)
-    made = machines_of_module(2, ssh=True)
+    cluster = machines_of_module(2, ssh=True)
     with contextlib.ExitStack() as stack:
-        for machine in made.all:
-            own = made.folder / f"docker-{machine.name}"
-            own.mkdir()
-            stack.enter_context(daemon(own, machine))
-        yield made
+        for machine in cluster.all:
+            daemon_folder = cluster.folder / f"docker-{machine.name}"
+            daemon_folder.mkdir()
+            stack.enter_context(daemon(daemon_folder, machine))
+        yield cluster
 
 
 folder = several.folder  # fixtures
