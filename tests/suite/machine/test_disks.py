@@ -1,4 +1,4 @@
-"""What a full disk is called."""
+"""Detection of a full disk."""
 
 import subprocess
 
@@ -9,16 +9,16 @@ from suite.machine import disks
 
 @pytest.fixture
 def small(tmp_path):
-    """A function from mount options to a file system of 2 MiB in memory."""
+    """Yield a function that mounts a file system of these options in memory."""
 
-    def made(options):
+    def mount(options):
         tmp_path.joinpath("disk").mkdir()
         command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(tmp_path / "disk")]
         if subprocess.run(command, capture_output=True).returncode:
             pytest.skip("mounting a small file system needs root with CAP_SYS_ADMIN")
         return tmp_path / "disk"
 
-    yield made
+    yield mount
     subprocess.run(["umount", "-l", str(tmp_path / "disk")], capture_output=True)
 
 
@@ -37,5 +37,5 @@ def test_files(small):
     assert disks.full(disk) == f"no space left in {disk} (no free inodes)"
 
 
-def test_what_nobody_may_write_is_not_full(small):
+def test_a_read_only_file_system_is_not_full(small):
     assert not disks.full(small("size=64k,ro"))

@@ -1,4 +1,4 @@
-"""Which library linear layers take: what was typed, or what the processor is better with."""
+"""The library for linear layers: user-defined, or the faster library of the processor."""
 
 import pytest
 
@@ -40,17 +40,19 @@ def test_auto_goes_by_the_processor(tmp_path, monkeypatch, vendor, chosen):
 
 
 @pytest.mark.parametrize(
-    ("workload", "framework", "also"),
+    ("workload", "framework", "overrides"),
     [
         ("ncf", "tensorflow", ()), ("gnmt", "mxnet", ()), ("resnet50", "pytorch", ()),
         ("ncf", "pytorch", ("precision=bf16",)),
     ],
 )  # fmt: skip
-def test_elsewhere_there_is_nothing_to_choose(workload, framework, also):
-    assert settings_of(workload, framework, *also).linear_backend == ""
-    said = (
+def test_the_linear_backend_is_refused_for_other_workloads_frameworks_and_precisions(
+    workload, framework, overrides
+):
+    assert settings_of(workload, framework, *overrides).linear_backend == ""
+    message = (
         rf"^framework\.linear_backend=mkl: {workload} in {framework}, .* has no choice of this"
         r" library"
     )
-    with pytest.raises(ValueError, match=said):
-        settings_of(workload, framework, "framework.linear_backend=mkl", *also)
+    with pytest.raises(ValueError, match=message):
+        settings_of(workload, framework, "framework.linear_backend=mkl", *overrides)
