@@ -79,7 +79,7 @@ def test_the_exit_code_of_a_command_is_not_lost(tmp_path):
 
 
 def test_files_are_sent_as_they_are_written(tmp_path):
-    """Check that logs are sent as they grow, heartbeats whole, and the other files after `finish`.
+    """Check that logs are sent as they grow, heartbeats whole, and remaining files after `finish`.
 
     No file is left on the machine.
     """

@@ -1,4 +1,4 @@
-"""Messages between controller and agents, mixed with lines of other programs."""
+"""Messages between controller and agents, mixed with the lines of a login shell."""
 
 import io
 

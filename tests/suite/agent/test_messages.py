@@ -1,4 +1,4 @@
-"""Messages between controller and agent: decoding, and errors for messages of another version."""
+"""Messages between controller and agent: decoding, and errors for messages of a wrong version."""
 
 import io
 import json

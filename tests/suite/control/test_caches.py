@@ -1,4 +1,4 @@
-"""`cache_clear` and the kernel's page cache: files are in memory after a read only."""
+"""`cache_clear`, checked with the kernel's page cache: no file stays in memory after clearing."""
 
 import contextlib
 import json
@@ -57,7 +57,7 @@ def drops_pages(folder):
 def disk(tmp_path):
     """Return a folder on a file system whose pages can be dropped.
 
-    On other file systems, a test could only check that `clear` reports the resident pages.
+    Without such a file system, a test could only check that `clear` reports the resident pages.
     """
     with contextlib.ExitStack() as stack:
         for parent in (tmp_path, PROJECT, Path("/var/tmp"), Path.home()):
@@ -116,7 +116,7 @@ def test_resident_pages_are_those_that_were_read(disk, monkeypatch):
     path = written(disk / "file", 100)
     drop(path)
     assert caches.resident_pages(path) == (0, 100)
-    assert caches.resident_pages(path) == (0, 100)  # looking reads nothing
+    assert caches.resident_pages(path) == (0, 100)  # the query itself reads no page
     for count, number in enumerate((0, 17, 63, 99), start=1):
         read_page(path, number)
         assert caches.resident_pages(path) == (count, 100)

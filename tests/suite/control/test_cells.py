@@ -1,4 +1,4 @@
-"""Cells of a study that cannot run: the other cells still run, and the table shows the reason."""
+"""Cells of a study that cannot run: all remaining cells run, and the table shows the reason."""
 
 import json
 from types import SimpleNamespace

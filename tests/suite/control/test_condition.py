@@ -64,7 +64,7 @@ def test_servers_that_workers_measured_are_part_of_the_run():
         heartbeat(1, server_cpu_seconds=1.0, cpu_seconds=0.0),
         serving={"here"},
     )
-    # Both workers measure the same servers; the later measurement counts.
+    # Both workers measure the same servers. The later measurement counts.
     assert (both["others_share"], both["server_share"]) == (0.05, 0.15)
     assert "servers" not in both
     heartbeats = heartbeat(server_cpu_seconds=1.0), heartbeat(1, server_cpu_seconds=0.5)
@@ -113,7 +113,7 @@ def test_no_figures_if_a_process_reported_none_and_unknown_figures_are_left_out(
          ["other processes took 20 % of its cores", "the hypervisor took 20 % of its cores"]),
     ],
 )  # fmt: skip
-def test_a_tenth_makes_a_busy_machine(found, reasons):
+def test_shares_above_a_tenth_make_a_machine_busy(found, reasons):
     assert condition.busy(found) == reasons
 
 

@@ -97,7 +97,7 @@ def test_a_problem_exits_with_2_and_the_other_lines_describe_the_requested_devic
     assert (facts(done)["devices"], facts(done)["stop"]) == (devices, "target: hr_at_10 0.635")
 
 
-def test_cells_of_a_study_that_would_not_run(tmp_path):
+def test_cells_of_a_study_that_would_not_run_are_listed(tmp_path):
     done = run_suite_here(
         tmp_path, "study=toy_endings", "--dry-run", toy=True, SUITE_DATA_DIR=str(tmp_path), exits=0
     )

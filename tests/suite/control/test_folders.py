@@ -25,7 +25,7 @@ def test_jobs_of_one_folder_are_refused_with_the_reason(tmp_path, words, message
     )
 
 
-def test_names_that_a_file_system_takes_for_the_same_are_refused(tmp_path, monkeypatch):
+def test_names_that_a_file_system_does_not_distinguish_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(folders, "folds_names", lambda folder: True)
     done = run_suite_here(tmp_path, "-m", *TOY_RUN, "system.name=Lab,lab", toy=True)
     assert "does not distinguish these folder names" in refusal(done)

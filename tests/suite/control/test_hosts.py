@@ -52,8 +52,7 @@ def test_machine_facts_of_several_hosts_are_in_folders_with_their_names(tmp_path
 def test_only_process_ids_of_this_machine_are_checked(tmp_path, process, prefix, dead):
     """Check that only ids of local processes are searched.
 
-    The id of a worker in a container or on another host belongs to a different process here, or to
-    none.
+    The id of a worker in a container or on a remote host has no meaning on this machine.
     """
     watching = supervisor(tmp_path, MXNET, prefix)
     heartbeat_path(tmp_path, process).write_text(

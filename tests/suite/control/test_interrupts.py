@@ -175,7 +175,7 @@ def test_each_signal_interrupts_once(listening, number):
     signal.raise_signal(number)
 
 
-def test_a_signal_in_a_block_that_is_held_acts_after_it(listening):
+def test_a_signal_in_a_protected_block_is_raised_after_the_block(listening):
     done = []
 
     def block():

@@ -34,7 +34,7 @@ def test_a_run_that_exhausts_memory_ends_as_oom_with_the_batch_that_fits(tmp_pat
     assert ended["reason"].endswith("; a batch that should fit: batch=global:32 (it was 64)")
 
 
-def test_the_log_that_is_not_empty_is_named(tmp_path):
+def test_the_first_log_that_is_not_empty_is_named(tmp_path):
     (tmp_path / "worker-1.log").touch()
     assert memory.log_to_read(tmp_path, "worker-1") == "worker-1.log, which is empty"
     (tmp_path / "server.log").write_text("killed")
@@ -71,7 +71,7 @@ def test_images_that_do_not_fit_are_refused_in_every_mode(mode, monkeypatch):
     check_inputs(kind(settings, kind.load_dataset_info(settings)))
 
 
-def test_several_machines_share_the_batch_and_have_their_own_memory(monkeypatch):
+def test_each_machine_holds_its_share_of_the_batch_in_its_memory(monkeypatch):
     monkeypatch.setattr(capacity, "available_bytes", lambda allowed: GIB)
     hardware = [
         {"host": name, "memory_bytes": gib * GIB, "gpus": []} for name, gib in (("a", 32), ("b", 8))
@@ -111,7 +111,7 @@ BLOCK = {
 def test_without_a_terminal_a_line_is_printed_a_minute_after_the_last(
     tmp_path, monkeypatch, ends_at, rows, minutes
 ):
-    """A long epoch prints a line per minute. The rate starts again at the row of each block."""
+    """Check the lines of a long epoch. The row of a block also counts as the last line."""
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     stream = io.StringIO()

@@ -1,4 +1,4 @@
-"""`resume=true`: a forgotten setting, an output folder without settings, and finished runs."""
+"""`resume=true`: forgotten settings, a command with only the output folder, and finished runs."""
 
 import json
 import shutil

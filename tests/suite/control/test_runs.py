@@ -113,7 +113,7 @@ def test_failures_are_recorded_with_their_reason_and_the_sweep_continues(endings
         assert (folders[kind] / "worker-0.log").stat().st_size
 
 
-def test_target_never_reached(tmp_path):
+def test_a_run_that_misses_its_target_is_target_missed(tmp_path):
     run_suite_here(tmp_path, *TOY_RUN, "workload.learning_rate=0.0001", toy=True, exits=1)
     filed = status(run_folder(tmp_path))
     assert filed["status"] == "target_missed"
@@ -243,7 +243,7 @@ def test_a_full_disk_ends_the_run_with_that_reason(tmp_path, small_disk):
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_a_folder_that_cannot_be_written(tmp_path):
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
     """Check a read-only file system, the only place to which root cannot write."""
     folder = tmp_path / "readonly"
     folder.mkdir()

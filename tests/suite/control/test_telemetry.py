@@ -62,7 +62,7 @@ def child(request):
 def test_cpu_time_of_the_tree_is_that_of_its_processes(child):
     """Check the CPU time against bounds that are valid however busy the machine is.
 
-    psutil is read before and after each sample, which gives the least and the most CPU time.
+    The test reads psutil before and after each sample, which gives the least and the most CPU time.
     """
 
     def look():
@@ -181,7 +181,7 @@ def test_no_nvml_at_all(tmp_path, monkeypatch):
     assert row["memory_available_bytes"] > 0
 
 
-def test_psutil_may_fail_too(tmp_path, monkeypatch):
+def test_a_failure_of_psutil_is_recorded(tmp_path, monkeypatch):
     monkeypatch.setattr(psutil, "cpu_percent", lambda: 1 / 0)
     monkeypatch.setattr(ProcessTree, "sample", lambda tree: 1 / 0)
     head, row, *_ = sampled(tmp_path)

@@ -1,4 +1,4 @@
-"""Scratch folders: they are removed when their run ends, and no other folder is removed."""
+"""Scratch folders: they are removed when their run ends, and results are kept."""
 
 import json
 import os

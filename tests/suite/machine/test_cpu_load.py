@@ -55,7 +55,7 @@ ZERO = (0,) * 10
     [
         ((3, 1, 2, 4, 0, 0, 0, 0, 0, 0), 60),
         ((1, 0, 0, 4, 5, 0, 0, 0, 0, 0), 10),  # waiting for input and output is idle
-        ((0, 0, 0, 5, 0, 1, 1, 3, 0, 0), 50),  # interrupts and what a hypervisor took away are busy
+        ((0, 0, 0, 5, 0, 1, 1, 3, 0, 0), 50),  # interrupts and stolen time are busy
         ((4, 2, 0, 4, 0, 0, 0, 0, 3, 2), 60),  # user and nice contain the guests' times already
         ((0, 0, 0, 10, 0, 0, 0, 0, 0, 0), 0),
         (ZERO, None),
@@ -145,7 +145,7 @@ def test_a_process_that_comes_or_goes_is_left_out(machine, tmp_path, monkeypatch
     assert cpu_load.busiest((0,)) == []
 
 
-def test_a_kernel_without_figures(machine, tmp_path):
+def test_missing_figures_of_the_kernel_give_no_result(machine, tmp_path):
     root = machine({})
     assert cpu_load.busy_percent((0,), root) is None
     assert cpu_load.cores_taken((0,), root=root) == 0

@@ -22,14 +22,14 @@ def small(tmp_path):
     subprocess.run(["umount", "-l", str(tmp_path / "disk")], capture_output=True)
 
 
-def test_bytes(small, tmp_path):
+def test_a_disk_without_free_bytes_is_full(small, tmp_path):
     disk = small("size=2m")
     assert not disks.full(tmp_path / "nowhere", disk)
     (disk / "large").write_bytes(bytes((2 << 20) - 8192))
     assert disks.full(disk) == f"no space left in {disk} (8192 bytes free)"
 
 
-def test_files(small):
+def test_a_disk_without_free_inodes_is_full(small):
     disk = small("size=2m,nr_inodes=4")
     assert not disks.full(disk)
     for number in range(3):

@@ -30,7 +30,9 @@ def server(tmp_path, monkeypatch):
         ("1,0", [0], {4, 5}), ("GPU-12ab", [0], set()), ("7", [0], set()), (None, [2], set()),
     ],
 )  # fmt: skip
-def test_cores_of_the_gpus_socket(server, monkeypatch, visible, numbers, expected):
+def test_the_cores_of_a_gpus_socket_are_near_the_gpu(
+    server, monkeypatch, visible, numbers, expected
+):
     if visible is not None:
         monkeypatch.setenv(VARIABLE, visible)
     assert cores_near_gpus(numbers, server) == expected

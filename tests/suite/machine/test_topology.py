@@ -158,7 +158,7 @@ def test_the_tightest_limit_of_a_group_and_its_parents(tmp_path, files, expected
         (None, "APPTAINER_CONTAINER", "apptainer"), (None, None, None),
     ],
 )  # fmt: skip
-def test_the_kind_of_container(tmp_path, monkeypatch, file, variable, kind):
+def test_the_kind_of_container_is_detected(tmp_path, monkeypatch, file, variable, kind):
     for name in ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
     if file:
@@ -248,7 +248,7 @@ def test_writing_never_fails(tmp_path, monkeypatch):
         ("", {}, 0),
     ],
 )
-def test_kills_for_memory_are_counted_in_the_process_s_control_group(
+def test_kills_for_memory_are_counted_in_the_control_group_of_the_process(
     tmp_path, groups, files, expected
 ):
     """Check which counter is read. On a shared machine the kernel may kill unrelated processes."""

@@ -18,7 +18,7 @@ def settings_of(name, framework, *overrides):
 
 
 @pytest.mark.parametrize("workload", ["ncf", "maskrcnn", "gnmt", "transformer"])
-def test_pytorch_on_cpu_cores_has_the_choice(workload):
+def test_pytorch_on_cpu_cores_supports_both_linear_backends(workload):
     assert settings_of(workload, "pytorch", "framework.linear_backend=mkl").linear_backend == "mkl"
     assert (
         settings_of(workload, "pytorch", "framework.linear_backend=onednn").linear_backend
@@ -29,7 +29,7 @@ def test_pytorch_on_cpu_cores_has_the_choice(workload):
 @pytest.mark.parametrize(
     ("vendor", "chosen"), [("AuthenticAMD", "onednn"), ("GenuineIntel", "mkl"), (None, "mkl")]
 )
-def test_auto_goes_by_the_processor(tmp_path, monkeypatch, vendor, chosen):
+def test_auto_chooses_the_linear_backend_by_the_processor(tmp_path, monkeypatch, vendor, chosen):
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/cpuinfo").write_text(
         f"processor\t: 0\nvendor_id\t: {vendor}\nmodel\t: X\n" if vendor else ""

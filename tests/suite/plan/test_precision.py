@@ -41,7 +41,7 @@ def precision(*case):
         ("zoo", "pytorch", HOPPER, "fp32"), ("allreduce", "pytorch", HOPPER, "fp32"),
     ],
 )  # fmt: skip
-def test_auto_on_gpus(nvml, workload, framework, capability, expected):
+def test_auto_chooses_the_precision_by_the_gpu(nvml, workload, framework, capability, expected):
     assert precision(nvml, capability, workload, framework) == expected
 
 

@@ -89,7 +89,7 @@ def test_every_topic_has_a_finding_and_a_good_machine_has_no_warnings(tmp_path, 
 @pytest.mark.parametrize(
     ("free_mb", "level"), [(199, "impossible"), (201, "warning"), (1001, "ok")]
 )
-def test_disk_space(tmp_path, quiet, monkeypatch, free_mb, level):
+def test_little_disk_space_is_a_warning_or_refused(tmp_path, quiet, monkeypatch, free_mb, level):
     monkeypatch.setattr(
         check_machine.shutil, "disk_usage", lambda place: Usage(10**12, 0, free_mb * 10**6)
     )
@@ -106,7 +106,7 @@ def test_disk_space(tmp_path, quiet, monkeypatch, free_mb, level):
         check_machine.disk(tmp_path)
 
 
-def test_a_log_folder_that_cannot_be_written(tmp_path, quiet, monkeypatch):
+def test_a_log_folder_that_cannot_be_written_is_refused(tmp_path, quiet, monkeypatch):
     def refuse(dir):
         raise OSError(30, "Read-only file system")
 
@@ -121,7 +121,8 @@ def test_a_log_folder_that_cannot_be_written(tmp_path, quiet, monkeypatch):
     ("workers", "limits", "level"),
     [
         (3, Limits(), "ok"), (4, Limits(), "warning"),
-        (2, Limits(2, None, 4 * GIB, 2 * GIB), "ok"), (2, Limits(2, None, 4 * GIB, 2 * GIB - 1), "warning"),
+        (2, Limits(2, None, 4 * GIB, 2 * GIB), "ok"),
+        (2, Limits(2, None, 4 * GIB, 2 * GIB - 1), "warning"),
     ],
 )  # fmt: skip
 def test_memory_is_counted_per_worker_and_within_the_control_group(
@@ -132,7 +133,7 @@ def test_memory_is_counted_per_worker_and_within_the_control_group(
 
 
 @pytest.mark.parametrize("governors", [{"performance"}, {"powersave", "performance"}, set()])
-def test_governor(monkeypatch, governors):
+def test_a_powersave_governor_is_a_warning(monkeypatch, governors):
     monkeypatch.setattr(topology, "governors", lambda: governors)
     assert check_machine.governor().level == ("warning" if "powersave" in governors else "ok")
 
@@ -140,7 +141,7 @@ def test_governor(monkeypatch, governors):
 @pytest.mark.parametrize(
     ("limits", "level"), [(Limits(2, 1.5), "warning"), (Limits(2, 2.0), "ok"), (Limits(), "ok")]
 )
-def test_a_quota_below_the_cores_of_the_run(tmp_path, limits, level):
+def test_a_quota_below_the_cores_of_the_run_is_a_warning(tmp_path, limits, level):
     assert (
         check_machine.confinement(Resources("cpu", 2, 2, (0, 1), tmp_path, "pytorch"), limits).level
         == level
@@ -152,8 +153,8 @@ def test_the_processes_that_use_the_cores_are_named():
     code = f"import os; os.sched_setaffinity(0, [{core}])\nprint(flush=True)\n{BURN}"
     with python(code, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
-        # If other tests run at the same time, the process may get only a share of that core, or it
-        # may not be among the three busiest processes at once.
+        # If tests run in parallel, the process may get only a share of that core, or it may not be
+        # among the three busiest processes at once.
         wait_until("a busy core", lambda: cpu_load.busy_percent((core,)) > 80)
         wait_until(
             "its name",
@@ -208,7 +209,7 @@ def test_gpus_in_use_are_a_warning(tmp_path, quiet, nvml, changes, expected):
     assert only(preflight(need(tmp_path, "cuda"))).startswith(expected)
 
 
-def test_no_driver(tmp_path, quiet, monkeypatch):
+def test_a_missing_driver_is_reported(tmp_path, quiet, monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert "NVML is not available" in only(preflight(need(tmp_path, "cuda")))
 
@@ -318,7 +319,7 @@ def test_a_gpu_cut_into_parts_is_refused(nvml):
 
 
 @pytest.mark.parametrize("script", ["echo broken >&2; exit 3", "echo nothing", "true"])
-def test_an_environment_that_does_not_answer(tmp_path, quiet, nvml, script):
+def test_an_environment_that_does_not_answer_is_a_warning(tmp_path, quiet, nvml, script):
     nvml()
     line = only(preflight(need(tmp_path, "cuda", asked(tmp_path, script))))
     assert line.startswith("build: the framework build of environment fake cannot be queried")

@@ -151,7 +151,7 @@ def test_all_updates_are_counted_in_the_staleness_histogram(tmp_path):
         == sum(found["updates_of_workers"])
         == world.counts[0]
     )
-    assert 40 <= found["updates"] <= 41  # another update may have been under way
+    assert 40 <= found["updates"] <= 41  # an update may have been under way
     assert (found["updates_of_workers"], found["most"]) == (
         world.updates,
         max(map(int, found["histogram"])),
@@ -205,7 +205,7 @@ def sleeps_until_worker_0_has_updated(
 
 
 def test_asynchronous_workers_do_not_wait_for_a_straggler(tmp_path, monkeypatch):
-    """Check that the other worker makes ten updates while the last worker sleeps in a step."""
+    """Check that worker 0 makes ten updates while the last worker sleeps in a step."""
     world = World(2)
     # Worker 0 waits until the straggler sleeps, or it might be done before its thread begins.
     world.open.clear()

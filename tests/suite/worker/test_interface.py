@@ -215,7 +215,7 @@ def test_a_workload_without_targets_trains_and_never_evaluates(tmp_path):
 
 
 class Threads(toy.Toy):
-    """Evaluates earlier batches more slowly, in threads other than the trainer's."""
+    """Evaluates earlier batches more slowly, in separate threads."""
 
     measure_threads = 3
 

@@ -99,7 +99,7 @@ HEADS = {"v0.7": ["init_start", *SETUP, "init_stop", "run_start"], "v0.5": ["run
 
 
 @pytest.mark.parametrize("rules", HEADS)
-def test_the_order_under_each_round(tmp_path, rules):
+def test_the_order_of_events_in_each_round(tmp_path, rules):
     assert run_loop(tmp_path, rules=rules).status == "success"
     assert keys(tmp_path) == [*IDENTITY, *HEADS[rules], *BLOCK, *BLOCK, "run_stop"]
 
@@ -185,8 +185,7 @@ def test_an_evaluation_at_the_end_of_the_warm_up_is_left_out(tmp_path):
 def test_no_data_file_is_opened_before_run_start(tmp_path):
     """Check that no data file is opened before `run_start`.
 
-    The data folder has another name until the log contains `run_start`, so an earlier access would
-    fail.
+    The data folder is renamed until the log contains `run_start`, so an earlier access would fail.
     """
     data, away = tmp_path / "data", tmp_path / "away"
 

@@ -24,7 +24,7 @@ def test_lines_are_mllog_and_flushed_one_at_a_time(tmp_path):
     assert of_epochs == [("epoch_start", 1), ("epoch_stop", 1)]
 
 
-def test_a_clock_set_back_does_not_turn_time_back(tmp_path, monkeypatch):
+def test_time_stamps_do_not_decrease_if_the_clock_is_set_back(tmp_path, monkeypatch):
     log = RunLog(tmp_path / "log")
     log.event("a")
     monkeypatch.setattr("time.time", lambda: 0.0)

@@ -1,4 +1,4 @@
-"""The number of threads of a device: user-defined, or reduced because other processes use cores."""
+"""The number of threads of a device: user-defined, or reduced because its cores are in use."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ def worker_context_for(cores=4, replicas=1, cores_per_device=4):
 
 
 def thread_count(monkeypatch, taken, worker=None, **changes):
-    """Return the number of threads of a device while other processes use `taken` cores.
+    """Return the number of threads of a device if foreign processes use `taken` cores.
 
     If `taken` is None, the cores must not be examined.
     """

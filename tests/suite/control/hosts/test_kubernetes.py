@@ -150,7 +150,7 @@ IMAGE, LOGS = f"{K}.image=a", f"{K}.logs=a"
         ((IMAGE, LOGS, f"{K}.submit=true"), "launch=kubernetes: kubectl is not installed here"),
     ],
 )
-def test_bad_input(tmp_path, words, message):
+def test_invalid_options_of_kubernetes_are_refused(tmp_path, words, message):
     by = () if words[0].startswith("launch=") else ("launch=kubernetes",)
     output = tmp_path / "out"
     done = run_suite_here(

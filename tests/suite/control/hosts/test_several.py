@@ -68,7 +68,7 @@ def settled(two):
 
 
 def run(two, folder, *words, before=(), check=True, machine=None, **changes):
-    """Run a command to its end, on the hub or another machine.
+    """Run a command to its end, on the hub or on `machine`.
 
     If `check` is true, the command must succeed.
     """
@@ -254,7 +254,7 @@ def test_logs_on_a_file_system_that_only_the_controller_sees(two, folder):
         pytest.param("pytorch", ("ssh", "external"), marks=pytest.mark.full),
     ],
 )  # fmt: skip
-def test_two_machines_train_as_one_does(two, folder, framework, ways):
+def test_two_machines_train_bitwise_like_one_machine(two, folder, framework, ways):
     """Check that NCF's loss on two machines is bitwise equal to the loss on one machine.
 
     The sum of two gradients does not depend on their order.
@@ -541,7 +541,7 @@ def test_scancel_interrupts(two, folder):
         clean(two)
 
 
-def test_two_runs_at_once_on_the_same_machines(two, folder):
+def test_two_runs_at_once_on_the_same_machines_succeed(two, folder):
     both = []
     for name in ("left", "right"):
         words = command(*TOY_RUN, "gpus=2", "nodes=2", *SSH, f"output={folder / name}")
@@ -579,7 +579,7 @@ def test_unreachable_machines_are_refused_before_a_run_starts(two, folder, kind)
     assert not list(folder.glob("logs/*/*/run_0"))
 
 
-def test_a_machine_that_loses_all_its_processes(machines, tmp_path):
+def test_a_machine_that_loses_all_its_processes_is_named(machines, tmp_path):
     two = machines(2, ssh=True)
     with started(two, two.folder, *SLEEPING, *SSH) as (run_folder, _):
         two["node2"].kill_all()
