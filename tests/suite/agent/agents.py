@@ -1,4 +1,4 @@
-"""An agent in a process of its own, spoken to as the controller does."""
+"""An agent as a local process, connected as the controller connects to it."""
 
 import contextlib
 import subprocess
@@ -13,8 +13,11 @@ from tests.helpers import PROJECT
 def agent(tmp_path, lease_seconds=5.0, wait_seconds=20.0):
     process = subprocess.Popen(
         [sys.executable, "-m", "suite.agent", "--lease", str(lease_seconds)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=PROJECT, env={"TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=PROJECT,
+        env={"TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
+    )
     try:
         link = AgentConnection(
             "here", MessageStream(process.stdout, process.stdin), lease_seconds, wait_seconds

@@ -1,4 +1,4 @@
-"""An agent: what it ships, what it ends, and when it ends itself."""
+"""An agent: the files that it sends, the processes that it ends, and its end."""
 
 import os
 import platform
@@ -42,7 +42,7 @@ def children_of(pid):
     return psutil.Process(pid).children(recursive=True)
 
 
-def test_the_facts_of_a_machine(tmp_path):
+def test_an_agent_sends_the_facts_of_its_machine(tmp_path):
     with agent(tmp_path) as (link, _):
         facts = link.facts
     assert (facts.name, facts.cores) == (platform.node(), tuple(sorted(os.sched_getaffinity(0))))
@@ -55,9 +55,10 @@ def test_the_facts_of_a_machine(tmp_path):
     }
 
 
-def test_what_a_command_said_by_its_exit_code_is_not_lost(tmp_path):
-    """It ends long before its output does, and the agent looks for orphans that have ended
-    meanwhile.
+def test_the_exit_code_of_a_command_is_not_lost(tmp_path):
+    """Check a command that ends a second before its output.
+
+    Meanwhile, the agent looks for orphans that have ended.
     """
     order = {
         "command": ["sh", "-c", "sleep 1 & echo here; exit 3"],
@@ -77,9 +78,10 @@ def test_what_a_command_said_by_its_exit_code_is_not_lost(tmp_path):
             link.call(messages.RUN_COMMAND, 60, **{**order, "command": ["no-such-command"]})
 
 
-def test_files_come_as_they_are_written(tmp_path):
-    """Logs as appended bytes, beats whole, and after `finish` everything; nothing is left on the
-    machine.
+def test_files_are_sent_as_they_are_written(tmp_path):
+    """Check that logs are sent as they grow, heartbeats whole, and remaining files after `finish`.
+
+    No file is left on the machine.
     """
     taken = []
     with agent(tmp_path) as (link, _):
@@ -108,13 +110,13 @@ def test_files_come_as_they_are_written(tmp_path):
     assert not [event for event in files if event.name in ("run.json", "facts-x.npy")]
 
 
-def test_a_worker_that_is_gone_is_told_after_its_last_word(tmp_path):
+def test_the_end_of_a_worker_is_reported_after_its_last_heartbeat(tmp_path):
     taken = []
     with agent(tmp_path) as (link, _):
         link.on_event = taken.append
         begun(link)
-        code = "import json, os; said = {'pid': os.getpid(), 'status': 'failed'}"
-        code += "; open('.worker-0.json', 'w').write(json.dumps(said))"
+        code = "import json, os; status = {'pid': os.getpid(), 'status': 'failed'}"
+        code += "; open('.worker-0.json', 'w').write(json.dumps(status))"
         link.call(messages.START, name="worker-0", arguments=[*SLEEPER[:3], code], env={})
         wait_until(
             "gone",
@@ -127,7 +129,7 @@ def test_a_worker_that_is_gone_is_told_after_its_last_word(tmp_path):
 
 @pytest.mark.parametrize("how", ["finish", "end of input", "lease", "signal"])
 def test_no_process_outlives_a_run(tmp_path, how):
-    """Also one that ignores SIGTERM, and one in a session of its own."""
+    """Check also a process that ignores SIGTERM, and a process in a separate session."""
     with agent(tmp_path, lease_seconds=2.0) as (link, process):
         folder = begun(link)
         link.call(messages.START, name="worker-0", arguments=STUBBORN, env={"NAME": "value"})
@@ -138,9 +140,8 @@ def test_no_process_outlives_a_run(tmp_path, how):
             link.call(messages.FINISH)
         elif how == "end of input":
             link.wire.close()
-        elif (
-            how == "lease"
-        ):  # a controller that is there, but says nothing: as if the link were down
+        elif how == "lease":
+            # The controller stays connected but sends no messages, as if the network were down.
             link.wire._outgoing.put(None)
         else:
             process.send_signal(signal.SIGTERM)
@@ -157,21 +158,22 @@ def test_no_process_outlives_a_run(tmp_path, how):
             assert process.wait(10) == 0
 
 
-def test_containers_are_ended_after_the_processes_and_to_the_end(tmp_path):
-    """By a command that would be a process of the run itself, were it started before these are
-    ended.
+def test_containers_are_ended_after_the_processes(tmp_path):
+    """Check that the command which ends the containers starts after the run's processes have ended.
+
+    If it were started earlier, the agent would end it like a process of the run.
     """
-    said = tmp_path / "said"
+    output = tmp_path / "output"
     with agent(tmp_path) as (link, process):
         begun(link)
         link.call(messages.START, name="worker-0", arguments=SLEEPER, env={})
         (worker,) = children_of(process.pid)
         script = (
-            f"kill -0 {worker.pid} 2> /dev/null || echo gone > {said}; sleep 0.5; echo ended >>"
-            f" {said}"
+            f"kill -0 {worker.pid} 2> /dev/null || echo gone > {output}; sleep 0.5; echo ended >>"
+            f" {output}"
         )
         link.call(messages.FINISH, ending=["sh", "-c", script])
-        assert said.read_text() == "gone\nended\n"
+        assert output.read_text() == "gone\nended\n"
         link.call(messages.FINISH, ending=["/nowhere"])
 
 
@@ -197,24 +199,23 @@ def test_a_silent_agent_is_lost_after_its_lease(tmp_path):
     assert lost.reason.startswith("machine here is lost: silent for 2 s (launch.lease_seconds=2)")
 
 
-def test_a_worker_that_is_stopped_is_known_to_its_agent(tmp_path):
+def test_an_agent_reports_a_stopped_worker(tmp_path):
     with agent(tmp_path) as (link, _):
         begun(link)
-        code = "import json, os, time; said = {'pid': os.getpid(), 'status': ''}"
-        code += "; open('.worker-0.json', 'w').write(json.dumps(said)); time.sleep(600)"
+        code = "import json, os, time; status = {'pid': os.getpid(), 'status': ''}"
+        code += "; open('.worker-0.json', 'w').write(json.dumps(status)); time.sleep(600)"
         pid = link.call(messages.START, name="worker-0", arguments=[*SLEEPER[:3], code], env={}).pid
         os.kill(pid, signal.SIGSTOP)
-        assert (
-            link.call(messages.IS_STOPPED, pid=os.getpid()).is_stopped is False
-        )  # no worker of the agent
+        # This process is not a worker of the agent.
+        assert link.call(messages.IS_STOPPED, pid=os.getpid()).is_stopped is False
         os.kill(pid, signal.SIGCONT)
-        wait_until("its first beat is known", lambda: link.listen(0.1) or _stops(link, pid))
+        wait_until("its first heartbeat was read", lambda: link.listen(0.1) or _stops(link, pid))
         os.kill(pid, signal.SIGCONT)
         assert link.call(messages.IS_STOPPED, pid=pid).is_stopped is False
 
 
 def _stops(link, pid):
-    """Stop a worker; True if the agent knows that it is stopped."""
+    """Stop a worker and return whether the agent reports it as stopped."""
     os.kill(pid, signal.SIGSTOP)
     stopped = link.call(messages.IS_STOPPED, pid=pid).is_stopped
     if not stopped:
@@ -222,7 +223,7 @@ def _stops(link, pid):
     return stopped
 
 
-def test_what_cannot_be_done_is_said(tmp_path):
+def test_requests_that_fail_return_an_error(tmp_path):
     with agent(tmp_path) as (link, _):
         begun(link)
         with pytest.raises(ValueError, match="here: No such file or directory"):
@@ -237,11 +238,11 @@ def test_what_cannot_be_done_is_said(tmp_path):
             link.call(messages.Request("dance", messages.Done))
         assert link.call(messages.READ, path="/nowhere").data is None
         assert len(set(link.call(messages.PORTS, count=3, address="127.0.0.1").ports)) == 3
-        there = link.call(messages.ROUTE, to="localhost")
-        assert (there.peer, there.address, there.interface) == ("127.0.0.1", "127.0.0.1", "lo")
+        route = link.call(messages.ROUTE, to="localhost")
+        assert (route.peer, route.address, route.interface) == ("127.0.0.1", "127.0.0.1", "lo")
 
 
-def test_a_file_that_is_replaced_comes_again_from_its_start(tmp_path):
+def test_a_file_that_is_replaced_is_sent_again_from_its_start(tmp_path):
     new_files = FileTailer(tmp_path)
     (tmp_path / "a.log").write_text("long text")
     (tmp_path / ".a.log.1.tmp").write_text("never")
@@ -255,8 +256,8 @@ def test_a_file_that_is_replaced_comes_again_from_its_start(tmp_path):
     assert [event.name for event in new_files.new(0)] == [".worker-3.json"]
 
 
-def test_a_run_that_exhausts_the_machine_is_told_once(monkeypatch, tmp_path):
-    """By the rule of suite/machine/exhaustion.py, of the workers that live."""
+def test_a_run_that_exhausts_the_machine_is_reported_once(monkeypatch, tmp_path):
+    """Check that the rule of suite/machine/exhaustion.py is applied to the running workers."""
     asked, sent = [], []
 
     def exhausts(pids):

@@ -19,7 +19,7 @@ def nvml(monkeypatch):
     return module
 
 
-def test_the_hardware_is_what_the_controller_would_record(nvml):
+def test_the_hardware_equals_the_controllers_record(nvml):
     found = host_facts()
     assert found.hardware == devices.hardware()
     assert [gpu["name"] for gpu in found.hardware["gpus"]] == ["Fake 0", "Fake 1"]
@@ -43,7 +43,7 @@ def test_a_device_that_is_lost_is_named_and_can_be_left_out(monkeypatch, nvml):
     assert ([gpu["name"] for gpu in found.hardware["gpus"]], found.gpu_fault) == (["Fake 0"], "")
 
 
-def test_nvml_is_asked_once(nvml):
+def test_nvml_is_initialized_once(nvml):
     started = []
     nvml.nvmlInit = lambda: started.append(1)
     host_facts()

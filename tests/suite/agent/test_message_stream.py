@@ -1,4 +1,4 @@
-"""Lines between controller and agents, and lines that are none of theirs."""
+"""Messages between controller and agents, mixed with the lines of a login shell."""
 
 import io
 
@@ -10,7 +10,7 @@ from suite.agent.message_stream import MessageStream
 @pytest.mark.parametrize(
     "banner", [b"Welcome to node1", b"[" * 100_000, b"\xff\xfe", b"17"], ids=range(4)
 )
-def test_a_line_of_something_else_is_kept_and_ends_nothing(banner):
+def test_a_line_of_another_program_is_kept_and_does_not_end_the_stream(banner):
     wire = MessageStream(io.BytesIO(banner + b'\n{"kind":"hello"}\n'), io.BytesIO())
     assert list(wire.received(5.0)) == [{"kind": "hello"}]
     assert wire.ended.wait(5.0)

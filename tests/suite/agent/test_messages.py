@@ -1,6 +1,4 @@
-"""Messages between controller and agent: each is read as it was sent, and one of another version is
-refused with its name.
-"""
+"""Messages between controller and agent: decoding, and errors for messages of a wrong version."""
 
 import io
 import json
@@ -50,11 +48,11 @@ SENT = [
 
 
 @pytest.mark.parametrize("event", SENT, ids=lambda event: type(event).__name__)
-def test_an_event_is_read_as_it_was_sent(event):
+def test_an_event_is_decoded_as_it_was_encoded(event):
     assert decode_message(json.loads(json.dumps(encode_event(event)))) == event
 
 
-def test_every_kind_of_event_is_tried():
+def test_the_examples_contain_every_kind_of_event():
     assert {type(event) for event in SENT} == set(EVENTS.values())
 
 
@@ -68,7 +66,7 @@ def test_every_kind_of_event_is_tried():
         Route("a", "b", ""),
     ],
 )
-def test_a_response_is_read_as_it_was_sent(response):
+def test_a_response_is_decoded_as_it_was_encoded(response):
     message = decode_message(json.loads(json.dumps({"answer": 3, "response": encode(response)})))
     assert isinstance(message, Response)
     assert decode(type(response), message.response) == response
@@ -81,10 +79,8 @@ def test_a_response_is_read_as_it_was_sent(response):
         ({"exit": {"name": "a", "code": 0, "full_disk": "", "host": 1}}, "unknown keys: .'host'"),
         ({"exit": {"name": "a", "code": True, "full_disk": ""}}, "code has a wrong type"),
         ({"exit": {"name": "a", "code": "0", "full_disk": ""}}, "code has a wrong type"),
-        (
-            {"exit": "worker-0", "code": 3, "full": ""},
-            "unknown event exit",
-        ),  # of a version without classes
+        # A message of a version without classes for events.
+        ({"exit": "worker-0", "code": 3, "full": ""}, "unknown event exit"),
         ({"gone": {"pids": [1, "2"]}}, "pids has a wrong type"),
         ({"gone": []}, "expected an object"),
         ({"file": {"name": "a", "offset": 0, "data": "no base64"}}, "expected base64"),
@@ -100,7 +96,7 @@ def test_a_message_of_another_version_is_an_error(message, problem):
 
 
 def greeted(*messages):
-    """What the controller says of an agent that sends these messages, and then ends."""
+    """Return the controller's error about an agent that sends these messages and then ends."""
     reading, writing = os.pipe()
     with os.fdopen(writing, "wb") as writer:
         for message in messages:
@@ -126,26 +122,26 @@ def greeted(*messages):
     ],
 )
 def test_a_description_of_another_version_names_both_versions(facts):
-    said = (
+    message = (
         f"machine node1 has version 0.0.1 of the suite, and this machine has version {__version__}"
     )
-    assert greeted({"facts": facts}) == f"{said}. Install the same version on all machines"
+    assert greeted({"facts": facts}) == f"{message}. Install the same version on all machines"
     assert (
         greeted({"facts": facts}, {"new": {}})
-        == f"{said}. Install the same version on all machines"
+        == f"{message}. Install the same version on all machines"
     )
 
 
-def test_an_unknown_message_of_the_same_version():
-    said = f"machine node1 has a different copy of version {__version__} of the suite "
+def test_an_unknown_message_of_the_same_version_names_a_different_copy():
+    message = f"machine node1 has a different copy of version {__version__} of the suite "
     remedy = ". Install the same version on all machines"
-    assert greeted({"facts": {**encode(FACTS), "new": 1}}).startswith(said)
-    assert greeted(encode_event(FACTS), {"new": {}}) == f"{said}(unknown event new){remedy}"
+    assert greeted({"facts": {**encode(FACTS), "new": 1}}).startswith(message)
+    assert greeted(encode_event(FACTS), {"new": {}}) == f"{message}(unknown event new){remedy}"
 
 
 def test_an_object_that_a_login_shell_prints_is_ignored():
-    said = "machine node1 is lost: its agent closed the connection"
-    assert greeted({"motd": "hello"}, encode_event(FACTS)) == said
+    message = "machine node1 is lost: its agent closed the connection"
+    assert greeted({"motd": "hello"}, encode_event(FACTS)) == message
 
 
 def test_an_unknown_message_after_the_facts_of_another_version_names_both_versions():
@@ -156,7 +152,7 @@ def test_an_unknown_message_after_the_facts_of_another_version_names_both_versio
     link = AgentConnection("node1", MessageStream(os.fdopen(reading, "rb"), io.BytesIO()), 5.0, 5.0)
     wait_until("both messages", lambda: (link.listen(0.1), link.wire.ended.is_set())[1])
     link.listen()
-    said = (
+    message = (
         f"machine node1 has version 0.0.1 of the suite, and this machine has version {__version__}"
     )
-    assert link.failure().reason == f"{said}. Install the same version on all machines"
+    assert link.failure().reason == f"{message}. Install the same version on all machines"

@@ -1,6 +1,4 @@
-"""`cache_clear` against the kernel's own page cache: files that were read are in memory, and after
-clearing they are not.
-"""
+"""`cache_clear`, checked with the kernel's page cache: no file stays in memory after clearing."""
 
 import contextlib
 import json
@@ -57,15 +55,16 @@ def drops_pages(folder):
 
 @pytest.fixture
 def disk(tmp_path):
-    """A folder on a file system whose pages can be dropped: on others there is nothing to test but
-    that `clear` says so.
+    """Return a folder on a file system whose pages can be dropped.
+
+    Without such a file system, a test could only check that `clear` reports the resident pages.
     """
     with contextlib.ExitStack() as stack:
-        for place in (tmp_path, PROJECT, Path("/var/tmp"), Path.home()):
-            if not os.access(place, os.W_OK):
+        for parent in (tmp_path, PROJECT, Path("/var/tmp"), Path.home()):
+            if not os.access(parent, os.W_OK):
                 continue
             folder = Path(
-                stack.enter_context(tempfile.TemporaryDirectory(dir=place, prefix=".caches-"))
+                stack.enter_context(tempfile.TemporaryDirectory(dir=parent, prefix=".caches-"))
             )
             if drops_pages(folder):
                 yield folder
@@ -78,7 +77,7 @@ def disk(tmp_path):
 
 @pytest.fixture
 def images(disk):
-    """A prepared image data set whose images lie beside the prepared folder; its settings."""
+    """Return the settings of a prepared data set whose images are next to the prepared folder."""
     folder, _ = synthetic.prepare(disk, TRAIN, VAL)
     return replace(synthetic.settings(folder), dataset="imagenet")
 
@@ -117,7 +116,7 @@ def test_resident_pages_are_those_that_were_read(disk, monkeypatch):
     path = written(disk / "file", 100)
     drop(path)
     assert caches.resident_pages(path) == (0, 100)
-    assert caches.resident_pages(path) == (0, 100)  # looking reads nothing
+    assert caches.resident_pages(path) == (0, 100)  # the query itself reads no page
     for count, number in enumerate((0, 17, 63, 99), start=1):
         read_page(path, number)
         assert caches.resident_pages(path) == (count, 100)
@@ -132,22 +131,21 @@ def test_resident_pages_of_files_of_odd_sizes(disk):
         caches.resident_pages(disk / "none")
 
 
-def test_all_that_a_run_reads_is_named(images):
+def test_the_list_of_files_contains_every_file_that_a_run_reads(images):
     folder = Path(images.data_dir)
-    beside = {str(path) for path in (folder.parent / "images").rglob("*.JPEG")}
+    outside = {str(path) for path in (folder.parent / "images").rglob("*.JPEG")}
     below = {str(path) for path in folder.rglob("*") if path.is_file()}
-    assert len(beside) == TRAIN + VAL
+    assert len(outside) == TRAIN + VAL
     names = files_of(images)
-    assert set(names) == beside | below
-    assert (
-        set(names[: len(beside)]) == beside
-    )  # the index is read for them: it is to be dropped after that
-    assert len(names) == len(beside | below)
+    assert set(names) == outside | below
+    # Listing the images reads the index, so the index must be dropped after them.
+    assert set(names[: len(outside)]) == outside
+    assert len(names) == len(outside | below)
 
 
-@pytest.mark.parametrize("place", ["beside", "inside"])
+@pytest.mark.parametrize("place", ["next to", "inside"])
 def test_images_leave_memory_and_are_named_once(images, place):
-    """Beside the prepared folder, or inside it, as generated data has them."""
+    """Check images next to the prepared folder, and inside it as for generated data."""
     folder = Path(images.data_dir)
     if place == "inside":
         os.replace(folder.parent / "images", folder / "images")
@@ -163,7 +161,7 @@ def test_images_leave_memory_and_are_named_once(images, place):
     assert resident(names) == (0, pages)
 
 
-def test_what_was_never_written_to_disk_leaves_memory(images):
+def test_dirty_pages_leave_memory(images):
     late = Path(images.data_dir) / "late.npy"
     late.write_bytes(bytes(300 * PAGE))
     assert cleared(images) == (True, "")
@@ -171,7 +169,7 @@ def test_what_was_never_written_to_disk_leaves_memory(images):
 
 
 @pytest.mark.parametrize("which", ["an image", "the index"])
-def test_a_file_that_another_process_has_mapped_is_false_and_named(images, which):
+def test_a_file_that_another_process_has_mapped_is_reported(images, which):
     names = files_of(images)
     path = (
         names[TRAIN // 2] if which == "an image" else str(Path(images.data_dir) / "train_names.npy")
@@ -185,14 +183,14 @@ def test_a_file_that_another_process_has_mapped_is_false_and_named(images, which
     assert cleared(images) == (True, "")
 
 
-def test_one_small_file_beside_a_large_one_is_seen(images):
+def test_one_small_resident_file_next_to_a_large_file_is_detected(images):
     written(Path(images.data_dir) / "large.npy", 3000)
     with held(Path(images.data_dir) / "classes.txt"):
         assert not cleared(images)[0]
     assert cleared(images)[0]
 
 
-def test_a_part_of_one_large_file_is_seen(images, monkeypatch):
+def test_a_resident_part_of_one_large_file_is_detected(images, monkeypatch):
     large = written(Path(images.data_dir) / "large.npy", 3000)
     real = caches._kept
 
@@ -217,7 +215,7 @@ for path in pathlib.Path(sys.argv[1]).rglob("*"):
 
 
 @pytest.mark.parametrize("program", ["", DROP], ids=["clears nothing", "clears"])
-def test_what_a_command_has_cleared_is_looked_at(images, program):
+def test_the_page_cache_is_checked_after_a_user_defined_command(images, program):
     names = files_of(images)
     read_all(names)
     pages = resident(names)[1]
@@ -234,10 +232,10 @@ def test_a_command_that_fails_ends_the_sweep(images):
 
 
 @pytest.mark.parametrize("works", [True, False])
-def test_dropping_everything_is_looked_at_too(images, monkeypatch, works):
+def test_the_page_cache_is_checked_after_dropping_all_caches(images, monkeypatch, works):
     names = files_of(images)
     read_all(names)
-    # The real one would slow whatever else this machine does.
+    # Dropping all caches for real would slow down every process of this machine.
     monkeypatch.setattr(caches, "_drop_everything", lambda: [drop(path) for path in names if works])
     assert cleared(images, drop_caches=True)[0] is works
 
@@ -248,13 +246,13 @@ def test_synthetic_data_has_nothing_to_clear(images):
     assert cleared(synthetic_data, cache_clear_command=["true"]) == (False, "")
 
 
-def test_an_image_that_is_gone_is_left_to_the_run(images):
+def test_a_missing_image_does_not_fail_the_clearing(images):
     Path(files_of(images)[0]).unlink()
     assert cleared(images) == (True, "")
 
 
 @pytest.mark.skipif(not os.path.ismount(SHM), reason="no file system in memory here")
-def test_files_in_memory_are_false(tmp_path):
+def test_files_on_tmpfs_cannot_be_cleared(tmp_path):
     with tempfile.TemporaryDirectory(dir=SHM) as folder:
         prepared, _ = synthetic.prepare(Path(folder), 6, 5)
         done, text = cleared(replace(synthetic.settings(prepared), dataset="imagenet"))
@@ -262,7 +260,7 @@ def test_files_in_memory_are_false(tmp_path):
 
 
 @pytest.mark.parametrize("count", [0, 1, 99, 100, 101, 200, 201, 12_345])
-def test_a_sample_is_full_and_has_no_stride(count):
+def test_a_sample_is_full_and_random(count):
     def sampled():
         sample = caches.CacheSample(100)
         for number in range(count):
@@ -280,9 +278,7 @@ def test_a_sample_is_full_and_has_no_stride(count):
         assert (abs(parts - 500) < 130).all()  # six standard deviations
 
 
-def test_all_files_are_dropped_and_not_the_sample_alone_of_which_one_is_too_much(
-    images, monkeypatch
-):
+def test_all_files_are_dropped_and_not_only_the_sample(images, monkeypatch):
     assert 1 / (caches.SAMPLED_INSIDE + caches.SAMPLED_ELSEWHERE) > caches.MAX_RESIDENT
     monkeypatch.setattr(caches, "FILES_AT_ONCE", 4)
     monkeypatch.setattr(caches, "SAMPLED_ELSEWHERE", 10)
@@ -298,7 +294,7 @@ def test_all_files_are_dropped_and_not_the_sample_alone_of_which_one_is_too_much
 
 
 @pytest.mark.slow
-def test_the_log_says_what_was_seen(disk):
+def test_the_log_records_whether_the_caches_were_cleared(disk):
     logs = []
     for name in ("free", "held"):
         with contextlib.ExitStack() as stack:
@@ -361,8 +357,9 @@ def swap_the_folder(path):
 
 
 SWAPS = {
-    "written": swap_by_writing, "written, the time set back": swap_and_set_the_time_back, "another file": swap_by_renaming,
-    "a link": swap_by_a_link, "removed": Path.unlink, "the whole folder": swap_the_folder,
+    "written": swap_by_writing, "written, the time set back": swap_and_set_the_time_back,
+    "another file": swap_by_renaming, "a link": swap_by_a_link, "removed": Path.unlink,
+    "the whole folder": swap_the_folder,
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Cells of a study that cannot run: they keep nothing else from running, and the table says why."""
+"""Cells of a study that cannot run: all remaining cells run, and the table shows the reason."""
 
 import json
 from types import SimpleNamespace
@@ -18,11 +18,11 @@ from suite.plan.unsupported import MissingResourceError, UnsupportedError
 from tests import helpers
 from tests.helpers import run_suite_here, suite_here
 
-OWN = Study("own", "One.", "full", axes={"gpus": ("1", "2")})
+STUDY = Study("own", "One.", "full", axes={"gpus": ("1", "2")})
 
 
 def test_a_cell_that_cannot_run_is_kept_with_its_reason(tmp_path):
-    cells = [StudyCell(OWN, {"gpus": "1"}), StudyCell(OWN, {"gpus": "2"})]
+    cells = [StudyCell(STUDY, {"gpus": "1"}), StudyCell(STUDY, {"gpus": "2"})]
     lacking = Plan(
         None, (MissingResourceError("gpus=2: there is one"), ValueError("no data")), None
     )
@@ -34,10 +34,10 @@ def test_a_cell_that_cannot_run_is_kept_with_its_reason(tmp_path):
     assert written["cells"] == [{"job": "one", "values": {"gpus": "1"}}, lacks]
 
 
-def test_a_mistake_stays_one_in_a_study_and_every_obstacle_outside():
+def test_only_unsupported_cells_of_a_study_are_skipped():
     assert (
         impossible(
-            Plan(None, (ValueError("mistyped"), UnsupportedError("no")), None), StudyCell(OWN, {})
+            Plan(None, (ValueError("mistyped"), UnsupportedError("no")), None), StudyCell(STUDY, {})
         )
         is None
     )
@@ -45,7 +45,7 @@ def test_a_mistake_stays_one_in_a_study_and_every_obstacle_outside():
 
 
 class Large:
-    """A workload that leaves a GiB for each sample."""
+    """A workload whose activations need 1 GiB per sample."""
 
     @staticmethod
     def activation_bytes(settings):
@@ -66,9 +66,8 @@ def settings(**changes):
 def test_a_batch_that_does_not_fit_a_gpu_is_found_beforehand(monkeypatch):
     gpus = [SimpleNamespace(memory_bytes=80 << 30), SimpleNamespace(memory_bytes=16 << 30)]
     monkeypatch.setattr(capacity.devices, "gpus", lambda: gpus)
-    check_memory(
-        Large, settings(global_batch_size=32)
-    )  # 16 a device: as much as the smaller one has
+    # 16 samples per device need exactly the memory of the smaller GPU.
+    check_memory(Large, settings(global_batch_size=32))
     check_memory(Large, settings(mode="forward"))
     with pytest.raises(TooLarge) as error:
         check_memory(Large, settings())
@@ -76,13 +75,12 @@ def test_a_batch_that_does_not_fit_a_gpu_is_found_beforehand(monkeypatch):
         " 32 GiB, but only 16.0 GiB of memory per GPU are available. Set batch=global:16"
     )
     assert error.value.shown == "OOM"
-    monkeypatch.setattr(
-        capacity.devices, "gpus", lambda: []
-    )  # a GPU that is not seen is not judged
+    # Without a visible GPU, its memory cannot be checked.
+    monkeypatch.setattr(capacity.devices, "gpus", lambda: [])
     check_memory(Large, settings(global_batch_size=10**9))
 
 
-def test_gpus_of_other_machines_are_looked_at_there(monkeypatch):
+def test_the_gpu_memory_of_each_machine_is_checked(monkeypatch):
     monkeypatch.setattr(capacity.devices, "gpus", lambda: [SimpleNamespace(memory_bytes=1 << 30)])
     nodes = [
         AvailableHost(f"{gib}", "", "", (), {"gpus": [{"memory_bytes": gib << 30}]})
@@ -96,7 +94,7 @@ def test_gpus_of_other_machines_are_looked_at_there(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    ("overrides", "message"),
     [
         (("link=no_p2p",), "link=no_p2p: CPU cores have no peer-to-peer links"),
         (("precision=fp16",), "precision (for ncf in pytorch)=fp16: allowed: "),
@@ -109,11 +107,11 @@ def test_gpus_of_other_machines_are_looked_at_there(monkeypatch):
         ),
     ],
 )
-def test_what_a_machine_or_a_framework_cannot_do_is_no_mistake(typed, said):
-    config = helpers.composed("workload=ncf", "profile=demo", "device=cpu", *typed)
+def test_a_limit_of_the_machine_or_framework_is_an_unsupported_error(overrides, message):
+    config = helpers.composed("workload=ncf", "profile=demo", "device=cpu", *overrides)
     with pytest.raises(UnsupportedError) as error:
         resolve_settings(config, *load_workload_and_framework(config))
-    assert str(error.value).startswith(said)
+    assert str(error.value).startswith(message)
 
 
 WITHOUT_LINKS = {"NCCL_P2P_DISABLE"}
@@ -123,7 +121,9 @@ LINKS = {"auto": set(), "no_p2p": WITHOUT_LINKS, "network": {*WITHOUT_LINKS, "NC
 
 
 @pytest.mark.parametrize(("link", "env"), LINKS.items())
-def test_links_are_switched_off_in_the_workers_alone(monkeypatch, tmp_path, link, env):
+def test_the_link_setting_changes_only_the_environment_of_the_workers(
+    monkeypatch, tmp_path, link, env
+):
     started = []
     command = SimpleNamespace(arguments=(), env={"OWN": "1"}, name="worker-0", is_server=False)
     environment = SimpleNamespace(
@@ -131,30 +131,32 @@ def test_links_are_switched_off_in_the_workers_alone(monkeypatch, tmp_path, link
     )
     host = SimpleNamespace(interface="", address="127.0.0.1")
     machine = SimpleNamespace(
-        folder=tmp_path, start=lambda name, words, given, private: started.append(given)
+        folder=tmp_path, start=lambda name, argv, worker_env, private: started.append(worker_env)
     )
     monkeypatch.setattr(
         supervise, "create_rendezvous", lambda hosts, ports: SimpleNamespace(hosts=[host])
     )
-    one = supervise.Supervisor.__new__(supervise.Supervisor)
-    one.run_spec, one.hosts, one.environment = (
+    supervisor = supervise.Supervisor.__new__(supervise.Supervisor)
+    supervisor.run_spec, supervisor.hosts, supervisor.environment = (
         SimpleNamespace(settings=SimpleNamespace(link=link)),
         [host],
         environment,
     )
-    one.framework = SimpleNamespace(
+    supervisor.framework = SimpleNamespace(
         commands=lambda *_: [command], listens_everywhere=lambda settings: False
     )
-    one.monitor = SimpleNamespace(controls=[machine], children={}, servers=set(), command_hosts={})
-    one._start()
-    (given,) = started
-    assert given["OWN"] == "1"
-    assert LINKS["network"] & given.keys() == env
+    supervisor.monitor = SimpleNamespace(
+        controls=[machine], children={}, servers=set(), command_hosts={}
+    )
+    supervisor._start()
+    (worker_env,) = started
+    assert worker_env["OWN"] == "1"
+    assert LINKS["network"] & worker_env.keys() == env
 
 
 @pytest.mark.slow
-def test_a_study_ends_well_with_cells_that_do_not_run(tmp_path):
-    """A package's study: a run out of memory, and more devices than there are."""
+def test_a_study_succeeds_although_some_cells_do_not_run(tmp_path):
+    """Check a plugin's study with a run that exhausts memory and a cell with too many devices."""
     output = tmp_path / "out"
     done = run_suite_here(tmp_path, "study=toy_endings", f"output={output}", toy=True, exits=0)
     assert "toy-plain-demo-4096dev-workload.misbehave=no: –: gpus=4096" in done.stdout
@@ -181,7 +183,7 @@ def test_a_study_ends_well_with_cells_that_do_not_run(tmp_path):
     assert "Study toy_endings" in html.read_text()
 
 
-def test_a_study_in_which_nothing_can_run_is_refused(tmp_path):
+def test_a_study_without_a_runnable_cell_is_refused(tmp_path):
     done = run_suite_here(tmp_path, "study=toy_endings", "gpus=4096", toy=True, exits=2)
     assert done.stderr.startswith("run_suite.py: gpus=4096: 4096 CPU device(s)")
     assert not (tmp_path / "logs").exists()

@@ -1,6 +1,4 @@
-"""`suite_condition`: figures from the processes of a run, when a machine is a busy one, and the
-line in the log.
-"""
+"""`suite_condition`: figures of a run's processes, limits of a busy machine, and the log line."""
 
 import json
 
@@ -11,14 +9,14 @@ from suite.worker.heartbeat import WorkerStatus
 from suite.worker.runlog import RunLog
 from tests.helpers import events
 
-TOLD = {
-    "seconds": 10.0, "run_seconds": 6.0, "wait_seconds": 2.0, "cpu_seconds": 6.0, "cores": {"0": [9.0, 1.0, 10.0]},
-    "load_average": 1.5, "memory_stall_share": 0.02,
+REPORTED = {
+    "seconds": 10.0, "run_seconds": 6.0, "wait_seconds": 2.0, "cpu_seconds": 6.0,
+    "cores": {"0": [9.0, 1.0, 10.0]}, "load_average": 1.5, "memory_stall_share": 0.02,
 }  # fmt: skip
 
 
-def heartbeat(process=0, **told):
-    return WorkerStatus(process, 1, contention={**TOLD, **told})
+def heartbeat(process=0, **changes):
+    return WorkerStatus(process, 1, contention={**REPORTED, **changes})
 
 
 def figures(*heartbeats, hosts=None, rows=(), serving=()):
@@ -34,20 +32,23 @@ def test_figures_of_one_process():
             "memory_stall_share": 0.02,
             "load_average": 1.5,
         },
-        **{"others_share": 0.2, "stolen_share": 0.1},  # 9 seconds busy, 6 of them ours and 1 stolen
+        # 9 of 10 seconds were busy: 6 s with this run and 1 s stolen by the hypervisor.
+        **{"others_share": 0.2, "stolen_share": 0.1},
     }
 
 
 def test_processes_add_up_and_cores_that_they_share_count_once():
     alone = figures(heartbeat())
-    other = heartbeat(1, cpu_seconds=4.0, run_seconds=1.0, wait_seconds=7.0, memory_stall_share=0.5)
-    shared = figures(heartbeat(cpu_seconds=2.0), other)
+    second = heartbeat(
+        1, cpu_seconds=4.0, run_seconds=1.0, wait_seconds=7.0, memory_stall_share=0.5
+    )
+    shared = figures(heartbeat(cpu_seconds=2.0), second)
     assert (shared["cores"], shared["others_share"]) == (1, alone["others_share"])
     assert (shared["cpu_share"], shared["memory_stall_share"]) == (pytest.approx(7 / 16), 0.5)
     assert figures(heartbeat(), heartbeat(1), hosts=["a", "b"])["cores"] == 2
 
 
-def test_the_fewest_threads_of_any_process_count():
+def test_the_smallest_thread_count_of_all_processes_is_reported():
     assert "threads_per_device" not in figures(heartbeat())
     assert (
         figures(
@@ -57,23 +58,21 @@ def test_the_fewest_threads_of_any_process_count():
     )
 
 
-def test_servers_are_the_runs_own_where_workers_saw_them():
+def test_servers_that_workers_measured_are_part_of_the_run():
     both = figures(
         heartbeat(server_cpu_seconds=1.5),
         heartbeat(1, server_cpu_seconds=1.0, cpu_seconds=0.0),
         serving={"here"},
     )
-    assert (both["others_share"], both["server_share"]) == (
-        0.05,
-        0.15,
-    )  # all see the same servers, the later one more
+    # Both workers measure the same servers. The later measurement counts.
+    assert (both["others_share"], both["server_share"]) == (0.05, 0.15)
     assert "servers" not in both
-    told = heartbeat(server_cpu_seconds=1.0), heartbeat(1, server_cpu_seconds=0.5)
-    elsewhere = figures(*told, hosts=["a", "b"], serving={"a", "b"})
+    heartbeats = heartbeat(server_cpu_seconds=1.0), heartbeat(1, server_cpu_seconds=0.5)
+    elsewhere = figures(*heartbeats, hosts=["a", "b"], serving={"a", "b"})
     assert (elsewhere["server_share"], elsewhere["others_share"]) == (0.075, (16 - 12 - 1.5) / 20)
 
 
-def test_servers_that_nobody_saw_are_among_the_others():
+def test_servers_that_no_worker_measured_count_as_other_processes():
     found = figures(heartbeat(), serving={"here"})
     assert (found["servers"], found["others_share"]) == (1, 0.2)
     assert "server_share" not in found
@@ -82,10 +81,10 @@ def test_servers_that_nobody_saw_are_among_the_others():
     )
 
 
-def test_a_process_that_told_nothing_makes_the_rest_worthless_and_what_is_not_known_is_left_out():
+def test_no_figures_if_a_process_reported_none_and_unknown_figures_are_left_out():
     assert figures(heartbeat(), None) == figures(heartbeat(), WorkerStatus(1, 2)) == {}
-    told = {"seconds": 10.0, "cpu_seconds": 1.0, "cores": {}}
-    assert condition.figures([WorkerStatus(0, 1, contention=told)], ["here"], []) == {
+    contention = {"seconds": 10.0, "cpu_seconds": 1.0, "cores": {}}
+    assert condition.figures([WorkerStatus(0, 1, contention=contention)], ["here"], []) == {
         "seconds": 10.0
     }
 
@@ -95,22 +94,26 @@ def test_a_process_that_told_nothing_makes_the_rest_worthless_and_what_is_not_kn
     [
         ({"others_share": 0.1, "cpu_share": 0.3}, []),
         ({"others_share": 0.48}, ["other processes took 48 % of its cores"]),
-        ({"others_share": 0.22, "servers": 1}, ["its servers and other processes took 22 % of its cores"]),
+        ({"others_share": 0.22, "servers": 1},
+         ["its servers and other processes took 22 % of its cores"]),
         ({"stolen_share": 0.12}, ["the hypervisor took 12 % of its cores"]),
         ({"quota_share": 0.2}, ["its CPU quota stopped it in 20 % of the periods"]),
         ({"memory_stall_share": 0.3}, ["processes waited for memory 30 % of the time"]),
         ({"hot_share": 1.0}, ["its cores were slowed down by heat 100 % of the time"]),
         ({"gpu_slow_share": 0.5}, ["its GPUs were slowed down 50 % of the time"]),
-        ({"threads_per_device": 1}, ["its threads were limited to 1 per device, because cores were in use"]),
-        ({"threads_per_device": 1, "others_share": 0.5, "gpu_other_processes": 1}, ["other processes took 50 % of its cores",
-         "its threads were limited to 1 per device, because cores were in use", "other processes were on its GPUs"]),
+        ({"threads_per_device": 1},
+         ["its threads were limited to 1 per device, because cores were in use"]),
+        ({"threads_per_device": 1, "others_share": 0.5, "gpu_other_processes": 1},
+         ["other processes took 50 % of its cores",
+          "its threads were limited to 1 per device, because cores were in use",
+          "other processes were on its GPUs"]),
         ({"gpu_other_processes": 1}, ["other processes were on its GPUs"]),
         ({"gpu_other_processes": 0, "load_average": 99.0}, []),
         ({"others_share": 0.2, "stolen_share": 0.2},
          ["other processes took 20 % of its cores", "the hypervisor took 20 % of its cores"]),
     ],
 )  # fmt: skip
-def test_a_tenth_makes_a_busy_machine(found, reasons):
+def test_shares_above_a_tenth_make_a_machine_busy(found, reasons):
     assert condition.busy(found) == reasons
 
 
@@ -134,7 +137,7 @@ def test_only_the_devices_of_the_run_count(tmp_path):
 
 
 @pytest.mark.parametrize("end", ["\n", '\n:::MLLOG {"key": "eval'])
-def test_the_line_stands_behind_the_last_one_also_where_that_is_broken_off(tmp_path, end):
+def test_the_line_follows_the_last_line_even_if_that_line_is_incomplete(tmp_path, end):
     path = tmp_path / "result_0.txt"
     with RunLog(path) as log:
         log.end("run_stop", status="success")
@@ -152,7 +155,7 @@ def test_the_line_stands_behind_the_last_one_also_where_that_is_broken_off(tmp_p
     }
 
 
-def test_a_full_disk_costs_the_line_and_leaves_no_part_of_it(tmp_path, monkeypatch):
+def test_on_a_full_disk_no_part_of_the_line_is_written(tmp_path, monkeypatch):
     path = tmp_path / "result_0.txt"
     with RunLog(path) as log:
         log.end("run_stop", status="success")
@@ -169,7 +172,7 @@ def test_a_full_disk_costs_the_line_and_leaves_no_part_of_it(tmp_path, monkeypat
     assert [key for key, _, _ in events(path)] == ["run_stop"]
 
 
-def test_no_log_gets_none(tmp_path):
+def test_no_log_is_created(tmp_path):
     condition.append(tmp_path / "result_0.txt", {"others_share": 0.5})
     assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""`dry_run=true`: all that can be known before the first process, and nothing started or written."""
+"""`dry_run=true`: the plan is printed, and no process is started and no file written."""
 
 import json
 import os
@@ -22,24 +22,24 @@ def facts(done):
 
 
 @pytest.mark.parametrize("flag", ["dry_run=true", "--dry-run"])
-def test_what_would_run_is_said_and_nothing_done(tmp_path, flag):
+def test_a_dry_run_prints_the_plan_and_starts_no_process(tmp_path, flag):
     done = run_suite_here(tmp_path, *NCF, flag, SUITE_DATA_DIR=str(tmp_path / "data"), exits=0)
     assert list(tmp_path.iterdir()) == []
-    said = facts(done)
-    assert said["devices"] == "1 CPU device(s) with 1 core(s) each on this machine"
-    assert said["environment"].startswith("current: ")
-    assert said["data"] == "ml-demo is generated when the command starts"
-    assert (said["batch"], said["stop"]) == (
+    plan = facts(done)
+    assert plan["devices"] == "1 CPU device(s) with 1 core(s) each on this machine"
+    assert plan["environment"].startswith("current: ")
+    assert plan["data"] == "ml-demo is generated when the command starts"
+    assert (plan["batch"], plan["stop"]) == (
         "8192 samples in total, precision fp32",
         "target: hr_at_10 0.635",
     )
     assert "learning_rate 0.006 (presumed: " in done.stdout
-    assert said["division"].startswith("open: profile demo, not reference; ")
-    assert said["run"].startswith(str(tmp_path / "logs"))
-    assert said["run"].endswith("/ncf-pytorch-demo-1dev-cpu-environment=current/run_0")
+    assert plan["division"].startswith("open: profile demo, not reference; ")
+    assert plan["run"].startswith(str(tmp_path / "logs"))
+    assert plan["run"].endswith("/ncf-pytorch-demo-1dev-cpu-environment=current/run_0")
 
 
-def test_several_jobs_are_a_table_and_all_of_each_on_request_with_the_time_of_an_earlier_run(
+def test_several_jobs_are_a_table_with_details_on_request_and_the_time_of_an_earlier_run(
     tmp_path,
 ):
     words = ("-m", *TOY_RUN, "gpus=1", "runs=2", "seed=1,2")
@@ -50,9 +50,8 @@ def test_several_jobs_are_a_table_and_all_of_each_on_request_with_the_time_of_an
     done = run_suite_here(
         tmp_path, *words, f"output={tmp_path / 'out'}", "--dry-run", toy=True, exits=0
     )
-    first, header, *rows, request = done.stdout.splitlines()[
-        :5
-    ]  # a busy machine is warned of after that
+    # A warning about a busy machine may follow the first five lines.
+    first, header, *rows, request = done.stdout.splitlines()[:5]
     assert "4 run(s) would be written to" in first
     assert header.startswith("job ")
     assert re.split(" {2,}", header)[1:] == [
@@ -64,9 +63,9 @@ def test_several_jobs_are_a_table_and_all_of_each_on_request_with_the_time_of_an
         "time per run",
         "problems",
     ]
-    told = ["2", "1 CPU", "64", "target", "open"]
+    cells = ["2", "1 CPU", "64", "target", "open"]
     assert [re.split(" {2,}", row)[:6] for row in rows] == [
-        [f"toy-plain-demo-1dev-seed={n}", *told] for n in (1, 2)
+        [f"toy-plain-demo-1dev-seed={n}", *cells] for n in (1, 2)
     ]
     assert all(re.search(r"\d+ s$", row) for row in rows)
     assert request.endswith("set dry_run=full")
@@ -81,22 +80,24 @@ def test_several_jobs_are_a_table_and_all_of_each_on_request_with_the_time_of_an
     assert re.findall(r"^  run +(\S+)$", done.stdout, re.MULTILINE) == runs
     assert status["status"] == "success"
     assert re.search(r"about \d+ s per run, the median of 1 earlier run\(s\)", facts(done)["time"])
-    other = run_suite_here(tmp_path, *TOY_RUN, "batch=global:32", "--dry-run", toy=True)
-    assert facts(other)["time"].startswith("unknown: no finished run with these settings in ")
+    smaller_batch = run_suite_here(tmp_path, *TOY_RUN, "batch=global:32", "--dry-run", toy=True)
+    assert facts(smaller_batch)["time"].startswith(
+        "unknown: no finished run with these settings in "
+    )
 
 
-def test_what_is_in_the_way_ends_it_with_2_and_the_rest_is_of_the_devices_that_are_asked_for(
+def test_a_problem_exits_with_2_and_the_other_lines_describe_the_requested_devices(
     tmp_path,
 ):
     done = run_suite_here(tmp_path, *NCF, "gpus=4096", "--dry-run", exits=2)
     assert done.stderr.startswith("run_suite.py: gpus=4096: ")
     cores = len(os.sched_getaffinity(0))
     machine = f"this machine, which has {cores}. The lines below apply to {cores} device(s)"
-    said = f"4096 CPU device(s) with 1 core(s) each on {machine}"
-    assert (facts(done)["devices"], facts(done)["stop"]) == (said, "target: hr_at_10 0.635")
+    devices = f"4096 CPU device(s) with 1 core(s) each on {machine}"
+    assert (facts(done)["devices"], facts(done)["stop"]) == (devices, "target: hr_at_10 0.635")
 
 
-def test_cells_of_a_study_that_would_not_run(tmp_path):
+def test_cells_of_a_study_that_would_not_run_are_listed(tmp_path):
     done = run_suite_here(
         tmp_path, "study=toy_endings", "--dry-run", toy=True, SUITE_DATA_DIR=str(tmp_path), exits=0
     )
@@ -104,8 +105,8 @@ def test_cells_of_a_study_that_would_not_run(tmp_path):
 
 
 @pytest.mark.parametrize("words", [("--dry-run",), ()])
-def test_slurm_is_asked_nothing_before_the_command_is_right(tmp_path, words):
-    """On the login node, whose own devices do not count; nothing is left behind."""
+def test_slurm_is_not_queried_before_the_command_is_valid(tmp_path, words):
+    """Check a command on a login node: its devices do not count, and no file is left behind."""
     slurm = (
         "workload=ncf",
         "device=cuda",
@@ -127,7 +128,7 @@ def test_slurm_is_asked_nothing_before_the_command_is_right(tmp_path, words):
         )
 
 
-def test_no_folder_is_left_where_sbatch_refuses(tmp_path):
+def test_no_folder_is_left_if_sbatch_is_missing(tmp_path):
     toy = (*TOY_RUN, "launch=slurm", f"output={tmp_path / 'deep' / 'out'}")
     data = tmp_path / "data"
     registry.refresh()
@@ -157,7 +158,7 @@ def test_the_doctor_finds_what_planning_finds(tmp_path):
         (("workload=resnet50", "device=cpu", "gpus=4096", "batch=per_device:1", "seed=1"), UNKNOWN),
     ],
 )
-def test_nothing_is_closed_of_which_not_all_is_known(tmp_path, words, division):
+def test_a_division_is_closed_only_if_all_settings_are_final(tmp_path, words, division):
     done = run_suite_here(
         tmp_path, *words, "--dry-run", SUITE_DATA_DIR=str(tmp_path / "none"), exits=2
     )
@@ -174,8 +175,8 @@ def twelve(tmp_path_factory):
 
 
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
-def test_a_small_data_set_under_a_large_ones_name_is_open(tmp_path, twelve, device):
-    """Also where a GPU is missing, so that there is no job."""
+def test_a_small_data_set_with_the_name_of_a_large_data_set_is_open(tmp_path, twelve, device):
+    """Check also a machine without a GPU, for which no job can be planned."""
     words = (
         "workload=resnet50",
         "environment=current",
@@ -183,12 +184,12 @@ def test_a_small_data_set_under_a_large_ones_name_is_open(tmp_path, twelve, devi
         f"device={device}",
         "--dry-run",
     )
-    said = facts(run_suite_here(tmp_path, *words, SUITE_DATA_DIR=str(twelve)))["division"]
-    assert said.startswith("open: ")
-    assert "12" in said
+    division = facts(run_suite_here(tmp_path, *words, SUITE_DATA_DIR=str(twelve)))["division"]
+    assert division.startswith("open: ")
+    assert "12" in division
 
 
-def test_what_a_job_of_slurm_will_find_is_not_known_before_it_starts(tmp_path, monkeypatch):
+def test_the_division_of_a_slurm_job_is_unknown_before_it_starts(tmp_path, monkeypatch):
     monkeypatch.setattr(
         ncf.NCF, "load_dataset_info", classmethod(lambda cls, settings: published_facts())
     )
@@ -213,12 +214,12 @@ def test_no_size_is_zero(size_bytes, text):
 
 
 SMALL = {"transformer": 512, "ncf": 4096, "allreduce": 1 << 20}
-"""Batches that fit any machine; 2 in others."""
+"""Batch sizes that fit any machine. The default is 2."""
 
 
 @pytest.mark.parametrize("workload", registry.names(registry.WORKLOADS))
 def test_every_workload_can_be_planned(tmp_path, workload):
-    """Also one whose runs have no samples."""
+    """Check every workload, also a workload whose runs have no samples."""
     words = [
         f"batch=global:{SMALL.get(workload, 2)}",
         *(["timing=steps"] if workload == "allreduce" else []),

@@ -1,5 +1,6 @@
-"""What the supervisor does host by host, without starting anything: machine facts, and whose
-process ids it may trust.
+"""Per-host work of the supervisor: machine facts, and the process ids that it can check.
+
+No process is started.
 """
 
 import json
@@ -20,11 +21,11 @@ from tests.suite.two_hosts import HOSTS, make_run
 
 TORCH = Environment("torch", (), "/python")
 PID_MAXIMUM = 1 << 22
-"""Above the kernel's largest process id on 64-bit machines, proc(5)."""
+"""The kernel's largest process id on 64-bit machines is below this number, proc(5)."""
 
 
 def supervisor(folder, framework, prefix=()):
-    """Of a run on this machine and node-b."""
+    """Return the supervisor of a run on this machine and node-b."""
     run = make_run(
         (replace(HOSTS[0], name=platform.node()), HOSTS[1]), devices=8, folder=str(folder)
     )
@@ -32,7 +33,7 @@ def supervisor(folder, framework, prefix=()):
 
 
 @pytest.mark.parametrize("hosts", [1, 2])
-def test_machine_facts_lie_under_the_name_of_their_host_where_there_are_several(tmp_path, hosts):
+def test_machine_facts_of_several_hosts_are_in_folders_with_their_names(tmp_path, hosts):
     alone = Supervisor(make_run(folder=str(tmp_path)), TENSORFLOW, TORCH, None)
     watch, folder = (
         (alone, tmp_path)
@@ -48,20 +49,21 @@ def test_machine_facts_lie_under_the_name_of_their_host_where_there_are_several(
 @pytest.mark.parametrize(
     ("process", "prefix", "dead"), [(3, (), True), (3, ("docker", "run"), False), (4, (), False)]
 )
-def test_only_process_ids_of_this_machine_are_looked_for(tmp_path, process, prefix, dead):
-    """A worker in a container or on another host has an id of its own there; here it may be
-    nobody's.
+def test_only_process_ids_of_this_machine_are_checked(tmp_path, process, prefix, dead):
+    """Check that only ids of local processes are searched.
+
+    The id of a worker in a container or on a remote host has no meaning on this machine.
     """
-    one = supervisor(tmp_path, MXNET, prefix)
+    watching = supervisor(tmp_path, MXNET, prefix)
     heartbeat_path(tmp_path, process).write_text(
         json.dumps(asdict(WorkerStatus(process, PID_MAXIMUM + 1)))
     )
-    ended = one.monitor.died(one.monitor.heartbeats())
+    ended = watching.monitor.died(watching.monitor.heartbeats())
     assert (ended.status, ended.process) == ("rank_died", process) if dead else ended is None
 
 
-def test_a_process_that_dies_on_a_full_disk_is_filed_with_it(tmp_path, monkeypatch):
-    """Which kills a process that writes to a mapped file, and nothing else says why."""
+def test_a_process_that_dies_on_a_full_disk_is_recorded_with_the_disk(tmp_path, monkeypatch):
+    """Check the reason of a process that the kernel killed for writing to a file on a full disk."""
     monkeypatch.setattr(advice.disks, "full", lambda *_: "no space left in /here")
     run = make_run(folder=str(tmp_path), update="sync")
     ended = Supervisor(run, TENSORFLOW, TORCH, None)._end(RunStatus("rank_died", "killed"))
@@ -70,7 +72,7 @@ def test_a_process_that_dies_on_a_full_disk_is_filed_with_it(tmp_path, monkeypat
     assert (filed["reason"], filed["code"]) == (ended.reason, "disk_full")
 
 
-def test_a_worker_that_reported_the_full_disk_is_filed_with_it_once(tmp_path, monkeypatch):
+def test_a_full_disk_that_a_worker_reported_is_recorded_once(tmp_path, monkeypatch):
     monkeypatch.setattr(advice.disks, "full", lambda *_: "no space left in /here")
     run = make_run(folder=str(tmp_path), update="sync")
     ended = Supervisor(run, TENSORFLOW, TORCH, None)._end(
@@ -80,7 +82,7 @@ def test_a_worker_that_reported_the_full_disk_is_filed_with_it_once(tmp_path, mo
 
 
 @pytest.mark.parametrize("error", [PermissionError, ProcessLookupError])
-def test_a_worker_that_may_not_be_asked_has_no_stack(tmp_path, monkeypatch, error):
+def test_a_worker_that_cannot_be_signaled_has_no_stack(tmp_path, monkeypatch, error):
     def kill(*_):
         raise error
 

@@ -1,6 +1,4 @@
-"""Ctrl-C, twice and thrice; a terminal that closes; and the command line that goes on with what was
-interrupted.
-"""
+"""Signals to the controller, a closed terminal, and the command that resumes an interrupted run."""
 
 import io
 import os
@@ -26,16 +24,22 @@ from suite.control.interrupts import (
 from tests.helpers import PROJECT, TOY_RUN, alive, only, status, suite_env, suite_here, wait_until
 
 
+def restore_signals():
+    """Handle signals as on a terminal: a shell starts background jobs with signals ignored."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def started(tmp_path, *words, **streams):
-    """A controller, and the folder of its run once that trains."""
+    """Return a controller and the folder of its run as soon as the run trains."""
     arguments = [*TOY_RUN, "workload.misbehave=sleep", "stop=epochs:1000", *words]
     controller = subprocess.Popen(
-        [sys.executable, str(PROJECT / "run_suite.py"), *arguments], env=suite_env(tmp_path, toy=True), cwd=tmp_path,
-        # As on a terminal: a shell starts its background jobs, this one's tests perhaps, with
-        # signals ignored.
-        preexec_fn=lambda: [signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGHUP)],
+        [sys.executable, str(PROJECT / "run_suite.py"), *arguments],
+        env=suite_env(tmp_path, toy=True),
+        cwd=tmp_path,
+        preexec_fn=restore_signals,
         **({"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} | streams),
-    )  # fmt: skip
+    )
 
     def logs():
         return list(tmp_path.glob("**/run_0/result_0.txt"))
@@ -50,7 +54,7 @@ def started(tmp_path, *words, **streams):
 
 @pytest.mark.parametrize("numbers", [(signal.SIGINT,) * 3, (signal.SIGTERM, signal.SIGINT)])
 def test_signals_in_quick_succession_end_the_tree_and_leave_interrupted(tmp_path, numbers):
-    """Which is no failure in tables."""
+    """Check that tables do not count the interrupted run as a failure."""
     controller, folder = started(tmp_path)
     workers = psutil.Process(controller.pid).children(recursive=True)
     for number in numbers:
@@ -77,19 +81,23 @@ def test_a_terminal_that_closes_leaves_interrupted(tmp_path):
     assert status(folder)["status"] == "interrupted"
 
 
-def test_the_printed_command_goes_on_as_it_is_typed(tmp_path):
+def test_the_printed_command_resumes_the_run(tmp_path):
     output = tmp_path / "my runs"
     controller, folder = started(tmp_path, f"output={output}", "runs=2")
     controller.send_signal(signal.SIGINT)
-    said, _ = controller.communicate(timeout=240)
-    typed = re.search(r"run:\n  (.+)\n", said.decode())[1]
-    assert shlex.split(typed)[-2:] == [f"output={output}", "resume=true"]
+    printed, _ = controller.communicate(timeout=240)
+    resume_command = re.search(r"run:\n  (.+)\n", printed.decode())[1]
+    assert shlex.split(resume_command)[-2:] == [f"output={output}", "resume=true"]
     assert folder.is_relative_to(output)
-    # The same line, but with runs that end: what cannot be resumed would be refused in one line.
+    # If the run could not be resumed, the command would end with an error and start no attempt.
     process = subprocess.Popen(
-        ["sh", "-c", f"exec {typed}"], env=suite_env(tmp_path, toy=True, PYTHONUNBUFFERED="1"), cwd=tmp_path,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        ["sh", "-c", f"exec {resume_command}"],
+        env=suite_env(tmp_path, toy=True, PYTHONUNBUFFERED="1"),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     attempts = 0
     for line in process.stdout:
         if "unfinished attempt kept in" in line:
@@ -103,7 +111,7 @@ def test_the_printed_command_goes_on_as_it_is_typed(tmp_path):
 @pytest.mark.parametrize("columns", ["0", "00", "-1", "", "abc", "²", "1", "9" * 12, None])
 @pytest.mark.parametrize("terminal", [False, True])
 def test_an_unusable_terminal_size_does_not_hide_the_output(monkeypatch, columns, terminal):
-    """`COLUMNS=0` printed nothing, and `COLUMNS=1` put one character on each line of a table."""
+    """Check sizes with which rich prints an empty text or a single character per line."""
     for name in ("COLUMNS", "LINES"):
         if columns is None:
             monkeypatch.delenv(name, raising=False)
@@ -129,13 +137,17 @@ def test_a_usable_terminal_size_is_followed(monkeypatch):
 def test_a_dry_run_is_printed_whatever_the_terminal_size(tmp_path, changed):
     done = subprocess.run(
         [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN, "dry_run=true"],
-        env=suite_env(tmp_path, toy=True, **changed), cwd=tmp_path, capture_output=True, text=True, timeout=240,
-    )  # fmt: skip
+        env=suite_env(tmp_path, toy=True, **changed),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
     assert done.returncode == 0
     assert "dry run, no process is started: 1 run(s) would be written to" in done.stdout
 
 
-def test_without_output_the_folder_that_was_made_is_named(tmp_path):
+def test_the_resume_command_names_the_folder_that_was_created(tmp_path):
     words = ["-m", "workload=ncf", "workload.target='0.5'", "output=elsewhere", "resume=false"]
     command = resuming_command(words, tmp_path / "logs" / "2026")
     kept = ["-m", "workload=ncf", "workload.target='0.5'"]
@@ -144,8 +156,9 @@ def test_without_output_the_folder_that_was_made_is_named(tmp_path):
 
 @pytest.fixture
 def listening():
-    """This process takes signals as a controller does, for the length of a test; also where a
-    shell's `&` has them ignored.
+    """Handle signals in this process as a controller does, until the test ends.
+
+    A shell's `&` may have set them to be ignored, so they are restored first.
     """
     before = {number: signal.signal(number, signal.SIG_DFL) for number in SIGNALS}
     listen()
@@ -154,16 +167,15 @@ def listening():
         signal.signal(number, handler)
 
 
-@pytest.mark.parametrize(
-    "number", set(SIGNALS) - {signal.SIGHUP}
-)  # of that see the terminal that closes
+# SIGHUP: see test_a_terminal_that_closes_leaves_interrupted.
+@pytest.mark.parametrize("number", set(SIGNALS) - {signal.SIGHUP})
 def test_each_signal_interrupts_once(listening, number):
     with pytest.raises(KeyboardInterrupt, match=number.name):
         signal.raise_signal(number)
     signal.raise_signal(number)
 
 
-def test_a_signal_in_a_block_that_is_held_acts_after_it(listening):
+def test_a_signal_in_a_protected_block_is_raised_after_the_block(listening):
     done = []
 
     def block():
@@ -177,7 +189,7 @@ def test_a_signal_in_a_block_that_is_held_acts_after_it(listening):
         block()
     assert done == ["inner", "outer"]
     with signals_held():
-        pass  # said once
+        pass  # the interrupt is raised only once
 
 
 class Interrupting(io.StringIO):
@@ -185,9 +197,8 @@ class Interrupting(io.StringIO):
 
     def write(self, text):
         count = super().write(text)
-        signal.raise_signal(
-            signal.SIGINT
-        )  # to this thread: `os.kill` may take another one's way, and come later
+        # `os.kill` could deliver the signal to another thread, and later.
+        signal.raise_signal(signal.SIGINT)
         return count
 
 

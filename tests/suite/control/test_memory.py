@@ -1,4 +1,4 @@
-"""A run that takes all memory ends as such; what it is told; and lines of a long epoch."""
+"""Runs that exhaust the memory: their status, the advice on batch sizes, and progress lines."""
 
 import io
 import json
@@ -22,7 +22,7 @@ from tests.helpers import TOY_RUN, composed, only, run_suite_here, status
 GIB = 1 << 30
 
 
-def test_such_a_run_ends_as_oom_with_the_batch_that_fits(tmp_path, monkeypatch):
+def test_a_run_that_exhausts_memory_ends_as_oom_with_the_batch_that_fits(tmp_path, monkeypatch):
     monkeypatch.setattr(exhaustion, "LEFT_SHARE", 1.0)
     monkeypatch.setattr(exhaustion, "OWN_SHARE", 0.0)
     run_suite_here(
@@ -34,7 +34,7 @@ def test_such_a_run_ends_as_oom_with_the_batch_that_fits(tmp_path, monkeypatch):
     assert ended["reason"].endswith("; a batch that should fit: batch=global:32 (it was 64)")
 
 
-def test_the_log_that_is_not_empty_is_named(tmp_path):
+def test_the_first_log_that_is_not_empty_is_named(tmp_path):
     (tmp_path / "worker-1.log").touch()
     assert memory.log_to_read(tmp_path, "worker-1") == "worker-1.log, which is empty"
     (tmp_path / "server.log").write_text("killed")
@@ -71,12 +71,12 @@ def test_images_that_do_not_fit_are_refused_in_every_mode(mode, monkeypatch):
     check_inputs(kind(settings, kind.load_dataset_info(settings)))
 
 
-def test_several_machines_share_the_batch_and_have_their_own_memory(monkeypatch):
+def test_each_machine_holds_its_share_of_the_batch_in_its_memory(monkeypatch):
     monkeypatch.setattr(capacity, "available_bytes", lambda allowed: GIB)
     hardware = [
         {"host": name, "memory_bytes": gib * GIB, "gpus": []} for name, gib in (("a", 32), ("b", 8))
     ]
-    nodes = [AvailableHost(one["host"], "", "", (0, 1), one) for one in hardware]
+    nodes = [AvailableHost(entry["host"], "", "", (0, 1), entry) for entry in hardware]
     config = composed(
         "workload=resnet50",
         "profile=synthetic",
@@ -100,8 +100,8 @@ def test_several_machines_share_the_batch_and_have_their_own_memory(monkeypatch)
 
 
 BLOCK = {
-    "first_epoch": 1, "epochs": 1, "step": 30, "samples_per_second": 32.0, "quality": {}, "data_wait_seconds": 3.0,
-    "train_seconds": 30.0, "elapsed_seconds": 30.0,
+    "first_epoch": 1, "epochs": 1, "step": 30, "samples_per_second": 32.0, "quality": {},
+    "data_wait_seconds": 3.0, "train_seconds": 30.0, "elapsed_seconds": 30.0,
 }  # fmt: skip
 
 
@@ -111,7 +111,7 @@ BLOCK = {
 def test_without_a_terminal_a_line_is_printed_a_minute_after_the_last(
     tmp_path, monkeypatch, ends_at, rows, minutes
 ):
-    """In a long epoch; the rate counts from the row of a block too."""
+    """Check the lines of a long epoch. The row of a block also counts as the last line."""
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     stream = io.StringIO()

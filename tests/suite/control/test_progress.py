@@ -1,6 +1,4 @@
-"""The rows that a run prints while it trains: their columns, their clock, and where they are
-printed.
-"""
+"""Progress rows of a training run: their columns, their clock, and the file that they go to."""
 
 import io
 import json
@@ -16,14 +14,16 @@ from tests.helpers import TOY_RUN, only, run_events, run_suite
 from tests.suite.worker.test_loop import make_run
 
 BLOCK = {
-    "first_epoch": 1, "epochs": 1, "step": 51, "samples_per_second": 1_246_539.4, "quality": {"hr_at_10": 0.193},
-    "data_wait_seconds": 3.0, "train_seconds": 30.0, "elapsed_seconds": 31.26,
+    "first_epoch": 1, "epochs": 1, "step": 51, "samples_per_second": 1_246_539.4,
+    "quality": {"hr_at_10": 0.193}, "data_wait_seconds": 3.0, "train_seconds": 30.0,
+    "elapsed_seconds": 31.26,
 }  # fmt: skip
 
 
 def table(text, first="epoch"):
-    """The rows of the one table in a text, each a dict from the name of a column to its cell, and
-    the line after them.
+    """Return the rows of the table in a text and the line after them.
+
+    Each row is a dict from the name of a column to its cell.
     """
     lines = text.splitlines()
     start = next(number for number, line in enumerate(lines) if line.split()[:1] == [first])
@@ -38,7 +38,7 @@ def table(text, first="epoch"):
 
 
 def printed(run, blocks, *heartbeats, width=100, terminal=False):
-    """The output of a run with these blocks, and the heartbeats before them."""
+    """Return the output of a run with these blocks, after these heartbeats."""
     stream = io.StringIO()
     console = Console(file=stream, width=width, force_terminal=terminal, color_system=None)
     with Progress(run, "job/run_0", console) as shown:
@@ -55,7 +55,7 @@ def ncf(tmp_path):
 
 
 def seconds_since_run_start(log, key):
-    """Seconds from `run_start` to each line with this key."""
+    """Return the seconds from `run_start` to each line with this key."""
     lines = [json.loads(line.removeprefix(":::MLLOG ")) for line in log.open()]
     start = next(line["time_ms"] for line in lines if line["key"] == "run_start")
     return [(line["time_ms"] - start) / 1e3 for line in lines if line["key"] == key]
@@ -114,7 +114,7 @@ def test_a_failed_run_keeps_its_rows_and_names_the_file_to_read(tmp_path):
     assert (tmp_path / path).samefile(only((tmp_path / "out").glob("*/run_0/worker-0.log")))
 
 
-def test_the_target_stands_in_the_heading_and_metrics_have_their_short_names(ncf):
+def test_the_heading_contains_the_target_and_metrics_have_their_short_names(ncf):
     text = printed(
         ncf, [BLOCK, {**BLOCK, "first_epoch": 2, "quality": {}, "elapsed_seconds": 62.0}]
     )
@@ -157,7 +157,7 @@ def test_a_terminal_gets_the_same_rows(ncf):
 
 
 def test_before_run_start_the_time_counts_from_the_launch(ncf, monkeypatch):
-    """Between rows there are two clocks at most, and each line says which."""
+    """Check that each line names its clock: the launch before `run_start`, the run after it."""
     now = [1000.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     stream = io.StringIO()

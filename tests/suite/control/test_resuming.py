@@ -1,4 +1,4 @@
-"""`resume=true`: a forgotten setting, a folder alone, and what counts as finished."""
+"""`resume=true`: forgotten settings, a command with only the output folder, and finished runs."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ JOB = "toy-plain-demo-1dev-seed=0-workload.learning_rate=0.3"
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """The output folder of one finished command, with its data next to it."""
+    """Return the output folder of a finished command, with its data next to it."""
     folder = tmp_path_factory.mktemp("whole")
     run_suite_here(folder, *TOY_RUN, *SEED, "runs=2", "output=out", toy=True, exits=0)
     return folder
@@ -22,7 +22,7 @@ def whole(tmp_path_factory):
 
 @pytest.fixture
 def folder(whole, tmp_path):
-    """A copy, whose second run was killed."""
+    """Return a copy of the finished folder in which the second run was killed."""
     shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     cut_before_its_end(tmp_path / "out" / JOB / "run_1")
     filed = tmp_path / "out" / JOB / "run_1" / "status.json"
@@ -69,13 +69,13 @@ FORGOTTEN = {
 }
 
 
-@pytest.mark.parametrize(("words", "told"), FORGOTTEN.values(), ids=FORGOTTEN)
-def test_a_setting_that_is_not_that_of_the_unfinished_run_is_named(folder, words, told):
+@pytest.mark.parametrize(("words", "texts"), FORGOTTEN.values(), ids=FORGOTTEN)
+def test_a_setting_that_differs_from_the_unfinished_run_is_named(folder, words, texts):
     before = written(folder / "out")
     for more in ([], ["dry_run=true"]):
         done = resume(folder, *words, *more, exits=2)
         line = done.stderr.splitlines()[-1]
-        assert all(text in line for text in told), line
+        assert all(text in line for text in texts), line
         assert len(line.splitlines()) == 1
     assert written(folder / "out") == before, "nothing was started or moved"
 
@@ -88,9 +88,7 @@ def test_the_folder_alone_gives_the_settings(folder):
     assert resume(folder, exits=0).stdout.count("finished earlier") == 2
 
 
-def test_the_folder_alone_from_another_working_directory_and_with_words_for_the_call(
-    folder, tmp_path
-):
+def test_the_folder_alone_works_from_another_working_directory_and_with_overrides(folder, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     words, data = [f"output={folder / 'out'}", "resume=true"], str(folder / "data")
     done = run_suite_here(
@@ -112,16 +110,16 @@ def test_a_folder_without_a_list_of_commands_gives_the_settings_of_its_runs(fold
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["resume=true"], "resume=true: no output folder is set. Set output=FOLDER"),
         (["resume=true", "output=none"], "the folder does not exist. Set output=FOLDER"),
         (["resume=true", "output=empty"], "has no runs with recorded settings. Set workload=NAME"),
     ],
 )
-def test_a_folder_that_gives_no_settings(tmp_path, words, told):
+def test_a_folder_without_settings_is_refused(tmp_path, words, message):
     (tmp_path / "empty").mkdir()
-    assert told in refusal(run_suite_here(tmp_path, *words, toy=True))
+    assert message in refusal(run_suite_here(tmp_path, *words, toy=True))
 
 
 def test_new_points_may_join_unfinished_ones_that_the_command_names(folder):
@@ -152,21 +150,21 @@ def test_the_report_prints_the_command_that_resumes(folder):
 
 LOST = {
     "status.json is gone": lambda run: (run / "status.json").unlink(),
-    "status.json says interrupted": lambda run: (run / "status.json").write_text(
+    "status.json contains interrupted": lambda run: (run / "status.json").write_text(
         '{"status": "interrupted"}'
     ),
-    "status.json is no JSON": lambda run: (run / "status.json").write_text("{"),
-    "status.json is still that of a run": lambda run: (run / "status.json").write_text(
+    "status.json is not JSON": lambda run: (run / "status.json").write_text("{"),
+    "status.json contains running": lambda run: (run / "status.json").write_text(
         '{"status": "running"}'
     ),
-    "status.json says failed": lambda run: (run / "status.json").write_text(
+    "status.json contains failed": lambda run: (run / "status.json").write_text(
         '{"status": "failed", "reason": "no"}'
     ),
 }
 
 
 @pytest.mark.parametrize("lose", LOST.values(), ids=LOST)
-def test_a_log_with_its_end_is_finished_whatever_status_json_says(folder, lose):
+def test_a_log_with_its_end_is_finished_whatever_status_json_contains(folder, lose):
     run = folder / "out" / JOB / "run_0"
     lose(run)
     log = written(run)[run / "result_0.txt"]
@@ -180,7 +178,7 @@ def test_a_log_with_its_end_is_finished_whatever_status_json_says(folder, lose):
         assert {"run_index", "workload", "devices"} <= filed.keys()
 
 
-def test_weights_that_were_not_written_are_named(tmp_path):
+def test_missing_final_weights_are_reported(tmp_path):
     words = [*TOY_RUN, "checkpoint.final=true", "output=out"]
     run_suite_here(tmp_path, *words, toy=True, exits=0)
     assert (

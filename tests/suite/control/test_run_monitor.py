@@ -1,4 +1,4 @@
-"""Which process of a run is named when one of them fails."""
+"""The process that is named if a process of a run fails."""
 
 import os
 from types import SimpleNamespace
@@ -13,8 +13,14 @@ def test_the_process_that_failed_and_its_text_log_are_named(tmp_path):
     monitor = RunMonitor(
         SimpleNamespace(folder=str(tmp_path)), [here], [here, here], has_agents=False
     )
-    monitor.controls = [SimpleNamespace(alive=lambda pid: pid == os.getpid(), failure=lambda: None, flush_events=lambda: None,
-                                      exhausts=lambda pids: "")]  # fmt: skip
+    monitor.controls = [
+        SimpleNamespace(
+            alive=lambda pid: pid == os.getpid(),
+            failure=lambda: None,
+            flush_events=lambda: None,
+            exhausts=lambda pids: "",
+        )
+    ]
     HeartbeatWriter(tmp_path, 0)
     (tmp_path / "worker-1.log").write_text("Traceback (most recent call last):\n")
     HeartbeatWriter(tmp_path, 1).finish(

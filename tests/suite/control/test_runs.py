@@ -1,6 +1,4 @@
-"""Whole runs with the toy plugin, their workers in processes: how they end, what they leave behind,
-and what they never do.
-"""
+"""Whole runs of the toy plugin in worker processes: their status, files, and resumption."""
 
 import contextlib
 import csv
@@ -39,15 +37,14 @@ def run_folder(tmp_path):
     return only((tmp_path / "logs").glob("*/*/run_0"))
 
 
-def test_a_run_leaves_what_docs_logs_says(tmp_path):
-    slow = (
-        "workload.misbehave=sleep",
-        "stop=steps:8",
-    )  # else there is no time to look at the machine
+def test_a_run_writes_the_files_that_docs_logs_lists(tmp_path):
+    # A faster run ends before the telemetry has sampled the machine.
+    slow = ("workload.misbehave=sleep", "stop=steps:8")
     done = run_suite(tmp_path, *TOY_RUN, *slow, toy=True, exits=0)
     folder = run_folder(tmp_path)
     assert {path.name for path in folder.iterdir()} == {
-        "run.json", "result_0.txt", "metrics.jsonl", "status.json", "worker-0.log", "telemetry.jsonl", "topology.json",
+        "run.json", "result_0.txt", "metrics.jsonl", "status.json", "worker-0.log",
+        "telemetry.jsonl", "topology.json",
     }  # fmt: skip
     assert status(folder)["status"] == "success"
     header = json.loads((folder / "telemetry.jsonl").read_text().splitlines()[0])
@@ -85,7 +82,7 @@ ENDINGS = {
 
 @pytest.fixture(scope="module")
 def endings(tmp_path_factory):
-    """A sweep whose runs end in all these ways: what it said, and the folder of each."""
+    """Return the output of a sweep whose runs end in all these ways, and the folder of each run."""
     tmp_path = tmp_path_factory.mktemp("endings")
     done = run_suite_here(
         tmp_path, "-m", *TOY_RUN, "gpus=1", f"workload.misbehave={','.join(ENDINGS)}", toy=True
@@ -97,7 +94,7 @@ def endings(tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", ENDINGS)
-def test_failures_are_filed_with_their_reason_and_the_sweep_goes_on(endings, kind):
+def test_failures_are_recorded_with_their_reason_and_the_sweep_continues(endings, kind):
     done, folders = endings
     expected, reason = ENDINGS[kind]
     assert done.returncode == 1
@@ -116,29 +113,28 @@ def test_failures_are_filed_with_their_reason_and_the_sweep_goes_on(endings, kin
         assert (folders[kind] / "worker-0.log").stat().st_size
 
 
-def test_target_never_reached(tmp_path):
+def test_a_run_that_misses_its_target_is_target_missed(tmp_path):
     run_suite_here(tmp_path, *TOY_RUN, "workload.learning_rate=0.0001", toy=True, exits=1)
     filed = status(run_folder(tmp_path))
     assert filed["status"] == "target_missed"
     assert "target 0.99" in filed["reason"]
 
 
-def test_a_hung_process_is_ended_and_shows_where_it_stands(tmp_path):
+def test_a_hung_process_is_ended_and_its_stack_is_shown(tmp_path):
     run_suite_here(
         tmp_path, *TOY_RUN, "workload.misbehave=hang", "watchdog_seconds=5", toy=True, exits=1
     )
     filed = status(run_folder(tmp_path))
     assert filed["status"] == "hung"
     assert "in phase 'train'" in filed["reason"]
-    assert (
-        5 <= int(re.search(r"\((\d+) s, allowed 5 s\)", filed["reason"])[1]) < 600
-    )  # for which it sleeps
-    for words in ("no progress since", "in misbehave", "toy.py"):  # where it stands
-        assert words in filed["reason"]
+    # The worker sleeps for 600 s.
+    assert 5 <= int(re.search(r"\((\d+) s, allowed 5 s\)", filed["reason"])[1]) < 600
+    for text in ("no progress since", "in misbehave", "toy.py"):
+        assert text in filed["reason"]
     assert "most recent call first" in (run_folder(tmp_path) / "worker-0.log").read_text()
 
 
-def test_several_runs_have_their_own_folders_seeds_and_logs(tmp_path):
+def test_several_runs_have_separate_folders_seeds_and_logs(tmp_path):
     run_suite_here(
         tmp_path, *TOY_RUN, "runs=3", "seed=10", "workload.misbehave=flaky", toy=True, exits=1
     )
@@ -173,7 +169,7 @@ def test_two_sweeps_into_one_folder_never_mix(tmp_path):
     assert [key for key, _, _ in events(folder / "result_0.txt")].count("run_stop") == 1
 
 
-def test_data_that_another_command_finishes_after_planning_are_taken(tmp_path, monkeypatch):
+def test_data_that_another_command_creates_after_planning_are_used(tmp_path, monkeypatch):
     plan = here.plan_all
 
     def planned(*arguments):
@@ -187,7 +183,7 @@ def test_data_that_another_command_finishes_after_planning_are_taken(tmp_path, m
 
 
 def cut_before_its_end(folder):
-    """Leave of a run's log what a killed run leaves: no `run_stop` and nothing after it."""
+    """Cut a run's log as if the run had been killed: without `run_stop` and all later lines."""
     (log,) = folder.glob("result_*.txt")
     log.write_text("".join(itertools.takewhile(lambda line: '"run_stop"' not in line, log.open())))
 
@@ -214,8 +210,8 @@ def test_resume_runs_exactly_what_is_missing(tmp_path):
     assert kept == {
         path: path.stat().st_mtime_ns for folder in folders[1:3] for path in folder.iterdir()
     }
-    aside = only(output.glob("*/superseded/*"))
-    assert json.loads((aside / "status.json").read_text())["status"] == "running"
+    superseded = only(output.glob("*/superseded/*"))
+    assert json.loads((superseded / "status.json").read_text())["status"] == "running"
     rows = helpers.suite_here(tmp_path, "report", output, "--format", "csv").stdout.splitlines()
     counts = [(row["devices"], row["runs_successful"]) for row in csv.DictReader(rows)]
     assert sorted(counts) == [("1", "2"), ("2", "2")], done.stdout
@@ -223,15 +219,15 @@ def test_resume_runs_exactly_what_is_missing(tmp_path):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    place = tmp_path / "disk"
-    place.mkdir()
+    folder = tmp_path / "disk"
+    folder.mkdir()
     done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)], capture_output=True
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)], capture_output=True
     )
     if done.returncode:
         pytest.skip("mounting a small file system needs root with CAP_SYS_ADMIN")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def test_a_full_disk_ends_the_run_with_that_reason(tmp_path, small_disk):
@@ -247,29 +243,29 @@ def test_a_full_disk_ends_the_run_with_that_reason(tmp_path, small_disk):
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_a_folder_that_cannot_be_written(tmp_path):
-    """Root may write anywhere but into a read-only file system."""
-    place = tmp_path / "readonly"
-    place.mkdir()
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
+    """Check a read-only file system, the only place to which root cannot write."""
+    folder = tmp_path / "readonly"
+    folder.mkdir()
     if subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(place)], capture_output=True
+        ["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(folder)], capture_output=True
     ).returncode:
         pytest.skip("mounting a read-only file system needs root with CAP_SYS_ADMIN")
     try:
-        done = run_suite_here(tmp_path, *TOY_RUN, f"output={place / 'out'}", toy=True)
+        done = run_suite_here(tmp_path, *TOY_RUN, f"output={folder / 'out'}", toy=True)
     finally:
-        subprocess.run(["umount", "-l", str(place)], check=True)
+        subprocess.run(["umount", "-l", str(folder)], check=True)
     assert "Read-only file system" in refusal(done)
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a device of two cores needs two")
-def test_a_demo_leaves_to_others_the_cores_that_they_use(tmp_path):
-    """Whatever the shell says of threads."""
+def test_a_demo_uses_fewer_threads_if_other_processes_use_its_cores(tmp_path):
+    """Check that the threads are limited even if the shell sets OMP_NUM_THREADS."""
     burn = f"import os, sys; os.sched_setaffinity(0, [int(sys.argv[1])])\n{helpers.BURN}"
     words = (*TOY_RUN, "workload.misbehave=threads", "cpu.cores_per_device=2")
-    with contextlib.ExitStack() as others:
+    with contextlib.ExitStack() as busy_cores:
         for core in os.sched_getaffinity(0):
-            others.enter_context(helpers.python(burn, core))
+            busy_cores.enter_context(helpers.python(burn, core))
         done = run_suite_here(tmp_path, *words, toy=True, OMP_NUM_THREADS="17")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "OMP_NUM_THREADS=1 cores=2" in (run_folder(tmp_path) / "worker-0.log").read_text()
@@ -277,9 +273,7 @@ def test_a_demo_leaves_to_others_the_cores_that_they_use(tmp_path):
 
 @pytest.fixture
 def small_memory():
-    """A control group (v1 or v2) with 400 MiB of memory; gives the file that moves a process into
-    it.
-    """
+    """Return the file that moves a process into a control group with 400 MiB of memory."""
     v1, v2 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
     base, limit = (v1, "memory.limit_in_bytes") if v1.is_dir() else (v2, "memory.max")
     group = base / f"suite-test-{os.getpid()}"
@@ -294,7 +288,7 @@ def small_memory():
     group.rmdir()
 
 
-def test_a_worker_killed_by_the_kernel_for_memory_is_filed_as_oom(tmp_path, small_memory):
+def test_a_worker_killed_by_the_kernel_for_memory_is_recorded_as_oom(tmp_path, small_memory):
     enter = (
         "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid())); os.execv(sys.argv[2],"
         " sys.argv[2:])"
@@ -322,7 +316,7 @@ def test_a_worker_killed_by_the_kernel_for_memory_is_filed_as_oom(tmp_path, smal
 
 
 def training_worker(tmp_path):
-    """The id of a worker that trains, None before there is one."""
+    """Return the process id of a worker that trains, or None if no worker does."""
     for path in (tmp_path / "logs").glob("*/*/run_0"):
         heartbeat = read_heartbeat(path, 0)
         if heartbeat is not None and heartbeat.phase == "train":

@@ -1,5 +1,6 @@
-"""Processes that serve the workers: one that dies is named, not the workers that fail of it; and
-nobody waits for its end.
+"""Processes that serve the workers: a dead server is named, not the workers that fail of it.
+
+Supervision does not wait for a server to end once all workers have ended.
 """
 
 import json
@@ -36,7 +37,7 @@ def lasting():
 
 @pytest.fixture
 def supervisor(tmp_path, lasting):
-    """The supervisor of a run whose two workers are alive."""
+    """Return the supervisor of a run whose two workers are alive."""
     run = make_run(devices=2, update="async", folder=str(tmp_path))
     run = replace(run, watchdog_seconds=300.0, setup_watchdog_seconds=300.0)
     found = Supervisor(run, MXNET, Environment("mxnet-cpu", (), sys.executable), None)
@@ -59,7 +60,7 @@ def say(supervisor, status="", reason="", phase="train"):
 
 
 LASTING, KILLED, ABORTED = None, -9, -6
-"""Exit codes; None: it goes on."""
+"""Exit codes. None means that the process is still running."""
 
 
 @pytest.mark.parametrize(
@@ -71,27 +72,31 @@ LASTING, KILLED, ABORTED = None, -9, -6
          "the server died (killed by SIGKILL): its last"),
         ({"scheduler": LASTING, "server": KILLED, "worker-0": ABORTED}, "", "rank_died", None,
          "the server died (killed"),
-        ({"scheduler": LASTING, "server": 1, "worker-0": ABORTED}, "", "rank_died", 0, "process 0 died"),
-        ({"server": LASTING, "scheduler": 3}, "", "failed", None, "the scheduler died (exit code 3): see server.log"),
-        ({"scheduler": LASTING, "server": 0}, "failed", "failed", 0, "process 0: ValueError: theirs"),
+        ({"scheduler": LASTING, "server": 1, "worker-0": ABORTED}, "", "rank_died", 0,
+         "process 0 died"),
+        ({"server": LASTING, "scheduler": 3}, "", "failed", None,
+         "the scheduler died (exit code 3): see server.log"),
+        ({"scheduler": LASTING, "server": 0}, "failed", "failed", 0,
+         "process 0: ValueError: theirs"),
     ],
-    ids=["killed", "killed, and workers fail of it", "killed, and a worker dies of it", "fails of a worker that died",
-         "fails", "ends well, since it has lost its workers"],
+    ids=["killed", "killed, and workers fail of it", "killed, and a worker dies of it",
+         "fails of a worker that died", "fails", "ends well, since it has lost its workers"],
 )  # fmt: skip
-def test_who_is_named_of_servers_and_workers(
+def test_the_process_that_failed_first_is_named(
     supervisor, lasting, children, workers, status, process, reason
 ):
-    """A worker may die of a server that was killed; a server that failed may have failed of a
-    worker's death.
+    """Check which process is named if both a server and a worker have ended.
+
+    A killed server can make a worker die, and a worker's death can make a server fail.
     """
     found = {name: lasting if code is LASTING else ended(code) for name, code in children.items()}
     supervisor.monitor.children = found
     supervisor.worker_pid = found.get("worker-0", lasting).pid
     (supervisor.folder / "server.log").write_text("its last words\n")
     say(supervisor, workers, "ValueError: theirs")
-    said = look(supervisor)
-    assert (said.status, said.process) == (status, process)
-    assert said.reason.startswith(reason)
+    status_of_run = look(supervisor)
+    assert (status_of_run.status, status_of_run.process) == (status, process)
+    assert status_of_run.reason.startswith(reason)
 
 
 def test_a_run_is_over_when_its_workers_are(supervisor, lasting):
@@ -108,11 +113,13 @@ def test_a_server_that_ends_after_the_last_worker_is_done_changes_nothing(superv
     assert look(supervisor) is None  # a worker is about to leave
 
 
-def test_a_worker_that_is_done_and_does_not_leave_holds_nobody_up(supervisor, lasting, monkeypatch):
+def test_a_worker_that_is_done_and_does_not_exit_does_not_delay_the_end(
+    supervisor, lasting, monkeypatch
+):
     monkeypatch.setattr(run_monitor, "EXIT_SECONDS", 0.0)
     supervisor.monitor.children = {"worker-0": lasting, "worker-1": ended(0)}
     say(supervisor, "success", phase="done")
-    assert wait_until("the result stands", lambda: look(supervisor)).status == "success"
+    assert wait_until("the result is final", lambda: look(supervisor)).status == "success"
 
 
 @pytest.mark.parametrize("phase", ["setup", "open data", "train", "evaluate"])
@@ -132,9 +139,10 @@ def test_setting_up_and_opening_data_may_take_longer_than_training(supervisor, l
 def test_a_stopped_worker_is_named_though_its_peers_are_silent_too(
     supervisor, lasting, stopped, has_beat
 ):
-    """A worker waits for its peers, so both are silent; `T` in /proc is the cause.
+    """Check that the stopped worker is named, although its peers wait for it and are silent too.
 
-    SIGTSTP is not tried: the kernel ignores it in a process group without a terminal.
+    State `T` in /proc identifies the stopped worker. SIGTSTP is not tested: the kernel ignores it
+    in a process group without a terminal.
     """
     supervisor.monitor.servers = set()
     supervisor.monitor.run_spec = replace(
@@ -152,7 +160,7 @@ def test_a_stopped_worker_is_named_though_its_peers_are_silent_too(
         wait_until("it is stopped", lambda: processes.is_stopped(lasting.pid))
         found = look(supervisor) or look(supervisor)
         os.kill(lasting.pid, signal.SIGCONT)
-        wait_until("it goes on", lambda: not processes.is_stopped(lasting.pid))
+        wait_until("it runs again", lambda: not processes.is_stopped(lasting.pid))
     assert (found.status, found.process) == ("hung", stopped)
     for text in (
         f"process {stopped} (process id {lasting.pid}) has been stopped",

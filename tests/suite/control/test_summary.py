@@ -13,7 +13,7 @@ from suite.control.run_status import RunStatus
 from suite.control.summary import print_summary
 from suite.control.sweep import EndedRun
 from suite.results.views import report_view
-from tests.suite.control.test_interrupts import listening  # noqa: F401, a fixture
+from tests.suite.control.test_interrupts import listening  # noqa: F401 (a fixture)
 
 
 def interrupt(*_, **__):
@@ -24,17 +24,18 @@ NO_SPACE, UNREADABLE = OSError(28, "No space left on device"), ValueError("resul
 
 
 @pytest.mark.parametrize(
-    ("made", "code", "said"),
+    ("effect", "code", "message"),
     [
         (interrupt, 130, "interrupted after the runs, which are kept"),
         (NO_SPACE, 0, "run_suite.py: no report: No space left on device. The runs are kept"),
         (UNREADABLE, 0, "run_suite.py: no report: result_0.txt: not a log. The runs are kept"),
     ],
 )
+@pytest.mark.usefixtures("listening")
 def test_runs_without_a_table_are_named_and_kept(
-    tmp_path, monkeypatch, capsys, listening, made, code, said
+    tmp_path, monkeypatch, capsys, effect, code, message
 ):
-    monkeypatch.setattr(report_view, "report", mock.Mock(side_effect=made))
+    monkeypatch.setattr(report_view, "report", mock.Mock(side_effect=effect))
     monkeypatch.setattr(import_module("suite.results.table"), "table", lambda folders: folders)
     job = SimpleNamespace(name="job", folder=tmp_path / "my runs" / "job")
     (job.folder / "run_0").mkdir(parents=True)
@@ -45,6 +46,6 @@ def test_runs_without_a_table_are_named_and_kept(
     (line,) = [
         line for line in printed.splitlines() if "which are kept" in line or "no report" in line
     ]
-    assert line == f"{said}. For their report, run: suite report '{tmp_path / 'my runs'}'"
+    assert line == f"{message}. For their report, run: suite report '{tmp_path / 'my runs'}'"
     assert f"Logs  {tmp_path / 'my runs'}\n" in printed
     assert f"suite report '{tmp_path / 'my runs'}' --html report.html\n" in printed

@@ -1,4 +1,4 @@
-"""Runs of a command whose results are deleted meanwhile."""
+"""Runs of a command whose results are deleted while the command is still running."""
 
 import shutil
 
@@ -9,11 +9,11 @@ from tests.helpers import TOY_RUN, run_suite_here
 
 
 def deleting(monkeypatch, what):
-    """After its first run a command finds that somebody has deleted `what(the run's folder)`."""
-    known = Supervisor.run
+    """Delete the path that `what` returns for a run's folder, after the command's first run."""
+    run_supervised = Supervisor.run
 
     def run(self):
-        status = known(self)
+        status = run_supervised(self)
         if self.run_spec.run_index == 0:
             shutil.rmtree(what(self.folder)) if what(self.folder).is_dir() else what(
                 self.folder
@@ -24,7 +24,7 @@ def deleting(monkeypatch, what):
 
 
 @pytest.mark.slow
-def test_an_output_that_is_deleted_is_not_made_again(tmp_path, monkeypatch):
+def test_an_output_folder_that_is_deleted_is_not_created_again(tmp_path, monkeypatch):
     deleting(monkeypatch, lambda folder: folder.parents[1])
     done = run_suite_here(
         tmp_path, *TOY_RUN, "runs=3", f"output={tmp_path / 'out'}", toy=True, exits=2
@@ -38,7 +38,7 @@ def test_an_output_that_is_deleted_is_not_made_again(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "what", [lambda folder: folder, lambda folder: folder / "result_0.txt"], ids=["folder", "log"]
 )
-def test_a_run_whose_log_is_deleted_is_no_success_and_is_run_again(tmp_path, monkeypatch, what):
+def test_a_run_whose_log_is_deleted_is_not_a_success_and_is_run_again(tmp_path, monkeypatch, what):
     words = (*TOY_RUN, "runs=2", f"output={tmp_path / 'out'}")
     with monkeypatch.context() as patch:
         deleting(patch, what)
@@ -48,9 +48,8 @@ def test_a_run_whose_log_is_deleted_is_no_success_and_is_run_again(tmp_path, mon
     assert "run_0: its log was deleted during the command\n" in done.stdout
     assert "/run_1, target" in done.stdout
     run = tmp_path / "out" / "toy-plain-demo-1dev" / "run_0"
-    if (
-        run.exists()
-    ):  # its status.json is there, so the result would be drawn again: that is refused
+    # A status.json without a log: repeating the run could replace a result, so it is refused.
+    if run.exists():
         refused = run_suite_here(tmp_path, *words, "resume=true", toy=True, exits=2)
         assert (
             "run_0 holds a finished run according to its status.json, but its log is missing"

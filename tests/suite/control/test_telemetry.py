@@ -1,4 +1,4 @@
-"""What is sampled, what of it is kept, and that nothing here can harm a run."""
+"""Telemetry: sampled values, the samples that are kept, and failures that must not harm a run."""
 
 import json
 import multiprocessing.forkserver
@@ -29,7 +29,7 @@ def rows(path):
 
 
 def sampled(tmp_path, with_gpus=False):
-    """The lines of at least three samples, a tenth of a second apart."""
+    """Return the lines of at least three samples, a tenth of a second apart."""
     watch = TelemetryRecorder(
         tmp_path / "telemetry.jsonl", tmp_path / "result_0.txt", with_gpus, 0.1
     )
@@ -42,8 +42,8 @@ def sampled(tmp_path, with_gpus=False):
 
 
 @pytest.fixture(autouse=True, scope="module")
-def no_other_processes():
-    """Stop the processes that earlier tests of this session started: a tree holds all of them.
+def stop_earlier_processes():
+    """Stop the processes that earlier tests started, because a tree contains all of them.
 
     They start again when needed.
     """
@@ -60,7 +60,10 @@ def child(request):
 
 @pytest.mark.parametrize("child", [BURN], indirect=True)
 def test_cpu_time_of_the_tree_is_that_of_its_processes(child):
-    """Looks before and after each sample say between what it must lie, however busy the machine is."""
+    """Check the CPU time against bounds that are valid however busy the machine is.
+
+    The test reads psutil before and after each sample, which gives the least and the most CPU time.
+    """
 
     def look():
         return time.monotonic(), sum(psutil.Process(child.pid).cpu_times()[:2])
@@ -96,14 +99,14 @@ def test_a_process_that_is_gone_is_left_out(child):
     assert tree.sample() == {"run_cpu_percent": 0.0, "run_memory_bytes": 0, "run_processes": 0}
 
 
-def test_new_processes_are_looked_for_as_seldom_as_that_costs(monkeypatch):
+def test_the_search_for_new_processes_is_rarer_the_more_it_costs(monkeypatch):
     clock = iter([0.0, 0.02])
     monkeypatch.setattr(time, "thread_time", lambda: next(clock))
     tree = ProcessTree()
     begin = time.monotonic()
     tree.sample()
     end = time.monotonic()
-    tree.sample()  # does not look again: the clock has no third answer
+    tree.sample()  # must not search again: the fake clock has no third value
     assert begin + 20 <= tree._search_at <= end + 20
 
 
@@ -124,7 +127,7 @@ READ = {"gpu_percent": [90, 91], "gpu_memory_bytes": [3 << 30] * 2, "gpu_power_w
 READ |= {"gpu_clock_mhz": [1980] * 2, "gpu_temperature_celsius": [45] * 2}
 READ |= {"gpu_slow": [0, 0], "gpu_other_processes": [0, 0]}
 NOT_OURS, NOT_SEEN = (1,), (1, 1 << 30)
-"""Ids of processes on each device; process 1 is nobody's child."""
+"""Process ids on each device. Process 1 is never a child of the run."""
 
 
 @pytest.mark.parametrize(
@@ -139,8 +142,10 @@ NOT_OURS, NOT_SEEN = (1,), (1, 1 << 30)
     ],
 )  # fmt: skip
 def test_gpus_are_read_device_by_device(nvml, driver, changed):
-    """Heat and brakes slow a GPU down, a power limit does not; a process that is not to be seen may
-    be ours.
+    """Check the values of each device.
+
+    Heat and brakes slow a GPU down, a power limit does not. A process that is not visible may
+    belong to the run.
     """
     nvml(used=3 << 30, **driver)
     with devices.nvml() as library:
@@ -152,14 +157,14 @@ def test_gpus_are_read_device_by_device(nvml, driver, changed):
 
 
 @pytest.mark.parametrize("child", [HOLD], indirect=True)
-def test_processes_of_the_run_on_its_gpus_are_no_others(nvml, child):
+def test_processes_of_the_run_on_its_gpus_are_not_counted_as_other_processes(nvml, child):
     nvml(running=(child.pid,))
     with devices.nvml() as library:
         assert Sensors(library, with_gpus=True).read()["gpu_other_processes"] == [0, 0]
 
 
 def test_only_visible_devices_are_read(tmp_path, nvml, monkeypatch):
-    """From the driver to the file."""
+    """Check the whole path from the driver to the file."""
     nvml()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     head, row, *_ = sampled(tmp_path, with_gpus=True)
@@ -176,7 +181,7 @@ def test_no_nvml_at_all(tmp_path, monkeypatch):
     assert row["memory_available_bytes"] > 0
 
 
-def test_psutil_may_fail_too(tmp_path, monkeypatch):
+def test_a_failure_of_psutil_is_recorded(tmp_path, monkeypatch):
     monkeypatch.setattr(psutil, "cpu_percent", lambda: 1 / 0)
     monkeypatch.setattr(ProcessTree, "sample", lambda tree: 1 / 0)
     head, row, *_ = sampled(tmp_path)
@@ -189,7 +194,7 @@ def test_psutil_may_fail_too(tmp_path, monkeypatch):
 
 
 def test_samples_have_the_time_at_which_they_were_taken(tmp_path, monkeypatch):
-    """However long the processes of the run, and the driver, took to start."""
+    """Check the time stamps although the sensors take half a second to start."""
     slow, now_ms = Sensors.__init__, []
 
     def start(*arguments):
@@ -203,11 +208,12 @@ def test_samples_have_the_time_at_which_they_were_taken(tmp_path, monkeypatch):
     monkeypatch.setattr(Sensors, "__init__", start)
     monkeypatch.setattr(Sensors, "read", read)
     _, *samples = sampled(tmp_path)
-    for row, taken_ms in zip(samples, now_ms[1:], strict=False):  # the first is before all samples
+    # The first read happens before all samples.
+    for row, taken_ms in zip(samples, now_ms[1:], strict=False):
         assert row["time_ms"] == pytest.approx(taken_ms, abs=300)
 
 
-def test_a_folder_that_cannot_be_written_harms_nobody(tmp_path):
+def test_a_folder_that_cannot_be_written_does_not_fail_the_run(tmp_path):
     watch = TelemetryRecorder(
         tmp_path / "no folder" / "telemetry.jsonl", tmp_path / "result_0.txt", False, 0.1
     )
@@ -217,7 +223,7 @@ def test_a_folder_that_cannot_be_written_harms_nobody(tmp_path):
     assert watch.samples == 0
 
 
-def test_a_driver_that_hangs_delays_the_end_by_no_more_than_said(tmp_path, monkeypatch):
+def test_a_driver_that_hangs_delays_the_end_by_at_most_the_join_timeout(tmp_path, monkeypatch):
     monkeypatch.setattr(telemetry, "JOIN_SECONDS", 0.2)
     answer, answered = threading.Event(), []
     monkeypatch.setattr(Sensors, "read", lambda sensors: answered.append(answer.wait(600)))
@@ -226,7 +232,7 @@ def test_a_driver_that_hangs_delays_the_end_by_no_more_than_said(tmp_path, monke
     begin = time.monotonic()
     watch.stop()
     assert time.monotonic() - begin >= 0.2
-    assert not answered  # neither waited for the driver
+    assert not answered  # stop() did not wait for the driver
     answer.set()
 
 

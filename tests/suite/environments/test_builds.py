@@ -1,4 +1,4 @@
-"""Which devices and drivers a build suits."""
+"""The devices and drivers that a framework build supports."""
 
 import pytest
 
@@ -14,7 +14,7 @@ ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_90a", "sm_100", "compute_120")
         ("11.0", False), ("12.0", True), ("12.1", True), ("13.0", True),
     ],
 )  # fmt: skip
-def test_which_devices_a_build_carries(capability, fits):
+def test_the_devices_that_a_build_supports(capability, fits):
     assert carries(ARCHITECTURES, capability) is fits
 
 
@@ -39,7 +39,7 @@ def test_which_devices_a_build_carries(capability, fits):
         ),
     ],
 )
-def test_a_driver_runs_builds_of_its_major_version_and_older_and_every_device_counts(
+def test_a_driver_supports_builds_of_its_major_version_and_older_for_every_device(
     cuda, driver, devices, why
 ):
     assert Build(cuda, ("sm_90",)).why_not(devices, driver) == why

@@ -1,6 +1,4 @@
-"""Containers: the command lines of four programs, what is refused and how, and which containers are
-ended.
-"""
+"""Containers: command lines of four programs, refused configurations, leftover containers."""
 
 import os
 import platform
@@ -26,41 +24,47 @@ MOUNTS = (Mount("/code", "/code"), Mount("/data", "/mnt/data"), Mount(RUN, RUN, 
 GOLDEN = {
     "docker": (
         f"""
-        docker run --rm --pull=never --network=host --ipc=host --pid=host --user=1000:100 --label=suite.owner=me/1/2
-        --mount=type=bind,source=/code,target=/code,readonly --mount=type=bind,source=/data,target=/mnt/data,readonly
-        '--mount=type=bind,"source={RUN}","target={RUN}"' --name={NAME} '--workdir={RUN}' '--label=suite.run={RUN}'
-        --userns=host --group-add=44 --gpus=all --ulimit=memlock=-1 --ulimit=stack=67108864
-        --shm-size=1g image:1 env"""
+        docker run --rm --pull=never --network=host --ipc=host --pid=host --user=1000:100
+        --label=suite.owner=me/1/2 --mount=type=bind,source=/code,target=/code,readonly
+        --mount=type=bind,source=/data,target=/mnt/data,readonly
+        '--mount=type=bind,"source={RUN}","target={RUN}"' --name={NAME} '--workdir={RUN}'
+        '--label=suite.run={RUN}' --userns=host --group-add=44 --gpus=all
+        --ulimit=memlock=-1 --ulimit=stack=67108864 --shm-size=1g image:1 env"""
     ),
     "podman": (
         f"""
-        podman run --rm --pull=never --network=host --ipc=host --pid=host --user=1000:100 --label=suite.owner=me/1/2
-        --mount=type=bind,source=/code,target=/code,readonly --mount=type=bind,source=/data,target=/mnt/data,readonly
-        '--mount=type=bind,"source={RUN}","target={RUN}"' --name={NAME} '--workdir={RUN}' '--label=suite.run={RUN}'
-        --security-opt=label=disable --userns=keep-id --group-add=keep-groups --ulimit=host
-        --device=nvidia.com/gpu=all --shm-size=1g image:1 env"""
+        podman run --rm --pull=never --network=host --ipc=host --pid=host --user=1000:100
+        --label=suite.owner=me/1/2 --mount=type=bind,source=/code,target=/code,readonly
+        --mount=type=bind,source=/data,target=/mnt/data,readonly
+        '--mount=type=bind,"source={RUN}","target={RUN}"' --name={NAME} '--workdir={RUN}'
+        '--label=suite.run={RUN}' --security-opt=label=disable --userns=keep-id
+        --group-add=keep-groups --ulimit=host --device=nvidia.com/gpu=all
+        --shm-size=1g image:1 env"""
     ),
     "apptainer": (
         f"""
         apptainer exec --cleanenv --no-home --nv --mount=type=bind,source=/code,destination=/code,ro
-        --mount=type=bind,source=/data,destination=/mnt/data,ro '--mount=type=bind,"source={RUN}","destination={RUN}"'
-        '--pwd={RUN}' --shm-size=1g image:1 env"""
+        --mount=type=bind,source=/data,destination=/mnt/data,ro
+        '--mount=type=bind,"source={RUN}","destination={RUN}"' '--pwd={RUN}'
+        --shm-size=1g image:1 env"""
     ),
     "enroot": (
         f"""
-        enroot start --env=NVIDIA_VISIBLE_DEVICES=all --mount=/code:/code:none:x-create=auto,rbind,ro
-        --mount=/data:/mnt/data:none:x-create=auto,rbind,ro '--mount={RUN}:{RUN}:none:x-create=auto,rbind,rw' --shm-size=1g
-        image:1 env"""
+        enroot start --env=NVIDIA_VISIBLE_DEVICES=all
+        --mount=/code:/code:none:x-create=auto,rbind,ro
+        --mount=/data:/mnt/data:none:x-create=auto,rbind,ro
+        '--mount={RUN}:{RUN}:none:x-create=auto,rbind,rw' --shm-size=1g image:1 env"""
     ),
 }
-"""What each is to be told for a worker on GPUs, by a user who is no root; before the variables and
-the command.
+"""Command line of each program for a worker on GPUs, if the user is not root.
+
+The variables and the worker's command follow it.
 """
 
 
 @pytest.fixture
 def user(monkeypatch):
-    """A user, and no variables that would be passed on."""
+    """Set a user id and remove all variables that would be passed to a container."""
     for name in containers.passed_variables():
         monkeypatch.delenv(name)
     for name, value in (("getuid", 1000), ("getgid", 100), ("getgroups", [100, 44])):
@@ -70,8 +74,9 @@ def user(monkeypatch):
 
 @pytest.fixture
 def program(tmp_path, monkeypatch):
-    """`program(name, script)`: a program of that name, whose script of sh also writes down what it
-    is asked.
+    """Return a function that writes a program of this name, with this shell script.
+
+    The program also records its arguments.
     """
     folder = tmp_path / "bin"
     folder.mkdir()
@@ -98,14 +103,14 @@ def container(name="docker", **changes):
 
 
 @pytest.mark.parametrize("name", containers.PROGRAMS)
-def test_the_words_of_each_program(name, user):
+def test_the_command_line_of_each_program(name, user):
     words = container(name).run_argv(MOUNTS)
-    own = [f"{key}={value}" for key, value in containers.OWN_VARIABLES.items()]
-    assert words == [*shlex.split(GOLDEN[name]), *own]
+    variables = [f"{key}={value}" for key, value in containers.OWN_VARIABLES.items()]
+    assert words == [*shlex.split(GOLDEN[name]), *variables]
 
 
 @pytest.mark.parametrize("name", containers.PROGRAMS)
-def test_a_question_before_a_run_has_no_folder_no_name_no_label_and_no_gpu(name, user):
+def test_a_query_before_a_run_has_no_folder_no_name_no_label_and_no_gpu(name, user):
     of_runs = (
         "--name",
         "--label=suite.run",
@@ -121,24 +126,25 @@ def test_a_question_before_a_run_has_no_folder_no_name_no_label_and_no_gpu(name,
     ]
 
 
-def test_root_of_podman_needs_no_other_user_namespace(user, monkeypatch):
+def test_podman_as_root_needs_no_user_namespace(user, monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: 0)
     words = container("podman").run_argv(MOUNTS)
     assert "--ulimit=memlock=-1" in words
     assert "--userns=keep-id" not in words
 
 
-def test_variables_reach_the_inside_in_this_order(user, monkeypatch):
-    """What the suite says wins over what tunes outside, and that over what stands for the user;
-    nothing else gets in.
+def test_variables_inside_a_container_have_this_precedence(user, monkeypatch):
+    """Check the precedence: the suite's variables, tuning variables of the shell, and defaults.
+
+    The remaining variables of the shell are not passed.
     """
     monkeypatch.setenv("NCCL_DEBUG", "INFO")
     monkeypatch.setenv("OMP_NUM_THREADS", "9")
     monkeypatch.setenv("SECRET_TOKEN", "x")
     words = container(env={"OMP_NUM_THREADS": "2", "TF_CONFIG": '{"a": [1, 2]}'}).run_argv(MOUNTS)
-    told = dict(word.split("=", 1) for word in words[words.index("env") + 1 :])
+    variables = dict(word.split("=", 1) for word in words[words.index("env") + 1 :])
     passed = {"NCCL_DEBUG": "INFO", "OMP_NUM_THREADS": "2", "TF_CONFIG": '{"a": [1, 2]}'}
-    assert told == {**containers.OWN_VARIABLES, **passed}
+    assert variables == {**containers.OWN_VARIABLES, **passed}
 
 
 def test_the_environment_mounts_code_plugins_data_and_the_run(user, monkeypatch, tmp_path):
@@ -172,12 +178,12 @@ def test_the_environment_mounts_code_plugins_data_and_the_run(user, monkeypatch,
         ("/a:/b:rw", Mount("/a", "/b", True)),
     ],
 )  # fmt: skip
-def test_mounts_of_the_user(text, mount):
+def test_user_defined_mounts_are_parsed(text, mount):
     assert Mount.read(text) == mount
 
 
 @pytest.mark.parametrize("text", ["a", "/a:b", "/a:/b:x", "/a:/b:ro:z", ""])
-def test_mounts_that_are_none(text):
+def test_invalid_mounts_are_refused(text):
     with pytest.raises(
         ValueError,
         match=r"environment\.mounts=.* expected absolute paths in the form HOST, HOST:INSIDE",
@@ -185,7 +191,7 @@ def test_mounts_that_are_none(text):
         Mount.read(text)
 
 
-def test_what_ends_the_containers_of_a_run():
+def test_the_command_that_ends_the_containers_of_a_run():
     env = Environment("docker", (), "python", container=Container("docker", "i"))
     names = [containers.container_name(RUN, name) for name in ("launcher", "worker-1")]
     assert env.ending(Path(RUN), ["launcher", "worker-1"]) == ["docker", "rm", "--force", *names]
@@ -222,7 +228,7 @@ MISSING = [
 
 
 @pytest.mark.parametrize(
-    ("name", "script", "config", "said"),
+    ("name", "script", "config", "message"),
     [
         *MISSING,
         (
@@ -269,18 +275,20 @@ MISSING = [
         ),
     ],
 )
-def test_what_is_in_the_way_is_one_line(program, monkeypatch, tmp_path, name, script, config, said):
-    """An empty script: the program is not there."""
+def test_an_unusable_container_is_refused_in_one_line(
+    program, monkeypatch, tmp_path, name, script, config, message
+):
+    """Check errors of one line. An empty script means that the program is not installed."""
     if script:
         program(name, script)
     else:
         monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ValueError, match=said) as error:
+    with pytest.raises(ValueError, match=message) as error:
         resolve(EnvironmentConfig(**{"name": name, **config}), "torch")
     assert "\n" not in str(error.value)
 
 
-def test_a_daemon_that_does_not_answer_in_time(program, monkeypatch):
+def test_a_daemon_that_does_not_answer_in_time_is_an_error(program, monkeypatch):
     monkeypatch.setattr(containers, "ANSWER_SECONDS", 0.2)
     program("docker", "exec sleep 30")
     start = time.monotonic()
@@ -300,11 +308,11 @@ def test_a_daemon_that_does_not_answer_in_time(program, monkeypatch):
         ("", ""),
     ],
 )
-def test_where_help_is_is_no_reason(text, line):
+def test_the_reason_of_a_failure_is_not_the_hint_about_help(text, line):
     assert last_line(text) == line
 
 
-def test_what_is_found_is_kept(program, tmp_path):
+def test_the_resolved_image_is_kept(program, tmp_path):
     program("docker", 'case "$1" in image) echo sha256:abc;; ps) ;; *) echo 20;; esac')
     config = {
         "name": "docker",
@@ -331,7 +339,7 @@ def test_what_is_found_is_kept(program, tmp_path):
 
 
 def test_containers_of_dead_controllers_are_ended(program):
-    me, told = psutil.Process(), []
+    me, lines_printed = psutil.Process(), []
     alive = containers._owner()
     assert alive == f"{platform.node()}/{me.pid}/{me.create_time():.0f}"
     lines = [
@@ -343,9 +351,9 @@ def test_containers_of_dead_controllers_are_ended(program):
     asked = program(
         "docker", f'[ "$1" = ps ] && printf "%s\\n" {" ".join(map(shlex.quote, lines))}'
     )
-    containers.end_leftovers("docker", told.append)
+    containers.end_leftovers("docker", lines_printed.append)
     assert [line for line in asked() if line.startswith("rm")] == ["rm --force 2", "rm --force 4"]
-    assert [line.rpartition(": ")[2] for line in told] == [
+    assert [line.rpartition(": ")[2] for line in lines_printed] == [
         "/runs/other process of this id",
         "/runs/dead",
     ]

@@ -1,6 +1,4 @@
-"""Runs in containers of a real docker: what they see, whose their files are, and that none is left
-however a run ends.
-"""
+"""Runs in containers of a real docker: mounts, file owners, and the end of all containers."""
 
 import json
 import os
@@ -38,14 +36,15 @@ def writable(folder):
         return False
     return True
 import suite
-told = {name: os.environ.get(name) for name in ("TOLD", "SECRET")}
-own = {"uid": os.getuid(), "cwd": os.getcwd(), "suite": suite.__file__, **told}
-print(json.dumps({"mark": os.path.exists(sys.argv[1]), "writable": [writable(folder) for folder in sys.argv[2:]], **own}))
+variables = {name: os.environ.get(name) for name in ("PASSED", "SECRET")}
+process = {"uid": os.getuid(), "cwd": os.getcwd(), "suite": suite.__file__, **variables}
+folders = [writable(folder) for folder in sys.argv[2:]]
+print(json.dumps({"mark": os.path.exists(sys.argv[1]), "writable": folders, **process}))
 """
 
 
 def files_of_host():
-    """What a daemon writes outside of its own folders, if it is let."""
+    """Return the files outside its data folder that a daemon would write with default options."""
     return {
         path
         for name in ("/run/docker", "/run/containerd", "/etc/docker")
@@ -65,7 +64,7 @@ def docker(tmp_path_factory):
 
 
 def mounts(python):
-    """Folders that the image lacks: this machine's programs, and whatever a Python is made of."""
+    """Return folders that the image lacks: this machine's programs, and the folders of a Python."""
     of_python = (Path(python).parent.parent, Path(os.path.realpath(python)).parent.parent)
     folders = (Path("/usr"), *of_python, Path(sys.base_prefix))
     return [str(folder) for folder in dict.fromkeys(folder.resolve() for folder in folders)]
@@ -77,41 +76,46 @@ def words(python=sys.executable):
     return [*image, f"environment.python={python}", f"environment.mounts=[{asked}]"]
 
 
-def toy(*others):
-    """The toy's plugin lies on the Python path, which the image's owner would have set."""
+def toy(*overrides):
+    """Return the toy's overrides. An option sets the Python path as an image could."""
     return [
         *TOY_RUN,
         *words(),
         f"environment.options=['--env=PYTHONPATH={TOY}']",
         "gpus=1",
-        *others,
+        *overrides,
     ]
 
 
 def listed(docker):
-    words, own = ["docker", "ps", "--all", "--format={{.Names}}"], {**os.environ, **docker}
-    return subprocess.run(words, env=own, capture_output=True, text=True, check=True).stdout.split()
+    words, env = ["docker", "ps", "--all", "--format={{.Names}}"], {**os.environ, **docker}
+    return subprocess.run(words, env=env, capture_output=True, text=True, check=True).stdout.split()
 
 
-def start(tmp_path, docker, *others):
-    """The toy in a container, which goes on until it is ended; gives the controller's process."""
+def start(tmp_path, docker, *overrides):
+    """Start the toy in a container, where it runs until it is ended.
+
+    Returns:
+        The controller's process, the container's name, and the run's folder.
+    """
     command = [
         sys.executable,
         str(PROJECT / "run_suite.py"),
-        *toy("workload.misbehave=hang", *others),
+        *toy("workload.misbehave=hang", *overrides),
     ]
-    own = suite_env(tmp_path, toy=True, **docker)
-    process = subprocess.Popen(command, cwd=tmp_path, env=own, stdout=subprocess.DEVNULL)
+    env = suite_env(tmp_path, toy=True, **docker)
+    process = subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL)
     folder = wait_until(
-        "its worker beats", lambda: [path.parent for path in tmp_path.rglob(".worker-0.json")]
+        "a heartbeat", lambda: [path.parent for path in tmp_path.rglob(".worker-0.json")]
     )[0]
     (name,) = listed(docker)
     return process, name, folder
 
 
-def test_the_inside(docker, tmp_path, monkeypatch):
-    """Code and data are read-only; what is written belongs to the user, though the daemon is
-    root's.
+def test_the_inside_of_a_container(docker, tmp_path, monkeypatch):
+    """Check that code and data are read-only, and that written files belong to the user.
+
+    The daemon runs as root.
     """
     monkeypatch.setenv("SECRET", "x")
     monkeypatch.setenv("DOCKER_HOST", docker["DOCKER_HOST"])
@@ -131,20 +135,21 @@ def test_the_inside(docker, tmp_path, monkeypatch):
     assert env.container.image_id.startswith("sha256:")
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     monkeypatch.setattr(os, "getgid", lambda: 12345)
-    command = env.of_process(run, "worker-0", {"TOLD": "a b,c"}).command(
+    command = env.of_process(run, "worker-0", {"PASSED": "a b,c"}).command(
         "-c", SEEN, MARK, PROJECT, data, run
     )
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
-        "mark": True, "uid": 12345, "cwd": "/mnt/here/run, 1", "suite": str(PROJECT / "suite" / "__init__.py"),
-        "writable": [False, False, True], "TOLD": "a b,c", "SECRET": None,
+        "mark": True, "uid": 12345, "cwd": "/mnt/here/run, 1",
+        "suite": str(PROJECT / "suite" / "__init__.py"), "writable": [False, False, True],
+        "PASSED": "a b,c", "SECRET": None,
     }  # fmt: skip
     assert (run / "written").stat().st_uid == 12345
     assert listed(docker) == []
 
 
-def test_a_run_of_the_toy(docker, tmp_path):
+def test_a_run_in_a_container_records_its_image(docker, tmp_path):
     run_suite_here(tmp_path, *toy(), toy=True, **docker, exits=0)
     (log,) = tmp_path.rglob("result_0.txt")
     assert [value["status"] for key, _, value in run_events(log) if key == "run_stop"] == [
@@ -156,7 +161,7 @@ def test_a_run_of_the_toy(docker, tmp_path):
 
 
 @pytest.mark.full
-def test_two_devices_of_pytorch_meet_in_a_container(docker, tmp_path):
+def test_two_devices_of_pytorch_train_in_containers(docker, tmp_path):
     python = env_root() / "torch" / "bin" / "python"
     asked = [
         "workload=ncf",
@@ -172,11 +177,15 @@ def test_two_devices_of_pytorch_meet_in_a_container(docker, tmp_path):
 
 @pytest.mark.parametrize("victim", ["worker", "client"])
 def test_a_process_that_is_killed_is_named_and_its_container_ended(docker, tmp_path, victim):
-    """The client is `docker run` outside, which a container would outlive."""
+    """Check a killed worker, and a killed `docker run`, which its container would outlive."""
     process, name, folder = start(tmp_path, docker)
     worker = psutil.Process(json.loads((folder / ".worker-0.json").read_text())["pid"])
     every, words = psutil.process_iter(["cmdline"]), {f"--name={name}", "run"}
-    client = only(one for one in every if words <= set(one.info["cmdline"] or []))
+    client = only(
+        process_of_host
+        for process_of_host in every
+        if words <= set(process_of_host.info["cmdline"] or [])
+    )
     {"worker": worker, "client": client}[victim].kill()
     assert process.wait(60) == 1
     found = status(folder)
@@ -194,7 +203,7 @@ def test_a_container_that_a_killed_controller_left_is_ended_by_the_next_command(
     assert listed(docker) == []
 
 
-def test_interrupted(docker, tmp_path):
+def test_an_interrupted_run_leaves_no_container(docker, tmp_path):
     process, _, folder = start(tmp_path, docker)
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 130

@@ -1,4 +1,4 @@
-"""Environments: what a command becomes, what a configuration means, and what `suite env` says."""
+"""Environments: their commands, their configurations, and `suite env`."""
 
 import io
 import re
@@ -26,11 +26,11 @@ from suite.environments.environment import (
 from tests.helpers import subcommand
 
 
-def test_a_prefix_stands_before_the_python_and_mapped_paths_are_translated():
+def test_a_command_has_its_prefix_first_and_mapped_paths():
     environment = Environment(
         "custom", ("docker", "run", "img"), "python3", {"/data": "/mnt/d", "/data/big": "/big"}
     )
-    given = (
+    arguments = (
         "-m",
         "suite.worker.main",
         Path("/data/ml/run.json"),
@@ -38,7 +38,7 @@ def test_a_prefix_stands_before_the_python_and_mapped_paths_are_translated():
         "/database",
         "--n=/data/x",
     )
-    assert environment.command(*given) == [
+    assert environment.command(*arguments) == [
         "docker", "run", "img", "python3", "-m", "suite.worker.main",
         "/mnt/d/ml/run.json", "/big/x", "/database", "--n=/data/x",
     ]  # fmt: skip
@@ -82,12 +82,12 @@ def test_roots_follow_the_environment_variables(monkeypatch, tmp_path, variable,
          Environment("custom", ("srun",), "python3", {"/a": "/b"})),
     ],
 )  # fmt: skip
-def test_the_running_python_or_one_that_is_given(root, config, expected):
+def test_an_environment_uses_the_running_python_or_a_user_defined_python(root, config, expected):
     assert resolve(EnvironmentConfig(**config), "torch") == expected
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "message"),
     [
         ({"name": "auto"}, r"torch does not exist .* suite env create torch$"),
         ({"name": "mxnet-cpu"}, r"mxnet-cpu does not exist .* suite env create mxnet-cpu$"),
@@ -100,14 +100,14 @@ def test_the_running_python_or_one_that_is_given(root, config, expected):
         ({"name": "current", "python": "python3"}, r"environment\.python"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_what_to_type(root, config, said):
+def test_an_unusable_environment_is_refused_with_the_command_to_run(root, config, message):
     (root / "torch-cu126" / "bin").mkdir(parents=True)
     (root / "torch-cu126" / "bin" / "python").symlink_to(sys.executable)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         resolve(EnvironmentConfig(**config), "torch")
 
 
-def test_an_environment_made_by_hand_is_used(root):
+def test_an_environment_without_a_lock_is_used(root):
     (root / "mine" / "bin").mkdir(parents=True)
     (root / "mine" / "bin" / "python").symlink_to(sys.executable)
     (root / "mine" / "pyvenv.cfg").touch()
@@ -116,9 +116,10 @@ def test_an_environment_made_by_hand_is_used(root):
     )
 
 
-def test_a_framework_that_does_not_find_its_libraries_gets_their_folders(root, monkeypatch):
-    """MXNet's CUDA build asks for libcudnn.so.8 by name; the packages that the lock has keep it in
-    a folder of their own.
+def test_a_framework_gets_the_folders_of_its_libraries(root, monkeypatch):
+    """Check MXNet's CUDA build, which loads libcudnn.so.8 by name.
+
+    The packages of the lock install this library in a separate folder.
     """
     python = root / "mxnet-cuda" / "bin" / "python"
     python.parent.mkdir(parents=True)
@@ -136,7 +137,7 @@ def test_a_framework_that_does_not_find_its_libraries_gets_their_folders(root, m
     assert shown.strip().endswith(":/own")
 
 
-def test_versions_are_asked_of_the_environments_own_python_behind_its_prefix():
+def test_versions_are_read_by_the_environments_python_with_its_prefix():
     prefixed = Environment("custom", ("env", "--chdir=/", "--"), sys.executable)
     found = installed_versions(prefixed, ["pytest", "no-such-package"])
     assert found == {"pytest": pytest.__version__, "no-such-package": None}
@@ -149,7 +150,9 @@ def test_versions_are_asked_of_the_environments_own_python_behind_its_prefix():
         ("exit 3", "exit code 3"), ("echo hello", "'hello'"), ("", "No such file"),
     ],
 )  # fmt: skip
-def test_a_python_that_does_not_answer_or_is_not_there_gives_one_line(tmp_path, script, message):
+def test_a_python_that_is_missing_or_does_not_respond_is_an_error_of_one_line(
+    tmp_path, script, message
+):
     python = tmp_path / "python"
     if script:
         python.write_text(f"#!/bin/sh\n{script.replace('sleep', 'exec sleep')}\n")
@@ -175,26 +178,29 @@ def test_list_shows_every_lock_and_which_were_not_tried(root, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "out", "said"),
+    ("words", "code", "out", "message"),
     [
         (["create", "tensorflow-cup"], 2, "", "did you mean 'tensorflow-cpu'?"),
         (["check", "tensorflow-cup"], 2, "", "did you mean 'tensorflow-cpu'?"),
         (["check", "torch"], 1, "torch: FAIL missing. Run: suite env create torch\n", ""),
     ],
 )
-def test_a_name_that_is_wrong_or_missing_gives_one_line(root, capsys, words, code, out, said):
+def test_an_invalid_or_missing_environment_prints_one_line(root, capsys, words, code, out, message):
     assert main(["env", *words]) == code
     printed = capsys.readouterr()
     assert (printed.out, (printed.out + printed.err).count("\n")) == (out, 1)
-    assert said in printed.err
+    assert message in printed.err
 
 
 @pytest.fixture
-def made(tmp_path, monkeypatch):
-    """A ready environment of the lock `tiny`, with one package of two files; no Python is started."""
+def site_packages(tmp_path, monkeypatch):
+    """Return the packages folder of a ready environment `tiny`, with a package of two files.
+
+    No Python is started.
+    """
     monkeypatch.setenv("SUITE_ENV_DIR", str(tmp_path))
-    own = (3, 10), (3, 13), "tiny", ("tiny",), (Requirement("tiny==1.5"),)
-    lock = locks.Lock("tiny", tmp_path / "tiny.txt", "tried: here", *own)
+    fields = ((3, 10), (3, 13), "tiny", ("tiny",), (Requirement("tiny==1.5"),))
+    lock = locks.Lock("tiny", tmp_path / "tiny.txt", "tried: here", *fields)
     site = tmp_path / "tiny" / "lib" / "python3.11" / "site-packages"
     (site / "tiny").mkdir(parents=True)
     (site / "tiny-1.5.dist-info").mkdir()
@@ -221,7 +227,7 @@ def create(*names):
     return subcommand(env, "create", *names)
 
 
-def test_several_environments_are_made_by_one_command(made, capsys):
+def test_several_environments_are_created_by_one_command(site_packages, capsys):
     assert create("tiny", "tiny") == 0
     assert capsys.readouterr().out == "tiny: made, False\n" * 2
     with pytest.raises(ValueError, match="environment other has no lock"):
@@ -229,9 +235,13 @@ def test_several_environments_are_made_by_one_command(made, capsys):
     assert not capsys.readouterr().out
 
 
-def test_create_finds_a_damaged_environment_and_offers_to_make_it_again(made, capsys, monkeypatch):
-    (made / "tiny" / "core.py").unlink()
-    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))  # no terminal: nobody is asked
+def test_create_finds_a_damaged_environment_and_offers_to_recreate_it(
+    site_packages, capsys, monkeypatch
+):
+    (site_packages / "tiny" / "core.py").unlink()
+    monkeypatch.setattr(
+        sys, "stdin", io.StringIO("y\n")
+    )  # without a terminal, no question is asked
     lost = "1 file(s) of tiny are missing, such as tiny/core.py"
     with pytest.raises(ValueError, match=rf"{re.escape(lost)}. Run: suite env create") as error:
         create("tiny")
@@ -247,10 +257,10 @@ def test_create_finds_a_damaged_environment_and_offers_to_make_it_again(made, ca
     assert capsys.readouterr().out == "tiny: made, True\n" * 2
 
 
-def test_a_package_of_another_version_is_damage(made):
-    (made / "tiny-1.5.dist-info" / "METADATA").write_text(
+def test_a_package_of_another_version_is_damage(site_packages):
+    (site_packages / "tiny-1.5.dist-info" / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: tiny\nVersion: 1.4\n"
     )
     assert damage(venvs.status("tiny")) == "tiny 1.4 instead of 1.5"
-    shutil.rmtree(made / "tiny-1.5.dist-info")
+    shutil.rmtree(site_packages / "tiny-1.5.dist-info")
     assert damage(venvs.status("tiny")) == "tiny missing instead of 1.5"

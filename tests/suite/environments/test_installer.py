@@ -1,4 +1,4 @@
-"""uv looks for packages where pip is told to."""
+"""Uv installs packages from the sources that pip is configured to use."""
 
 import os
 
@@ -20,7 +20,7 @@ trusted-host = a b
 
 @pytest.fixture(autouse=True)
 def configured(tmp_path, monkeypatch):
-    """Pip has that file, and neither it nor uv a variable."""
+    """Configure pip by a file, and remove all variables of pip and uv."""
     for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))] + [
         *installer.VARIABLES.values()
     ]:
@@ -30,7 +30,7 @@ def configured(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_CONFIG_FILE", str(file))
 
 
-def test_settings_of_pip_are_handed_on():
+def test_settings_of_pip_are_passed_to_uv():
     command, found = installer.install("python", "x==1")
     assert command[1:] == ["pip", "install", "--python", "python", "--quiet", "--no-deps", "x==1"]
     assert found == {
@@ -43,7 +43,7 @@ def test_settings_of_pip_are_handed_on():
     }
 
 
-def test_variables_come_before_files_and_uvs_own_before_both(monkeypatch):
+def test_variables_override_files_and_variables_of_uv_override_both(monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", "https://d/simple")
     monkeypatch.setenv("UV_FIND_LINKS", "/uvs")
     _, found = installer.install("python", "x==1")
@@ -51,8 +51,8 @@ def test_variables_come_before_files_and_uvs_own_before_both(monkeypatch):
     assert "UV_FIND_LINKS" not in found
 
 
-def test_without_an_index_none_is_asked(monkeypatch):
-    """Whatever else is told: uv knows no variable for it."""
+def test_without_an_index_no_index_is_used(monkeypatch):
+    """Check an option without a corresponding variable of uv."""
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     command, found = installer.install("python", "x==1")
     assert "--no-index" in command

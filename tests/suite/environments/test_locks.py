@@ -1,4 +1,4 @@
-"""Locks: every line pinned, no host named, and what a bad one says."""
+"""Lock files: every line is pinned, no host is named, and invalid files are refused."""
 
 import configparser
 import sys
@@ -35,7 +35,7 @@ def test_a_framework_lock_has_what_a_worker_needs_and_a_configuration(name):
     assert f"name: {name}\n" in (PROJECT / "conf" / "environment" / f"{name}.yaml").read_text()
 
 
-def test_which_locks_were_tried_stands_in_them():
+def test_locks_contain_whether_they_were_tried():
     untried = {name: lock for name, lock in locks.framework_locks().items() if not lock.tried}
     assert set(untried) == {"jax-cuda", "jax-cuda12", "mxnet-cuda", "tensorflow-cuda"}
     assert all(lock.path.read_text().startswith("# not tried") for lock in untried.values())
@@ -61,15 +61,15 @@ LOOSE = ("six", "six>=1", "six==1.*", "six==1,!=2", "six[x]==1", "-r other.txt",
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         *((f"# python: 3.10-3.13\n\n{line}\n", r"loose\.txt:3: ") for line in LOOSE),
         ("six==1.16.0\n", r"loose\.txt .*# python: 3\.10-3\.13"),
     ],
 )
-def test_a_lock_pins_every_line_and_says_its_python_versions(tmp_path, text, said):
+def test_a_lock_without_pins_or_python_versions_is_refused(tmp_path, text, message):
     (tmp_path / "loose.txt").write_text(text)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         locks.read(tmp_path / "loose.txt")
 
 
@@ -83,11 +83,11 @@ def test_pins_and_support_depend_on_the_python_version(tmp_path):
     assert [minor for minor in range(8, 14) if lock.supports((3, minor))] == [10, 11]
 
 
-def test_no_python_that_the_lock_supports(tmp_path):
+def test_a_missing_python_for_a_lock_is_refused(tmp_path):
     path = tmp_path / "old.txt"
     path.write_text("# python: 2.6-2.6\n")
-    said = r"needs Python 2\.6 to 2\.6, but this is .* PATH has no python2\.6\. .*--python FILE"
-    with pytest.raises(ValueError, match=said):
+    message = r"needs Python 2\.6 to 2\.6, but this is .* PATH has no python2\.6\. .*--python FILE"
+    with pytest.raises(ValueError, match=message):
         venvs.find_python(locks.read(path))
     with pytest.raises(ValueError, match=r"needs Python 2\.6 to 2\.6, but .* is Python 3"):
         venvs.find_python(locks.read(path), sys.executable)

@@ -1,6 +1,4 @@
-"""Plugins from outside: found, installed once, trained in every framework they bring; and every way
-to get it wrong.
-"""
+"""User-defined plugins: installed once, trained in each framework, and refused if invalid."""
 
 import json
 import re
@@ -24,7 +22,7 @@ RUN = ("workload=lines", "framework=numpy", "profile=demo")
 
 @pytest.fixture
 def envs(tmp_path):
-    """A folder for environments of the test's own; PyTorch's is a link to the real one."""
+    """Return variables with a separate folder for environments, in which PyTorch's is a link."""
     folder = tmp_path / "envs"
     folder.mkdir()
     (folder / "torch").symlink_to(env_root() / "torch")
@@ -33,7 +31,7 @@ def envs(tmp_path):
 
 @pytest.fixture(autouse=True)
 def plugins_forgotten():
-    """What a command in this process has imported: another test has another copy of it."""
+    """Forget the plugin that a command has imported, since each test has a different copy."""
     yield
     for name in [name for name in sys.modules if name.partition(".")[0] == "lines"]:
         del sys.modules[name]
@@ -42,9 +40,7 @@ def plugins_forgotten():
 
 @pytest.fixture
 def as_pip_would(monkeypatch):
-    """What pip makes of a folder, without its two seconds: the package, its name, and its entry
-    points.
-    """
+    """Replace pip, which takes 2 s, by a function that writes the package and its metadata."""
 
     def pip(command, *_, **__):
         source, target = Path(command[-1]), Path(command[command.index("--target") + 1])
@@ -64,7 +60,7 @@ def as_pip_would(monkeypatch):
 
 
 def copied(tmp_path, name, file="", text=""):
-    """A copy of the plugin, with `text` put before one of its files."""
+    """Return a copy of the plugin, with `text` added at the start of a file."""
     folder = tmp_path / name
     shutil.copytree(LINES, folder)
     if file:
@@ -77,12 +73,16 @@ def folders(tmp_path):
 
 
 @pytest.mark.parametrize("devices", [(2,), pytest.param((1, 2), marks=pytest.mark.full)])
-def test_a_sweep_over_its_workload_and_both_frameworks(tmp_path, envs, devices):
+def test_a_sweep_over_a_plugins_workload_and_both_frameworks(tmp_path, envs, devices):
     before = sorted(LINES.rglob("*"))
     run_suite(
-        tmp_path, "-m", "workload=lines", "framework=pytorch,numpy", "profile=demo", f"gpus={','.join(map(str, devices))}",
-        "seed=1", "device=cpu", "oversubscribe=true", f"plugins=[{LINES}]", **envs, exits=0,
-    )  # fmt: skip
+        tmp_path,
+        *("-m", "workload=lines", "framework=pytorch,numpy", "profile=demo"),
+        *(f"gpus={','.join(map(str, devices))}", "seed=1", "device=cpu", "oversubscribe=true"),
+        f"plugins=[{LINES}]",
+        **envs,
+        exits=0,
+    )
     logs = sorted((tmp_path / "logs").glob("*/*/run_0/result_0.txt"))
     assert [log.parent.parent.name for log in logs] == [
         f"lines-{framework}-demo-{count}dev-cpu-oversubscribe=true-seed=1"
@@ -90,8 +90,9 @@ def test_a_sweep_over_its_workload_and_both_frameworks(tmp_path, envs, devices):
         for count in devices
     ]
     quality = [[value for key, value, _ in events(log) if key == "eval_accuracy"] for log in logs]
-    for other in quality[1:]:  # one order, one start, one rule: only rounding differs
-        assert other == pytest.approx(quality[0], abs=1e-5)
+    # Order, start, and update rule are equal in all runs, so only rounding differs.
+    for values in quality[1:]:
+        assert values == pytest.approx(quality[0], abs=1e-5)
     assert quality[0][-1] >= 0.95
     run = json.loads((logs[-1].parent / "run.json").read_text())
     assert run["versions"]["suite-lines"] == "1.0"
@@ -109,7 +110,7 @@ def test_a_sweep_over_its_workload_and_both_frameworks(tmp_path, envs, devices):
     assert [path for path in sorted(LINES.rglob("*")) if "__pycache__" not in path.parts] == before
 
 
-def test_it_is_installed_once_for_each_content(tmp_path, envs):
+def test_a_plugin_is_installed_once_for_each_content(tmp_path, envs):
     plugin = copied(tmp_path, "mine ä, b")
     help_text = run_suite_here(tmp_path, "--help", f"plugins={plugin}", **envs).stdout
     allowed = re.search(r"^ *workload= +(.*)$", help_text, re.MULTILINE)[1].split(", ")
@@ -125,12 +126,10 @@ def test_it_is_installed_once_for_each_content(tmp_path, envs):
     assert absent.returncode == 1, "the controller's own environment has changed"
 
 
-def test_another_content_or_name_of_a_file_is_another_installation(tmp_path, envs, as_pip_would):
+def test_a_changed_or_renamed_file_is_a_separate_installation(tmp_path, envs, as_pip_would):
     plugin = copied(tmp_path, "mine")
-    added, renamed = (
-        plugin / "lines" / "added.py",
-        plugin / "lines" / "after.py",
-    )  # at the same place in the order
+    # Both names have the same position in the sorted list of files.
+    added, renamed = plugin / "lines" / "added.py", plugin / "lines" / "after.py"
     for change, expected in (
         (lambda: added.write_text(""), 1),
         (lambda: None, 1),
@@ -143,7 +142,7 @@ def test_another_content_or_name_of_a_file_is_another_installation(tmp_path, env
 
 
 @pytest.mark.full
-def test_a_wheel(tmp_path, envs):
+def test_a_plugin_can_be_a_wheel(tmp_path, envs):
     options = (
         "--quiet",
         "--no-deps",
@@ -161,19 +160,19 @@ def test_a_wheel(tmp_path, envs):
     assert only(folders(tmp_path)).startswith("suite_lines-")
 
 
-def test_a_distribution_that_is_installed(tmp_path, envs):
+def test_a_plugin_can_be_an_installed_distribution(tmp_path, envs):
     arguments = ("workload=toy", "framework=plain", "profile=demo", "plugins=[toy>=1.0]")
     assert run_suite_here(tmp_path, *arguments, "--cfg", "job", toy=True).returncode == 0
     without = f"environment.python={sys.executable}", "environment.argv_prefix=[env,-u,PYTHONPATH]"
     done = run_suite_here(tmp_path, *arguments, "environment=custom", *without, toy=True, exits=2)
-    said = (
+    message = (
         "plugins=toy>=1.0: environment custom has no toy, but the controller has 1.0. Set plugins"
         " to the path of its folder"
     )
-    assert said in done.stderr
+    assert message in done.stderr
 
 
-def test_the_path_inside_an_environment(monkeypatch):
+def test_the_python_path_inside_an_environment(monkeypatch):
     code = "import os, sys; print(os.getpid(), os.environ['PYTHONPATH'], *sys.argv[1:])"
     here = Environment(
         "current", (), sys.executable, {"/plugins": "/inside"}, ("/plugins/a", "/other/b c")
@@ -190,7 +189,7 @@ def test_the_path_inside_an_environment(monkeypatch):
         assert process.communicate()[0] == f"{process.pid} {path} $x 'y'\n"
 
 
-def test_what_the_example_costs():
+def test_the_example_is_short_and_needs_no_change_of_the_suite():
     code = [
         line
         for path in LINES.rglob("*.py")
@@ -210,15 +209,23 @@ def test_what_the_example_costs():
 
 
 def changed(tmp_path, name, change):
-    """A copy whose project file `change` has gone over."""
+    """Return a copy of the plugin whose project file was changed by a function."""
     folder = copied(tmp_path, name)
     project = folder / "pyproject.toml"
     project.write_text(change(project.read_text()))
     return folder
 
 
-def bad_study(tmp_path, place="lines:STUDY"):
-    point = f'\n[project.entry-points."suite.studies"]\nlines_study = "{place}"\n'
+def without_entry_points(tmp_path):
+    return changed(tmp_path, "no", lambda text: text.partition("[project.entry-points")[0])
+
+
+def second_distribution(tmp_path):
+    return changed(tmp_path, "o", lambda text: text.replace("suite-", "other-"))
+
+
+def bad_study(tmp_path, entry_point="lines:STUDY"):
+    point = f'\n[project.entry-points."suite.studies"]\nlines_study = "{entry_point}"\n'
     folder = changed(tmp_path, "study", lambda text: text + point)
     (folder / "lines" / "__init__.py").write_text('STUDY = {"axes": {"gpus": [1, 2]}}\n')
     return folder
@@ -245,36 +252,47 @@ MISSING = "import nothing_like_this\n"
 WRONG = {
     "no such path": (lambda _: "/nowhere", "plugins=/nowhere: no folder or wheel /nowhere exists"),
     "no such distribution": (lambda _: "[nowhere]", "no distribution of this name is installed in"),
-    "no package": (lambda tmp_path: (tmp_path / "empty").mkdir() or "[empty]", "is not a package: it needs a pyproject.toml"),
+    "no package": (lambda tmp_path: (tmp_path / "empty").mkdir() or "[empty]",
+     "is not a package: it needs a pyproject.toml"),
     "another file": (lambda _: LINES / "pyproject.toml", "expected a folder or a wheel (.whl)"),
     "the suite": (lambda _: PROJECT, "is the suite itself"),
     "other version": (lambda _: "['hydra-core>9']", "To use it, set plugins=hydra-core"),
     "another distribution": (lambda _: "hydra-core", "hydra-core is not a plugin of the suite"),
-    "no entry points": (lambda folder: changed(folder, "no", lambda text: text.partition("[project.entry-points")[0]),
+    "no entry points": (without_entry_points,
      "suite-lines is not a plugin of the suite: it has no entry point in suite.workloads"),
     "study": (bad_study,
-     "study=lines_study: its description has no sentence. See conf/study/batch_size.yaml for an example"),
-    "import of a study": (lambda tmp_path: bad_study(tmp_path, "lines:NONE"), "its study 'lines_study' cannot be imported"),
+     "study=lines_study: its description has no sentence. "
+     "See conf/study/batch_size.yaml for an example"),
+    "import of a study": (lambda tmp_path: bad_study(tmp_path, "lines:NONE"),
+     "its study 'lines_study' cannot be imported"),
     "import": (lambda tmp_path: copied(tmp_path, "bad", "lines/workload.py", MISSING),
-     "cannot be imported: ModuleNotFoundError: No module named 'nothing_like_this'. It must be importable"),
-    "import of a trainer": (lambda tmp_path: copied(tmp_path, "bad", "lines/torch_trainer.py", MISSING),
-     "trainer lines.pytorch cannot be used in environment torch: ModuleNotFoundError: No module named"),
-    "a missing method": (incomplete, "its workload 'lines' is incomplete. Define open_data() and shapes() in Lines."),
+     "cannot be imported: ModuleNotFoundError: No module named 'nothing_like_this'. "
+     "It must be importable"),
+    "import of a trainer": (
+     lambda tmp_path: copied(tmp_path, "bad", "lines/torch_trainer.py", MISSING),
+     "trainer lines.pytorch cannot be used in environment torch: "
+     "ModuleNotFoundError: No module named"),
+    "a missing method": (incomplete,
+     "its workload 'lines' is incomplete. Define open_data() and shapes() in Lines."),
     "trainers": (bad_trainers,
-     "its workload 'lines' cannot be imported: ValueError: lines.trainers:TRAINERS: expected a mapping of names to"),
-    "build": (lambda tmp_path: copied(tmp_path, "bad", "pyproject.toml", "= 1"), "pip cannot install it"),
-    "same names": (lambda folder: f"[{LINES},{changed(folder, 'o', lambda text: text.replace('suite-', 'other-'))}]",
-     "other-lines and suite-lines both define workload 'lines'. Use only other-lines or only suite-lines"),
+     "its workload 'lines' cannot be imported: ValueError: lines.trainers:TRAINERS: "
+     "expected a mapping of names to"),
+    "build": (lambda tmp_path: copied(tmp_path, "bad", "pyproject.toml", "= 1"),
+     "pip cannot install it"),
+    "same names": (lambda tmp_path: f"[{LINES},{second_distribution(tmp_path)}]",
+     "other-lines and suite-lines both define workload 'lines'. "
+     "Use only other-lines or only suite-lines"),
     "same distribution": (lambda tmp_path: f"[{LINES},{copied(tmp_path, 'again')}]",
      "are both named suite-lines. Remove one of them"),
-    "a sweep over plugins": (lambda _: "a,b", "expected a single list for the whole command. Set plugins=[a,b]"),
+    "a sweep over plugins": (lambda _: "a,b",
+     "expected a single list for the whole command. Set plugins=[a,b]"),
     "read only": (lambda tmp_path: (tmp_path / "envs" / "plugins").touch() or LINES,
      "plugins cannot be written (File exists). Set SUITE_ENV_DIR"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_mistake_gets_one_line(tmp_path, envs, request, name):
+def test_an_invalid_plugin_prints_one_line(tmp_path, envs, request, name):
     if name != "build":
         request.getfixturevalue("as_pip_would")
     make, expected = WRONG[name]
@@ -288,15 +306,14 @@ def test_a_mistake_gets_one_line(tmp_path, envs, request, name):
     )
     assert done.returncode == 2, done.stdout + done.stderr
     assert expected in done.stderr
-    lines = [
-        line for line in done.stderr.splitlines() if "is outdated" not in line
-    ]  # the developer's environment
+    # The note that the developer's environment is outdated does not count.
+    lines = [line for line in done.stderr.splitlines() if "is outdated" not in line]
     assert len(lines) == 1, done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     assert not (tmp_path / "logs").exists()
 
 
-def test_a_dry_run_shows_a_new_plugin_and_keeps_nothing(tmp_path, envs):
+def test_a_dry_run_shows_a_new_plugin_and_installs_nothing(tmp_path, envs):
     (tmp_path / "temporary").mkdir()
     words = (*RUN, f"plugins=[{LINES}]", "dry_run=true")
     shown = run_suite(tmp_path, *words, **envs, TMPDIR=str(tmp_path / "temporary"), exits=0)
@@ -311,7 +328,7 @@ def test_a_dry_run_shows_a_new_plugin_and_keeps_nothing(tmp_path, envs):
     ] == shown.stdout.splitlines()[1:3]
 
 
-def test_a_dry_run_of_a_new_plugin_without_its_environment_shows_what_is_known(tmp_path):
+def test_a_dry_run_of_a_new_plugin_without_its_environment_shows_the_job(tmp_path):
     words = (
         "workload=lines",
         "framework=pytorch",

@@ -1,5 +1,6 @@
-"""The life of an environment, which pip makes from a tiny wheel and project that are written here:
-used, outdated, removed.
+"""The life of an environment: created, used, outdated, and removed.
+
+Pip creates the environment from a tiny wheel and project that the tests write.
 """
 
 import json
@@ -19,13 +20,15 @@ from suite.environments.locks import digest, framework_locks
 BACKEND = """
 import zipfile
 INFO = "tiny_project-1.0.dist-info"
+METADATA = "Metadata-Version: 2.1\\nName: tiny-project\\nVersion: 1.0\\n"
 WHEEL = "Wheel-Version: 1.0\\nGenerator: x\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
+ENTRY_POINTS = "[suite.trainers]\\ntiny.trainer = tiny:Trainer\\n"
 def build_editable(directory, config_settings=None, metadata_directory=None):
     name = "tiny_project-1.0-py3-none-any.whl"
     with zipfile.ZipFile(f"{directory}/{name}", "w") as wheel:
-        wheel.writestr(f"{INFO}/METADATA", "Metadata-Version: 2.1\\nName: tiny-project\\nVersion: 1.0\\n")
+        wheel.writestr(f"{INFO}/METADATA", METADATA)
         wheel.writestr(f"{INFO}/WHEEL", WHEEL)
-        wheel.writestr(f"{INFO}/entry_points.txt", "[suite.trainers]\\ntiny.trainer = tiny:Trainer\\n")
+        wheel.writestr(f"{INFO}/entry_points.txt", ENTRY_POINTS)
         wheel.writestr(f"{INFO}/RECORD", "")
     return name
 """
@@ -55,7 +58,7 @@ def write_wheel(folder: Path, version: str) -> None:
 
 @pytest.fixture
 def project(tmp_path, root, monkeypatch):
-    """A checkout with one lock, whose packages pip finds in a folder."""
+    """Return a checkout with a single lock, whose packages pip installs from a folder."""
     for version in ("1.5", "1.6"):
         write_wheel(tmp_path / "wheels", version)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -73,14 +76,14 @@ def project(tmp_path, root, monkeypatch):
     return folder
 
 
-def test_create_use_outdate_fail_update_remove(project, root, monkeypatch):
+def test_an_environment_is_created_used_outdated_updated_and_removed(project, root, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "/nowhere")
-    lock, said = project / "environments" / "tiny.txt", []
+    lock, lines = project / "environments" / "tiny.txt", []
 
     def create():
-        said.clear()
-        venvs.create("tiny", print_line=said.append, project=project)
-        return [line.split()[1] for line in said]
+        lines.clear()
+        venvs.create("tiny", print_line=lines.append, project=project)
+        return [line.split()[1] for line in lines]
 
     assert venvs.status("tiny", project).state == "missing"
     assert create() == ["new", "installing", "ready"]
@@ -107,9 +110,8 @@ def test_create_use_outdate_fail_update_remove(project, root, monkeypatch):
         "not visible: suite.trainers other.trainer" in check_environment("tiny", project)[-1].text
     )
 
-    lock.write_text(
-        LOCK.replace("1.5", "7.7")
-    )  # the last lines of pip's output, and a broken environment
+    # The error contains the last lines of pip's output. The environment is then broken.
+    lock.write_text(LOCK.replace("1.5", "7.7"))
     with pytest.raises(venvs.CommandFailed, match=r"tiny-framework==7\.7"):
         create()
     (ready.folder / "left-over").touch()
@@ -119,14 +121,14 @@ def test_create_use_outdate_fail_update_remove(project, root, monkeypatch):
     assert create() == ["new", "installing", "ready"]
     assert not (ready.folder / "left-over").exists()
 
-    venvs.remove("tiny", print_line=said.append, project=project)
+    venvs.remove("tiny", print_line=lines.append, project=project)
     assert not ready.folder.exists()
     with pytest.raises(ValueError, match="does not exist"):
         venvs.remove("tiny", project=project)
 
 
 def python_of_tiny(root, marker):
-    """An environment that has a Python, and this file beside it."""
+    """Write an environment with a Python and this text in its marker file."""
     python = root / "tiny" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)
@@ -141,28 +143,37 @@ def python_of_tiny(root, marker):
             "created by a different checkout (usable). To update it, run: suite env create tiny",
         ),
         ("lock", "outdated (its lock or setup.cfg has changed)"),
-        ("creator", "outdated (the checkout that created it, {other}, does not exist any more)"),
+        ("creator", "outdated (the checkout that created it, {creator}, does not exist any more)"),
     ],
 )
-def test_an_environment_of_another_checkout(project, root, tmp_path, change, shown):
-    other = tmp_path / "another"
-    shutil.copytree(project, other)
-    lock = framework_locks(other)["tiny"]
+def test_an_environment_of_another_checkout_is_usable_or_outdated(
+    project, root, tmp_path, change, shown
+):
+    second_checkout = tmp_path / "another"
+    shutil.copytree(project, second_checkout)
+    lock = framework_locks(second_checkout)["tiny"]
     python_of_tiny(
-        root, json.dumps({"digest": digest(lock, other), "python": "3.11.0", "project": str(other)})
+        root,
+        json.dumps(
+            {
+                "digest": digest(lock, second_checkout),
+                "python": "3.11.0",
+                "project": str(second_checkout),
+            }
+        ),
     )
-    assert venvs.status("tiny", other).state == "ready"
+    assert venvs.status("tiny", second_checkout).state == "ready"
     if change == "lock":
         (project / "environments" / "tiny.txt").write_text(LOCK.replace("1.5", "1.6"))
     if change == "creator":
-        shutil.rmtree(other)
-    assert venvs.status("tiny", project).shown == shown.format(other=other)
+        shutil.rmtree(second_checkout)
+    assert venvs.status("tiny", project).shown == shown.format(creator=second_checkout)
 
 
 @pytest.mark.parametrize(
     ("version", "recreate"), [("3.11.0", False), ("3.9.0", False), ("3.11.0", True)]
 )
-def test_an_outdated_environment_is_kept_where_its_python_fits(
+def test_an_outdated_environment_is_updated_in_place_if_its_python_fits(
     project, root, monkeypatch, version, recreate
 ):
     python_of_tiny(root, json.dumps({"digest": "0", "python": version, "project": str(project)}))
@@ -180,37 +191,36 @@ def test_a_damaged_marker_counts_as_broken(project, root, text):
     assert venvs.status("tiny", project).state == "broken"
 
 
-def test_of_two_creations_at_once_one_waits_and_finds_what_the_other_made(
+def test_the_second_of_two_creations_waits_and_finds_the_environment_ready(
     project, root, monkeypatch
 ):
-    said, waits, made = [], threading.Event(), []
+    lines, waits, states = [], threading.Event(), []
 
     def make(current, *_):
-        made.append(current.state)
+        states.append(current.state)
         assert waits.wait(60)
-        made_here = {
+        content = {
             "digest": digest(current.lock, project),
             "python": "3.11.0",
             "project": str(project),
         }
-        python_of_tiny(root, json.dumps(made_here))
+        python_of_tiny(root, json.dumps(content))
 
     def print_line(line):
-        said.append(line)
+        lines.append(line)
         if "waiting for a different process" in line:
             waits.set()
 
     monkeypatch.setattr(venvs, "_make", make)
-    with ThreadPoolExecutor(
-        2
-    ) as both:  # the lock is a file's, whether threads or processes ask for it
+    # The lock belongs to a file, so threads and processes wait for it alike.
+    with ThreadPoolExecutor(2) as both:
         list(
             both.map(
                 lambda _: venvs.create("tiny", print_line=print_line, project=project), range(2)
             )
         )
-    assert made == ["missing"]
-    assert ["ready after" in said[-2], "up to date" in said[-1]] == [True, True]
+    assert states == ["missing"]
+    assert ["ready after" in lines[-2], "up to date" in lines[-1]] == [True, True]
 
 
 NO_NAMES = (
@@ -238,7 +248,7 @@ def test_remove_refuses_a_path(root, tmp_path, name):
     assert root.is_dir()
 
 
-def test_neither_creating_nor_removing_follows_links(project, root, tmp_path):
+def test_creating_and_removing_refuse_links(project, root, tmp_path):
     victim = tmp_path / "victim"
     victim.mkdir()
     (victim / "pyvenv.cfg").touch()
@@ -257,7 +267,7 @@ def test_neither_creating_nor_removing_follows_links(project, root, tmp_path):
     assert (victim / "pyvenv.cfg").exists()
 
 
-def test_neither_touches_a_folder_that_is_no_environment(project, root):
+def test_creating_and_removing_refuse_a_folder_that_is_not_an_environment(project, root):
     for name in ("thesis", "tiny"):
         (root / name / "src").mkdir(parents=True)
         (root / name / "src" / "paper.txt").touch()

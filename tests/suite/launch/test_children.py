@@ -1,4 +1,4 @@
-"""Processes that do not outlive whoever started them."""
+"""Child processes end with their parent, and do not get the secret of the launch."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ die_with_parent()
 @pytest.mark.parametrize(
     ("parents", "code"), [((7, 1), -signal.SIGKILL), ((7, 300), -signal.SIGKILL), ((1, 1), 0)]
 )
-def test_whoever_has_lost_its_parent_leaves_at_once(parents, code):
+def test_a_process_that_has_lost_its_parent_ends_at_once(parents, code):
     assert subprocess.run([sys.executable, "-c", CALL.format(parents=parents)]).returncode == code
 
 

@@ -1,4 +1,4 @@
-"""Hosts as values: this machine by default, to run.json and back, and what does not fit together."""
+"""Hosts of a run: this machine by default, and inconsistent hosts."""
 
 import platform
 from dataclasses import replace
@@ -32,17 +32,18 @@ def test_without_hosts_a_run_is_on_this_machine():
         ((HOSTS[0], replace(HOSTS[1], devices=(0, 1))), 6, "node-a 4, node-b 2 devices"),
         ((HOSTS[0], replace(HOSTS[1], address="127.0.1.1")), 8,
          "host node-b: only the host itself can reach 127.0.1.1"),
-        *(((replace(HOSTS[0], address=name), HOSTS[1]), 8, f"host node-a: only the host itself can reach {name}")
+        *(((replace(HOSTS[0], address=name), HOSTS[1]), 8,
+           f"host node-a: only the host itself can reach {name}")
           for name in ("127.0.0.1", "::1", "localhost")),
     ],
 )  # fmt: skip
-def test_hosts_that_do_not_fit_together(hosts, devices, expected):
+def test_inconsistent_hosts_are_refused(hosts, devices, expected):
     with pytest.raises(ValueError, match=one_line(expected)):
         hosts_of(make_run(hosts, devices=devices))
 
 
-def test_each_of_several_machines_has_a_folder_for_what_it_says_of_itself(tmp_path):
-    assert [machine_folder(tmp_path, f"node-{one}", 2) for one in "ab"] == [
+def test_each_of_several_machines_has_a_folder_for_its_facts(tmp_path):
+    assert [machine_folder(tmp_path, f"node-{letter}", 2) for letter in "ab"] == [
         tmp_path / "node-a",
         tmp_path / "node-b",
     ]

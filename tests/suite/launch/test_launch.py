@@ -1,4 +1,4 @@
-"""What launchers start on each host, and what they give the environment of workers."""
+"""The processes that a launcher starts on each host, and the environment of workers."""
 
 import itertools
 import json
@@ -44,21 +44,19 @@ def test_numerical_libraries_get_the_cores_of_a_device(framework):
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
-def test_fp32_on_gpus_is_fp32_whatever_the_shell_says(framework):
+def test_fp32_on_gpus_disables_tf32(framework):
     on_gpu = {"device": "cuda", "link": "auto"}
     assert env(framework, **on_gpu)["NVIDIA_TF32_OVERRIDE"] == "0"
-    for others in (
+    for changes in (
         {**on_gpu, "precision": "tf32"},
         {**on_gpu, "precision": "bf16"},
         {"device": "cpu"},
     ):
-        assert "NVIDIA_TF32_OVERRIDE" not in env(framework, **others)
+        assert "NVIDIA_TF32_OVERRIDE" not in env(framework, **changes)
 
 
 @pytest.mark.parametrize("framework", [PYTORCH, MXNET], ids=lambda framework: framework.name)
-def test_malloc_takes_huge_pages_on_cpu_cores_unless_the_user_says_otherwise(
-    framework, monkeypatch
-):
+def test_malloc_uses_huge_pages_on_cpu_cores_unless_the_user_sets_tunables(framework, monkeypatch):
     monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
     assert "glibc.malloc.hugetlb=1" in env(framework)["GLIBC_TUNABLES"].split(":")
     assert "GLIBC_TUNABLES" not in env(framework, device="cuda")
@@ -67,21 +65,21 @@ def test_malloc_takes_huge_pages_on_cpu_cores_unless_the_user_says_otherwise(
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
-def test_threads_of_a_demo_on_cpu_cores_spin_briefly_unless_the_user_says_otherwise(
+def test_threads_of_a_demo_on_cpu_cores_spin_briefly_unless_the_user_sets_a_policy(
     framework, monkeypatch
 ):
-    """TensorFlow has threads of its own."""
+    """Check the OpenMP frameworks. TensorFlow uses its thread pool instead of OpenMP."""
     for name in WAITING_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     assert env(framework, profile="demo").get("GOMP_SPINCOUNT") == (
         None if framework is TENSORFLOW else "1000"
     )
-    for other in (
+    for changes in (
         {"profile": "reference"},
         {"profile": "synthetic"},
         {"profile": "demo", "device": "cuda"},
     ):
-        assert "GOMP_SPINCOUNT" not in env(framework, **other)
+        assert "GOMP_SPINCOUNT" not in env(framework, **changes)
     for name, value in (("OMP_WAIT_POLICY", "ACTIVE"), ("GOMP_SPINCOUNT", "5")):
         with monkeypatch.context() as user:
             user.setenv(name, value)
@@ -90,8 +88,8 @@ def test_threads_of_a_demo_on_cpu_cores_spin_briefly_unless_the_user_says_otherw
 
 @pytest.mark.parametrize("framework", [PYTORCH, TENSORFLOW], ids=lambda framework: framework.name)
 @pytest.mark.parametrize(("hosts", "devices"), [((), 2), (HOSTS, 8)], ids=["one host", "two hosts"])
-def test_there_is_a_process_for_each_device_and_they_meet(framework, hosts, devices):
-    """PyTorch's at the first; TensorFlow's know every address."""
+def test_each_device_has_a_process_with_the_rendezvous_address(framework, hosts, devices):
+    """Check the rendezvous: the first process's address in PyTorch, all addresses in TensorFlow."""
     by_host = commands(framework, make_run(hosts, device="cuda", devices=devices), PORTS[:devices])
     assert [len(host) for host in by_host] == ([4, 4] if hosts else [2])
     endpoints = ENDPOINTS if hosts else ["127.0.0.1:2000", "127.0.0.1:2001"]
@@ -106,42 +104,42 @@ def test_there_is_a_process_for_each_device_and_they_meet(framework, hosts, devi
 
 
 @pytest.mark.parametrize(("hosts", "devices"), [((), 2), (HOSTS, 8)], ids=["one host", "two hosts"])
-def test_mxnet_has_one_process_for_the_gpus_of_each_host_and_where_there_are_two_a_server_on_each(
+def test_mxnet_has_one_process_for_the_gpus_of_a_host_and_a_server_on_each_of_two_hosts(
     hosts, devices
 ):
     by_host = commands(MXNET, make_run(hosts, device="cuda", devices=devices), PORTS[:devices])
-    meeting = {
+    rendezvous = {
         "DMLC_PS_ROOT_URI": "10.0.0.1",
         "DMLC_PS_ROOT_PORT": "0",
         "DMLC_NUM_SERVER": "2",
         "DMLC_NUM_WORKER": "2",
     }
     for process, (*serving, command) in enumerate(by_host):
-        assert [one.name for one in serving] == (
+        assert [each.name for each in serving] == (
             [*["scheduler"][process:], f"server-{process}"] if hosts else []
         )
         assert (command.name, command.arguments) == (f"worker-{process}", (*WORKER, "run.json"))
         rank = (command.env["RANK"], command.env["WORLD_SIZE"])
         assert rank == (str(process), str(len(by_host)))
         roles = ["scheduler", "server"][process:]
-        assert [one.env["SUITE_STORE_ROLE"] for one in serving] == roles[: len(serving)]
-        assert [one.is_server for one in (*serving, command)] == [True] * len(serving) + [False]
-        for one in (*serving, command) if hosts else ():
-            own = {"DMLC_NODE_HOST": ("10.0.0.1", "node-b.cluster")[process], **meeting}
-            assert own.items() <= one.env.items()
+        assert [each.env["SUITE_STORE_ROLE"] for each in serving] == roles[: len(serving)]
+        assert [each.is_server for each in (*serving, command)] == [True] * len(serving) + [False]
+        for each in (*serving, command) if hosts else ():
+            expected = {"DMLC_NODE_HOST": ("10.0.0.1", "node-b.cluster")[process], **rendezvous}
+            assert expected.items() <= each.env.items()
         assert command.env.get("DMLC_ROLE") == ("worker" if hosts else None)
 
 
 @pytest.mark.parametrize(("hosts", "devices"), [((), 2), (HOSTS, 8)], ids=["one host", "two hosts"])
-def test_mxnet_has_a_process_for_each_cpu_device_and_they_meet_at_servers(hosts, devices):
+def test_mxnet_has_a_process_for_each_cpu_device_and_servers(hosts, devices):
     by_host = commands(MXNET, make_run(hosts, devices=devices), PORTS[:devices])
     workers = [[command for command in host if not command.is_server] for host in by_host]
     each = devices // len(by_host)
     for number, host in enumerate(by_host):
         serving = [command.name for command in host if command.is_server]
         assert serving == [*["scheduler"][number:], f"server-{number}" if hosts else "server"]
-        assert [one.name for one in workers[number]] == [
-            f"worker-{each * number + one}" for one in range(each)
+        assert [worker.name for worker in workers[number]] == [
+            f"worker-{each * number + index}" for index in range(each)
         ]
     for process, command in enumerate(itertools.chain(*workers)):
         assert (command.arguments, command.env["DMLC_ROLE"]) == ((*WORKER, "run.json"), "worker")
@@ -166,14 +164,14 @@ def test_every_process_has_its_host(framework, device):
     assert framework.hosts_of_processes(hosts, device) == (hosts[0],) * each + (hosts[1],) * each
 
 
-def test_a_place_is_that_of_its_host():
+def test_a_worker_context_has_the_devices_of_its_host():
     run = make_run(HOSTS, device="cuda", devices=8)
-    places = [worker_context_for(run, process, 8) for process in range(8)]
-    assert [place.host for place in places] == ["node-a"] * 4 + ["node-b"] * 4
-    assert [list(place.replica_ids) for place in places] == [[number] for number in range(8)]
-    assert {(place.world_size, place.local_world_size, place.num_replicas) for place in places} == {
-        (8, 4, 8)
-    }
+    contexts = [worker_context_for(run, process, 8) for process in range(8)]
+    assert [context.host for context in contexts] == ["node-a"] * 4 + ["node-b"] * 4
+    assert [list(context.replica_ids) for context in contexts] == [[number] for number in range(8)]
+    assert {
+        (context.world_size, context.local_world_size, context.num_replicas) for context in contexts
+    } == {(8, 4, 8)}
     whole = worker_context_for(run, 1, 2)
     assert (whole.host, whole.replica_ids, whole.local_world_size) == ("node-b", range(4, 8), 1)
 
@@ -186,29 +184,34 @@ FOUR = ["cuda:0", "cuda:1", "cuda:2", "cuda:3"]
 @pytest.mark.parametrize(
     ("hosts", "changes", "processes", "devices", "cores"),
     [
-        (HOSTS, {"device": "cuda", "devices": 8}, 8, [[one] for one in FOUR * 2], [()] * 8),
+        (HOSTS, {"device": "cuda", "devices": 8}, 8, [[device] for device in FOUR * 2], [()] * 8),
         (HOSTS, {"device": "cuda", "devices": 8}, 2, [FOUR, FOUR], [(), ()]),
-        (ODD, {"device": "cuda", "devices": 4}, 4, [["cuda:2"], ["cuda:3"], ["cuda:6"], ["cuda:1"]], [()] * 4),
-        ((), {"device": "cuda", "devices": 4}, 4, [[one] for one in FOUR], [()] * 4),
+        (ODD, {"device": "cuda", "devices": 4}, 4,
+         [["cuda:2"], ["cuda:3"], ["cuda:6"], ["cuda:1"]], [()] * 4),
+        ((), {"device": "cuda", "devices": 4}, 4, [[device] for device in FOUR], [()] * 4),
         ((), {"device": "cuda", "devices": 4}, 1, [FOUR], [()]),
         (*(OF_CORES, {"devices": 8, "cores_per_device": 2}, 8, [["cpu"]] * 8),
          [(0, 1), (2, 3), (4, 5), (6, 7), (10, 11), (12, 13), (14, 15), (16, 17)]),
         (OF_CORES, {"devices": 8, "cores_per_device": 2}, 2, [["cpu"] * 4] * 2,
          [tuple(range(8)), tuple(range(10, 18))]),
-        ((), {"cores": (2, 5), "devices": 4, "cores_per_device": 1}, 4, [["cpu"]] * 4, [(2,), (5,), (2,), (5,)]),
-        ((), {"cores": (4, 7, 9), "devices": 3, "cores_per_device": 1}, 1, [["cpu"] * 3], [(4, 7, 9)]),
+        ((), {"cores": (2, 5), "devices": 4, "cores_per_device": 1}, 4, [["cpu"]] * 4,
+         [(2,), (5,), (2,), (5,)]),
+        ((), {"cores": (4, 7, 9), "devices": 3, "cores_per_device": 1}, 1, [["cpu"] * 3],
+         [(4, 7, 9)]),
     ],
-    ids=["each", "a whole host", "not the first", "alone", "alone whole", "cores", "cores of a host", "shared in turn",
-         "alone, all"],
+    ids=["each", "a whole host", "not the first", "alone", "alone whole", "cores",
+         "cores of a host", "shared in turn", "alone, all"],
 )  # fmt: skip
-def test_devices_and_cores_are_numbered_as_the_host_does(hosts, changes, processes, devices, cores):
+def test_devices_and_cores_have_the_numbers_of_their_host(
+    hosts, changes, processes, devices, cores
+):
     run = make_run(hosts, **changes)
-    places = [worker_context_for(run, process, processes) for process in range(processes)]
-    assert [list(place.devices) for place in places] == devices
-    assert [place.cores for place in places] == cores
+    contexts = [worker_context_for(run, process, processes) for process in range(processes)]
+    assert [list(context.devices) for context in contexts] == devices
+    assert [context.cores for context in contexts] == cores
 
 
-def test_processes_of_a_machine_that_is_alone_meet_inside_it():
+def test_a_single_machine_uses_the_loopback_interface():
     alone, far = (*hosts_of(make_run(devices=2)), hosts_of(make_run(HOSTS, devices=8))[0])
     assert set(network_variables(alone).values()) == {"lo"}
     assert network_variables(far) == {}
@@ -225,9 +228,8 @@ def test_ports_are_free_and_distinct():
 
 
 def test_ports_of_another_machine_are_not_guessed():
-    hosts = hosts_of(
-        make_run((replace(HOSTS[0], address="192.0.2.1"), HOSTS[1]), devices=8)
-    )  # RFC 5737: nobody's
+    # RFC 5737 reserves this address for documentation.
+    hosts = hosts_of(make_run((replace(HOSTS[0], address="192.0.2.1"), HOSTS[1]), devices=8))
     with pytest.raises(
         ValueError,
         match=(
@@ -247,7 +249,7 @@ def asynchronous(framework, hosts=(), devices=2):
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
-def test_asynchronous_workers_and_their_server_know_where_they_meet(framework):
+def test_asynchronous_workers_and_their_server_get_the_servers_address(framework):
     ((*servers, last),) = asynchronous(framework, devices=1)
     assert {(command.is_server, command.arguments) for command in servers} == {
         (True, (*SERVER, "run.json"))
@@ -275,7 +277,7 @@ def test_mxnet_has_a_scheduler_a_server_and_a_worker_for_each_device():
     roles = [values.get("DMLC_ROLE", values.get(ROLE_VARIABLE)) for values in by_name.values()]
     assert roles == ["scheduler", "server", "worker", "worker"]
     for values in by_name.values():
-        # Else importing MXNet serves, before there is an optimizer.
+        # With DMLC_ROLE, importing MXNet in a server would start to serve without an optimizer.
         assert ("DMLC_ROLE" in values) is ("RANK" in values)
         assert (values["DMLC_PS_ROOT_URI"], values["DMLC_PS_ROOT_PORT"]) == ("127.0.0.1", "4000")
         assert (values["DMLC_NUM_SERVER"], values["DMLC_NUM_WORKER"]) == ("1", "2")

@@ -1,6 +1,4 @@
-"""A network that only processes of one run can reach, and what becomes of a run where it cannot be
-made.
-"""
+"""Private networks of runs, and machines on which no private network can be created."""
 
 import os
 import socket
@@ -38,13 +36,13 @@ needs_namespaces = pytest.mark.skipif(
 
 @pytest.fixture
 def network():
-    made = PrivateNetwork()
-    yield made
-    made.close()
+    private = PrivateNetwork()
+    yield private
+    private.close()
 
 
 @needs_namespaces
-def test_processes_of_the_network_reach_each_other_and_strangers_do_not(tmp_path, network):
+def test_only_processes_of_the_network_reach_each_other(tmp_path, network):
     started = []
     for name, where in (("private", network), ("open", None)):
         words = [sys.executable, "-c", SERVE, str(tmp_path / name)]
@@ -98,7 +96,7 @@ sys.stdin.read()
 
 
 @needs_namespaces
-def test_a_worker_outside_of_its_network_ends(network, monkeypatch):
+def test_a_worker_outside_its_network_is_refused(network, monkeypatch):
     check_network({})
     check_network({NETWORK_VARIABLE: str(os.stat("/proc/self/ns/net").st_ino)})
     with pytest.raises(
@@ -107,7 +105,7 @@ def test_a_worker_outside_of_its_network_ends(network, monkeypatch):
         check_network(network.env)
 
 
-def test_where_no_namespace_can_be_made_the_kernel_s_reason_is_given(monkeypatch):
+def test_the_kernels_reason_is_given_if_no_namespace_can_be_created(monkeypatch):
     monkeypatch.setattr(
         private_network, "_HELPER", "import sys; sys.exit('Operation not permitted')"
     )

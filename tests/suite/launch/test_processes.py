@@ -1,4 +1,4 @@
-"""Trees of processes, of which one may belong to another user."""
+"""Process trees, one of which may belong to another user."""
 
 import os
 import signal
@@ -13,21 +13,21 @@ from tests.helpers import wait_until
 
 @pytest.fixture
 def pair():
-    """Two processes with a child each."""
+    """Yield the ids of two processes with a child each."""
     both = [
         subprocess.Popen(["sh", "-c", "sleep 60 & echo; exec sleep 60"], stdout=subprocess.PIPE)
         for _ in range(2)
     ]
-    for one in both:
-        one.stdout.readline()
-    yield [one.pid for one in both]
-    processes.end_trees(one.pid for one in both)
-    for one in both:
-        one.wait()
+    for parent in both:
+        parent.stdout.readline()
+    yield [parent.pid for parent in both]
+    processes.end_trees(parent.pid for parent in both)
+    for parent in both:
+        parent.wait()
 
 
-def test_one_that_may_not_be_ended_leaves_nobody_else_running(pair, monkeypatch):
-    foreign, own = pair
+def test_all_other_processes_are_ended_if_one_may_not_be_ended(pair, monkeypatch):
+    foreign, permitted = pair
     children, kill = (
         [process.pid for parent in pair for process in processes.descendants(parent)],
         os.kill,
@@ -42,7 +42,7 @@ def test_one_that_may_not_be_ended_leaves_nobody_else_running(pair, monkeypatch)
     monkeypatch.setattr(os, "kill", denied)
     processes.end_trees(pair)
     assert len(children) == 2
-    assert [processes.alive(pid) for pid in (foreign, own, *children)] == [
+    assert [processes.alive(pid) for pid in (foreign, permitted, *children)] == [
         True,
         False,
         False,
@@ -50,15 +50,18 @@ def test_one_that_may_not_be_ended_leaves_nobody_else_running(pair, monkeypatch)
     ]
 
 
-def test_a_later_process_of_the_same_id_is_not_ended(pair, monkeypatch):
-    """Psutil finds a later process by its start time: `is_running` is then False."""
+def test_a_later_process_with_the_same_id_is_not_ended(pair, monkeypatch):
+    """Check a process id that the kernel has assigned again.
+
+    Psutil compares the start time of the process: `is_running` is then False.
+    """
     with monkeypatch.context() as patch:
         patch.setattr(psutil.Process, "is_running", lambda process: False)
         processes.end_trees(pair)
     assert all(map(processes.alive, pair))
 
 
-def test_stopped_processes_are_known_by_their_state(pair):
+def test_stopped_processes_are_recognized_by_their_state(pair):
     first, second = pair
     assert [processes.is_stopped(pid) for pid in pair] == [False, False]
     os.kill(first, signal.SIGSTOP)

@@ -1,6 +1,4 @@
-"""Environment variables that are recorded with a run: which, without secrets, and which of them
-make it open.
-"""
+"""Environment variables recorded with a run, hidden secrets, and variables that open a run."""
 
 import json
 import os
@@ -46,9 +44,9 @@ PREFIXES = (
 )
 
 
-def test_variables_of_frameworks_and_libraries_are_recorded_and_no_others():
+def test_only_variables_of_frameworks_and_libraries_are_recorded():
     tuned = {f"{prefix}X": "1" for prefix in PREFIXES}
-    others = {
+    unrelated = {
         "PATH": "/bin",
         "HOME": "/",
         "TFX": "1",
@@ -56,14 +54,14 @@ def test_variables_of_frameworks_and_libraries_are_recorded_and_no_others():
         "LS_COLORS": "1",
         "PYTHONSAFEPATH": "1",
     }
-    others |= {
+    unrelated |= {
         "TF_VAR_db": "1",
         "TF_CLI_CONFIG_FILE": "a",
         "TF_LOG": "DEBUG",
         "TF_DATA_DIR": "a",
     }  # Terraform's
-    waiting = dict.fromkeys(WAITING_VARIABLES, "1")  # the log has them as thread_waiting
-    assert recorded_variables({**tuned, **others, **waiting}) == dict(sorted(tuned.items()))
+    waiting = dict.fromkeys(WAITING_VARIABLES, "1")  # the log contains them as thread_waiting
+    assert recorded_variables({**tuned, **unrelated, **waiting}) == dict(sorted(tuned.items()))
     assert set(PREFIXES) <= set(recorded_prefixes())
 
 
@@ -107,9 +105,10 @@ def test_any_bytes_become_text_of_json(found):
 @pytest.mark.parametrize(
     "changes", [{}, {"device": "cuda"}, {"device": "cuda", "link": "no_p2p"}, {"update": "async"}]
 )
-def test_what_the_run_sets_is_not_recorded(framework, changes):
-    """Devices, rendezvous, and threads follow from the settings: equal runs would differ in their
-    host or port.
+def test_variables_that_the_run_sets_are_not_recorded(framework, changes):
+    """Check variables that follow from the settings, such as devices, rendezvous, and threads.
+
+    If they were recorded, equal runs would differ in their host or port.
     """
     if framework.name == "mxnet" and changes.get("update"):
         changes = {**changes, "device": "cpu"}
@@ -122,7 +121,7 @@ def test_what_the_run_sets_is_not_recorded(framework, changes):
     assert recorded_variables(shell, names) == {"XLA_FLAGS": "--a"}
 
 
-def test_devices_and_versions_of_images_are_recorded_but_no_difference():
+def test_devices_and_image_versions_are_recorded_but_do_not_identify_a_run():
     found = {
         **{
             "CUDA_VISIBLE_DEVICES": "1",
@@ -177,7 +176,7 @@ NUMERIC = (
 
 
 @pytest.mark.parametrize("name", NUMERIC)
-def test_variables_that_change_the_arithmetic_are_named_with_what_they_do(name):
+def test_variables_that_change_the_arithmetic_are_named_with_their_effect(name):
     (deviation,) = environment_deviations(
         {name: "1", "NCCL_DEBUG": "INFO", "OMP_PROC_BIND": "true", "CUDA_VISIBLE_DEVICES": "0"}
     )
@@ -202,7 +201,7 @@ def test_every_numeric_variable_is_recorded_and_has_a_source():
     for entry in NUMERIC_VARIABLES:
         for alternative in re.sub(
             r"^\((\w+(\|\w+)+)\)(.*)$",
-            lambda found: "|".join(f"{one}{found[3]}" for one in found[1].split("|")),
+            lambda found: "|".join(f"{prefix}{found[3]}" for prefix in found[1].split("|")),
             entry.pattern,
         ).split("|"):
             assert alternative.startswith(recorded_prefixes()) or alternative[0].isupper()
@@ -258,10 +257,10 @@ def test_folders_of_the_suite_and_of_plugins_on_the_python_path_are_not_recorded
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["the shell", "the command prefix"])
-def test_a_run_with_preloaded_code_says_so(tmp_path, way):
+def test_a_run_with_preloaded_code_records_it(tmp_path, way):
     (tmp_path / "sitecustomize.py").write_text("X = 1")
     path = os.pathsep.join([str(tmp_path), str(PROJECT / "tests" / "data" / "toy"), str(PROJECT)])
-    library = "/nonexistent/libx.so"  # the loader prints a warning and goes on
+    library = "/nonexistent/libx.so"  # the loader only prints a warning
     shell = {
         "PYTHONPATH": path,
         "LD_PRELOAD": library,
@@ -283,7 +282,7 @@ def test_a_run_with_preloaded_code_says_so(tmp_path, way):
 
 
 def records(folder):
-    """run.json and `suite_run` of the run below a folder."""
+    """Return run.json and the value of `suite_run` of the run below a folder."""
     (log,) = folder.glob("*/run_0/result_0.txt")
     (line,) = [line for line in log.read_text().splitlines() if '"suite_run"' in line]
     return read_run(log.with_name("run.json")), json.loads(line.removeprefix(":::MLLOG "))["value"]
@@ -291,9 +290,7 @@ def records(folder):
 
 @pytest.mark.slow
 def test_runs_that_differ_in_a_variable_are_different_experiments(tmp_path):
-    """Set in the shell, or by the command prefix of the environment: what reaches the workers
-    counts.
-    """
+    """Check variables of the shell and of the command prefix: the workers' environment counts."""
     shells = {
         "plain": {},
         "again": {
@@ -311,9 +308,14 @@ def test_runs_that_differ_in_a_variable_are_different_experiments(tmp_path):
             tmp_path, *TOY_RUN, *words, f"output={tmp_path / name}", toy=True, exits=0, **shell
         )
     run_suite(
-        tmp_path, *TOY_RUN, *words, f"output={tmp_path / 'prefix'}", "environment.argv_prefix=[env,'TF_ENABLE_ONEDNN_OPTS=0']",
-        toy=True, MXNET_API_KEY="other",
-    )  # fmt: skip
+        tmp_path,
+        *TOY_RUN,
+        *words,
+        f"output={tmp_path / 'prefix'}",
+        "environment.argv_prefix=[env,'TF_ENABLE_ONEDNN_OPTS=0']",
+        toy=True,
+        MXNET_API_KEY="other",
+    )
     expected = {
         "plain": {},
         "again": {"CUDA_VISIBLE_DEVICES": "5"},

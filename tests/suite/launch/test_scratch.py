@@ -1,4 +1,4 @@
-"""Temporary files of a run end with it, and nothing else does."""
+"""Scratch folders: they are removed when their run ends, and results are kept."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from workloads.process_identity import this_process
 
 
 def ended_process():
-    """What a marker says of a process of this machine that has ended."""
+    """Return the marker entry of a process of this machine that has ended."""
     return {**this_process(), "pid": 2**22 + 1}
 
 
@@ -26,14 +26,14 @@ HOLD = (
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path, monkeypatch):
-    """An own TMPDIR, here and for processes."""
+    """Set TMPDIR to a temporary folder, here and for child processes."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(scratch.tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
 
 def left_behind():
-    """The folder of a holder that was killed."""
+    """Return the folder of a holder that was killed."""
     with python(HOLD, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         folder = scratch.Path(holder.stdout.readline().strip())
         Scratch().end()
@@ -41,22 +41,21 @@ def left_behind():
     return folder
 
 
-def test_it_exists_while_it_is_held(temporary):
-    one, other = Scratch(), Scratch()
-    (one.path / "some" / "deep").mkdir(parents=True)
-    assert sorted(temporary.iterdir()) == sorted([one.path, other.path])
-    assert one.path.stat().st_mode & 0o077 == 0, "nobody else looks into it"
-    one.end()
-    other.end()
+def test_a_scratch_folder_exists_while_it_is_held(temporary):
+    first, second = Scratch(), Scratch()
+    (first.path / "some" / "deep").mkdir(parents=True)
+    assert sorted(temporary.iterdir()) == sorted([first.path, second.path])
+    assert first.path.stat().st_mode & 0o077 == 0, "it is private"
+    first.end()
+    second.end()
     assert not list(temporary.iterdir())
 
 
-def test_the_next_one_removes_what_a_killed_holder_left(temporary):
+def test_the_next_holder_removes_the_folder_of_a_killed_holder(temporary):
     folder = left_behind()
     (folder / "tmp").mkdir()
-    (folder / "run.json").write_text(
-        json.dumps({"folder": str(folder)})
-    )  # an agent's, which says what to run there
+    # The run.json that an agent writes, whose run folder is the scratch folder.
+    (folder / "run.json").write_text(json.dumps({"folder": str(folder)}))
     Scratch().end()
     assert not list(temporary.iterdir())
 
@@ -68,7 +67,7 @@ def result(folder):
 
 NEIGHBOURS = {
     "a file": lambda path, left: path.touch(),
-    "a folder of one's own": lambda path, left: (path.mkdir(), (path / "paper.txt").touch()),
+    "an unrelated folder": lambda path, left: (path.mkdir(), (path / "paper.txt").touch()),
     "a result": lambda path, left: result(path),
     "a link to what is left": lambda path, left: path.symlink_to(left),
     "a copy of what is left": lambda path, left: shutil.copytree(left, path),
@@ -77,7 +76,7 @@ NEIGHBOURS = {
         path.mkdir(),
         (path / MARKER).symlink_to("/dev/zero"),
     ),
-    "a marker that is none": lambda path, left: (
+    "an invalid marker": lambda path, left: (
         path.mkdir(),
         (path / MARKER).write_text("[" * 100_000),
     ),
@@ -86,7 +85,7 @@ NEIGHBOURS = {
 
 
 @pytest.mark.parametrize("make", NEIGHBOURS.values(), ids=NEIGHBOURS)
-def test_what_has_no_marker_of_its_own_stays(temporary, make):
+def test_paths_without_a_valid_marker_are_kept(temporary, make):
     left = temporary / f"{PREFIX}left"
     left.mkdir()
     (left / MARKER).write_text(json.dumps({"folder": left.name, "process": ended_process()}))
@@ -95,20 +94,20 @@ def test_what_has_no_marker_of_its_own_stays(temporary, make):
     assert [path.name for path in temporary.iterdir()] == [f"{PREFIX}other"]
 
 
-@pytest.mark.parametrize("place", ["", "kept", "run_0/deep"])
-def test_a_result_that_somebody_keeps_there_stays(place):
+@pytest.mark.parametrize("subfolder", ["", "kept", "run_0/deep"])
+def test_a_result_in_a_scratch_folder_is_kept(subfolder):
     folder = left_behind()
-    (folder / place).mkdir(parents=True, exist_ok=True)
-    result(folder / place)
+    (folder / subfolder).mkdir(parents=True, exist_ok=True)
+    result(folder / subfolder)
     Scratch().end()
-    assert (folder / place / "run.json").exists()
-    own = Scratch()
-    result(own.path)
-    own.end()
-    assert (own.path / "run.json").exists()
+    assert (folder / subfolder / "run.json").exists()
+    held = Scratch()
+    result(held.path)
+    held.end()
+    assert (held.path / "run.json").exists()
 
 
-def test_links_in_it_are_not_followed(temporary):
+def test_links_in_a_scratch_folder_are_not_followed(temporary):
     (temporary / "mine").mkdir()
     (temporary / "mine" / "paper.txt").touch()
     held = Scratch()
@@ -119,7 +118,7 @@ def test_links_in_it_are_not_followed(temporary):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="another user's folder is made by root")
-def test_another_users_stays(temporary):
+def test_the_folder_of_another_user_is_kept(temporary):
     left = temporary / f"{PREFIX}theirs"
     left.mkdir()
     (left / MARKER).write_text(json.dumps({"folder": left.name, "process": ended_process()}))
@@ -129,7 +128,7 @@ def test_another_users_stays(temporary):
 
 
 @pytest.mark.slow
-def test_no_run_writes_into_one(temporary):
+def test_no_run_writes_into_a_scratch_folder(temporary):
     held = Scratch()
     (temporary / "link").symlink_to(held.path)
     for output in (held.path, held.path / "a" / "b", temporary / "link" / "a"):

@@ -1,5 +1,6 @@
-"""Variables that workers inherit: none of those that would join them to other processes, and a user
-name and a home folder.
+"""Environment variables that workers inherit, their user name, and their home folder.
+
+Variables that would connect a worker to foreign processes are not inherited.
 """
 
 import json
@@ -43,7 +44,7 @@ HARMFUL |= {
     "GCONV_PATH": "/home/user/gconv",
 }
 OF_THE_COMMAND = ("RANK", "PMI_RANK", "PYTHONHOME", "PYTHONINSPECT", "PYTHONWARNINGS")
-"""Variables with which the command itself would not end well."""
+"""Variables with which the command itself would fail."""
 KEPT = {
     "PATH": "/bin",
     "HOME": "/home",
@@ -58,16 +59,22 @@ def test_harmful_variables_are_not_inherited_and_all_others_are():
     assert inherited_variables({**HARMFUL, **KEPT, "USER": "u"}) == {**KEPT, "USER": "u"}
 
 
-@pytest.mark.parametrize("name", worker_env.USER_VARIABLES)
-def test_a_user_without_an_entry_in_passwd_gets_a_name_unless_a_variable_has_one(monkeypatch, name):
+@pytest.mark.parametrize("variable", worker_env.USER_VARIABLES)
+def test_a_user_without_an_entry_in_passwd_gets_a_name_unless_a_variable_has_one(
+    monkeypatch, variable
+):
     def no_entry(uid):
         raise KeyError(f"getpwuid(): uid not found: {uid}")
 
     monkeypatch.setattr(worker_env.pwd, "getpwuid", no_entry)
-    made = f"uid-{os.getuid()}"
-    assert inherited_variables({}) == {"LOGNAME": made, "USER": made}
-    assert inherited_variables({name: ""}) == {name: "", "LOGNAME": made, "USER": made}
-    assert inherited_variables({name: "somebody"}) == {name: "somebody"}
+    generated = f"uid-{os.getuid()}"
+    assert inherited_variables({}) == {"LOGNAME": generated, "USER": generated}
+    assert inherited_variables({variable: ""}) == {
+        variable: "",
+        "LOGNAME": generated,
+        "USER": generated,
+    }
+    assert inherited_variables({variable: "somebody"}) == {variable: "somebody"}
 
 
 def test_a_home_folder_that_cannot_be_written_to_is_replaced(tmp_path, monkeypatch):
@@ -90,9 +97,7 @@ def test_a_home_folder_that_cannot_be_written_to_is_replaced(tmp_path, monkeypat
 
 
 def environment_of_worker(tmp_path, *words, **env):
-    """Run the toy workload and return the environment of its worker, as a command prefix wrote it
-    down.
-    """
+    """Run the toy workload and return its worker's environment, which a command prefix writes."""
     found = tmp_path / "worker.json"
     dump = (
         f"import json, os, sys; json.dump(dict(os.environ), open({str(found)!r}, 'w'));"
@@ -118,7 +123,7 @@ def test_no_harmful_variable_of_the_shell_reaches_a_worker(tmp_path):
 
 
 def can_be_a_user_without_a_name():
-    """Whether this machine lets a process take a user id that has no entry in passwd."""
+    """Return whether this machine lets a process take a user id that has no entry in passwd."""
     words = ["unshare", "--user", "--map-user=12345", "true"]
     return (
         shutil.which("unshare") is not None
@@ -139,7 +144,7 @@ os.execvp(sys.argv[1], sys.argv[1:])
     not can_be_a_user_without_a_name(), reason="user namespaces are not allowed here"
 )
 @pytest.mark.parametrize("home", [None, "/", "/dev/null/home"])
-def test_a_run_of_a_user_without_a_name_or_home_ends_well(tmp_path, home):
+def test_a_run_of_a_user_without_a_name_or_home_succeeds(tmp_path, home):
     without = [
         "env",
         "-u",

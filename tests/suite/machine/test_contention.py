@@ -1,6 +1,4 @@
-"""How much of the machine a process got: from synthetic /proc and /sys trees that change between
-two looks, and for real.
-"""
+"""A process's share of the machine: from /proc and /sys trees that change, and on this machine."""
 
 import json
 import os
@@ -17,7 +15,7 @@ from tests.helpers import BURN, python
 from tests.suite.machine.test_cpu_load import TICKS_PER_SECOND, stat
 from tests.suite.machine.tree import tree
 
-TOLD_ALWAYS = {"seconds", "cpu_seconds", "cores", "load_average"}
+ALWAYS_REPORTED = {"seconds", "cpu_seconds", "cores", "load_average"}
 SHARES_WORK = """
 import json, os, sys, time
 from suite.machine.contention import Contention
@@ -33,13 +31,12 @@ print(json.dumps(watch.end()))
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """Puts files where they are looked for; the clock is set by hand."""
+    """Return a function that writes a /proc and /sys tree and sets the clock."""
     monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path / "proc"))
     clock = [100.0]
     monkeypatch.setattr(contention.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(
-        contention, "_cpu_seconds", lambda: 1.0
-    )  # the process that runs this has no files there
+    # The test process itself is not in the synthetic tree.
+    monkeypatch.setattr(contention, "_cpu_seconds", lambda: 1.0)
 
     def put(seconds, **files):
         clock[0] = 100.0 + seconds
@@ -55,7 +52,7 @@ def ticks(user, idle, steal):
 
 
 def files(seconds, user, waited, stopped, stalled, hot):
-    """All sources after so many seconds on two cores, of which the second one idles."""
+    """Return all sources after this many seconds on two cores, the second of which is idle."""
     return {
         "proc/stat": stat((0, ticks(user, seconds - user - 0.5, 0.5)), (1, ticks(0, seconds, 0))),
         "proc/self/task/7/schedstat": f"{int(user * 1e9)} {int(waited * 1e9)} 12",
@@ -73,7 +70,7 @@ def files(seconds, user, waited, stopped, stalled, hot):
     }
 
 
-def test_every_figure_is_the_difference_of_two_looks(machine):
+def test_every_figure_is_the_difference_of_two_measurements(machine):
     watch = Contention(
         [0, 1], machine(0, **files(10, user=4, waited=1, stopped=3, stalled=2, hot=1))
     )
@@ -90,14 +87,14 @@ def test_every_figure_is_the_difference_of_two_looks(machine):
     assert shares == pytest.approx([25 / 100, 0.1, 0.2])
 
 
-def test_stolen_time_is_told_beside_busy_time(machine):
+def test_stolen_time_is_reported_separately_from_busy_time(machine):
     watch = Contention([0], machine(0, **{"proc/stat": stat((0, ticks(1, 2, 3)))}))
     watch.begin()
     machine(6, **{"proc/stat": stat((0, ticks(2, 4, 6)))})
     assert watch.end()["cores"] == {"0": pytest.approx([4.0, 3.0, 6.0])}
 
 
-def test_threads_that_begin_count_from_nothing_and_those_that_end_not_at_all(machine):
+def test_new_threads_count_from_zero_and_ended_threads_do_not_count(machine):
     root = machine(
         0, **{"proc/self/task/1/schedstat": "5000000000 0 1", "proc/self/task/2/schedstat": "0 0 1"}
     )
@@ -113,7 +110,7 @@ def test_threads_that_begin_count_from_nothing_and_those_that_end_not_at_all(mac
     assert (found["run_seconds"], found["wait_seconds"]) == (pytest.approx(2.0), pytest.approx(1.5))
 
 
-def test_what_the_kernel_does_not_tell_is_left_out(machine):
+def test_figures_that_the_kernel_does_not_report_are_left_out(machine):
     watch = Contention([0], machine(0))
     assert watch.end() == {}, "without a begin"
     watch.begin()
@@ -122,11 +119,11 @@ def test_what_the_kernel_does_not_tell_is_left_out(machine):
     watch.begin()
     machine(5)
     found = watch.end()
-    assert set(found) <= TOLD_ALWAYS
+    assert set(found) <= ALWAYS_REPORTED
     assert found["cores"] == {}
 
 
-def test_a_kernel_that_answers_in_an_unknown_way_ends_no_run(machine, monkeypatch):
+def test_unexpected_kernel_data_do_not_fail_a_run(machine, monkeypatch):
     watch = Contention([0], machine(0))
     monkeypatch.setattr(contention, "_cpu_seconds", lambda: {}["nothing"])
     watch.begin()
@@ -148,9 +145,10 @@ def test_two_processes_on_one_core_wait_for_each_other():
     assert found["seconds"] >= 1.0
 
 
-def test_servers_count_by_themselves(monkeypatch):
-    """A process that serves the run is none of its children; its CPU time is told, unless it has
-    gone.
+def test_the_cpu_time_of_servers_is_reported_separately(monkeypatch):
+    """Check that the CPU time of a server is reported until the server has ended.
+
+    A server is not a child of the process.
     """
     monkeypatch.setattr(contention, "LEAST_SECONDS", 0.0)
     with python(BURN) as server:
@@ -159,8 +157,8 @@ def test_servers_count_by_themselves(monkeypatch):
         watch.begin()
         first = running.cpu_times()
         time.sleep(0.5)
-        told = watch.end()["server_cpu_seconds"]
+        server_seconds = watch.end()["server_cpu_seconds"]
         last = running.cpu_times()
-        assert 0 < told <= sum(last[:2]) - sum(first[:2]) + 0.1
+        assert 0 < server_seconds <= sum(last[:2]) - sum(first[:2]) + 0.1
     assert "server_cpu_seconds" not in watch.end()
     assert "server_cpu_seconds" not in Contention([0]).end()

@@ -1,4 +1,4 @@
-"""The use of CPU cores, from synthetic /proc and /sys trees that change between the two looks."""
+"""The use of CPU cores, from /proc and /sys trees that change between two measurements."""
 
 import os
 
@@ -13,8 +13,9 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """Puts files of /proc and /sys where they are looked for, and others in their place before the
-    second look.
+    """Return a function that writes files of /proc and /sys.
+
+    It also writes the files of `second` between the two measurements.
     """
     monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path / "proc"))
     psutil.process_iter.cache_clear()
@@ -28,15 +29,17 @@ def machine(tmp_path, monkeypatch):
 
 
 def stat(*rows):
-    """/proc/stat, proc(5): user nice system idle iowait irq softirq steal guest guest_nice of each
-    (CPU, ticks).
+    """Return /proc/stat for these pairs of CPU and ticks.
+
+    The ticks are user, nice, system, idle, iowait, irq, softirq, steal, guest, and guest_nice,
+    proc(5).
     """
     lines = [f"cpu{number} {' '.join(str(count) for count in ticks)}" for number, ticks in rows]
     return "\n".join(["cpu " + "0 " * 10, *lines, "btime 1700000000"])
 
 
 def process(pid, name, user, system, core):
-    """/proc/PID/stat, proc(5): field 2 is the name, 14 and 15 the ticks, 39 the core."""
+    """Return /proc/PID/stat, proc(5): field 2 is the name, 14 and 15 the ticks, 39 the core."""
     fields = dict.fromkeys(range(4, 53), 0) | {14: user, 15: system, 39: core}
     return {
         f"proc/{pid}/stat": f"{pid} ({name}) R "
@@ -52,21 +55,21 @@ ZERO = (0,) * 10
     [
         ((3, 1, 2, 4, 0, 0, 0, 0, 0, 0), 60),
         ((1, 0, 0, 4, 5, 0, 0, 0, 0, 0), 10),  # waiting for input and output is idle
-        ((0, 0, 0, 5, 0, 1, 1, 3, 0, 0), 50),  # interrupts and what a hypervisor took away are busy
-        ((4, 2, 0, 4, 0, 0, 0, 0, 3, 2), 60),  # user and nice hold the guests' times already
+        ((0, 0, 0, 5, 0, 1, 1, 3, 0, 0), 50),  # interrupts and stolen time are busy
+        ((4, 2, 0, 4, 0, 0, 0, 0, 3, 2), 60),  # user and nice contain the guests' times already
         ((0, 0, 0, 10, 0, 0, 0, 0, 0, 0), 0),
         (ZERO, None),
     ],
 )
-def test_busy_time_is_all_but_idle_and_waiting(machine, spent, percent):
+def test_busy_time_is_all_time_except_idle_and_iowait(machine, spent, percent):
     root = machine({"proc/stat": stat((0, ZERO))}, {"proc/stat": stat((0, spent))})
     assert cpu_load.busy_percent((0,), root) == (
         None if percent is None else pytest.approx(percent)
     )
 
 
-def test_only_the_cores_asked_for_count_and_offline_ones_shift_nothing(machine):
-    """CPU 1 is offline: the second line of /proc/stat is CPU 2."""
+def test_only_the_requested_cores_count_and_offline_cores_do_not_shift_numbers(machine):
+    """Check CPU numbers if CPU 1 is offline: the second line of /proc/stat belongs to CPU 2."""
     online = {f"sys/devices/system/cpu/cpu{number}/topology/core_id": "0" for number in (0, 2, 10)}
     busy, half, idle = (10, *ZERO[1:]), (5, 0, 0, 5, *ZERO[4:]), (0, 0, 0, 10, *ZERO[4:])
     first = {**online, "proc/stat": stat((0, ZERO), (2, ZERO), (10, ZERO))}
@@ -92,8 +95,10 @@ def test_only_the_cores_asked_for_count_and_offline_ones_shift_nothing(machine):
         ([(4, 4)] * 5, 1),
     ],
 )
-def test_cores_that_others_use_without_pause(machine, monkeypatch, looks, taken):
-    """Of ten ticks in each look."""
+def test_cores_that_other_processes_use_without_pause_are_counted(
+    machine, monkeypatch, looks, taken
+):
+    """Check the number of cores in use, from ten ticks per measurement."""
     root = machine({"proc/stat": stat((0, ZERO), (1, ZERO), (2, ZERO))})
     spent = [[0] * 10, [0] * 10]
     waiting = iter(looks)
@@ -140,7 +145,7 @@ def test_a_process_that_comes_or_goes_is_left_out(machine, tmp_path, monkeypatch
     assert cpu_load.busiest((0,)) == []
 
 
-def test_a_kernel_that_tells_nothing(machine, tmp_path):
+def test_missing_figures_of_the_kernel_give_no_result(machine, tmp_path):
     root = machine({})
     assert cpu_load.busy_percent((0,), root) is None
     assert cpu_load.cores_taken((0,), root=root) == 0

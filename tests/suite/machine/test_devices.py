@@ -1,4 +1,4 @@
-"""GPUs as NVML tells of them."""
+"""GPUs as NVML reports them."""
 
 import sys
 
@@ -29,10 +29,10 @@ def lost(answer):
 
 
 @pytest.mark.parametrize(
-    ("typed", "names"), [("1,0", ["Fake 1", "Fake 0"]), ("GPU-1", ["Fake 1"]), ("GPU-", [])]
+    ("value", "names"), [("1,0", ["Fake 1", "Fake 0"]), ("GPU-1", ["Fake 1"]), ("GPU-", [])]
 )
-def test_devices_are_chosen_by_number_or_uuid(monkeypatch, nvml, typed, names):
-    monkeypatch.setenv(VARIABLE, typed)
+def test_devices_are_chosen_by_number_or_uuid(monkeypatch, nvml, value, names):
+    monkeypatch.setenv(VARIABLE, value)
     assert [gpu.name for gpu in devices.gpus()] == names
     assert devices.visible_handles(nvml) == [int(name[-1]) for name in names]
 
@@ -48,7 +48,7 @@ def test_a_device_that_is_lost_is_named_and_can_be_left_out(monkeypatch, nvml, q
         ),
     ):
         devices.gpus()
-    assert devices.hardware()["gpus"] == []  # a run on CPU cores goes on
+    assert devices.hardware()["gpus"] == []  # a run on CPU cores is still possible
     assert len(topology()["gpus"]) == (0 if question == "nvmlDeviceGetHandleByIndex" else 2)
     monkeypatch.setenv(VARIABLE, "0")
     assert [gpu.name for gpu in devices.gpus()] == ["Fake 0"]

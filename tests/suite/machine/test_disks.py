@@ -1,4 +1,4 @@
-"""What a full disk is called."""
+"""Detection of a full disk."""
 
 import subprocess
 
@@ -9,27 +9,27 @@ from suite.machine import disks
 
 @pytest.fixture
 def small(tmp_path):
-    """A function from mount options to a file system of 2 MiB in memory."""
+    """Yield a function that mounts a file system of these options in memory."""
 
-    def made(options):
+    def mount(options):
         tmp_path.joinpath("disk").mkdir()
         command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(tmp_path / "disk")]
         if subprocess.run(command, capture_output=True).returncode:
             pytest.skip("mounting a small file system needs root with CAP_SYS_ADMIN")
         return tmp_path / "disk"
 
-    yield made
+    yield mount
     subprocess.run(["umount", "-l", str(tmp_path / "disk")], capture_output=True)
 
 
-def test_bytes(small, tmp_path):
+def test_a_disk_without_free_bytes_is_full(small, tmp_path):
     disk = small("size=2m")
     assert not disks.full(tmp_path / "nowhere", disk)
     (disk / "large").write_bytes(bytes((2 << 20) - 8192))
     assert disks.full(disk) == f"no space left in {disk} (8192 bytes free)"
 
 
-def test_files(small):
+def test_a_disk_without_free_inodes_is_full(small):
     disk = small("size=2m,nr_inodes=4")
     assert not disks.full(disk)
     for number in range(3):
@@ -37,5 +37,5 @@ def test_files(small):
     assert disks.full(disk) == f"no space left in {disk} (no free inodes)"
 
 
-def test_what_nobody_may_write_is_not_full(small):
+def test_a_read_only_file_system_is_not_full(small):
     assert not disks.full(small("size=64k,ro"))

@@ -1,6 +1,4 @@
-"""What the machine is made of, from synthetic /proc and /sys trees, a fake NVML, and the real
-machine.
-"""
+"""The topology of a machine, from synthetic /proc and /sys trees, a fake NVML, and this machine."""
 
 import json
 import os
@@ -17,7 +15,7 @@ from tests.suite.machine.tree import tree
 
 @pytest.fixture
 def machine(tmp_path):
-    """Two sockets of two cores with two threads each, a NUMA node per socket."""
+    """Return the root of a machine with two sockets of two cores, and a NUMA node per socket."""
     files = {
         "proc/sys/kernel/osrelease": "6.8.0",
         "proc/cpuinfo": "processor\t: 0\nmodel name\t: Synthetic 9000",
@@ -57,40 +55,44 @@ def test_cpu_caches_and_numa_nodes(machine):
     )
     assert (cpu["governor"], cpu["clock_max_mhz"]) == ("performance, powersave", 3700)
     caches = [
-        tuple(map(one.get, ("level", "kind", "size_bytes", "count"))) for one in cpu["caches"]
+        tuple(map(cache.get, ("level", "kind", "size_bytes", "count"))) for cache in cpu["caches"]
     ]
     assert caches == [(1, "data", 48 << 10, 4), (3, "unified", 32 << 20, 2)]
-    nodes = [tuple(map(one.get, ("node", "cpus", "memory_bytes"))) for one in facts["numa_nodes"]]
+    nodes = [tuple(map(node.get, ("node", "cpus", "memory_bytes"))) for node in facts["numa_nodes"]]
     assert nodes == [(0, "0-1,4-5", 8 << 30), (1, "2-3,6-7", None)]
 
 
-def test_nothing_to_be_seen_is_null(tmp_path, monkeypatch):
+def test_missing_facts_are_null(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
     facts = topology.topology(tmp_path)
     assert facts == {
-        "schema": 1, "kernel": None, "memory_bytes": None, "numa_nodes": [], "container": facts["container"],
-        "cgroup_version": None, "cpu_quota_cores": None, "memory_limit_bytes": None,
-        "cpu": {**dict.fromkeys(("model", "sockets", "cores", "threads", "governor", "clock_max_mhz")), "caches": []},
+        "schema": 1, "kernel": None, "memory_bytes": None, "numa_nodes": [],
+        "container": facts["container"], "cgroup_version": None, "cpu_quota_cores": None,
+        "memory_limit_bytes": None,
+        "cpu": {"model": None, "sockets": None, "cores": None, "threads": None, "governor": None,
+                "clock_max_mhz": None, "caches": []},
         "network": {"interfaces": [], "infiniband": []},
-        "driver_version": None, "cuda_driver_version": None, "gpus": [], "gpu_pcie": None, "gpu_nvlink": None,
+        "driver_version": None, "cuda_driver_version": None, "gpus": [], "gpu_pcie": None,
+        "gpu_nvlink": None,
     }  # fmt: skip
 
 
-def test_gpus_and_what_lies_between_them(machine, nvml):
+def test_gpus_and_their_connections(machine, nvml):
     nvml()
     facts = topology.topology(machine)
     assert (facts["driver_version"], facts["cuda_driver_version"]) == ("580.65", "13.0")
     assert facts["gpus"][1] == {
-        "device": 1, "uuid": "GPU-1", "name": "Fake GPU", "capability": "9.0", "pci_bus_id": "00000000:31:00.0",
-        "numa_node": 1, "memory_bytes": 80 << 30, "clock_max_mhz": 1980, "memory_clock_max_mhz": 2619,
-        "power_limit_watts": 700.0, "nvlinks_active": 18,
+        "device": 1, "uuid": "GPU-1", "name": "Fake GPU", "capability": "9.0",
+        "pci_bus_id": "00000000:31:00.0", "numa_node": 1, "memory_bytes": 80 << 30,
+        "clock_max_mhz": 1980, "memory_clock_max_mhz": 2619, "power_limit_watts": 700.0,
+        "nvlinks_active": 18,
     }  # fmt: skip
     assert facts["gpus"][0]["numa_node"] is None
     assert facts["gpu_pcie"] == [[None, "SYS"], ["SYS", None]]
     assert facts["gpu_nvlink"] == [[None, True], [True, None]]
 
 
-def test_what_a_driver_does_not_tell_is_null(machine, nvml):
+def test_facts_that_a_driver_does_not_report_are_null(machine, nvml):
     names = (
         "nvmlDeviceGetUUID",
         "nvmlDeviceGetPciInfo",
@@ -156,7 +158,7 @@ def test_the_tightest_limit_of_a_group_and_its_parents(tmp_path, files, expected
         (None, "APPTAINER_CONTAINER", "apptainer"), (None, None, None),
     ],
 )  # fmt: skip
-def test_the_kind_of_container(tmp_path, monkeypatch, file, variable, kind):
+def test_the_kind_of_container_is_detected(tmp_path, monkeypatch, file, variable, kind):
     for name in ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
     if file:
@@ -168,9 +170,17 @@ def test_the_kind_of_container(tmp_path, monkeypatch, file, variable, kind):
 
 def test_interfaces_and_infiniband(tmp_path):
     net, ib = "sys/class/net", "sys/class/infiniband/mlx5_0/ports/1"
-    tree(tmp_path, {f"{net}/lo/speed": "1", f"{net}/eth0/speed": "25000", f"{net}/eth0/operstate": "up",
-                    f"{net}/veth1/speed": "-1", f"{net}/veth1/operstate": "down", "sys/drivers/mlx5_core/x": "",
-                    f"{ib}/rate": "200 Gb/sec (4X HDR)", f"{ib}/link_layer": "InfiniBand"})  # fmt: skip
+    files = {
+        f"{net}/lo/speed": "1",
+        f"{net}/eth0/speed": "25000",
+        f"{net}/eth0/operstate": "up",
+        f"{net}/veth1/speed": "-1",
+        f"{net}/veth1/operstate": "down",
+        "sys/drivers/mlx5_core/x": "",
+        f"{ib}/rate": "200 Gb/sec (4X HDR)",
+        f"{ib}/link_layer": "InfiniBand",
+    }
+    tree(tmp_path, files)
     (tmp_path / net / "eth0/device").mkdir()
     (tmp_path / net / "eth0/device/driver").symlink_to(tmp_path / "sys/drivers/mlx5_core")
     assert topology.topology(tmp_path)["network"] == {
@@ -238,6 +248,8 @@ def test_writing_never_fails(tmp_path, monkeypatch):
         ("", {}, 0),
     ],
 )
-def test_kills_for_memory_are_counted_in_the_own_group(tmp_path, groups, files, expected):
-    """On a shared machine the kernel may kill a neighbour's process at any time."""
+def test_kills_for_memory_are_counted_in_the_control_group_of_the_process(
+    tmp_path, groups, files, expected
+):
+    """Check which counter is read. On a shared machine the kernel may kill unrelated processes."""
     assert oom_kills(tree(tmp_path, {"proc/self/cgroup": groups, **files})) == expected

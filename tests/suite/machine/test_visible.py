@@ -1,4 +1,4 @@
-"""What CUDA_VISIBLE_DEVICES leaves."""
+"""The devices that CUDA_VISIBLE_DEVICES selects."""
 
 import pytest
 
@@ -8,17 +8,17 @@ UUIDS = {0: "GPU-aa11-x", 1: "GPU-aa22-x", 2: "GPU-bb33-x"}
 
 
 @pytest.mark.parametrize(
-    ("typed", "numbers"),
+    ("value", "numbers"),
     [
         (None, [0, 1, 2]), ("", []), ("2, 0", [2, 0]), ("0,7,1", [0]), ("0,-1,1", [0]),
-        ("GPU-bb33-x,GPU-aa22-x", [2, 1]), ("GPU-b", [2]), ("GPU-aa1,GPU-c,GPU-b", [0]), ("bb33", []),
-        ("GPU-aa,GPU-b", []),  # two devices begin so
+        ("GPU-bb33-x,GPU-aa22-x", [2, 1]), ("GPU-b", [2]), ("GPU-aa1,GPU-c,GPU-b", [0]),
+        ("bb33", []), ("GPU-aa,GPU-b", []),  # two devices have this prefix
     ],
 )  # fmt: skip
-def test_numbers_uuids_and_their_beginnings(monkeypatch, typed, numbers):
+def test_devices_are_selected_by_number_uuid_or_prefix(monkeypatch, value, numbers):
     monkeypatch.delenv(VARIABLE, raising=False)
-    if typed is not None:
-        monkeypatch.setenv(VARIABLE, typed)
+    if value is not None:
+        monkeypatch.setenv(VARIABLE, value)
     assert chosen(UUIDS) == numbers
 
 

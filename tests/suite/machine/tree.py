@@ -1,8 +1,8 @@
-"""A pretended /proc and /sys."""
+"""A synthetic /proc and /sys."""
 
 
 def tree(root, files):
-    """Write these files (name to content) below `root`, which is given back."""
+    """Write these files (name to content) below `root`, and return `root`."""
     for name, content in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A batch whose activations cannot fit the memory is refused before anything is built."""
+"""A batch whose activations cannot fit the memory is refused before a run starts."""
 
 import platform
 
@@ -22,14 +22,14 @@ def planned(workload, *overrides, nodes=()):
 
 
 def machines(*memory_gib):
-    """Nodes with that much memory; None: it does not say how much."""
-    memory_gib = [gib and gib * GIB for gib in memory_gib]
-    said = (
-        {"host": f"n{number}", "gpus": [], "memory_bytes": gib}
-        for number, gib in enumerate(memory_gib)
-    )
-    known = [{key: value for key, value in one.items() if value is not None} for one in said]
-    return [AvailableHost(one["host"], "", "", (0, 1), one) for one in known]
+    """Return nodes with this much memory each. None means that a node does not report it."""
+    hosts = []
+    for number, gib in enumerate(memory_gib):
+        hardware = {"host": f"n{number}", "gpus": []}
+        if gib is not None:
+            hardware["memory_bytes"] = gib * GIB
+        hosts.append(AvailableHost(f"n{number}", "", "", (0, 1), hardware))
+    return hosts
 
 
 @pytest.fixture
@@ -45,8 +45,8 @@ def test_the_default_batches_of_one_device_fit_a_laptop(workload, memory):
     check_memory(*planned(workload))
 
 
-def test_activations_are_counted_before_and_behind_batch_norm_in_the_runs_precision():
-    assert planned("resnet50")[1].global_batch_size == 64  # of synthetic runs for each device
+def test_activations_before_and_after_batch_norm_are_counted_in_the_runs_precision():
+    assert planned("resnet50")[1].global_batch_size == 64  # per device in synthetic runs
     for precision, size in (("fp32", 4), ("bf16", 2)):
         workload, settings = planned("resnet50", f"precision={precision}")
         assert workload.activation_bytes(settings) == 2 * size * 11_113_984
@@ -64,11 +64,11 @@ def test_refusal_names_a_batch_that_fits(memory):
     assert fitting * 140e6 < 24 * GIB < 2 * fitting * 140e6  # as measured in PyTorch
     workload, settings = planned("resnet50", f"batch=global:{fitting}")
     memory(workload.activation_bytes(settings) * fitting / GIB)
-    check_memory(workload, settings)  # just so
+    check_memory(workload, settings)  # exactly enough
 
 
 def test_each_machine_holds_its_share_of_the_batch(memory):
-    """Of 1024 images, 85 GiB at the least, 256 on each of four machines: 21 GiB."""
+    """Check 256 of 1024 images on each of four machines: 21 GiB of at least 85 GiB."""
     memory(1)
     nodes = machines(64, 32, 64, 64)
     words = ("resnet50", "batch=global:1024", "gpus=8", "nodes=4")
@@ -85,7 +85,7 @@ def test_each_machine_holds_its_share_of_the_batch(memory):
     check_memory(*planned(words[0], f"batch=global:{fitting}", *words[2:], nodes=nodes), nodes)
 
 
-def test_a_machine_has_what_it_says_and_this_one_what_is_left(memory):
+def test_remote_machines_report_their_memory_and_this_machine_its_free_memory(memory):
     memory(4)
     here = {"host": platform.node(), "memory_bytes": 64 * GIB}
     assert memory_of_each([]) == memory_of_each([here]) == 4 * GIB
@@ -93,7 +93,7 @@ def test_a_machine_has_what_it_says_and_this_one_what_is_left(memory):
     assert memory_of_each([here, *(node.hardware for node in machines(8, None))]) == 4 * GIB
 
 
-def test_ssd_is_looked_at_too(memory):
+def test_ssd_is_checked_too(memory):
     memory(8)
     with pytest.raises(ValueError, match=r"batch size 1024 on CPU cores: .* Set batch=global:\d+$"):
         check_memory(*planned("ssd", "batch=global:1024"))
@@ -102,7 +102,7 @@ def test_ssd_is_looked_at_too(memory):
 @pytest.mark.parametrize(
     "words", [("resnet50", "mode=forward", "batch=global:1664"), ("ncf", "batch=global:1048576")]
 )
-def test_nothing_is_refused_without_need(words, memory):
+def test_batches_of_unknown_size_are_not_refused(words, memory):
     memory(1)
     check_memory(*planned(*words))
 
@@ -113,7 +113,7 @@ def test_the_control_groups_limit_counts():
 
 
 def test_the_command_refuses_in_one_line(tmp_path, memory):
-    memory(24)  # enough for what is read, not for activations
+    memory(24)  # enough for the data, but not for the activations
     words = (
         "workload=resnet50",
         "profile=synthetic",

@@ -1,4 +1,4 @@
-"""Jobs: what makes a division open beside the settings, and which runs are taken up again."""
+"""Jobs: reasons for the open division apart from the settings, and runs that resuming keeps."""
 
 import gzip
 import json
@@ -20,15 +20,17 @@ from workloads.ncf.workload import NCF
 
 @pytest.fixture
 def job(monkeypatch, tmp_path):
-    """Makes a job of NCF over ML-20M, which need not be there, on whatever Python runs this."""
+    """Return a function that plans a job of NCF on ML-20M in the current Python.
+
+    The data set need not exist.
+    """
     monkeypatch.setattr(
         NCF, "load_dataset_info", classmethod(lambda cls, settings: published_facts())
     )
-    monkeypatch.setattr(
-        source_code, "files_unlike_commit", lambda workload, framework: []
-    )  # tests run before a commit too
+    # Tests also run before a commit.
+    monkeypatch.setattr(source_code, "files_unlike_commit", lambda workload, framework: [])
 
-    def made(*overrides):
+    def plan_job(*overrides):
         words = (
             "workload=ncf",
             "device=cpu",
@@ -38,7 +40,7 @@ def job(monkeypatch, tmp_path):
         )
         return plan(composed(*words), "job", tmp_path).job
 
-    return made
+    return plan_job
 
 
 @pytest.mark.parametrize(
@@ -48,11 +50,11 @@ def job(monkeypatch, tmp_path):
         (("workload.epsilon=1e-8", "workload.max_epochs=5"), True, ()),
         ((), False, ("cache_clear false, not true",)),
         (("seed=1",), True, ("seed from user, not system",)),
-        # runs of an open job stay alike, whatever became of their caches: they share a row
+        # All runs of an open job have the same reasons, so that they share a row of a table.
         (("workload.epsilon=1e-6",), False, ("epsilon 1e-06, not 1e-08 or 1.45439e-07",)),
     ],
 )
-def test_what_makes_a_run_open(job, words, cleared, deviations):
+def test_reasons_that_make_a_run_open(job, words, cleared, deviations):
     run = job(*words).run(0, cache_cleared=cleared)
     texts = tuple(deviation.text for deviation in run.deviations)
     assert (run.division, texts) == ("open" if deviations else "closed", deviations)
@@ -85,14 +87,15 @@ TWO_DEVICES = ("framework=tensorflow", "gpus=2", "oversubscribe=true")
 
 @pytest.fixture
 def draft_of(monkeypatch, tmp_path):
-    """Makes the plan of a command on a machine that allows no private network, or does, or on given
-    machines.
+    """Return a function that plans a command.
+
+    The machine allows private networks, or not. The hosts may be remote.
     """
     monkeypatch.setattr(
         NCF, "load_dataset_info", classmethod(lambda cls, settings: published_facts())
     )
 
-    def made(*overrides, fault="Operation not permitted", hosts=()):
+    def plan_command(*overrides, fault="Operation not permitted", hosts=()):
         monkeypatch.setattr(private_network, "unavailable_reason", lambda: fault)
         words = (
             "workload=ncf",
@@ -103,10 +106,10 @@ def draft_of(monkeypatch, tmp_path):
         )
         return plan(composed(*words), "job", tmp_path, hosts=hosts)
 
-    return made
+    return plan_command
 
 
-def test_servers_that_strangers_can_reach_are_refused_on_one_machine_unless_that_is_allowed(
+def test_open_servers_on_one_machine_are_refused_unless_the_user_allows_them(
     draft_of,
 ):
     (finding,) = draft_of(*TWO_DEVICES).findings
@@ -120,28 +123,32 @@ def test_servers_that_strangers_can_reach_are_refused_on_one_machine_unless_that
         (("framework=tensorflow",), "no"),
         (("framework=pytorch", *TWO_DEVICES[1:]), "no"),
     ):
-        made = draft_of(*words, fault=fault)
-        assert (made.findings, made.notes, made.job.template.open_network) == ((), (), False)
-    made = draft_of(*TWO_DEVICES, "framework.allow_open_grpc=true")
-    assert made.job.template.open_network
-    (note,) = made.notes
+        planned = draft_of(*words, fault=fault)
+        assert (planned.findings, planned.notes, planned.job.template.open_network) == (
+            (),
+            (),
+            False,
+        )
+    planned = draft_of(*TWO_DEVICES, "framework.allow_open_grpc=true")
+    assert planned.job.template.open_network
+    (note,) = planned.notes
     assert note.startswith(
         "warning: the servers of TensorFlow have no authentication and listen on all interfaces"
     )
 
 
-def test_servers_on_several_machines_are_warned_of_and_on_another_machine_its_kernel_decides(
+def test_open_servers_on_several_machines_print_a_warning_and_a_remote_machine_decides_itself(
     draft_of,
 ):
     hosts = [
         AvailableHost(name, "10.0.0.1", "eth0", (0, 1), {"gpus": [], "cpu_model": "C"}, "", "no")
         for name in "ab"
     ]
-    made = draft_of(
+    planned = draft_of(
         *TWO_DEVICES, "nodes=2", "launch=ssh", "launch.hosts=[a,b]", fault="", hosts=hosts
     )
-    assert made.findings == ()
-    (note,) = made.notes
+    assert planned.findings == ()
+    (note,) = planned.notes
     assert "Block access from outside with a firewall (docs/several_machines.md)" in note
     (finding,) = draft_of(
         *TWO_DEVICES, "launch=ssh", "launch.hosts=[a]", fault="", hosts=hosts[:1]
@@ -159,7 +166,7 @@ def test_servers_on_several_machines_are_warned_of_and_on_another_machine_its_ke
         ),
     ],
 )
-def test_code_that_is_not_that_of_its_commit_makes_a_run_open(job, monkeypatch, changed, reason):
+def test_code_that_differs_from_its_commit_makes_a_run_open(job, monkeypatch, changed, reason):
     monkeypatch.setattr(source_code, "files_unlike_commit", lambda workload, framework: changed)
     run = job().run(0, cache_cleared=True)
     assert (run.division, *map(str, run.deviations)) == ("open", reason)
@@ -168,11 +175,11 @@ def test_code_that_is_not_that_of_its_commit_makes_a_run_open(job, monkeypatch, 
     assert run.code_digest == expected_digest("ncf", run.settings.framework)
 
 
-def test_each_run_of_a_job_has_a_seed_of_its_own(job):
-    made = job()
+def test_each_run_of_a_job_has_a_different_seed(job):
+    planned = job()
     assert (
-        made.run(0, cache_cleared=True).settings.seed
-        != made.run(1, cache_cleared=True).settings.seed
+        planned.run(0, cache_cleared=True).settings.seed
+        != planned.run(1, cache_cleared=True).settings.seed
     )
     assert [job("seed=5").run(index, cache_cleared=True).settings.seed for index in (0, 2)] == [
         5,
@@ -180,16 +187,14 @@ def test_each_run_of_a_job_has_a_seed_of_its_own(job):
     ]
 
 
-def test_a_finished_run_is_taken_up_by_one_of_equal_settings_and_data_alone(job, tmp_path):
-    made = job()
-    run, again = made.run(0, cache_cleared=True), made.run(1, cache_cleared=False)
+def test_a_finished_run_is_kept_only_for_equal_settings_and_data(job, tmp_path):
+    planned = job()
+    run, again = planned.run(0, cache_cleared=True), planned.run(1, cache_cleared=False)
     run.write(tmp_path / "run.json")
     assert finished_status(tmp_path, again) == ""  # its controller was killed
     (tmp_path / "result_1.txt").touch()
     assert finished_status(tmp_path, again) == ""
-    of_other_data = replace(
-        run, dataset_info=replace(run.dataset_info, fingerprint="of other data")
-    )
+    with_new_data = replace(run, dataset_info=replace(run.dataset_info, fingerprint="new data"))
     ends = {
         "success": ({"status": "success"}, "success"),
         "a missed target": ({"status": "aborted"}, "target_missed"),
@@ -202,15 +207,15 @@ def test_a_finished_run_is_taken_up_by_one_of_equal_settings_and_data_alone(job,
         for filed in (may_be_lost, {"status": "interrupted"}, {}):
             (tmp_path / "status.json").write_text(json.dumps(filed))
             assert finished_status(tmp_path, again) == expected
-        of_other_variables = replace(run, environment_variables={"XLA_FLAGS": "--a"})
-        of_other_batch = replace(run, settings=replace(run.settings, global_batch_size=4096))
-        for other in (of_other_data, of_other_variables, of_other_batch):
+        with_new_variables = replace(run, environment_variables={"XLA_FLAGS": "--a"})
+        with_new_batch = replace(run, settings=replace(run.settings, global_batch_size=4096))
+        for changed in (with_new_data, with_new_variables, with_new_batch):
             with pytest.raises(ValueError, match="holds a run with different settings or data"):
-                finished_status(tmp_path, other)
-    of_other_gpu = replace(
+                finished_status(tmp_path, changed)
+    with_new_gpu = replace(
         run, environment_variables={**run.environment_variables, "CUDA_VISIBLE_DEVICES": "3"}
     )
-    assert finished_status(tmp_path, of_other_gpu) == finished_status(tmp_path, again)
+    assert finished_status(tmp_path, with_new_gpu) == finished_status(tmp_path, again)
 
 
 STOP = ':::MLLOG {"key": "run_stop", "metadata": {"status": "success"}}\n'
@@ -263,7 +268,7 @@ def test_a_run_of_fixed_length_that_ended_is_a_success(job, tmp_path):
     assert finished_status(tmp_path, run) == "success"
 
 
-def test_what_only_looks_like_a_run_is_named(job, tmp_path):
+def test_a_damaged_run_json_is_named(job, tmp_path):
     run = job().run(0, cache_cleared=True)
     run.write(tmp_path / "run.json")
     (tmp_path / "status.json").write_text('{"status": "success"}')
@@ -274,18 +279,20 @@ def test_what_only_looks_like_a_run_is_named(job, tmp_path):
         {"schema": [[[]]]},
         {"settings": {**whole["settings"], "options": "x"}},
     )
-    for other in (
+    for content in (
         {"schema": whole["schema"]},
-        *({**whole, **one} for one in wrong),
+        *({**whole, **part} for part in wrong),
         int("1" * 4000),
     ):
-        (tmp_path / "run.json").write_text(json.dumps(other))
+        (tmp_path / "run.json").write_text(json.dumps(content))
         with pytest.raises(ValueError, match=r"^\S*run\.json\b[^\n]*$"):
             finished_status(tmp_path, run)
 
 
 @pytest.mark.parametrize("content", ["[]", "null", "3", '"x"', "{}", "[" * 100_000])
-def test_what_is_no_run_is_named_and_a_log_without_an_end_is_none(job, tmp_path, content):
+def test_an_invalid_run_json_is_named_and_a_log_without_an_end_is_unfinished(
+    job, tmp_path, content
+):
     run = job().run(0, cache_cleared=True)
     run.write(tmp_path / "run.json")
     (tmp_path / "status.json").write_text('{"status": "interrupted"}')

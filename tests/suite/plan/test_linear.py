@@ -1,4 +1,4 @@
-"""Which library linear layers take: what was typed, or what the processor is better with."""
+"""The library for linear layers: user-defined, or the faster library of the processor."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def settings_of(name, framework, *overrides):
 
 
 @pytest.mark.parametrize("workload", ["ncf", "maskrcnn", "gnmt", "transformer"])
-def test_pytorch_on_cpu_cores_has_the_choice(workload):
+def test_pytorch_on_cpu_cores_supports_both_linear_backends(workload):
     assert settings_of(workload, "pytorch", "framework.linear_backend=mkl").linear_backend == "mkl"
     assert (
         settings_of(workload, "pytorch", "framework.linear_backend=onednn").linear_backend
@@ -29,7 +29,7 @@ def test_pytorch_on_cpu_cores_has_the_choice(workload):
 @pytest.mark.parametrize(
     ("vendor", "chosen"), [("AuthenticAMD", "onednn"), ("GenuineIntel", "mkl"), (None, "mkl")]
 )
-def test_auto_goes_by_the_processor(tmp_path, monkeypatch, vendor, chosen):
+def test_auto_chooses_the_linear_backend_by_the_processor(tmp_path, monkeypatch, vendor, chosen):
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/cpuinfo").write_text(
         f"processor\t: 0\nvendor_id\t: {vendor}\nmodel\t: X\n" if vendor else ""
@@ -40,17 +40,19 @@ def test_auto_goes_by_the_processor(tmp_path, monkeypatch, vendor, chosen):
 
 
 @pytest.mark.parametrize(
-    ("workload", "framework", "also"),
+    ("workload", "framework", "overrides"),
     [
         ("ncf", "tensorflow", ()), ("gnmt", "mxnet", ()), ("resnet50", "pytorch", ()),
         ("ncf", "pytorch", ("precision=bf16",)),
     ],
 )  # fmt: skip
-def test_elsewhere_there_is_nothing_to_choose(workload, framework, also):
-    assert settings_of(workload, framework, *also).linear_backend == ""
-    said = (
+def test_the_linear_backend_is_refused_for_other_workloads_frameworks_and_precisions(
+    workload, framework, overrides
+):
+    assert settings_of(workload, framework, *overrides).linear_backend == ""
+    message = (
         rf"^framework\.linear_backend=mkl: {workload} in {framework}, .* has no choice of this"
         r" library"
     )
-    with pytest.raises(ValueError, match=said):
-        settings_of(workload, framework, "framework.linear_backend=mkl", *also)
+    with pytest.raises(ValueError, match=message):
+        settings_of(workload, framework, "framework.linear_backend=mkl", *overrides)

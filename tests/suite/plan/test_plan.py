@@ -1,4 +1,4 @@
-"""What the controller decides: devices, cores, batch, learning rate, sources, deviations."""
+"""Settings that planning resolves: devices, cores, batch, learning rate, sources, deviations."""
 
 import os
 
@@ -54,7 +54,7 @@ def test_named_sets_match_the_published_ones():
 
 
 @pytest.mark.parametrize(("words", "users"), [((), 64), (("=7",), 7), (("=9999",), 2_000)])
-def test_users_of_an_evaluation_batch_are_a_key(words, users):
+def test_the_users_per_evaluation_batch_can_be_set(words, users):
     settings = settings_of(
         "profile=demo", *(f"workload.evaluation_users_per_batch{word}" for word in words)
     )
@@ -64,9 +64,9 @@ def test_users_of_an_evaluation_batch_are_a_key(words, users):
 @pytest.mark.parametrize(
     ("batch", "scaling", "gpus", "size", "rate"),
     [
-        ("set", "set", 2, 8192, 0.006), ("global:4096", "linear", 1, 4096, 0.003), ("global:4096", "set", 1, 4096, 0.003),
-        ("global:32768", "sqrt", 1, 32768, 0.012), ("per_device:8192", "none", 2, 16384, 0.006),
-        ("per_device:4096", "linear", 2, 8192, 0.006),
+        ("set", "set", 2, 8192, 0.006), ("global:4096", "linear", 1, 4096, 0.003),
+        ("global:4096", "set", 1, 4096, 0.003), ("global:32768", "sqrt", 1, 32768, 0.012),
+        ("per_device:8192", "none", 2, 16384, 0.006), ("per_device:4096", "linear", 2, 8192, 0.006),
     ],
 )  # fmt: skip
 def test_batch_and_learning_rate(batch, scaling, gpus, size, rate):
@@ -77,13 +77,13 @@ def test_batch_and_learning_rate(batch, scaling, gpus, size, rate):
     assert settings.hyperparameter_sources["learning_rate"].startswith("derived") == (rate != 0.006)
 
 
-def test_a_users_value_wins_and_says_so():
+def test_a_user_defined_value_takes_precedence_and_is_labeled():
     settings = settings_of("profile=demo", "workload.learning_rate=0.5", "batch=global:4096")
     assert settings.hyperparameters["learning_rate"] == 0.5
     assert settings.hyperparameter_sources["learning_rate"] == "user"
 
 
-def test_what_leaves_the_closed_rules():
+def test_deviations_from_the_closed_division_are_listed():
     assert find_deviations(NCF, settings_of()) == []
     found = find_deviations(NCF, settings_of("workload.dataset=ml-1m", "workload.target=0.5"))
     assert [deviation.text for deviation in found] == [

@@ -1,5 +1,7 @@
-"""What a run on GPUs gets: its arithmetic, on CPU cores fp32, on GPUs the workload's first that
-trainer and device have.
+"""The precision of a run, its GPU kernels, and its CUDA graphs.
+
+On CPU cores the precision is fp32. On GPUs it is the workload's first precision that trainer and
+device support.
 """
 
 import pytest
@@ -33,30 +35,31 @@ def precision(*case):
     [
         ("resnet50", "pytorch", HOPPER, "bf16"), ("resnet50", "pytorch", VOLTA, "fp16"),
         ("ssd", "tensorflow", HOPPER, "bf16"), ("resnet50", "mxnet", HOPPER, "fp16"),
-        ("gnmt", "pytorch", PASCAL, "fp32"), ("gnmt", "tensorflow", HOPPER, "tf32"), ("gnmt", "mxnet", HOPPER, "fp32"),
+        ("gnmt", "pytorch", PASCAL, "fp32"), ("gnmt", "tensorflow", HOPPER, "tf32"),
+        ("gnmt", "mxnet", HOPPER, "fp32"),
         ("ncf", "pytorch", HOPPER, "bf16"), ("ncf", "pytorch", VOLTA, "fp32"),
         ("zoo", "pytorch", HOPPER, "fp32"), ("allreduce", "pytorch", HOPPER, "fp32"),
     ],
 )  # fmt: skip
-def test_auto_on_gpus(nvml, workload, framework, capability, expected):
+def test_auto_chooses_the_precision_by_the_gpu(nvml, workload, framework, capability, expected):
     assert precision(nvml, capability, workload, framework) == expected
 
 
 @pytest.mark.parametrize("words", [("device=cuda", "precision=fp32"), ("device=cpu",)])
-def test_what_is_typed_stays_and_on_cpu_cores_it_is_fp32(nvml, words):
+def test_a_user_defined_precision_is_kept_and_cpu_cores_use_fp32(nvml, words):
     assert precision(nvml, HOPPER, "resnet50", "pytorch", *words) == "fp32"
 
 
-@pytest.mark.parametrize("typed", ["bf16", "tf32"])
-def test_a_precision_that_the_devices_lack_is_refused(nvml, typed):
-    said = (
+@pytest.mark.parametrize("precision_name", ["bf16", "tf32"])
+def test_a_precision_that_the_devices_lack_is_refused(nvml, precision_name):
+    message = (
         r"from compute capability 8\.0 on, but this machine has a GPU of 7\.0\. Set precision=auto"
     )
-    with pytest.raises(UnsupportedError, match=said):
-        precision(nvml, VOLTA, "resnet50", "pytorch", "device=cuda", f"precision={typed}")
+    with pytest.raises(UnsupportedError, match=message):
+        precision(nvml, VOLTA, "resnet50", "pytorch", "device=cuda", f"precision={precision_name}")
 
 
-def test_kernels_can_be_left_out_where_there_are_some(nvml):
+def test_gpu_kernels_can_be_disabled_if_there_are_any(nvml):
     words = ("ssd", "pytorch", "device=cuda")
     assert settings(nvml, HOPPER, *words).kernels == ""
     assert settings(nvml, HOPPER, *words, "framework.kernels=off").kernels == "off"
@@ -71,20 +74,23 @@ def test_kernels_can_be_left_out_where_there_are_some(nvml):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         (("ncf", "pytorch"), "on"), (("resnet50", "pytorch"), "on"), (("ssd", "pytorch"), "on"),
-        (("gnmt", "pytorch"), "gnmt in pytorch on 1 × cuda"), (("ncf", "mxnet"), "ncf in mxnet on 1 × cuda"),
-        (("ncf", "pytorch", "mode=forward", "stop=steps:5"), "mode=forward does not support CUDA graphs"),
+        (("gnmt", "pytorch"), "gnmt in pytorch on 1 × cuda"),
+        (("ncf", "mxnet"), "ncf in mxnet on 1 × cuda"),
+        (("ncf", "pytorch", "mode=forward", "stop=steps:5"),
+         "mode=forward does not support CUDA graphs"),
     ],
 )  # fmt: skip
-def test_graphs_where_a_step_can_be_one(nvml, words, said):
+def test_graphs_are_refused_if_a_step_cannot_be_captured(nvml, words, expected):
     words = (*words, "device=cuda")
-    if said == "on":
-        assert settings(nvml, HOPPER, *words, "framework.graphs=on").graphs == said
+    if expected == "on":
+        assert settings(nvml, HOPPER, *words, "framework.graphs=on").graphs == expected
         assert settings(nvml, HOPPER, *words).graphs == ""
     else:
         with pytest.raises(
-            ValueError, match=rf"^framework\.graphs=on: .*{said}.*\. Set framework\.graphs=auto$"
+            ValueError,
+            match=rf"^framework\.graphs=on: .*{expected}.*\. Set framework\.graphs=auto$",
         ):
             settings(nvml, HOPPER, *words, "framework.graphs=on")

@@ -1,4 +1,4 @@
-"""Which checkpoint a resumed run goes on from."""
+"""The checkpoint from which a run resumes."""
 
 import json
 from dataclasses import replace
@@ -14,16 +14,16 @@ from tests.suite.worker.test_loop import make_run
 
 
 def attempt(folder, run, number, *steps, filed=None, **changes):
-    """What an attempt left."""
-    place = folder / "superseded" / f"run_0-{number}"
-    place.mkdir(parents=True)
-    replace(run, **changes).write(place / "run.json")
-    (place / "status.json").write_text(
+    """Write the folder of an earlier attempt with checkpoints at these steps, and return it."""
+    path = folder / "superseded" / f"run_0-{number}"
+    path.mkdir(parents=True)
+    replace(run, **changes).write(path / "run.json")
+    (path / "status.json").write_text(
         json.dumps({"status": "rank_died", "reason": "", **(filed or {})})
     )
     for step in steps:
-        checkpoint_files.write(place, Checkpoint(step, {}, LoopState(Block(1, 0, step)), b"", b""))
-    return place
+        checkpoint_files.write(path, Checkpoint(step, {}, LoopState(Block(1, 0, step)), b"", b""))
+    return path
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def run(tmp_path):
     return make_run(tmp_path, seed=3)
 
 
-def test_the_last_of_all_attempts_with_its_seed(tmp_path, run):
+def test_a_run_resumes_from_the_last_checkpoint_of_all_attempts_with_its_seed(tmp_path, run):
     first = attempt(tmp_path, run, 1, 10, 20, settings=replace(run.settings, seed=77))
     second = attempt(tmp_path, run, 2, 30)
     attempt(tmp_path, run, 3)
@@ -47,7 +47,9 @@ def test_the_last_of_all_attempts_with_its_seed(tmp_path, run):
         LabelKind.RESUMED,
         1,
     )
-    assert [one.name for one in checkpoint_files.found(first)] == ["checkpoint_20.npz"]
+    assert [checkpoint.name for checkpoint in checkpoint_files.found(first)] == [
+        "checkpoint_20.npz"
+    ]
     path.write_bytes(path.read_bytes()[:-50])
     found, path = find_resume(run, tmp_path / "run_0", lines.append)
     assert (path, found.settings.seed) == (first / "checkpoint_20.npz", 77)
@@ -69,7 +71,7 @@ def test_how_often_a_run_was_resumed_is_counted(tmp_path, run, earlier, count):
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"filed": {"reason": "Diverged: the loss is nan"}}, "diverged"),
         (
@@ -87,7 +89,7 @@ def test_how_often_a_run_was_resumed_is_counted(tmp_path, run, earlier, count):
         ({"identity": {"framework_version": "0"}}, "framework_version is 0, but the new run has 1"),
     ],
 )
-def test_what_is_not_gone_on_from(tmp_path, run, changes, told):
+def test_diverged_or_different_attempts_are_not_resumed(tmp_path, run, changes, message):
     parts = {
         name: replace(getattr(run, name), **value)
         if name != "identity"
@@ -98,7 +100,7 @@ def test_what_is_not_gone_on_from(tmp_path, run, changes, told):
     attempt(tmp_path, run, 1, 10, filed=changes.get("filed"), **parts)
     lines = []
     assert find_resume(run, tmp_path / "run_0", lines.append) is None
-    assert [told in line for line in lines] == [True]
+    assert [message in line for line in lines] == [True]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +124,7 @@ def test_the_code_of_the_log_decides_whether_a_run_diverged(tmp_path, run, metad
     assert (find_resume(run, tmp_path / "run_0", print) is not None) == is_resumed
 
 
-def test_another_runs_attempts_are_left_alone(tmp_path, run):
+def test_attempts_of_a_different_run_are_ignored(tmp_path, run):
     attempt(tmp_path, run, 1, 10)
     assert find_resume(run, tmp_path / "run_1", print) is None
     assert find_resume(run, tmp_path / "superseded" / "run_0", print) is None

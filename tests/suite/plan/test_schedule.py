@@ -1,5 +1,6 @@
-"""Runs that train beyond the end of their schedule are noted, with the epoch; constant rates and
-steps have no end.
+"""Notes on runs that train beyond the end of their learning-rate schedule, with the epoch.
+
+Constant rates and step schedules have no end.
 """
 
 import math
@@ -14,7 +15,7 @@ from suite.plan.schedule import schedule_note
 from tests.helpers import TOY, TOY_RUN, composed, run_suite_here
 
 STEPS_PER_EPOCH = 16
-"""Of the toy: 1,000 samples in batches of 64."""
+"""The toy has 1,000 samples and batches of 64."""
 
 
 def cosine(epochs):
@@ -31,25 +32,30 @@ def in_steps(self, step):
     return 0.2 * 0.1 ** (step // (2 * STEPS_PER_EPOCH))
 
 
-def in_one_step(self, step):
+def after_first_epoch_zero(self, step):
     return 0.2 if step < STEPS_PER_EPOCH else 0.0
 
 
 CASES = [
-    (cosine(4), ["workload.max_epochs=9"], "=9: the learning rate is zero from epoch 5 on. Set workload.max_epochs=4"),
+    (cosine(4), ["workload.max_epochs=9"],
+     "=9: the learning rate is zero from epoch 5 on. Set workload.max_epochs=4"),
     (cosine(4), ["workload.max_epochs=5"], "from epoch 5 on"),
     (cosine(4), ["workload.max_epochs=4"], ""),
-    (cosine(4), ["stop=epochs:6"], "stop=epochs:6: the learning rate is zero from epoch 5 on. Set stop=epochs:4"),
+    (cosine(4), ["stop=epochs:6"],
+     "stop=epochs:6: the learning rate is zero from epoch 5 on. Set stop=epochs:4"),
     (cosine(4), ["stop=steps:80"], "stop=steps:80: the learning rate is zero from epoch 5 on"),
-    (cosine(4), ["stop=samples:9000"], "stop=samples:9000: the learning rate is zero from epoch 5 on"),
+    (cosine(4), ["stop=samples:9000"],
+     "stop=samples:9000: the learning rate is zero from epoch 5 on"),
     (cosine(4), ["stop=steps:64"], ""),
     (cosine(4), ["stop=epochs:6", "mode=forward"], ""),
     (cosine(4), ["stop=epochs:6", "mode=forward_backward"], ""),
-    (cosine(3), [], ""),  # of the set, which is the set's own matter
-    (polynomial(4, 0.001), ["workload.max_epochs=9"], "the learning rate is 0.001, its end value, from epoch 5 on"),
-    (polynomial(4.5, 0), ["workload.max_epochs=9"], "zero from epoch 6 on. Set workload.max_epochs=5"),
+    (cosine(3), [], ""),  # the hyperparameter set defines max_epochs, so there is no note
+    (polynomial(4, 0.001), ["workload.max_epochs=9"],
+     "the learning rate is 0.001, its end value, from epoch 5 on"),
+    (polynomial(4.5, 0), ["workload.max_epochs=9"],
+     "zero from epoch 6 on. Set workload.max_epochs=5"),
     (in_steps, ["workload.max_epochs=9"], ""),
-    (in_one_step, ["workload.max_epochs=9"], ""),
+    (after_first_epoch_zero, ["workload.max_epochs=9"], ""),
     (lambda self, step: 0.2, ["workload.max_epochs=1000"], ""),
     (lambda self, step: 0.2 / math.sqrt(step + 1), ["workload.max_epochs=1000"], ""),
 ]  # fmt: skip
@@ -57,7 +63,7 @@ CASES = [
 
 @pytest.fixture
 def toy(monkeypatch, tmp_path):
-    """The toy's class; its data are there."""
+    """Return the toy's class. Its data set exists."""
     monkeypatch.syspath_prepend(str(TOY))
     monkeypatch.setenv("SUITE_DATA_DIR", str(tmp_path / "data"))
     import toy
@@ -68,13 +74,13 @@ def toy(monkeypatch, tmp_path):
     registry.refresh()
 
 
-@pytest.mark.parametrize(("rate", "words", "told"), CASES)
-def test_epochs_after_the_end_of_the_schedule_are_noted(toy, monkeypatch, rate, words, told):
+@pytest.mark.parametrize(("rate", "words", "expected"), CASES)
+def test_epochs_after_the_end_of_the_schedule_are_noted(toy, monkeypatch, rate, words, expected):
     monkeypatch.setattr(toy, "learning_rate", rate)
-    made = jobs.plan(composed(*TOY_RUN, "device=cpu", *words))
-    notes = [note for note in made.notes if "learning rate" in note]
-    assert len(notes) == bool(told)
-    assert told in "".join(notes)
+    planned = jobs.plan(composed(*TOY_RUN, "device=cpu", *words))
+    notes = [note for note in planned.notes if "learning rate" in note]
+    assert len(notes) == bool(expected)
+    assert expected in "".join(notes)
 
 
 def test_the_note_is_printed_by_a_run_and_a_dry_run(toy, monkeypatch, tmp_path):
@@ -90,14 +96,14 @@ def test_the_note_is_printed_by_a_run_and_a_dry_run(toy, monkeypatch, tmp_path):
         )
 
 
-def test_a_note_of_data_that_are_made_first_is_printed_once(toy, monkeypatch, tmp_path):
+def test_a_note_is_printed_once_if_the_data_are_created_first(toy, monkeypatch, tmp_path):
     monkeypatch.setattr(toy, "learning_rate", cosine(1))
     (tmp_path / "elsewhere").mkdir()
     done = run_suite_here(tmp_path / "elsewhere", *TOY_RUN, "workload.max_epochs=3", toy=True)
     assert done.stderr.count("the learning rate is zero from epoch 2 on") == 1
 
 
-def test_no_shipped_set_goes_beyond_its_schedule():
+def test_no_shipped_set_trains_beyond_its_schedule():
     checked = 0
     for name in ("resnet50", "ssd", "maskrcnn"):
         workload = registry.load_workload(name)

@@ -1,5 +1,6 @@
-"""Settings of workloads that have several targets, none, no hyperparameter sets, or a choice of
-models; and of modes.
+"""Settings of workloads with several targets, no targets, no sets, or a choice of models.
+
+Modes, asynchronous updates, and options of images are tested here too.
 """
 
 import dataclasses
@@ -40,7 +41,7 @@ class Detector(NCF):
 
 
 class Throughput(NCF):
-    name = "throughput"  # of which there are no sets
+    name = "throughput"  # a workload without hyperparameter sets
 
     @classmethod
     def defaults(cls, profile, round, options):
@@ -56,8 +57,8 @@ def settings_of(workload, *arguments, **options):
 
 def test_each_of_several_targets_is_settable():
     assert settings_of(Detector).targets == {"bbox": 0.377, "segm": 0.339}
-    own = settings_of(Detector, target={"bbox": 0.1, "segm": None})
-    assert own.targets == {"bbox": 0.1, "segm": 0.339}
+    changed = settings_of(Detector, target={"bbox": 0.1, "segm": None})
+    assert changed.targets == {"bbox": 0.1, "segm": 0.339}
     with pytest.raises(
         ValueError, match=r"\. Set workload\.target\.bbox=0\.377, workload\.target\.segm=0\.339$"
     ):
@@ -109,7 +110,7 @@ def zoo_settings(*arguments, framework="pytorch"):
     )
 
 
-def test_updates_are_by_all_gradients_unless_asynchronous_ones_are_asked_for():
+def test_updates_are_synchronous_by_default():
     settings = zoo_settings()
     assert (settings.update, settings.straggler_ms) == ("sync", 0)
     for framework in ("pytorch", "tensorflow", "mxnet"):
@@ -147,14 +148,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("words", REFUSED, ids=" ".join)
-def test_what_does_not_go_together_is_refused_with_what_to_type(words):
+def test_contradicting_overrides_are_refused_with_the_overrides_to_set(words):
     of_zoo = "workload=zoo" in words
     with pytest.raises(ValueError, match=REFUSED[words]) as error:
         zoo_settings(*words[1:], "stop=steps:5") if of_zoo else settings_of(NCF, *words)
     assert isinstance(error.value, UnsupportedError) == (words == ("update=async",))
 
 
-def test_asynchronous_runs_stragglers_and_more_devices_than_cores_are_labelled(monkeypatch):
+def test_asynchronous_straggling_and_oversubscribed_runs_are_labeled(monkeypatch):
     labels, _ = _labels(
         zoo_settings("update=async", "update.straggler_ms=50"),
         DatasetInfo(1, 1, {}, "", ("a note",)),
@@ -170,17 +171,17 @@ def test_asynchronous_runs_stragglers_and_more_devices_than_cores_are_labelled(m
     assert ([label.text for label in labels], cores) == (["demo", "cpu", "oversubscribed"], (3,))
 
 
-def test_options_of_images_belong_to_the_workloads_that_have_them():
+def test_options_of_images_are_allowed_only_for_workloads_with_images():
     keys = option_keys(ImageOptions) | option_keys(DataThreadsOptions)
     assert set(keys) == {
         "data.decode", "data.threads", "data.skip_bad", "workload.compile", "workload.fused_norms",
         "workload.evaluation_batch_size",
     }  # fmt: skip
-    others = {
+    unknown_keys = {
         "data.decode=scaled": "Allowed: data.threads",
         "backbone.weights=a": "Run with workload=ncf --help",
     }
-    for word, instead in others.items():
+    for word, instead in unknown_keys.items():
         with pytest.raises(ValueError, match=rf"^{word}: unknown key of [^.]+\. {instead}"):
             compose(("workload=ncf", "profile=demo", word))
     (job,) = compose(("workload=ssd", "profile=demo", "data.decode=scaled", "data.threads=3")).jobs
@@ -209,7 +210,7 @@ def test_lists_of_settings_are_derived_from_the_fields():
     }
     assert scales_with_devices == {"devices", "nodes", "global_batch_size"}
     assert "seed" not in field_names(Settings, logged=True)
-    # rows of synchronous and asynchronous runs are never one, and give no speedup
+    # Synchronous and asynchronous runs are never in the same row, and give no speedup.
     assert {"update", "straggler_ms"} <= set(
         field_names(
             Settings, logged=True, experiment_key=True, family=True, must_match_on_resume=True

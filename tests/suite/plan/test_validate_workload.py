@@ -1,6 +1,4 @@
-"""What cannot have been meant is one line before anything starts: a batch above an epoch, a
-plugin's forgotten half.
-"""
+"""Implausible commands and incomplete workloads are refused in one line before a run starts."""
 
 import itertools
 
@@ -13,7 +11,7 @@ from tests.helpers import TOY, TOY_RUN, composed
 
 @pytest.fixture
 def toy(monkeypatch, tmp_path):
-    """The toy's class, to take something away from; its data are there."""
+    """Return the toy's class, from which tests remove attributes. Its data set exists."""
     monkeypatch.syspath_prepend(str(TOY))
     monkeypatch.setenv("SUITE_DATA_DIR", str(tmp_path))
     import toy
@@ -44,29 +42,30 @@ def in_tokens(toy, patch):
 
 
 def late(toy, patch):
-    """Evaluated after step 40, which is in its third epoch, and every 40 from there on."""
+    """Evaluate every 40 steps. Step 40 is in the toy's third epoch."""
     patch.setattr(toy, "evaluation_steps", lambda self: itertools.count(40, 40))
 
 
 CASES = [
-    # what is done to the toy, what is typed, what is said
-    (None, ("batch=global:1001", "lr_scaling=linear"), f"so it would be a single step at learning rate {0.2 * 1001 / 64:g}"),
+    # change of the toy, overrides, message
+    (None, ("batch=global:1001", "lr_scaling=linear"),
+     f"so it would be a single step at learning rate {0.2 * 1001 / 64:g}"),
     (None, ("batch=global:1001",), "batch size 1001: an epoch of toy on toy-demo has 1000 samples"),
     (None, ("batch=global:1001",), "Set batch=global:100 or less (10 steps per epoch)"),
     (None, ("batch=global:1000",), ""),
     (None, ("batch=global:1001", "stop=steps:2"), ""),
-    (without("compute_metrics"), (), "Toy has a target for fit, but no compute_metrics. Define compute_metrics()"),
-    (
-        without("compute_metrics", "eval_batch_metrics"),
-        (),
-        " and no compute_metrics. Define eval_batch_metrics() and compute_metrics()",
-    ),
+    (without("compute_metrics"), (),
+     "Toy has a target for fit, but no compute_metrics. Define compute_metrics()"),
+    (without("compute_metrics", "eval_batch_metrics"), (),
+     " and no compute_metrics. Define eval_batch_metrics() and compute_metrics()"),
     (without_max_epochs, (), "its hyperparameter set demo has no max_epochs"),
-    (in_tokens, ("stop=samples:640",), "the batch size of toy is in tokens, so the number of steps"),
+    (in_tokens, ("stop=samples:640",),
+     "the batch size of toy is in tokens, so the number of steps"),
     (in_tokens, ("stop=samples:640",), "for a number of samples is unknown"),
     (in_tokens, ("stop=samples:640",), "Set stop=steps:50 or stop=epochs:1"),
     (in_tokens, ("stop=epochs:1",), ""),
-    (late, ("workload.max_epochs=2",), "workload.max_epochs=2: the first evaluation of toy is in epoch 3"),
+    (late, ("workload.max_epochs=2",),
+     "workload.max_epochs=2: the first evaluation of toy is in epoch 3"),
     (late, ("workload.max_epochs=2",), "in epoch 3. Set workload.max_epochs=3 or more"),
     (late, ("workload.max_epochs=2",), "or stop=epochs:2 to train without a target"),
     (late, ("workload.max_epochs=3",), ""),
@@ -74,12 +73,12 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("changed", "words", "said"), CASES)
-def test_what_is_not_plausible_says_what_to_type_and_that_is_accepted(
-    toy, monkeypatch, tmp_path, changed, words, said
+@pytest.mark.parametrize(("changed", "words", "message"), CASES)
+def test_an_implausible_command_names_overrides_that_are_accepted(
+    toy, monkeypatch, tmp_path, changed, words, message
 ):
     if changed is not None:
         changed(toy, monkeypatch)
     found = plan(composed(*TOY_RUN, "device=cpu", *words), "job", tmp_path)
-    assert [said in str(finding) for finding in found.findings] == ([True] if said else [])
-    assert (found.job is None) == bool(said)
+    assert [message in str(finding) for finding in found.findings] == ([True] if message else [])
+    assert (found.job is None) == bool(message)

@@ -1,4 +1,4 @@
-"""What the doctor finds on synthetic machines, what it refuses, and what it costs."""
+"""The doctor's findings on synthetic machines, its errors, and its costs."""
 
 import json
 import os
@@ -73,7 +73,7 @@ def test_a_gpu_that_does_not_answer_is_a_finding(tmp_path, nvml):
     assert f"impossible  {found.line}" in done.stdout.splitlines()
 
 
-def test_every_topic_has_its_line_and_a_good_machine_says_nothing_before_a_run(tmp_path, quiet):
+def test_every_topic_has_a_finding_and_a_good_machine_has_no_warnings(tmp_path, quiet):
     assert preflight(need(tmp_path)) == []
     findings = check_machine.examine(need(tmp_path))
     assert [finding.topic for finding in findings] == [
@@ -89,7 +89,7 @@ def test_every_topic_has_its_line_and_a_good_machine_says_nothing_before_a_run(t
 @pytest.mark.parametrize(
     ("free_mb", "level"), [(199, "impossible"), (201, "warning"), (1001, "ok")]
 )
-def test_disk_space(tmp_path, quiet, monkeypatch, free_mb, level):
+def test_little_disk_space_is_a_warning_or_refused(tmp_path, quiet, monkeypatch, free_mb, level):
     monkeypatch.setattr(
         check_machine.shutil, "disk_usage", lambda place: Usage(10**12, 0, free_mb * 10**6)
     )
@@ -106,7 +106,7 @@ def test_disk_space(tmp_path, quiet, monkeypatch, free_mb, level):
         check_machine.disk(tmp_path)
 
 
-def test_a_log_folder_that_cannot_be_written(tmp_path, quiet, monkeypatch):
+def test_a_log_folder_that_cannot_be_written_is_refused(tmp_path, quiet, monkeypatch):
     def refuse(dir):
         raise OSError(30, "Read-only file system")
 
@@ -121,7 +121,8 @@ def test_a_log_folder_that_cannot_be_written(tmp_path, quiet, monkeypatch):
     ("workers", "limits", "level"),
     [
         (3, Limits(), "ok"), (4, Limits(), "warning"),
-        (2, Limits(2, None, 4 * GIB, 2 * GIB), "ok"), (2, Limits(2, None, 4 * GIB, 2 * GIB - 1), "warning"),
+        (2, Limits(2, None, 4 * GIB, 2 * GIB), "ok"),
+        (2, Limits(2, None, 4 * GIB, 2 * GIB - 1), "warning"),
     ],
 )  # fmt: skip
 def test_memory_is_counted_per_worker_and_within_the_control_group(
@@ -132,7 +133,7 @@ def test_memory_is_counted_per_worker_and_within_the_control_group(
 
 
 @pytest.mark.parametrize("governors", [{"performance"}, {"powersave", "performance"}, set()])
-def test_governor(monkeypatch, governors):
+def test_a_powersave_governor_is_a_warning(monkeypatch, governors):
     monkeypatch.setattr(topology, "governors", lambda: governors)
     assert check_machine.governor().level == ("warning" if "powersave" in governors else "ok")
 
@@ -140,20 +141,20 @@ def test_governor(monkeypatch, governors):
 @pytest.mark.parametrize(
     ("limits", "level"), [(Limits(2, 1.5), "warning"), (Limits(2, 2.0), "ok"), (Limits(), "ok")]
 )
-def test_a_quota_below_the_cores_of_the_run(tmp_path, limits, level):
+def test_a_quota_below_the_cores_of_the_run_is_a_warning(tmp_path, limits, level):
     assert (
         check_machine.confinement(Resources("cpu", 2, 2, (0, 1), tmp_path, "pytorch"), limits).level
         == level
     )
 
 
-def test_who_uses_the_cores_is_named():
+def test_the_processes_that_use_the_cores_are_named():
     core = min(os.sched_getaffinity(0))
     code = f"import os; os.sched_setaffinity(0, [{core}])\nprint(flush=True)\n{BURN}"
     with python(code, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
-        # beside other tests it may get a share of that core only, or not be among the first three
-        # at once
+        # If tests run in parallel, the process may get only a share of that core, or it may not be
+        # among the three busiest processes at once.
         wait_until("a busy core", lambda: cpu_load.busy_percent((core,)) > 80)
         wait_until(
             "its name",
@@ -169,7 +170,7 @@ def test_who_uses_the_cores_is_named():
         ([3, 5, 6], "or use free cores (taskset -c 3,5 COMMAND). Otherwise times"),
     ],
 )
-def test_free_cores_are_named_where_there_are_enough(monkeypatch, free, words):
+def test_free_cores_are_named_if_there_are_enough(monkeypatch, free, words):
     monkeypatch.setattr(check_machine.devices, "cpu_cores", lambda: tuple(range(7)))
     monkeypatch.setattr(cpu_load, "busy_percent", lambda cores: 90.0)
     monkeypatch.setattr(cpu_load, "busiest", lambda cores: ["other (pid 1) 90 %"])
@@ -179,7 +180,7 @@ def test_free_cores_are_named_where_there_are_enough(monkeypatch, free, words):
     assert words in check_machine.load((0, 1)).line
 
 
-def test_gpus_that_are_free(tmp_path, quiet, nvml):
+def test_free_gpus_are_ok(tmp_path, quiet, nvml):
     nvml()
     findings = check_machine.examine(need(tmp_path, "cuda"))
     assert (
@@ -203,12 +204,12 @@ def test_gpus_that_are_free(tmp_path, quiet, nvml):
         ),
     ],
 )
-def test_gpus_that_are_not(tmp_path, quiet, nvml, changes, expected):
+def test_gpus_in_use_are_a_warning(tmp_path, quiet, nvml, changes, expected):
     nvml(**changes)
     assert only(preflight(need(tmp_path, "cuda"))).startswith(expected)
 
 
-def test_no_driver(tmp_path, quiet, monkeypatch):
+def test_a_missing_driver_is_reported(tmp_path, quiet, monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert "NVML is not available" in only(preflight(need(tmp_path, "cuda")))
 
@@ -230,7 +231,7 @@ def test_no_driver(tmp_path, quiet, monkeypatch):
         ),
     ],
 )
-def test_what_a_framework_says_of_its_build(answer, driver, expected):
+def test_the_build_of_a_framework_is_checked(answer, driver, expected):
     finding = check_build("pytorch 2.11", answer, ["9.0"], driver, "set environment=other")
     assert finding.level == ("ok" if expected == "ok" else "impossible")
     assert expected == "ok" or expected in finding.line
@@ -239,9 +240,7 @@ def test_what_a_framework_says_of_its_build(answer, driver, expected):
 @pytest.mark.parametrize(
     ("cuda", "remedy"), [("13.0", "Update the driver"), ("12.6", "Set device=cpu")]
 )
-def test_an_old_driver_is_to_be_updated_and_a_build_without_code_for_the_gpu_is_not_used(
-    cuda, remedy
-):
+def test_the_remedy_is_a_driver_update_or_a_run_without_gpus(cuda, remedy):
     finding = check_build(
         "pytorch 2.11", BuildInfo("2.11", Build(cuda, ("sm_80",)), True), ["9.0"], "12.8"
     )
@@ -258,18 +257,21 @@ def asked(folder, script):
 @pytest.mark.parametrize(
     ("changes", "what", "do"),
     [
-        ({"driver": 12080}, "is built for CUDA 13.0, but the driver supports CUDA up to 12.8", "Set environment=torch-cu126"),
+        ({"driver": 12080}, "is built for CUDA 13.0, but the driver supports CUDA up to 12.8",
+         "Set environment=torch-cu126"),
         ({"capability": (7, 0)}, "has no code for compute capability 7.0 (it has sm_75)",
          "Set environment=torch-cu126"),
-        ({"capability": (12, 0), "driver": 12080}, "is built for CUDA 13.0, but the driver supports CUDA up to 12.8",
-         "Update the driver"),
-        ({"capability": (3, 0)}, "has no code for compute capability 3.0 (it has sm_75)", "Set device=cpu"),
+        ({"capability": (12, 0), "driver": 12080},
+         "is built for CUDA 13.0, but the driver supports CUDA up to 12.8", "Update the driver"),
+        ({"capability": (3, 0)}, "has no code for compute capability 3.0 (it has sm_75)",
+         "Set device=cpu"),
     ],
 )  # fmt: skip
-def test_a_build_that_does_not_suit_is_refused_before_a_run(
-    tmp_path, quiet, nvml, changes, what, do
-):
-    """PyTorch itself dies minutes later: "ProcessGroupNCCL is only supported with GPUs"."""
+def test_an_unsuitable_build_is_refused_before_a_run(tmp_path, quiet, nvml, changes, what, do):
+    """Check the refusal. PyTorch itself would fail only minutes later.
+
+    Its message would be "ProcessGroupNCCL is only supported with GPUs".
+    """
     nvml(**changes)
     environment = asked(tmp_path, """echo noise; echo '["2.11", "13.0", false, ["sm_75"]]'""")
     with pytest.raises(ValueError, match=r"^build: ") as error:
@@ -277,8 +279,8 @@ def test_a_build_that_does_not_suit_is_refused_before_a_run(
     assert str(error.value) == f"build: pytorch 2.11 {what}. {do}"
 
 
-def test_frameworks_that_are_not_asked_are_judged_by_the_lock(tmp_path, quiet, nvml):
-    """MXNet's build ends at sm_86 and has nothing that a driver could translate for Hopper."""
+def test_frameworks_that_are_not_queried_are_checked_by_their_lock(tmp_path, quiet, nvml):
+    """Check MXNet: its build ends at sm_86, without code that a driver could compile for Hopper."""
     nvml()
     of_mxnet = replace(
         need(tmp_path, "cuda", Environment("mxnet-cuda", (), "python")), framework="mxnet"
@@ -297,7 +299,8 @@ def test_frameworks_that_are_not_asked_are_judged_by_the_lock(tmp_path, quiet, n
         ({}, "torch"),
         ({"capability": (7, 0)}, "torch-cu126"),
         ({"driver": 12080}, "torch-cu126"),
-        ({"capability": (10, 0), "driver": 12080}, "torch"),  # none suits: preflight says why
+        # No build is suitable. The preflight check prints the reason.
+        ({"capability": (10, 0), "driver": 12080}, "torch"),
     ],
 )
 def test_the_environment_is_chosen_by_driver_and_capability(nvml, changes, expected):
@@ -316,7 +319,7 @@ def test_a_gpu_cut_into_parts_is_refused(nvml):
 
 
 @pytest.mark.parametrize("script", ["echo broken >&2; exit 3", "echo nothing", "true"])
-def test_an_environment_that_does_not_answer(tmp_path, quiet, nvml, script):
+def test_an_environment_that_does_not_answer_is_a_warning(tmp_path, quiet, nvml, script):
     nvml()
     line = only(preflight(need(tmp_path, "cuda", asked(tmp_path, script))))
     assert line.startswith("build: the framework build of environment fake cannot be queried")
@@ -334,7 +337,7 @@ def test_a_cpu_run_starts_nothing_and_is_quick(tmp_path, monkeypatch):
     assert min(cpu_seconds) + 2 * cpu_load.LOOK_SECONDS < 0.3
 
 
-def test_warnings_are_printed_once_and_the_sweep_goes_on(tmp_path, monkeypatch):
+def test_warnings_are_printed_once_and_the_sweep_continues(tmp_path, monkeypatch):
     monkeypatch.setattr(check_machine, "preflight", lambda need: ["x: [y]; z"])
     ran = []
 
@@ -357,17 +360,18 @@ def test_too_little_disk_space_refuses_the_run(tmp_path):
 def test_suite_doctor(tmp_path):
     done = suite_here(tmp_path, "doctor", "--device", "cpu", "--output", tmp_path / "out", exits=0)
     lines = [line.split()[:2] for line in done.stdout.splitlines()]
-    topics = [
-        topic for _, topic in lines if topic != "environment:"
-    ]  # PyTorch's may not be there yet
+    # The environment of PyTorch may not exist yet.
+    topics = [topic for _, topic in lines if topic != "environment:"]
     assert topics[:6] == ["devices:", "disk:", "memory:", "load:", "governor:", "container:"]
     assert {level for level, _ in lines} <= {"ok", "warning"}
-    said = json.loads(suite_here(tmp_path, "doctor", "--device", "cpu", "--json", exits=0).stdout)
-    assert (said["suite_version"], said["python_version"]) == (
+    report = json.loads(suite_here(tmp_path, "doctor", "--device", "cpu", "--json", exits=0).stdout)
+    assert (report["suite_version"], report["python_version"]) == (
         __version__,
         platform.python_version(),
     )
-    assert {"devices", "disk", "memory", "load"} <= {one["topic"] for one in said["findings"]}
+    assert {"devices", "disk", "memory", "load"} <= {
+        finding["topic"] for finding in report["findings"]
+    }
     done = suite_here(tmp_path, "doctor", "--device", "cpu", SUITE_MINIMUM_DISK_MB="1e12", exits=1)
     assert "impossible  disk: " in done.stdout
     assert suite_here(tmp_path, "doctor", "--gpus", "0").returncode == 2

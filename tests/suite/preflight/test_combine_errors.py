@@ -1,4 +1,4 @@
-"""A command that much is in the way of names all of it at once, and the demo to type instead."""
+"""A command with several problems lists all of them at once, with a demo to run instead."""
 
 import shlex
 import sys
@@ -45,7 +45,9 @@ def run(tmp_path, *words):
 @pytest.mark.parametrize(
     ("workload", "file"), [("maskrcnn", "R-50.pkl"), ("ssd", "resnet34-333f7ec4.pth")]
 )
-def test_all_that_a_published_run_lacks(tmp_path, monkeypatch, two_cores, workload, file):
+def test_all_problems_of_a_published_run_are_listed(
+    tmp_path, monkeypatch, two_cores, workload, file
+):
     only_environment(monkeypatch)
     lines = run(tmp_path, f"workload={workload}", "gpus=8")
     parts = (
@@ -65,10 +67,10 @@ def test_all_that_a_published_run_lacks(tmp_path, monkeypatch, two_cores, worklo
 @pytest.mark.parametrize(
     ("cores", "asked", "count"), [(2, 8, 2), (3, 8, 2), (64, 16, 8), (64, 1, 1)]
 )
-def test_the_demo_is_of_the_same_workload_on_devices_that_are_here(
+def test_the_demo_has_the_same_workload_on_the_available_devices(
     monkeypatch, two_cores, cores, asked, count
 ):
-    """The batch of each demo divides by 1, 2, 4 and 8."""
+    """Check the number of devices: the batch size of each demo is a multiple of 1, 2, 4 and 8."""
     only_environment(monkeypatch)
     monkeypatch.setattr(devices, "cpu_cores", lambda: tuple(range(cores)))
     words = (
@@ -79,21 +81,21 @@ def test_the_demo_is_of_the_same_workload_on_devices_that_are_here(
         "environment.options=[--rm]",
     )
     demo = f"workload=ssd framework=mxnet 'environment.options=[--rm]' profile=demo gpus={count}"
-    assert said(*words).splitlines()[-1] == f"{TYPE}{demo}"
+    assert combined_errors(*words).splitlines()[-1] == f"{TYPE}{demo}"
 
 
-def test_a_gpu_that_does_not_answer_hides_nothing_of_what_is_in_the_way(monkeypatch, two_cores):
+def test_a_gpu_that_does_not_answer_hides_no_other_problem(monkeypatch, two_cores):
     def lost():
         raise ValueError("GPU 0 is lost")
 
     only_environment(monkeypatch)
     monkeypatch.setattr(devices, "gpus", lost)
-    lines = said("workload=ncf", "profile=demo", "device=cpu", "gpus=8").splitlines()
+    lines = combined_errors("workload=ncf", "profile=demo", "device=cpu", "gpus=8").splitlines()
     assert [line[:9] for line in lines[:3]] == ["2 problem", "  1. gpus", "  2. envi"]
     assert lines[3:] == [f"{TYPE}workload=ncf profile=demo gpus=2"]
 
 
-def test_two_obstacles_have_a_line_each(tmp_path, monkeypatch, two_cores):
+def test_two_problems_have_a_line_each(tmp_path, monkeypatch, two_cores):
     only_environment(monkeypatch, "torch")
     first, device, data, runs = run(tmp_path, "workload=ncf")
     assert first == "run_suite.py: 2 problems prevent this command from running here:"
@@ -104,31 +106,41 @@ def test_two_obstacles_have_a_line_each(tmp_path, monkeypatch, two_cores):
     assert runs == f"{TYPE}workload=ncf profile=demo gpus=1"
 
 
-def test_the_demo_keeps_the_folders_that_were_typed(tmp_path, monkeypatch, two_cores):
-    """The user's own of configurations, and where the runs go; as it is typed, it composes."""
+def test_the_demo_keeps_the_folders_of_the_command(tmp_path, monkeypatch, two_cores):
+    """Check that the printed command has the user's configuration folder and the output folder.
+
+    The command can be composed as it is printed.
+    """
     only_environment(monkeypatch, "torch")
-    own = tmp_path / "own files"
-    (own / "workload").mkdir(parents=True)
-    (own / "workload" / "ncf_slow.yaml").write_text("defaults: [ncf]\nlearning_rate: 0.001\n")
+    config_folder = tmp_path / "own files"
+    (config_folder / "workload").mkdir(parents=True)
+    (config_folder / "workload" / "ncf_slow.yaml").write_text(
+        "defaults: [ncf]\nlearning_rate: 0.001\n"
+    )
     *_, last = run(
-        tmp_path, "--config-dir", own, "workload=ncf_slow", "gpus=8", f"output={tmp_path / 'out'}"
+        tmp_path,
+        "--config-dir",
+        config_folder,
+        "workload=ncf_slow",
+        "gpus=8",
+        f"output={tmp_path / 'out'}",
     )
     again = shlex.split(last.removeprefix(TYPE))
-    assert again[:2] == ["--config-dir", str(own)]
+    assert again[:2] == ["--config-dir", str(config_folder)]
     config = compose(again).jobs[0].config
     assert (config.workload["learning_rate"], config.output) == (0.001, str(tmp_path / "out"))
 
 
-def said(*words):
+def combined_errors(*words):
     config = composed(*words)
     return str(combine_errors([Composed(config, words)], [plan(config)]))
 
 
-def test_without_a_gpu_only_what_concerns_gpus_is_said(monkeypatch, two_cores):
-    """Not the cores that device=cpu would lack, nor that a precision is of GPUs alone."""
+def test_without_a_gpu_only_the_missing_gpu_is_listed(monkeypatch, two_cores):
+    """Check that no problem of `device=cpu` is listed, and no precision that only GPUs support."""
     only_environment(monkeypatch, "torch")
     words = ("workload=ncf", "profile=demo", "device=cuda", "gpus=8", "precision=tf32")
-    (line,) = said(*words).splitlines()
+    (line,) = combined_errors(*words).splitlines()
     assert (line.partition(":")[0], line.rpartition(". ")[2]) == ("device=cuda", "Set device=cpu")
 
 
@@ -143,18 +155,18 @@ def test_without_a_gpu_only_what_concerns_gpus_is_said(monkeypatch, two_cores):
         (3, ["nodes", "nodes", "envir"], "Set gpus=6 or a different multiple of 3"),
     ],
 )
-def test_machines_that_are_unknown_keep_nothing_else_from_being_checked(
+def test_all_other_problems_are_listed_if_the_machines_are_unknown(
     monkeypatch, two_cores, nodes, starts, second
 ):
     only_environment(monkeypatch)
-    lines = said(
+    lines = combined_errors(
         "workload=ncf", "profile=demo", "device=cpu", f"nodes={nodes}", "gpus=8"
     ).splitlines()
     assert [line[5:10] for line in lines[1:4]] == starts
     assert second in lines[2]
 
 
-def test_a_mistake_beside_an_obstacle_is_named_with_it(tmp_path, monkeypatch, two_cores):
+def test_an_unsupported_setting_is_listed_with_the_other_problems(tmp_path, monkeypatch, two_cores):
     only_environment(monkeypatch, "torch")
     _, first, second, runs = run(
         tmp_path, "workload=ncf", "profile=demo", "precision=tf32", "device=cpu", "gpus=8"
@@ -164,15 +176,15 @@ def test_a_mistake_beside_an_obstacle_is_named_with_it(tmp_path, monkeypatch, tw
     assert runs.endswith("profile=demo gpus=2")
 
 
-def test_a_sweep_names_each_obstacle_once(tmp_path, monkeypatch, two_cores):
+def test_a_sweep_lists_each_problem_once(tmp_path, monkeypatch, two_cores):
     only_environment(monkeypatch, "torch")
     lines = run(tmp_path, "-m", "workload=ssd", "gpus=1,8")
     assert [line[:4] for line in lines[1:-1]] == ["  1.", "  2.", "  3."]
     assert len({line[5:] for line in lines}) == len(lines)
 
 
-def test_fewer_gpus_than_asked_for(tmp_path, monkeypatch, two_cores):
-    """CPU cores are then in nobody's way."""
+def test_fewer_gpus_than_requested(tmp_path, monkeypatch, two_cores):
+    """Check that a lack of CPU cores is not listed."""
     only_environment(monkeypatch, "torch")
     monkeypatch.setattr(devices, "gpus", lambda: [devices.Gpu("Fake GPU", 80 * GIB, "9.0")])
     lines = run(tmp_path, "workload=ssd", "gpus=8", "batch=global:64")

@@ -1,6 +1,4 @@
-"""The loop under `update=async`: workers in threads on a server in memory; who waits for whom, and
-what is logged.
-"""
+"""The loop under `update=async`: workers in threads, with a parameter server in memory."""
 
 import threading
 from dataclasses import replace
@@ -20,24 +18,24 @@ from tests.suite.worker.test_loop import make_run
 from workloads.api import Batch, ParameterServerClient, TrainStats, metadata_size, record_update
 
 SECONDS = 60.0
-"""After which a test that waits has failed."""
+"""Seconds after which a test that waits has failed."""
 
 
 class World:
-    """What the workers of one run share: the server's weight and counts, and a place to meet."""
+    """State that the workers of a run share: the server's weight and counts, and a barrier."""
 
     def __init__(self, workers):
         self.workers, self.lock = workers, threading.Lock()
         self.slope, self.counts = 0.0, np.zeros(metadata_size(workers), np.float32)
         self.meeting = threading.Barrier(workers)
-        self.left, self.made = [None] * workers, [0] * workers
+        self.left, self.updates = [None] * workers, [0] * workers
         self.changed = threading.Condition()
         self.open = threading.Event()
-        """Before it worker 0 pulls nothing."""
+        """Worker 0 pulls no weights before this event."""
         self.open.set()
 
-    def exchange(self, own, number):
-        self.left[number] = own
+    def exchange(self, value, number):
+        self.left[number] = value
         self.meeting.wait(SECONDS)
         found = list(self.left)
         self.meeting.wait(SECONDS)
@@ -45,21 +43,21 @@ class World:
 
     def note(self, worker):
         with self.changed:
-            self.made[worker] += 1
+            self.updates[worker] += 1
             self.changed.notify_all()
 
 
 class Worker(toy.ToyTrainer):
-    """A line whose slope is on a server (`update=async`), or is the mean of everyone's (`sync`)."""
+    """Fits a line. Its slope is on a server (`async`), or all workers sum gradients (`sync`)."""
 
     world: World
 
     def setup(self, weights, warmup=True):
         super().setup(weights, warmup)
         if self.settings.update == "async":
-            place = self.worker
+            context = self.worker
             self.exchange = ParameterServerClient(
-                self, place.rank, place.world_size, self.workload.learning_rate
+                self, context.rank, context.world_size, self.workload.learning_rate
             )
 
     def pull(self):
@@ -99,11 +97,11 @@ class Worker(toy.ToyTrainer):
 
 
 class Halves(toy.Toy):
-    def open_data(self, place, seed):
-        data = super().open_data(place, seed)
+    def open_data(self, context, seed):
+        data = super().open_data(context, seed)
         data.evaluation = lambda: iter(
             [[Batch({"x": part}, len(part), len(part), len(part))]]
-            if len(part := np.array_split(data.x, place.world_size)[place.rank])
+            if len(part := np.array_split(data.x, context.world_size)[context.rank])
             else []
         )
         return data
@@ -115,14 +113,14 @@ def run_together(folder, world, **changes):
     kind = type("Worker", (Worker,), {"world": world})
 
     def work(process):
-        place = replace(worker_context_for(run, process, workers), cores=())
+        context = replace(worker_context_for(run, process, workers), cores=())
         workload = Halves(run.settings, run.dataset_info)
-        trainer = kind(workload, place)
+        trainer = kind(workload, context)
         try:
             with RunLog(folder / "result_0.txt" if process == 0 else None) as log:
                 metrics = JsonLines(folder / "metrics.jsonl" if process == 0 else None)
                 Loop(
-                    run, workload, trainer, place, log, metrics, HeartbeatWriter(folder, process)
+                    run, workload, trainer, context, log, metrics, HeartbeatWriter(folder, process)
                 ).run()
         except Exception as error:
             errors.append(error)
@@ -138,34 +136,34 @@ def run_together(folder, world, **changes):
     return events(folder / "result_0.txt")
 
 
-def said(logged, key):
+def logged_value(logged, key):
     (found,) = [value for name, value, _ in logged if name == key]
     return found
 
 
-def test_all_updates_are_counted_and_each_is_as_stale_as_something(tmp_path):
+def test_all_updates_are_counted_in_the_staleness_histogram(tmp_path):
     world = World(2)
     logged = run_together(tmp_path, world, update="async", stop="steps:20")
-    found = said(logged, "suite_staleness")
+    found = logged_value(logged, "suite_staleness")
     assert (
         found["updates"]
         == sum(found["histogram"].values())
         == sum(found["updates_of_workers"])
         == world.counts[0]
     )
-    assert 40 <= found["updates"] <= 41  # one more may have been under way
+    assert 40 <= found["updates"] <= 41  # an update may have been under way
     assert (found["updates_of_workers"], found["most"]) == (
-        world.made,
+        world.updates,
         max(map(int, found["histogram"])),
     )
     samples = sum(value["samples"] for key, value, _ in logged if key == "tracked_stats")
-    small = 2 * (32 - 20)  # of an epoch's 16 batches of 64 the last has 40
+    small = 2 * (32 - 20)  # the last of an epoch's 16 batches has 40 samples instead of 64
     assert 32 * found["updates"] - 2 * small <= samples <= 32 * found["updates"]
     record = read(tmp_path / "result_0.txt")
     assert (record.staleness["updates"], record.settings.update) == (found["updates"], "async")
 
 
-def test_it_learns_and_every_worker_evaluates_the_same_weights(tmp_path):
+def test_training_reaches_the_target_and_all_workers_evaluate_the_same_weights(tmp_path):
     world = World(2)
     logged = run_together(tmp_path, world, update="async", stop="target")
     assert [key for key, _, _ in logged][-1] == "run_stop"
@@ -178,25 +176,27 @@ def test_it_learns_and_every_worker_evaluates_the_same_weights(tmp_path):
 def test_steps_that_warm_up_are_not_counted(tmp_path):
     world = World(2)
     logged = run_together(tmp_path, world, update="async", stop="steps:10", timing_warmup_steps=5)
-    assert 19 <= said(logged, "suite_staleness")["updates"] <= 21
+    assert 19 <= logged_value(logged, "suite_staleness")["updates"] <= 21
     assert 30 <= world.counts[0] <= 31
 
 
-def sleeps_until_the_other_has_made(
+def sleeps_until_worker_0_has_updated(
     monkeypatch, world, updates, enough=float("inf"), patience=SECONDS
 ):
-    """The straggler's sleep ends when worker 0 has made so many more updates, or all enough;
-    whether it came to that.
+    """Let the straggler sleep until worker 0 has made `updates` more updates, or all made `enough`.
+
+    Returns:
+        A list that receives, after each sleep, whether this happened within `patience` seconds.
     """
     seen = []
 
     def sleep(_):
-        goal = world.made[0] + updates
+        goal = world.updates[0] + updates
         world.open.set()
         with world.changed:
             seen.append(
                 world.changed.wait_for(
-                    lambda: world.made[0] >= goal or world.counts[0] >= enough, patience
+                    lambda: world.updates[0] >= goal or world.counts[0] >= enough, patience
                 )
             )
 
@@ -204,27 +204,27 @@ def sleeps_until_the_other_has_made(
     return seen
 
 
-def test_nobody_waits_for_a_straggler(tmp_path, monkeypatch):
-    """While the last worker sleeps in a step, the other makes ten."""
+def test_asynchronous_workers_do_not_wait_for_a_straggler(tmp_path, monkeypatch):
+    """Check that worker 0 makes ten updates while the last worker sleeps in a step."""
     world = World(2)
-    # until the straggler sleeps: the other might be done before its thread begins
+    # Worker 0 waits until the straggler sleeps, or it might be done before its thread begins.
     world.open.clear()
-    seen = sleeps_until_the_other_has_made(monkeypatch, world, 10, enough=2 * 16)
+    seen = sleeps_until_worker_0_has_updated(monkeypatch, world, 10, enough=2 * 16)
     logged = run_together(tmp_path, world, update="async", straggler_ms=5, stop="steps:16")
-    found = said(logged, "suite_staleness")
+    found = logged_value(logged, "suite_staleness")
     fast, slow = found["updates_of_workers"]
     assert seen
     assert all(seen)
     assert fast >= 9 * slow
-    assert found["most"] >= 10  # what the straggler pushes is old
+    assert found["most"] >= 10  # the straggler's gradient is old
 
 
-def test_under_sync_all_wait_for_a_straggler(tmp_path, monkeypatch):
+def test_synchronous_workers_wait_for_a_straggler(tmp_path, monkeypatch):
     world = World(2)
-    seen = sleeps_until_the_other_has_made(monkeypatch, world, 2, patience=0.05)
+    seen = sleeps_until_worker_0_has_updated(monkeypatch, world, 2, patience=0.05)
     logged = run_together(tmp_path, world, update="sync", straggler_ms=5, stop="steps:6")
-    assert seen == [False] * 6  # it made one at most, and then waited
-    assert world.made == [6, 6]
+    assert seen == [False] * 6  # worker 0 made at most one update, and then waited
+    assert world.updates == [6, 6]
     (stats,) = [value for key, value, _ in logged if key == "tracked_stats"]
     assert stats["data_bytes"] == 6 * 64 * 4  # of both workers together
     assert "suite_staleness" not in [key for key, _, _ in logged]
@@ -242,13 +242,18 @@ def test_only_the_last_device_sleeps_and_after_its_devices_are_done(tmp_path, mo
     assert len({thread for thread, _ in slept}) == 1
 
 
-def test_a_worker_trains_on_the_mean_of_its_own_share():
+def test_a_worker_trains_on_the_mean_of_its_share():
     batches = [
         [Batch({"x": np.zeros(3)}, 3.0, 4.0, 4, {"tokens": 40})],
         [Batch({"x": np.zeros(3)}, 0.0, 4.0, 4, {"tokens": 40})],  # padding alone
     ]
-    ((own,),) = own_batches(batches)
-    assert (own.weight_sum, own.global_weight_sum, own.global_samples, own.global_counts) == (
+    ((batch,),) = own_batches(batches)
+    assert (
+        batch.weight_sum,
+        batch.global_weight_sum,
+        batch.global_samples,
+        batch.global_counts,
+    ) == (
         3.0,
         3.0,
         3,

@@ -1,4 +1,4 @@
-"""A run that goes on from a checkpoint has the weights and the log of one that nobody interrupted."""
+"""A run that resumes from a checkpoint has the weights and the log of an uninterrupted run."""
 
 import itertools
 import json
@@ -22,15 +22,15 @@ from tests.suite.worker.test_loop import EveryThirdEpochAndAHalf, make_run
 from workloads.api import EpochSchedule
 
 STEPS = 80
-"""Five epochs of 16."""
+"""Five epochs of 16 steps."""
 
 
 class Killed(Exception):
-    """In place of a signal that nothing catches."""
+    """Replaces a signal that kills the process."""
 
 
 def attempt(folder, kind=toy.Toy, killed_at=None, earlier=None, when="every:1"):
-    """A run to its end, or to a step where it is killed; it goes on from `earlier`."""
+    """Run to the end, or to the step `killed_at`, after resuming from the checkpoint `earlier`."""
     folder.mkdir()
     run = replace(make_run(folder, targets={"fit": 2.0}), checkpoint=when, checkpoint_final=True)
     if earlier is not None:
@@ -47,7 +47,7 @@ def attempt(folder, kind=toy.Toy, killed_at=None, earlier=None, when="every:1"):
             if step == killed_at:
                 raise Killed
 
-    place = worker_context_for(run, 0, 1)
+    context = worker_context_for(run, 0, 1)
     workload = kind(run.settings, run.dataset_info)
     log, metrics = folder / "result_0.txt", folder / "metrics.jsonl"
     if earlier is not None:
@@ -57,8 +57,8 @@ def attempt(folder, kind=toy.Toy, killed_at=None, earlier=None, when="every:1"):
         loop = Loop(
             run,
             workload,
-            Trainer(workload, place),
-            place,
+            Trainer(workload, context),
+            context,
             stream,
             JsonLines(metrics),
             HeartbeatWriter(folder, 0),
@@ -71,8 +71,8 @@ def attempt(folder, kind=toy.Toy, killed_at=None, earlier=None, when="every:1"):
     return folder
 
 
-def said(folder, *left_out):
-    """The log, times and checkpoints aside."""
+def log_lines(folder, *left_out):
+    """Return the log without times and checkpoints."""
     kept = []
     for key, value, metadata in events(folder / "result_0.txt"):
         if key == "tracked_stats":
@@ -83,21 +83,25 @@ def said(folder, *left_out):
             }
         if key == "suite_run":
             value = {
-                name: one for name, one in value.items() if name not in ("labels", "label_facts")
+                name: item for name, item in value.items() if name not in ("labels", "label_facts")
             }
         if key not in ("suite_checkpoint", "suite_continued"):
             kept.append(
                 (
                     key,
                     value,
-                    {name: one for name, one in metadata.items() if name not in ("file", "lineno")},
+                    {
+                        name: item
+                        for name, item in metadata.items()
+                        if name not in ("file", "lineno")
+                    },
                 )
             )
     return kept
 
 
 def figures(folder, *left_out):
-    """metrics.jsonl, times aside."""
+    """Return the rows of metrics.jsonl without times."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     names = {"block", "step", "samples", "loss", "quality"}.difference(left_out)
     return [{name: line[name] for name in names} for line in lines]
@@ -111,8 +115,9 @@ def elapsed_seconds(folder):
 
 
 def seconds_at_block_ends(folder):
-    """Seconds from the log's `run_start`, which may stand before an interruption, to the end of
-    each block.
+    """Return the seconds from the log's `run_start` to the end of each block.
+
+    The `run_start` may have been logged before an interruption.
     """
     records = [
         json.loads(line.removeprefix(":::MLLOG ")) for line in (folder / "result_0.txt").open()
@@ -125,14 +130,18 @@ def seconds_at_block_ends(folder):
 
 @pytest.mark.parametrize(("when", "first"), [("every:1", 16), ("every:2", 32), ("every:1min", 1)])
 @pytest.mark.parametrize("kind", [toy.Toy, EveryThirdEpochAndAHalf])
-def test_killed_anywhere_and_continued_is_not_interrupted(tmp_path, monkeypatch, kind, when, first):
-    """By the clock, which goes 25 s at a look, checkpoints lie inside epochs and blocks too."""
+def test_a_run_killed_anywhere_and_resumed_equals_an_uninterrupted_run(
+    tmp_path, monkeypatch, kind, when, first
+):
+    """Check runs that are killed at any step, with checkpoints by epochs and by the clock.
+
+    The clock advances 25 s at each look, so checkpoints lie inside epochs and blocks too.
+    """
     monkeypatch.setattr(
         "suite.worker.checkpoint_manager.monotonic", itertools.count(0, 25).__next__
     )
-    left_out = (
-        ["loss"] if when.endswith("min") else []
-    )  # the toy logs the loss of the last step, not of the segment mean
+    # The toy logs the loss of the last step of a segment, and not the segment's mean.
+    left_out = ["loss"] if when.endswith("min") else []
     whole = attempt(tmp_path / "whole", kind, when=when)
     for step in range(0, STEPS - 9, 13):
         folder = attempt(tmp_path / f"{step}", kind, killed_at=step, when=when)
@@ -146,16 +155,20 @@ def test_killed_anywhere_and_continued_is_not_interrupted(tmp_path, monkeypatch,
             last = attempt(
                 tmp_path / f"{step}-last", kind, earlier=checkpoint_files.found(again)[0], when=when
             )
-            assert said(last, *left_out) == said(whole, *left_out)
+            assert log_lines(last, *left_out) == log_lines(whole, *left_out)
             assert figures(last, *left_out) == figures(whole, *left_out)
             assert elapsed_seconds(last) == pytest.approx(seconds_at_block_ends(last), abs=0.5)
-            slopes = [np.load(one / "weights.npz")["slope"] for one in (last, whole)]
+            slopes = [
+                np.load(folder_of_run / "weights.npz")["slope"] for folder_of_run in (last, whole)
+            ]
             assert slopes[0] == slopes[1]
 
 
-def test_the_log_of_a_run_that_went_on(tmp_path):
-    """One `run_start`; the interruption counts in the time to target; the labels are those of what
-    the run has become.
+def test_the_log_of_a_resumed_run(tmp_path):
+    """Check the log of a resumed run.
+
+    It has a single `run_start` and the labels of the resumed run. The time to target includes the
+    interruption.
     """
     first = attempt(tmp_path / "first", killed_at=40)
     kept, _ = checkpoint_files.found(first)
@@ -183,7 +196,7 @@ def test_the_log_of_a_run_that_went_on(tmp_path):
     assert 0 < record.checkpoint_seconds < record.seconds
 
 
-def test_one_that_cannot_be_written_ends_nothing(tmp_path, monkeypatch):
+def test_a_checkpoint_that_cannot_be_written_does_not_end_the_run(tmp_path, monkeypatch):
     write = checkpoint_files.write_arrays
 
     def full(path, arrays):
@@ -208,9 +221,10 @@ def later(line, ms):
     return f"{prefix} {json.dumps({**event, 'time_ms': event['time_ms'] + ms})}"
 
 
-def test_all_processes_hear_from_the_first_when_to_look_again(tmp_path):
-    """Steps of a second, a checkpoint a minute: looks at steps 1 and 60, and no two processes
-    differ.
+def test_all_processes_check_the_clock_at_the_steps_that_rank_0_chooses(tmp_path):
+    """Check that all processes look at the clock at the same steps, which rank 0 decides.
+
+    With steps of a second and a checkpoint per minute, they look at steps 1 and 60.
     """
     clock, heard = [0.0], []
 
@@ -228,22 +242,22 @@ def test_all_processes_hear_from_the_first_when_to_look_again(tmp_path):
         run = replace(make_run(tmp_path), checkpoint="every:1min")
         processes = []
         for kind in (First, Second):
-            place = worker_context_for(run, 0, 1)
-            trainer = kind(toy.Toy(run.settings, run.dataset_info), place)
+            context = worker_context_for(run, 0, 1)
+            trainer = kind(toy.Toy(run.settings, run.dataset_info), context)
             epochs = EpochSchedule(lambda epoch: 1000)
             processes.append(
                 CheckpointManager(
-                    run, epochs, trainer, place, RunLog(None), HeartbeatWriter(tmp_path, 0)
+                    run, epochs, trainer, context, RunLog(None), HeartbeatWriter(tmp_path, 0)
                 )
             )
         looked, written = [], []
         for step in range(1, 200):
             clock[0] += 1.0
-            cuts = {one.next_check_step(1000) for one in processes}
+            cuts = {manager.next_check_step(1000) for manager in processes}
             assert len(cuts) == 1
             if step in cuts:
                 looked.append(step)
-                due = {one.should_save(step) for one in processes}
+                due = {manager.should_save(step) for manager in processes}
                 assert len(due) == 1
                 written += [step] if due == {True} else []
     assert looked == [1, 60, 120, 180]

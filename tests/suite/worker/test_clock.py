@@ -1,4 +1,4 @@
-"""The run's clock against the machine's uptime."""
+"""The run's clock, compared with the machine's uptime."""
 
 import time
 from types import SimpleNamespace
@@ -11,7 +11,7 @@ from suite.worker.clock import ClockCheck
 
 @pytest.fixture
 def clocks(monkeypatch, tmp_path):
-    """Sets what the monotonic clock and the uptime have counted."""
+    """Return a function that sets the monotonic clock and the uptime."""
     monkeypatch.setattr(clock, "UPTIME", tmp_path / "uptime")
     now = SimpleNamespace(seconds=0.0)
     monkeypatch.setattr(clock, "time", SimpleNamespace(monotonic=lambda: now.seconds))
@@ -36,10 +36,8 @@ def clocks(monkeypatch, tmp_path):
         (-5.0, 10.0, False),  # set back
     ],
 )
-def test_a_clock_that_advances_otherwise_than_the_machine_ends_the_run(
-    clocks, monotonic, uptime, agrees
-):
-    """A constant distance is none: a time namespace has one."""
+def test_a_clock_that_disagrees_with_the_uptime_ends_the_run(clocks, monotonic, uptime, agrees):
+    """Check the elapsed times. A constant offset is allowed: a time namespace has one."""
     clocks(7.0, 1_000_000.0)
     check = ClockCheck()
     check.begin()

@@ -1,6 +1,4 @@
-"""What the loop offers to workloads: batches by tokens, epochs of any length, several metrics,
-modes, heavy evaluation.
-"""
+"""The loop's interface to workloads: batches by tokens, epochs, metrics, modes, evaluation."""
 
 import json
 import threading
@@ -25,8 +23,9 @@ LENGTHS = np.random.default_rng(11).integers(1, 17, 400)
 
 
 class Sentences(toy.Toy):
-    """Batches by tokens; epoch 0 leaves out what is longer than 8, so epochs differ in their number
-    of steps.
+    """A workload with batches by tokens.
+
+    Epoch 0 leaves out sentences longer than 8 tokens, so epochs differ in their number of steps.
     """
 
     batch_unit, sample_unit, extra_throughput_units = "tokens", "sentences", ("tokens",)
@@ -44,8 +43,8 @@ class Sentences(toy.Toy):
     def epochs(self):
         return EpochSchedule(lambda epoch: len(self.plan(epoch)))
 
-    def open_data(self, place, seed):
-        return SentenceData(self, super().open_data(place, seed))
+    def open_data(self, context, seed):
+        return SentenceData(self, super().open_data(context, seed))
 
 
 class SentenceData:
@@ -86,7 +85,7 @@ def test_epochs_of_different_lengths_and_two_units(tmp_path):
     assert [value["rates"] for value in logged] == [row["rates"] for row in rows]
 
 
-def test_epochs_ask_once_for_each():
+def test_the_number_of_steps_is_computed_once_per_epoch():
     asked = []
 
     def steps_in_epoch(epoch):
@@ -115,14 +114,14 @@ def test_several_metrics_are_logged_as_a_flat_object_and_all_must_be_met(tmp_pat
     assert [value["fit"] >= 0.9 and value["close"] >= 0.999 for value in values] == [False] * (
         len(values) - 1
     ) + [True]
-    assert any(value["fit"] >= 0.9 for value in values[:-1])  # one of the two is not enough
+    assert any(value["fit"] >= 0.9 for value in values[:-1])  # one target is not enough
     stats = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "tracked_stats"]
     assert [stat["scores"] for stat in stats] == [
         {"loss": pytest.approx(1 - value["fit"])} for value in values
     ]
 
 
-def test_one_metric_is_logged_as_a_number_whatever_stands_beside_it(tmp_path):
+def test_a_single_metric_with_a_target_is_logged_as_a_number(tmp_path):
     run_loop(tmp_path, workload_type=TwoMetrics, targets={"close": 0.9})
     values = [
         value for key, value, _ in events(tmp_path / "result_0.txt") if key == "eval_accuracy"
@@ -130,7 +129,7 @@ def test_one_metric_is_logged_as_a_number_whatever_stands_beside_it(tmp_path):
     assert all(isinstance(value, float) for value in values)
 
 
-def test_a_missed_run_names_each_metric_with_its_target_and_is_no_error(tmp_path):
+def test_a_missed_run_names_each_metric_with_its_target_and_is_not_an_error(tmp_path):
     outcome = run_loop(tmp_path, workload_type=TwoMetrics, targets={"fit": 2.0, "close": 0.5})
     assert outcome.status == "target_missed"
     assert outcome.reason == "after 80 steps: fit 1.0000 (target 2.0), close 1.0000 (target 0.5)"
@@ -138,7 +137,7 @@ def test_a_missed_run_names_each_metric_with_its_target_and_is_no_error(tmp_path
     assert (key, metadata["status"]) == ("run_stop", "aborted")
 
 
-class OtherMetric(toy.Toy):
+class CloseMetric(toy.Toy):
     def compute_metrics(self, results):
         return {"close": 1.0}
 
@@ -147,11 +146,11 @@ def test_a_target_that_is_never_scored_ends_the_run(tmp_path):
     with pytest.raises(
         ValueError, match=r"^compute_metrics\(\) returned close, but there is a target for fit$"
     ):
-        run_loop(tmp_path, workload_type=OtherMetric)
+        run_loop(tmp_path, workload_type=CloseMetric)
 
 
 class Counting(toy.ToyTrainer):
-    """Notes which kind of step is asked for, and how many."""
+    """Records the kind and the number of steps that the loop requests."""
 
     calls: list
 
@@ -185,7 +184,7 @@ class Counting(toy.ToyTrainer):
         ("inference", [("predict",)] * 10),
     ],
 )
-def test_a_mode_decides_what_a_step_is_and_warm_up_is_not_measured(tmp_path, mode, expected):
+def test_the_mode_selects_the_kind_of_step_and_warm_up_is_not_measured(tmp_path, mode, expected):
     Counting.calls = []
     run_loop(tmp_path, trainer_type=Counting, mode=mode, stop="steps:7", timing_warmup_steps=3)
     assert Counting.calls == expected
@@ -203,7 +202,7 @@ def test_inference_without_evaluation_batches_ends_with_the_reason(tmp_path, mon
 
 
 class NoTarget(toy.Toy):
-    """Measures throughput alone: no sets, no targets, nothing to score."""
+    """Measures throughput only: no hyperparameter sets, no targets, and no metrics."""
 
     hyperparameter_sets = classmethod(lambda cls: {})
     measure = score = None
@@ -216,7 +215,7 @@ def test_a_workload_without_targets_trains_and_never_evaluates(tmp_path):
 
 
 class Threads(toy.Toy):
-    """Measuring that takes longer for earlier batches, in other threads than the trainer's."""
+    """Evaluates earlier batches more slowly, in separate threads."""
 
     measure_threads = 3
 
@@ -232,7 +231,7 @@ class Numbered:
             yield [Batch({"x": np.full(1, number, np.float32)}, 1.0, 1.0, 1)]
 
 
-def test_results_of_threads_come_in_the_order_of_batches(tmp_path):
+def test_results_of_threads_are_in_the_order_of_batches(tmp_path):
     run = make_run(tmp_path)
     workload = Threads(run.settings, run.dataset_info)
     trainer = toy.ToyTrainer(workload, worker_context_for(run, 0, 1))
@@ -246,7 +245,7 @@ def test_results_of_threads_come_in_the_order_of_batches(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_long_call_counts_as_progress_for_as_long_as_is_allowed(tmp_path):
+def test_a_long_call_counts_as_progress_until_the_patience_ends(tmp_path):
     heartbeat = HeartbeatWriter(tmp_path, 0)
     with keep_alive(heartbeat, patience_seconds=60):
         first = read_heartbeat(tmp_path, 0).count
@@ -260,7 +259,7 @@ def test_a_long_call_counts_as_progress_for_as_long_as_is_allowed(tmp_path):
         assert heartbeat.state.count == count
 
 
-def test_arrays_of_facts_travel_with_the_run(tmp_path):
+def test_arrays_of_the_dataset_info_are_copied_into_the_run_folder(tmp_path):
     source = tmp_path / "data" / "lengths.npy"
     run = make_run(tmp_path)
     np.save(source, LENGTHS)

@@ -1,6 +1,4 @@
-"""The loop's order of events under both clocks, blocks and epochs, and what it does before and
-after `run_start`.
-"""
+"""The loop's order of events under both rounds, its blocks and epochs, and its `run_start`."""
 
 import itertools
 import json
@@ -24,11 +22,13 @@ from workloads.api import DatasetInfo, EpochSamples, NonFiniteLossError, Setting
 
 DEMO = deviation_of_text("profile demo, not reference")
 SETTINGS = {
-    "workload": "toy", "framework": "plain", "profile": "demo", "rules": "v0.7", "device": "cpu", "devices": 1,
-    "nodes": 1, "cores_per_device": 1, "oversubscribe": False, "precision": "fp32", "global_batch_size": 64,
-    "batch_rule": "set", "lr_scaling": "none", "seed": 3, "stop": "target", "mode": "train", "dataset": "toy-demo",
-    "model": {}, "targets": {"fit": 0.99}, "hyperparameter_set": "demo", "hyperparameters": {"learning_rate": 0.2,
-    "max_epochs": 5}, "hyperparameter_sources": {}, "options": {"misbehave": "no"},
+    "workload": "toy", "framework": "plain", "profile": "demo", "rules": "v0.7", "device": "cpu",
+    "devices": 1, "nodes": 1, "cores_per_device": 1, "oversubscribe": False, "precision": "fp32",
+    "global_batch_size": 64, "batch_rule": "set", "lr_scaling": "none", "seed": 3,
+    "stop": "target", "mode": "train", "dataset": "toy-demo", "model": {},
+    "targets": {"fit": 0.99}, "hyperparameter_set": "demo",
+    "hyperparameters": {"learning_rate": 0.2, "max_epochs": 5}, "hyperparameter_sources": {},
+    "options": {"misbehave": "no"},
 }  # fmt: skip
 
 
@@ -51,10 +51,11 @@ def make_run(folder, **changes):
     }
     identity |= {"framework_version": "1"}
     return RunSpec(
-        run_index=0, runs_required=5, folder=str(folder), settings=settings, dataset_info=DatasetInfo(1000, 1000, {}, "toy"),
-        labels=(Label(LabelKind.DEMO),), division="open", deviations=(DEMO,), cores=(0,),
-        cache_cleared=True, watchdog_seconds=300.0,
-        setup_watchdog_seconds=1200.0, identity=identity, environment={}, versions={"suite": "0"}, git={}, hardware={},
+        run_index=0, runs_required=5, folder=str(folder), settings=settings,
+        dataset_info=DatasetInfo(1000, 1000, {}, "toy"), labels=(Label(LabelKind.DEMO),),
+        division="open", deviations=(DEMO,), cores=(0,), cache_cleared=True,
+        watchdog_seconds=300.0, setup_watchdog_seconds=1200.0, identity=identity, environment={},
+        versions={"suite": "0"}, git={}, hardware={},
     )  # fmt: skip
 
 
@@ -65,17 +66,17 @@ def run_loop(
     workload_type=toy.Toy,
     threads=0,
     process=0,
-    **own,
+    **changes,
 ):
-    """A run of one process, or process 1 of a run of two."""
-    run = make_run(folder, **own)
-    place = replace(worker_context_for(run, process, process + 1), threads=threads)
+    """Run one process, or process 1 of a run of two."""
+    run = make_run(folder, **changes)
+    context = replace(worker_context_for(run, process, process + 1), threads=threads)
     workload = workload_type(run.settings, run.dataset_info)
-    trainer = trainer_type(workload, place)
+    trainer = trainer_type(workload, context)
     with log_type(None if process else folder / "result_0.txt") as log:
         metrics = JsonLines(None if process else folder / "metrics.jsonl")
         return Loop(
-            run, workload, trainer, place, log, metrics, HeartbeatWriter(folder, process)
+            run, workload, trainer, context, log, metrics, HeartbeatWriter(folder, process)
         ).run()
 
 
@@ -84,13 +85,13 @@ def keys(folder):
 
 
 IDENTITY = [
-    "submission_benchmark", "submission_org", "submission_division", "submission_status", "submission_platform",
-    "cache_clear", "suite_run",
+    "submission_benchmark", "submission_org", "submission_division", "submission_status",
+    "submission_platform", "cache_clear", "suite_run",
 ]  # fmt: skip
 SETUP = ["seed", "global_batch_size", "opt_name", "train_samples", "eval_samples"]
 BLOCK = [
-    "block_start", "epoch_start", "epoch_stop", "eval_start", "eval_accuracy", "eval_stop", "tracked_stats",
-    "block_stop",
+    "block_start", "epoch_start", "epoch_stop", "eval_start", "eval_accuracy", "eval_stop",
+    "tracked_stats", "block_stop",
 ]  # fmt: skip
 
 
@@ -98,13 +99,16 @@ HEADS = {"v0.7": ["init_start", *SETUP, "init_stop", "run_start"], "v0.5": ["run
 
 
 @pytest.mark.parametrize("rules", HEADS)
-def test_the_order_under_each_round(tmp_path, rules):
+def test_the_order_of_events_in_each_round(tmp_path, rules):
     assert run_loop(tmp_path, rules=rules).status == "success"
     assert keys(tmp_path) == [*IDENTITY, *HEADS[rules], *BLOCK, *BLOCK, "run_stop"]
 
 
-def test_a_warm_up_beats_before_every_shape(tmp_path):
-    """XLA takes minutes for some: the controller must not take that for a process that hangs."""
+def test_the_warm_up_updates_the_heartbeat_before_every_shape(tmp_path):
+    """Check the heartbeats of the warm-up.
+
+    XLA compiles some shapes for minutes, which the controller must not mistake for a hang.
+    """
     counts = []
 
     class Compiling(toy.ToyTrainer):
@@ -130,14 +134,14 @@ class Explained(toy.Toy):
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"), [(toy.Toy, (None, 0, 0.0)), (Explained, (FIT, 24, 0.024))]
+    ("kind", "expected"), [(toy.Toy, (None, 0, 0.0)), (Explained, (FIT, 24, 0.024))]
 )
-def test_what_a_workload_says_of_its_runs_is_in_suite_run(tmp_path, kind, said):
+def test_suite_run_contains_metric_signatures_and_repeated_samples(tmp_path, kind, expected):
     run_loop(tmp_path, workload_type=kind)
     (value,) = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "suite_run"]
     assert (
         tuple(map(value.get, ("metric_signatures", "repeated_samples_per_epoch", "repeated_share")))
-        == said
+        == expected
     )
 
 
@@ -169,7 +173,7 @@ def test_an_evaluation_inside_an_epoch(tmp_path):
 
 
 def test_an_evaluation_at_the_end_of_the_warm_up_is_left_out(tmp_path):
-    """Of one epoch: there is no block before the second."""
+    """Check a warm-up of one epoch: the first block begins with the second epoch."""
     run_loop(tmp_path, stop="steps:16", timing_warmup_steps=16)
     logged = events(tmp_path / "result_0.txt")
     blocks = [
@@ -178,9 +182,10 @@ def test_an_evaluation_at_the_end_of_the_warm_up_is_left_out(tmp_path):
     assert blocks == [(2, 1)]
 
 
-def test_no_byte_of_the_data_is_touched_before_run_start(tmp_path):
-    """The data folder is away until the log says `run_start`: whatever opened it earlier would
-    fail.
+def test_no_data_file_is_opened_before_run_start(tmp_path):
+    """Check that no data file is opened before `run_start`.
+
+    The data folder is renamed until the log contains `run_start`, so an earlier access would fail.
     """
     data, away = tmp_path / "data", tmp_path / "away"
 
@@ -199,7 +204,7 @@ def test_no_byte_of_the_data_is_touched_before_run_start(tmp_path):
 
 
 class SecondProcess(toy.ToyTrainer):
-    """Only process 0 gets what was gathered, and with it the scores."""
+    """A rank without the gathered results, and therefore without metrics."""
 
     def gather(self, arrays):
         return None
@@ -213,14 +218,14 @@ def test_a_process_without_scores_misses_the_target_too(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("misbehaves", "error", "said", "last"),
+    ("misbehaves", "error", "message", "last"),
     [
         ("setup", RuntimeError, "setup went wrong", "init_start"),
         ("diverge", NonFiniteLossError, "the loss is nan", "run_stop"),
     ],
 )
-def test_an_error_is_raised_and_logged_once_the_clock_runs(tmp_path, misbehaves, error, said, last):
-    with pytest.raises(error, match=said):
+def test_an_error_is_raised_and_logged_after_run_start(tmp_path, misbehaves, error, message, last):
+    with pytest.raises(error, match=message):
         run_loop(tmp_path, options={"misbehave": misbehaves})
     assert keys(tmp_path)[-1] == last
 
@@ -235,10 +240,10 @@ def test_an_error_is_raised_and_logged_once_the_clock_runs(tmp_path, misbehaves,
         ("steps:33", 33, 2),
     ],
 )
-def test_a_fixed_length_goes_past_the_target_and_trains_no_sample_less(
+def test_a_fixed_length_continues_past_the_target_and_trains_enough_samples(
     tmp_path, stop, steps, evaluations
 ):
-    """16 steps of 64 samples are an epoch."""
+    """Check lengths in epochs, samples, and steps. An epoch has 16 steps of 64 samples."""
     assert run_loop(tmp_path, stop=stop).status == "success"
     assert keys(tmp_path).count("eval_accuracy") == evaluations
     logged = events(tmp_path / "result_0.txt")
@@ -271,7 +276,7 @@ def test_one_line_of_an_error():
     assert one_line(KeyboardInterrupt()) == "KeyboardInterrupt"
 
 
-def test_the_log_names_how_threads_wait_and_the_beat_what_the_run_got(tmp_path, monkeypatch):
+def test_the_log_has_the_thread_waiting_and_the_heartbeat_the_contention(tmp_path, monkeypatch):
     monkeypatch.setenv("GOMP_SPINCOUNT", "5")
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     monkeypatch.setattr("suite.machine.contention.LEAST_SECONDS", 0.0)
@@ -280,25 +285,25 @@ def test_the_log_names_how_threads_wait_and_the_beat_what_the_run_got(tmp_path, 
         value for key, value, _ in events(tmp_path / "result_0.txt") if key == "suite_run"
     )
     assert suite_run["thread_waiting"] == "GOMP_SPINCOUNT=5"
-    told = read_heartbeat(tmp_path, 0).contention
-    assert told["cpu_seconds"] > 0
-    assert set(told["cores"]) == {"0"}  # the core that the place names
-    assert "threads_per_device" not in told
+    contention = read_heartbeat(tmp_path, 0).contention
+    assert contention["cpu_seconds"] > 0
+    assert set(contention["cores"]) == {"0"}  # the core of the worker context
+    assert "threads_per_device" not in contention
 
 
 @pytest.mark.parametrize(
-    ("typed", "least_seconds", "told"),
+    ("threads_per_device", "least_seconds", "expected"),
     [
         ("auto", 0.0, 1),
         ("1", 0.0, None),
-        ("auto", 3600.0, None),
-    ],  # the last one is too short to be judged
+        ("auto", 3600.0, None),  # the run is too short for a measurement
+    ],
 )
-def test_the_beat_says_that_threads_were_left_out(
-    tmp_path, monkeypatch, typed, least_seconds, told
+def test_the_heartbeat_contains_a_reduced_number_of_threads(
+    tmp_path, monkeypatch, threads_per_device, least_seconds, expected
 ):
     monkeypatch.setattr("suite.machine.contention.LEAST_SECONDS", least_seconds)
-    run_loop(tmp_path, threads=1, cores_per_device=2, threads_per_device=typed)
+    run_loop(tmp_path, threads=1, cores_per_device=2, threads_per_device=threads_per_device)
     found = read_heartbeat(tmp_path, 0).contention
-    assert found.get("threads_per_device") == told
+    assert found.get("threads_per_device") == expected
     assert (found == {}) == (least_seconds > 0)

@@ -1,4 +1,4 @@
-"""A worker before its first beat."""
+"""A worker before its first heartbeat."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ SLOW_IMPORT = (
 )
 
 
-def test_a_launcher_that_is_killed_while_its_worker_imports_leaves_nobody_behind(tmp_path):
+def test_a_worker_that_still_imports_ends_with_its_killed_launcher(tmp_path):
     (tmp_path / "numpy.py").write_text(SLOW_IMPORT)
     values = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(PROJECT)])}
     launcher = subprocess.Popen([sys.executable, "-c", LAUNCHER], cwd=tmp_path, env=values)

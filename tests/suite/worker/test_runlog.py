@@ -1,4 +1,4 @@
-"""The log writer: format, order of times, and write errors that end the run."""
+"""The log writer: its format, the order of times, and write errors that end the run."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ from suite.worker.runlog import JsonLines, RunLog
 from tests.helpers import events
 
 
-def test_lines_are_mllog_and_flushed_one_by_one(tmp_path):
+def test_lines_are_mllog_and_flushed_one_at_a_time(tmp_path):
     path = tmp_path / "result_0.txt"
     log = RunLog(path)
     log.event("seed", 5)
@@ -24,7 +24,7 @@ def test_lines_are_mllog_and_flushed_one_by_one(tmp_path):
     assert of_epochs == [("epoch_start", 1), ("epoch_stop", 1)]
 
 
-def test_a_clock_set_back_does_not_turn_time_back(tmp_path, monkeypatch):
+def test_time_stamps_do_not_decrease_if_the_clock_is_set_back(tmp_path, monkeypatch):
     log = RunLog(tmp_path / "log")
     log.event("a")
     monkeypatch.setattr("time.time", lambda: 0.0)
@@ -84,7 +84,7 @@ def test_json_lines_append_and_numbers_that_json_lacks_become_null(tmp_path):
 
 
 def test_seconds_since_a_line_of_an_earlier_process(tmp_path):
-    """A resumed run counts from the `run_start` in its log, an hour ago here."""
+    """Check that a resumed run counts from the `run_start` in its log, here an hour ago."""
     path = tmp_path / "result_0.txt"
     with RunLog(path) as log:
         log.event("suite_run", {"text": "run_start"})

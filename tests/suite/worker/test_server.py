@@ -1,4 +1,4 @@
-"""Which processes serve a run."""
+"""Detection of the processes that serve a run."""
 
 import contextlib
 import subprocess
@@ -10,21 +10,25 @@ from suite.worker.server import servers_of
 from tests.helpers import wait_until
 
 
-def test_servers_of_this_run_alone(tmp_path):
-    own, other = tmp_path / "own", tmp_path / "other"
+def test_only_servers_of_this_run_are_listed(tmp_path):
+    run_folder, foreign_folder = tmp_path / "own", tmp_path / "other"
     waiting = [sys.executable, "-c", "import time; time.sleep(60)"]
     with contextlib.ExitStack() as ending:
         started = []
         for words in (
-            [*SERVER, str(own / "run.json")],
-            [*SERVER, str(other / "run.json")],
-            ["-m", "suite.worker.main", str(own / "run.json")],
+            [*SERVER, str(run_folder / "run.json")],
+            [*SERVER, str(foreign_folder / "run.json")],
+            ["-m", "suite.worker.main", str(run_folder / "run.json")],
         ):
             process = subprocess.Popen([*waiting, *words])
             ending.callback(process.wait)
             ending.callback(process.kill)
             started.append(process.pid)
-        wait_until("it is seen", lambda: [one.pid for one in servers_of(own)] == started[:1], 20)
+        wait_until(
+            "it is seen",
+            lambda: [server.pid for server in servers_of(run_folder)] == started[:1],
+            20,
+        )
         time.sleep(0.2)
-        assert [one.pid for one in servers_of(own)] == started[:1]
+        assert [server.pid for server in servers_of(run_folder)] == started[:1]
         assert servers_of(tmp_path) == []

@@ -1,4 +1,4 @@
-"""`timing=steps`: what is counted, what is left out, and how the log says it."""
+"""`timing=steps`: the timed steps, the steps that are left out, and the log entry."""
 
 import time
 
@@ -32,7 +32,7 @@ class Marking(toy.ToyTrainer):
             seconds.append(0.25)
 
 
-def said(folder):
+def step_times(folder):
     found = [
         value for key, value, _ in events(folder / "result_0.txt") if key == "suite_step_times"
     ]
@@ -44,7 +44,7 @@ def test_each_step_after_the_warm_up_is_timed(tmp_path):
     run_loop(
         tmp_path, trainer_type=Slow, stop="steps:7", timing_warmup_steps=3, timing_each="steps"
     )
-    found = said(tmp_path)
+    found = step_times(tmp_path)
     assert (found["count"], found["how"]) == (7, WAITS)
     assert 2 <= found["median_ms"] <= found["p90_ms"] <= found["p99_ms"]
     assert found["mean_ms"] >= 2
@@ -53,7 +53,7 @@ def test_each_step_after_the_warm_up_is_timed(tmp_path):
     assert record.settings.timing_each == "steps"
 
 
-def test_the_same_steps_are_computed(tmp_path):
+def test_timing_does_not_change_the_computed_steps(tmp_path):
     losses = []
     for each in ("interval", "steps"):
         folder = tmp_path / each
@@ -64,20 +64,20 @@ def test_the_same_steps_are_computed(tmp_path):
         ]
         losses.append((stats["samples"], stats["data_bytes"]))
     assert losses[0] == losses[1] == (5 * 64, 5 * 64 * 4)
-    assert said(tmp_path / "interval") is None
+    assert step_times(tmp_path / "interval") is None
 
 
-def test_a_device_with_a_clock_of_its_own_is_asked(tmp_path):
+def test_a_device_that_times_its_steps_is_used(tmp_path):
     run_loop(tmp_path, trainer_type=Marking, stop="steps:4", timing_each="steps")
-    assert said(tmp_path) == {
-        "count": 4, "mean_ms": 250.0, "sd_ms": 0.0, "median_ms": 250.0, "p90_ms": 250.0, "p99_ms": 250.0,
-        "how": "device events",
+    assert step_times(tmp_path) == {
+        "count": 4, "mean_ms": 250.0, "sd_ms": 0.0, "median_ms": 250.0, "p90_ms": 250.0,
+        "p99_ms": 250.0, "how": "device events",
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("count", [1, 100])
 def test_statistics_are_those_of_numpy(count):
-    """Of one step there is no deviation."""
+    """Compare with NumPy's statistics. A single step has no standard deviation."""
     times, values = StepTimes(), np.arange(1.0, count + 1)
     times.seconds += list(values / 1e3)
     found = times.statistics()

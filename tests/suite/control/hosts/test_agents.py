@@ -1,5 +1,6 @@
-"""What machines must agree in before a run, and how each is reached: with agents that are only
-pretended.
+"""Checks that all machines agree before a run, and the network addresses to reach them.
+
+The agents are fakes.
 """
 
 import json
@@ -25,7 +26,7 @@ from tests.suite.control.hosts.test_launchers import LAUNCH
 
 
 class Refused(NamedTuple):
-    """Answer of an agent that could not carry out a request."""
+    """Response of an agent that could not carry out a request."""
 
     error: str
 
@@ -82,7 +83,7 @@ def test_machines_are_reached_by_the_interface_that_leads_to_the_first():
     assert second.asked == [("route", {"to": "a"}), ("route", {"to": "10.0.0.1"})]
 
 
-def test_an_interface_that_is_typed_wins_and_why_gpus_cannot_be_used_is_known_here():
+def test_a_user_defined_interface_is_used_and_gpu_faults_are_reported():
     first = FakeLink("a", {"eth0": "10.0.0.1", "x": "1.1.1.1"}, facts={"gpu_fault": "no answer"})
     nodes = Agents(
         [first, FakeLink("b", {"eth0": "10.0.0.2", "x": "1.1.1.2"})], replace(LAUNCH, interface="x")
@@ -91,7 +92,7 @@ def test_an_interface_that_is_typed_wins_and_why_gpus_cannot_be_used_is_known_he
     assert found == [("1.1.1.1", "x", "no answer"), ("1.1.1.2", "x", "")]
 
 
-def test_a_name_that_says_nothing_over_there_leads_to_the_only_address():
+def test_a_host_name_that_cannot_be_resolved_leads_to_the_only_address():
     answers = {"route": lambda to: Refused("unknown") if to == "alias" else LEADS}
     links = [
         FakeLink("me@alias", {"eth0": "10.0.0.1"}),
@@ -102,30 +103,33 @@ def test_a_name_that_says_nothing_over_there_leads_to_the_only_address():
 
 LEADS = Route("10.0.0.1", "10.0.0.2", "eth0")
 BAD = {
-    "loopback": (route("127.0.0.1", "lo", "127.0.1.1"), {}, "machine a: its name resolves to 127.0.1.1 on b, which is"),
+    "loopback": (route("127.0.0.1", "lo", "127.0.1.1"), {},
+     "machine a: its name resolves to 127.0.1.1 on b, which is"),
     "elsewhere": (route("10.0.0.2", "eth0", "9.9.9.9"), {},
      "machine a: b connects to 9.9.9.9, but no interface of a has this address"),
-    "same machine": (route("10.0.0.1", "eth0"), {"name": "a"}, "launch: a, b are the same machine with the host name a"),
-    "version": (route("10.0.0.2", "eth0"), {"suite": "0.0.9"}, "machine b has version 0.0.9 of the suite"),
+    "same machine": (route("10.0.0.1", "eth0"), {"name": "a"},
+     "launch: a, b are the same machine with the host name a"),
+    "version": (route("10.0.0.2", "eth0"), {"suite": "0.0.9"},
+     "machine b has version 0.0.9 of the suite"),
     "no route": ({"route": Refused("Name or service not known")}, {},
      "b: Name or service not known: the host name a cannot be resolved there"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_machines_that_are_not_fit_for_a_run(kind):
-    answers, facts, said = BAD[kind]
+def test_unsuitable_machines_are_refused_and_all_connections_closed(kind):
+    answers, facts, message = BAD[kind]
     first = FakeLink("a", {"eth0": "10.0.0.1", "eth1": "10.1.0.1"})
     links = [first, FakeLink("b", {"eth0": "10.0.0.2"}, answers, facts)]
-    with pytest.raises(ValueError, match=one_line(said)):
+    with pytest.raises(ValueError, match=one_line(message)):
         Agents(links, LAUNCH)
     assert all(link.closed for link in links)
 
 
-def test_a_machine_that_does_not_come_is_named_with_the_reason():
-    link, said = FakeLink("b", {}), "machine b is lost: ssh ended with exit code 255: refused"
-    link.facts, link.failure = None, lambda: HostFailure("rank_died", said)
-    with pytest.raises(ValueError, match=said):
+def test_a_machine_that_does_not_connect_is_named_with_the_reason():
+    link, message = FakeLink("b", {}), "machine b is lost: ssh ended with exit code 255: refused"
+    link.facts, link.failure = None, lambda: HostFailure("rank_died", message)
+    with pytest.raises(ValueError, match=message):
         Agents([link], LAUNCH)
 
 
@@ -136,68 +140,73 @@ HERE = {"torch": "2.0", "numpy": "1"}
 TUNED = {"XLA_FLAGS": "--a", "NCCL_DEBUG": "INFO"}
 
 
-def asked(versions=HERE, env=TUNED, **others):
-    """Answer of a machine to the question what its environment's Python finds there."""
+def asked(versions=HERE, env=TUNED, **changes):
+    """Return a machine's response to the query for its packages and environment variables."""
     return CommandOutput(
         **{
             "code": 0,
             "output": json.dumps({"versions": versions, "env": env}),
             "errors": "",
-            **others,
+            **changes,
         }
     )
 
 
 def file_of(content):
-    """What a machine answers that is asked for a file; None: it has none."""
+    """Return a machine's response to a request for a file, or for a missing file if None."""
     return FileContent(None if content is None else content.encode())
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         (asked(), None),
         (asked({**HERE, "torch": "2.1"}),
          "machine b: environment torch: torch is 2.1 there and 2.0 on this machine. "
          "To make them equal, run: suite env create torch"),
-        (asked(code=127, errors="sh: nothing\n"), "machine b: environment torch does not work there: sh: nothing"),
+        (asked(code=127, errors="sh: nothing\n"),
+         "machine b: environment torch does not work there: sh: nothing"),
         (Refused("/python: No such file or directory"), "b: /python: No such file or directory"),
-        (asked(output="hello"), "machine b: environment torch does not respond as a Python interpreter: 'hello'"),
-        (asked(env={**TUNED, "NCCL_DEBUG": "WARN", "MXNET_SAFE_ACCUMULATION": "1", "CUDA_HOME": "/b"}), None),
+        (asked(output="hello"),
+         "machine b: environment torch does not respond as a Python interpreter: 'hello'"),
+        (asked(env={**TUNED, "NCCL_DEBUG": "WARN", "MXNET_SAFE_ACCUMULATION": "1",
+                    "CUDA_HOME": "/b"}), None),
         (asked(env={"XLA_FLAGS": "--b"}),
-         "machine b: environment variable XLA_FLAGS: XLA_FLAGS=--b there, XLA_FLAGS=--a on this machine. "
-         "Set the same value on all machines"),
+         "machine b: environment variable XLA_FLAGS: XLA_FLAGS=--b there, "
+         "XLA_FLAGS=--a on this machine. Set the same value on all machines"),
         (asked(env={}),
          "machine b: environment variable XLA_FLAGS: not set there, XLA_FLAGS=--a on this machine. "
          "Set the same value on all machines"),
         (asked(env={**TUNED, "TF_ENABLE_ONEDNN_OPTS": "0"}),
-         "machine b: environment variable TF_ENABLE_ONEDNN_OPTS: TF_ENABLE_ONEDNN_OPTS=0 there, not set on this machine. "
-         "Set the same value on all machines"),
+         "machine b: environment variable TF_ENABLE_ONEDNN_OPTS: TF_ENABLE_ONEDNN_OPTS=0 there, "
+         "not set on this machine. Set the same value on all machines"),
     ],
 )  # fmt: skip
-def test_packages_and_variables_that_change_the_arithmetic_are_the_same_everywhere(answer, said):
+def test_packages_and_variables_that_change_the_arithmetic_must_be_equal_on_all_machines(
+    answer, message
+):
     links = [
         FakeLink("a", {}, {"run_command": asked()}),
         FakeLink("b", {}, {"run_command": answer}),
     ]
-    with pytest.raises(ValueError, match=rf"^{re.escape(said)}\Z") if said else nullcontext():
+    with pytest.raises(ValueError, match=rf"^{re.escape(message)}\Z") if message else nullcontext():
         host_checks.check_environments(links, TORCH, HERE, TUNED, {"MXNET_SAFE_ACCUMULATION"})
 
 
 @pytest.mark.parametrize("digests", [("x", "x"), (None, None), ("x", "y"), ("x", None)])
-def test_locks_are_the_same_everywhere(digests):
+def test_locks_must_be_equal_on_all_machines(digests):
     markers = [digest and json.dumps({"digest": digest}) for digest in digests]
     links = [
         FakeLink(name, {}, {"read": file_of(marker)})
         for name, marker in zip("ab", markers, strict=True)
     ]
-    said = "environment torch was not created from the same lock on a, b"
-    with nullcontext() if digests[0] == digests[1] else pytest.raises(ValueError, match=said):
+    message = "environment torch was not created from the same lock on a, b"
+    with nullcontext() if digests[0] == digests[1] else pytest.raises(ValueError, match=message):
         host_checks.check_same_lock(links, TORCH)
 
 
 @pytest.mark.parametrize(
-    ("manifest", "said"),
+    ("manifest", "message"),
     [
         ('{"fingerprint": "x", "source": "there"}', None),
         (None, "machine a: data set ncf-demo is not in "),
@@ -207,9 +216,9 @@ def test_locks_are_the_same_everywhere(digests):
         ),
     ],
 )
-def test_data_are_the_same_everywhere(tmp_path, manifest, said):
+def test_data_must_be_equal_on_all_machines(tmp_path, manifest, message):
     (tmp_path / "manifest.json").write_text('{"fingerprint": "x", "source": "here"}')
-    with pytest.raises(ValueError, match=said) if said else nullcontext():
+    with pytest.raises(ValueError, match=message) if message else nullcontext():
         host_checks.check_same_data(
             [FakeLink("a", {}, {"read": file_of(manifest)})], "ncf-demo", str(tmp_path)
         )
@@ -223,7 +232,7 @@ def job_with(command):
     )
 
 
-def test_a_command_that_clears_caches_has_the_time_that_it_has_on_one_machine():
+def test_a_command_that_clears_caches_has_the_same_timeout_as_on_one_machine():
     link = FakeLink(
         "a", {"eth0": "10.0.0.1"}, {"run_command": asked(output=json.dumps([True, ""]))}
     )
@@ -232,7 +241,7 @@ def test_a_command_that_clears_caches_has_the_time_that_it_has_on_one_machine():
     assert min(order["most_seconds"], link.waited) > COMMAND_SECONDS
 
 
-def test_caches_that_cannot_be_cleared_as_asked_end_the_sweep_as_on_one_machine():
+def test_a_failed_cache_command_ends_the_sweep_as_on_one_machine():
     answer = asked(code=1, output="", errors="noise\nsystem.cache_clear_command: no such file\n")
     with pytest.raises(ValueError, match=r"^machine a: system\.cache_clear_command: no such file$"):
         Agents([FakeLink("a", {"eth0": "10.0.0.1"}, {"run_command": answer})], LAUNCH).clear(

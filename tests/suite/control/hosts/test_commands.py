@@ -1,6 +1,4 @@
-"""A `suite` command on several machines: agents of their own processes here, then machines made of
-namespaces.
-"""
+"""A `suite` command on several machines: agents as local processes, then machines of namespaces."""
 
 import argparse
 import os
@@ -20,19 +18,19 @@ from tests.helpers import PROJECT, one_line
 LAUNCH = LaunchConfig(by="ssh", hosts=["a,b"], wait_seconds=20.0)
 
 
-def agents(monkeypatch, **others):
-    """Machines are agents here; `others`: name to the argv that stands for ssh to it."""
+def agents(monkeypatch, **commands):
+    """Replace ssh by local agents, or by the command that `commands` contains for a machine."""
 
     def started(name, by, launch):
         assert by == "ssh"
         return launchers.connect_agent(
-            name, others.get(name) or launchers.agent_argv(launch.lease_seconds), launch
+            name, commands.get(name) or launchers.agent_argv(launch.lease_seconds), launch
         )
 
     monkeypatch.setattr(launchers, "start_agent", started)
 
 
-def said_by(capsys, *words):
+def run_main(capsys, *words):
     code = main([str(word) for word in words])
     captured = capsys.readouterr()
     assert captured.err == ""
@@ -42,12 +40,12 @@ def said_by(capsys, *words):
 @pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2, reason="one core: no machine here can have fewer"
 )
-def test_every_machine_answers_for_itself_and_the_worst_code_counts(monkeypatch, capsys):
-    """The second machine has a core less than the run needs."""
+def test_every_machine_is_checked_and_the_highest_exit_code_is_returned(monkeypatch, capsys):
+    """Check two machines of which the second has a core less than the run needs."""
     cores = sorted(os.sched_getaffinity(0))
     fewer = ["taskset", "-c", ",".join(map(str, cores[1:])), *launchers.agent_argv(5.0)]
     agents(monkeypatch, b=fewer)
-    code, lines = said_by(
+    code, lines = run_main(
         capsys, "doctor", "--device", "cpu", "--gpus", len(cores), "--hosts", "a,b"
     )
     impossible = [line for line in lines if f"this machine has {len(cores) - 1}" in line]
@@ -57,39 +55,39 @@ def test_every_machine_answers_for_itself_and_the_worst_code_counts(monkeypatch,
     assert {line[:3] for line in lines} == {"a: ", "b: "}
 
 
-def test_paths_are_those_of_where_the_command_is_typed(tmp_path, monkeypatch, capsys):
+def test_paths_are_relative_to_the_working_directory_of_the_command(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SUITE_DATA_DIR", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     assert main(["data", "make-demo", "ml-demo", "--to", "made"]) == 0
     capsys.readouterr()
     words = ("data", "verify", "ml-demo", "--to", "made", "--hosts", "a,b", "--launch", "ssh")
     agents(monkeypatch)
-    code, lines = said_by(capsys, *words)
+    code, lines = run_main(capsys, *words)
     assert code == 0
     assert {line[:3] for line in lines} == {"a: ", "b: "}
     (tmp_path / "made" / "manifest.json").unlink()
-    code, lines = said_by(capsys, *words)
+    code, lines = run_main(capsys, *words)
     assert code == 2
     assert [
         line.startswith(f"{name}: suite data: ") for name, line in zip("ab", lines, strict=True)
     ] == [True, True]
 
 
-def test_a_python_that_a_machine_lacks(monkeypatch, capsys):
+def test_a_missing_python_is_reported_for_each_machine(monkeypatch, capsys):
     agents(monkeypatch)
     monkeypatch.setattr(sys, "executable", "/no/python")
-    code, lines = said_by(capsys, "doctor", "--hosts", "a,b")
+    code, lines = run_main(capsys, "doctor", "--hosts", "a,b")
     assert code == 2
-    said = (
+    message = (
         "/no/python is missing on that machine. Install the suite in the same folder on all"
         " machines"
     )
     assert lines == [
-        f"{name}: machine {name} is lost: sh ended with exit code 66: {said}" for name in "ab"
+        f"{name}: machine {name} is lost: sh ended with exit code 66: {message}" for name in "ab"
     ]
 
 
-def test_a_machine_that_cannot_be_reached_is_one_line(monkeypatch):
+def test_a_machine_that_cannot_be_reached_prints_one_line(monkeypatch):
     agents(
         monkeypatch, a=["sh", "-c", "echo 'ssh: connect to host a: No route to host' >&2; exit 255"]
     )
@@ -101,7 +99,7 @@ def test_a_machine_that_cannot_be_reached_is_one_line(monkeypatch):
     assert [line[:9] for line in lines[1:]] == ["b: suite "]
 
 
-def test_a_silent_machine_is_one_line(monkeypatch):
+def test_a_silent_machine_prints_one_line(monkeypatch):
     agents(monkeypatch, b=["sleep", "60"])
     lines = []
     assert run_on_hosts(["--version"], replace(LAUNCH, wait_seconds=2.0), lines.append, {}) == 2
@@ -113,28 +111,30 @@ def test_a_silent_machine_is_one_line(monkeypatch):
 ALLOCATION = {"SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "node[1-2]"}
 
 
-def typed(*words):
+def parsed_arguments(*words):
     parser = argparse.ArgumentParser()
     parser.add_argument("--gpus")
     add_machines(parser)
     return parser.parse_args(words)
 
 
-def test_which_machines_are_meant():
-    assert launch_of(typed(), ALLOCATION) is None
-    assert launch_of(typed("--launch", "local"), {}) is None
+def test_machines_come_from_options_or_the_allocation():
+    assert launch_of(parsed_arguments(), ALLOCATION) is None
+    assert launch_of(parsed_arguments("--launch", "local"), {}) is None
     assert launch_of(argparse.Namespace(), {}) is None
-    assert launchers.machine_names(launch_of(typed("--hosts", "a,node[1-2]"), ALLOCATION)) == [
+    assert launchers.machine_names(
+        launch_of(parsed_arguments("--hosts", "a,node[1-2]"), ALLOCATION)
+    ) == [
         "a",
         "node1",
         "node2",
     ]
-    slurm = launch_of(typed("--launch", "slurm"), ALLOCATION)
+    slurm = launch_of(parsed_arguments("--launch", "slurm"), ALLOCATION)
     assert launchers.machine_names(slurm, ALLOCATION) == ["node1", "node2"]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--launch", "ssh"), "--launch ssh: which machines? type --hosts a,b or --hostfile FILE"),
         (
@@ -151,12 +151,12 @@ def test_which_machines_are_meant():
         ),
     ],
 )
-def test_contradictions_are_one_line(words, said):
-    with pytest.raises(ValueError, match=one_line(said)):
-        launch_of(typed(*words), {})
+def test_contradicting_options_are_refused(words, message):
+    with pytest.raises(ValueError, match=one_line(message)):
+        launch_of(parsed_arguments(*words), {})
 
 
-def test_what_the_machines_get_names_no_machines_and_whole_paths(monkeypatch, tmp_path):
+def test_machines_get_absolute_paths_and_no_options_about_machines(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     parsed = argparse.Namespace(to=Path("made"), name="ml-demo")
     words = [

@@ -1,4 +1,4 @@
-"""Why the line to a machine has ended: what its client said last."""
+"""The reason for a lost machine: the last line that its client printed."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.suite.control.hosts.test_launchers import LAUNCH
 
 
 @pytest.mark.parametrize(
-    ("said", "status"),
+    ("stderr", "status"),
     [
         (
             (
@@ -24,14 +24,14 @@ from tests.suite.control.hosts.test_launchers import LAUNCH
         ("ssh: connect to host node1: Connection refused", "rank_died"),
     ],
 )
-def test_a_scheduler_that_ends_a_machine_interrupts(said, status):
-    """Also where the client says so only after the agent's end of the line has closed."""
+def test_a_scheduler_that_ends_a_machine_interrupts(stderr, status):
+    """Check the status, although the client prints the reason after the connection has closed."""
     link = launchers.connect_agent(
-        "node1", ["sh", "-c", f"exec >&-; sleep 0.3; echo '{said}' >&2; exit 1"], LAUNCH
+        "node1", ["sh", "-c", f"exec >&-; sleep 0.3; echo '{stderr}' >&2; exit 1"], LAUNCH
     )
     try:
         lost = wait_until("the line ends", link.failure)
-        why = f"machine node1 is lost: sh ended with exit code 1: {said.splitlines()[-1]}"
+        why = f"machine node1 is lost: sh ended with exit code 1: {stderr.splitlines()[-1]}"
         assert (lost.status, lost.reason) == (status, why)
     finally:
         link.close()

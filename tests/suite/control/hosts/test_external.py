@@ -1,4 +1,4 @@
-"""`launch=external`: strangers at the port of the first process, and a stranger in its place."""
+"""`launch=external`: strangers at the port of rank 0, and a stranger that answers as rank 0."""
 
 import contextlib
 import json
@@ -36,28 +36,29 @@ def connected(port):
 
 @pytest.fixture
 def hurry(monkeypatch):
-    """A function after which whoever waits for machines has waited long enough."""
+    """Return a function that moves the clock beyond the timeout of every wait for machines."""
     ahead = []
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + sum(ahead), sleep=time.sleep)
     monkeypatch.setattr(external, "time", clock)
     return lambda: ahead.append(1000.0)
 
 
-def gathering(count, told):
-    """A first process that waits for `count` machines, at a port; what comes of it is appended to
-    `told`.
+def gathering(count, results):
+    """Start rank 0, which waits for `count` machines, and return its port and its thread.
+
+    The result of the wait is appended to `results`.
     """
     (port,) = free_ports(1, "127.0.0.1")
 
     def gather():
         try:
-            told.append(
+            results.append(
                 external._gathered(
                     replace(LAUNCH, wait_seconds=300.0), count, "127.0.0.1", port, "secret"
                 )
             )
         except ValueError as error:
-            told.append(error)
+            results.append(error)
 
     thread = threading.Thread(target=gather)
     thread.start()
@@ -65,23 +66,23 @@ def gathering(count, told):
     return port, thread
 
 
-def test_strangers_do_not_end_the_wait_for_machines(hurry):
-    told = []
-    port, thread = gathering(2, told)
+def test_messages_of_strangers_do_not_end_the_wait_for_machines(hurry):
+    results = []
+    port, thread = gathering(2, results)
     for line in STRANGE:
         with connected(port) as stranger:
             stranger.recv(100)
             stranger.sendall(line + b"\n")
-    assert not told
+    assert not results
     hurry()
     thread.join(240)
-    assert str(told[0]).startswith(
+    assert str(results[0]).startswith(
         "nodes=2: 1 machine(s), including this machine, connected within 300 s"
     )
 
 
 @pytest.mark.parametrize("line", [b'{"proof":"\xc3\xa9"}', b"[" * 4000])
-def test_a_stranger_in_the_place_of_the_first_process(line):
+def test_a_stranger_that_answers_as_rank_0_is_refused(line):
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def answer():
@@ -103,7 +104,7 @@ def test_a_stranger_in_the_place_of_the_first_process(line):
 
 
 def shaken(port, rank=1, proof=None):
-    """An agent's side of the handshake: what it is answered, and the proof that it sent."""
+    """Run an agent's side of the handshake. Return the answer and the proof that was sent."""
     with socket.create_connection(("127.0.0.1", port), 60) as agent:
         reader, writer = agent.makefile("rb"), agent.makefile("wb")
         challenge = json.loads(reader.readline())["nonce"]
@@ -112,20 +113,21 @@ def shaken(port, rank=1, proof=None):
         return json.loads(reader.readline()), proof
 
 
-def test_a_stranger_that_has_left_is_no_error():
+def test_a_stranger_that_has_left_is_not_an_error():
     ours, theirs = socket.socketpair()
     theirs.close()
     ours.close()
-    external._hang_up(ours)  # in a thread, whose traceback would be printed
+    external._hang_up(ours)  # runs in a thread, which would print a traceback
 
 
-def test_silent_and_slow_strangers_hold_nobody_up(hurry, monkeypatch):
-    """More than are asked at once, one of which sends a byte now and then; the wait is as long as
-    it says.
+def test_silent_and_slow_strangers_do_not_prolong_the_wait(hurry, monkeypatch):
+    """Check that the wait ends in time with more strangers than handshakes can run at once.
+
+    One of the strangers sends a byte now and then.
     """
     monkeypatch.setattr(external, "HANDSHAKE_SECONDS", 0.5)
-    told = []
-    port, thread = gathering(2, told)
+    results = []
+    port, thread = gathering(2, results)
     strangers = [
         socket.create_connection(("127.0.0.1", port), 60)
         for _ in range(external.MAX_HANDSHAKES + 20)
@@ -138,40 +140,40 @@ def test_silent_and_slow_strangers_hold_nobody_up(hurry, monkeypatch):
         return not thread.is_alive()
 
     wait_until("the wait's end", over)
-    assert str(told[0]).startswith("nodes=2: 1 machine(s), including this machine, connected")
+    assert str(results[0]).startswith("nodes=2: 1 machine(s), including this machine, connected")
     for stranger in strangers:
         stranger.close()
 
 
-def test_an_agent_comes_through_beside_silent_strangers():
-    told = []
-    port, thread = gathering(2, told)
+def test_an_agent_connects_although_strangers_are_silent():
+    results = []
+    port, thread = gathering(2, results)
     strangers = [socket.create_connection(("127.0.0.1", port), 60) for _ in range(13)]
     answer, _ = shaken(port)
     assert set(answer) == {"proof"}
     for stranger in strangers:
         stranger.close()
     thread.join(240)
-    assert "machine other is lost: its agent closed the connection" in str(told[0]), (
+    assert "machine other is lost: its agent closed the connection" in str(results[0]), (
         "it was taken, and went"
     )
 
 
 def test_a_proof_is_good_for_one_connection_and_one_rank(hurry):
-    told = []
-    port, thread = gathering(3, told)
+    results = []
+    port, thread = gathering(3, results)
     assert shaken(port, rank=0)[0] == {"refused": "token"}, "the rank of the first process"
     answer, proof = shaken(port, rank=1)
     assert set(answer) == {"proof"}
     assert shaken(port, rank=2, proof=proof)[0] == {"refused": "token"}, "a replay"
     hurry()
     thread.join(240)
-    assert str(told[0]).startswith("nodes=3: 2 machine(s), including this machine, connected")
+    assert str(results[0]).startswith("nodes=3: 2 machine(s), including this machine, connected")
 
 
 def test_only_the_interface_to_the_machines_is_listened_on():
     assert external._own_address({"MASTER_ADDR": "127.0.0.1"}) == "127.0.0.1"
     assert external._own_address({"MASTER_ADDR": "192.0.2.1"}) == "", (
-        "another machine's, behind which this one stands"
+        "an address of another machine"
     )
     assert external._own_address({}) == ""

@@ -1,4 +1,4 @@
-"""`launch=kubernetes`: what is written, held against the API's schemas, and what kubectl gets."""
+"""`launch=kubernetes`: the objects are valid for the API's schemas, and kubectl gets them."""
 
 import shlex
 import stat
@@ -10,8 +10,7 @@ import yaml
 from tests.helpers import run_suite_here
 
 API = ("1.28.0", "1.37.0")
-"""The oldest version that labels pods with their index, and the newest that there is a schema of.
-"""
+"""The oldest version that labels pods with their index, and the newest version with a schema."""
 SSD = (
     "workload=ssd",
     "device=cuda",
@@ -29,12 +28,13 @@ NCF = (
 
 
 def written(tmp_path, *words):
-    """Kind of each object to the object, each valid; of a JobSet, whose schema is no part of the
-    API, the job in it.
+    """Return the objects of a command by kind, after validating each of them.
+
+    The schema of a JobSet is not part of the API, so the job inside it is validated.
     """
     done = run_suite_here(tmp_path, *words, f"output={tmp_path / 'A_b.1'}", "dry_run=true", exits=0)
     assert not (tmp_path / "A_b.1").exists()
-    found = {one["kind"]: one for one in yaml.safe_load_all(done.stdout)}
+    found = {item["kind"]: item for item in yaml.safe_load_all(done.stdout)}
     if "JobSet" in found:
         (replicated,) = found["JobSet"]["spec"]["replicatedJobs"]
         found["Job"] = {
@@ -43,24 +43,26 @@ def written(tmp_path, *words):
             "kind": "Job",
             "metadata": {"name": "job"},
         }
-    for one in (found[kind] for kind in found if kind != "JobSet"):
+    for item in (found[kind] for kind in found if kind != "JobSet"):
         for version in API:
-            kubernetes_validate.validate(one, version, strict=True)
+            kubernetes_validate.validate(item, version, strict=True)
     return found
 
 
 @pytest.mark.parametrize(
     ("words", "pods", "limits", "volumes", "first"),
     [
-        ((*SSD, "gpus=16", "nodes=2"), 2, {"nvidia.com/gpu": 8}, {"logs": "/logs"}, "suite-a-b-1-0.suite-a-b-1"),
-        ((*SSD, "-m", "gpus=4,8", "nodes=1,4", "launch.kubernetes.jobset=true"), 4, {"nvidia.com/gpu": 8}, {"logs": "/logs"},
-         "suite-a-b-1-run-0-0.suite-a-b-1"),
-        ((*NCF, "gpus=6", "nodes=3", "cpu.cores_per_device=2", "launch.kubernetes.data=sets"), 3, {"cpu": 4},
-         {"data": "/data", "logs": "/raid/logs"}, "suite-a-b-1-0.suite-a-b-1"),
-        ((*NCF, "cpu.cores_per_device=all"), 1, {}, {"logs": "/raid/logs"}, "suite-a-b-1-0.suite-a-b-1"),
+        ((*SSD, "gpus=16", "nodes=2"), 2, {"nvidia.com/gpu": 8}, {"logs": "/logs"},
+         "suite-a-b-1-0.suite-a-b-1"),
+        ((*SSD, "-m", "gpus=4,8", "nodes=1,4", "launch.kubernetes.jobset=true"), 4,
+         {"nvidia.com/gpu": 8}, {"logs": "/logs"}, "suite-a-b-1-run-0-0.suite-a-b-1"),
+        ((*NCF, "gpus=6", "nodes=3", "cpu.cores_per_device=2", "launch.kubernetes.data=sets"), 3,
+         {"cpu": 4}, {"data": "/data", "logs": "/raid/logs"}, "suite-a-b-1-0.suite-a-b-1"),
+        ((*NCF, "cpu.cores_per_device=all"), 1, {}, {"logs": "/raid/logs"},
+         "suite-a-b-1-0.suite-a-b-1"),
     ],
 )  # fmt: skip
-def test_a_job_that_the_api_takes(tmp_path, words, pods, limits, volumes, first):
+def test_a_job_is_valid_for_the_api(tmp_path, words, pods, limits, volumes, first):
     found = written(tmp_path, *words)
     spec = found["Job"]["spec"]
     assert (
@@ -77,10 +79,10 @@ def test_a_job_that_the_api_takes(tmp_path, words, pods, limits, volumes, first)
     pod = spec["template"]["spec"]
     (container,) = pod["containers"]
     assert container["resources"]["limits"] == limits
-    mounts = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+    mounts = {item["name"]: item["mountPath"] for item in container["volumeMounts"]}
     assert mounts == {"shm": "/dev/shm", **volumes}
-    assert {one["name"] for one in pod["volumes"]} == set(mounts)
-    env = {one["name"]: one.get("value") for one in container["env"]}
+    assert {item["name"] for item in pod["volumes"]} == set(mounts)
+    env = {item["name"]: item.get("value") for item in container["env"]}
     assert (env["WORLD_SIZE"], env["MASTER_ADDR"]) == (str(pods), first)
     assert env.get("SUITE_DATA_DIR") == volumes.get("data")
     labels = spec["template"]["metadata"]["labels"]
@@ -148,7 +150,7 @@ IMAGE, LOGS = f"{K}.image=a", f"{K}.logs=a"
         ((IMAGE, LOGS, f"{K}.submit=true"), "launch=kubernetes: kubectl is not installed here"),
     ],
 )
-def test_bad_input(tmp_path, words, message):
+def test_invalid_options_of_kubernetes_are_refused(tmp_path, words, message):
     by = () if words[0].startswith("launch=") else ("launch=kubernetes",)
     output = tmp_path / "out"
     done = run_suite_here(
@@ -169,7 +171,7 @@ def test_bad_input(tmp_path, words, message):
 @pytest.mark.parametrize(
     "refusal", ["", "error: You must be logged in to the server (Unauthorized)"]
 )
-def test_kubectl_gets_the_file_which_is_never_overwritten(tmp_path, refusal):
+def test_kubectl_gets_the_file_and_the_file_is_never_overwritten(tmp_path, refusal):
     program = tmp_path / "bin" / "kubectl"
     program.parent.mkdir()
     program.write_text(

@@ -1,6 +1,4 @@
-"""Which machines a command may take: host lists, hosts files, what launch=auto means, and who is
-one of several processes.
-"""
+"""Machines of a command: host lists, hosts files, `launch=auto`, and ranks of MPI launchers."""
 
 import os
 import random
@@ -43,12 +41,13 @@ def test_host_lists(texts, names):
 
 
 def test_host_lists_are_those_of_scontrol(tmp_path, monkeypatch):
-    """On generated lists, as SLURM writes them."""
+    """Compare generated lists, in the form that SLURM writes, with the output of scontrol."""
     program = shutil.which("scontrol")
     if program is None:
         pytest.skip("slurm-client is not installed")
     (tmp_path / "slurm.conf").write_text("ClusterName=x\nSlurmctldHost=localhost\n")
-    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))  # without one it does not start
+    # Without a configuration file, scontrol does not start.
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
     draw = random.Random(5)
     lists = []
     for _ in range(20):
@@ -60,20 +59,21 @@ def test_host_lists_are_those_of_scontrol(tmp_path, monkeypatch):
         )
         lists.append(f"{draw.choice(['node', 'gpu-a'])}[{ranges}]")
     for text in lists:
-        said = subprocess.run(
+        done = subprocess.run(
             [program, "show", "hostnames", text], capture_output=True, text=True, check=True
         )
-        assert launchers.expanded([text]) == list(dict.fromkeys(said.stdout.split())), text
+        assert launchers.expanded([text]) == list(dict.fromkeys(done.stdout.split())), text
 
 
 @pytest.mark.parametrize(
     ("changes", "env", "by"),
     [
-        ({}, {}, "local"), ({}, ALLOCATION, "slurm"), ({"hosts": ["a"]}, {}, "ssh"), ({"hosts": ["a"]}, ALLOCATION, "ssh"),
-        ({"hostfile": "f"}, {}, "ssh"), ({"by": "local"}, ALLOCATION, "local"), ({"by": "external"}, STEP, "external"),
+        ({}, {}, "local"), ({}, ALLOCATION, "slurm"), ({"hosts": ["a"]}, {}, "ssh"),
+        ({"hosts": ["a"]}, ALLOCATION, "ssh"), ({"hostfile": "f"}, {}, "ssh"),
+        ({"by": "local"}, ALLOCATION, "local"), ({"by": "external"}, STEP, "external"),
     ],
 )  # fmt: skip
-def test_what_auto_means(changes, env, by):
+def test_auto_chooses_the_launcher_from_options_and_environment(changes, env, by):
     assert launchers.resolve_launcher_name(replace(LAUNCH, **changes), env) == by
 
 
@@ -98,29 +98,29 @@ def test_a_hosts_file_of_any_editor(tmp_path, encoding, end):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({}, "launch=ssh needs machines. Set launch.hosts=[a,b] or launch.hostfile=FILE"),
         ({"hosts": ["a", "b", "a"]}, "launch: machine a is listed twice"),
         ({"hosts": ["a[1-"]}, "a[1-: expected a list of hosts"),
         *(
-            ({"hosts": [f"-oProxyCommand={one}"]}, f"={one}: expected a host name")
-            for one in ("touch x", "id")
+            ({"hosts": [f"-oProxyCommand={command}"]}, f"={command}: expected a host name")
+            for command in ("touch x", "id")
         ),
         ({"hostfile": "/nowhere"}, "launch.hostfile=/nowhere: No such file or directory"),
         ({"hostfile": "/dev/null"}, "launch.hostfile=/dev/null: not a regular file"),
         ({"hosts": ["a"], "hostfile": "f"}, "launch.hosts and launch.hostfile are both set"),
     ],
 )
-def test_machines_that_cannot_be_read(changes, said):
-    with pytest.raises(ValueError, match=one_line(said)):
+def test_invalid_machine_lists_are_refused(changes, message):
+    with pytest.raises(ValueError, match=one_line(message)):
         launchers.machine_names(replace(LAUNCH, by="ssh", **changes), {})
 
 
-def test_the_words_of_srun_and_ssh():
+def test_the_arguments_of_srun_and_ssh():
     assert launchers.srun_argv("node2", ALLOCATION) == [
-        "srun", "--overlap", "-N1", "-n1", "--nodelist=node2", "--cpus-per-task=4", "--cpu-bind=none", "--unbuffered",
-        "--quiet",
+        "srun", "--overlap", "-N1", "-n1", "--nodelist=node2", "--cpus-per-task=4",
+        "--cpu-bind=none", "--unbuffered", "--quiet",
     ]  # fmt: skip
     assert launchers.ssh_argv("me@b", 10.0) == [
         "ssh",
@@ -133,7 +133,7 @@ def test_the_words_of_srun_and_ssh():
     ]
 
 
-def test_a_launcher_of_a_package_is_typed_like_any_other(tmp_path):
+def test_a_launcher_of_a_plugin_is_selected_by_its_name(tmp_path):
     words = (*TOY_RUN, "launch=here", f"output={tmp_path / 'out'}")
     done = run_suite_here(tmp_path, *words, "launch.hosts=[a]", toy=True, exits=0)
     assert "target reached" in done.stdout
@@ -151,8 +151,8 @@ LOCAL = (*NCF, "launch.by=local")
     [
         ([NCF], {}),
         ([NCF], ALLOCATION),
-        # a job that cannot be shared by its machines is refused by itself, the others of the sweep
-        # run here
+        # The first job cannot be divided among its machines and is refused later. The second job
+        # runs on this machine.
         ([(*LOCAL, "gpus=1", "nodes=2"), (*LOCAL, "gpus=2", "nodes=1")], {}),
     ],
 )
@@ -161,7 +161,7 @@ def test_one_machine_needs_no_agents(jobs, env):
 
 
 @pytest.mark.parametrize(
-    ("jobs", "env", "said"),
+    ("jobs", "env", "message"),
     [
         (
             [(*NCF, "gpus=4", "nodes=4")],
@@ -176,12 +176,12 @@ def test_one_machine_needs_no_agents(jobs, env):
         ),
     ],
 )
-def test_machines_that_cannot_be_had(jobs, env, said):
-    with pytest.raises(ValueError, match=one_line(said)):
+def test_too_few_machines_are_refused(jobs, env, message):
+    with pytest.raises(ValueError, match=one_line(message)):
         agents_of([composed(*words) for words in jobs], env=env)
 
 
-def test_which_process_this_is():
+def test_the_rank_comes_from_the_launchers_variables():
     assert rank_here({}) is None
     step, mpi = rank_here(STEP), rank_here(MPI)
     assert (step.number, step.local, step.count) == (1, 0, 2)
@@ -238,9 +238,11 @@ def test_every_mpi_launcher_is_recognized(launcher, env):
         external_process(replace(LAUNCH, by="external"), env)
 
 
-def test_launchers_that_agree_are_one_and_one_process_of_another_does_not_count():
-    """`srun --mpi=pmi2` sets the variables of SLURM and of PMI; a shell in `srun --pty` is process
-    0 of 1.
+def test_launchers_that_agree_are_one_launcher_and_a_single_process_does_not_count():
+    """Check the precedence if several launchers have set variables.
+
+    `srun --mpi=pmi2` sets the variables of SLURM and of PMI. A shell in `srun --pty` is process 0
+    of 1.
     """
     mpich, slurm = (
         MPI_LAUNCHERS["MPICH"],
@@ -270,7 +272,7 @@ LONG = "a" * 300
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"RANK": "x"}, "RANK=x: expected an integer from 0 to 1"),
         ({"RANK": "-1"}, "RANK=-1: expected an integer from 0 to 1"),
@@ -288,9 +290,9 @@ LONG = "a" * 300
         ({"MASTER_ADDR": "a b", "RANK": "1"}, "MASTER_ADDR=a b: expected a host name"),
     ],
 )
-def test_variables_of_launchers_have_bounds_and_are_named(changes, said):
+def test_invalid_variables_of_launchers_are_named(changes, message):
     whole = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", TOKEN: "s", **changes}
-    with pytest.raises(ValueError, match=rf"^launch: {said}"):
+    with pytest.raises(ValueError, match=rf"^launch: {message}"):
         external_process(LAUNCH, whole)
 
 
@@ -308,7 +310,7 @@ def test_one_of_several_processes_does_not_start_the_whole_run(launch, around):
 
 
 @pytest.mark.parametrize(
-    ("env", "said"),
+    ("env", "message"),
     [
         ({}, "launch=external: no environment variable contains the rank of this process"),
         (
@@ -324,12 +326,12 @@ def test_one_of_several_processes_does_not_start_the_whole_run(launch, around):
         ),
     ],
 )
-def test_an_external_launcher_that_says_too_little(env, said):
-    with pytest.raises(ValueError, match=one_line(said)):
+def test_an_external_launcher_with_missing_variables_is_refused(env, message):
+    with pytest.raises(ValueError, match=one_line(message)):
         external_process(replace(LAUNCH, by="external"), env)
 
 
-def test_what_is_submitted(tmp_path):
+def test_the_submitted_script_runs_the_command(tmp_path):
     config = composed("workload=ncf", "profile=demo", "launch.by=slurm")
     assert submits([config], {})
     assert not submits([config], ALLOCATION)

@@ -1,4 +1,4 @@
-"""A machine behind an agent, as the supervisor sees it: what the agent tells becomes an answer."""
+"""A machine behind an agent, from the supervisor's view: the agent's events become results."""
 
 import json
 
@@ -30,7 +30,7 @@ def machine_of(link, tmp_path):
     return RemoteHost(link, host, Environment("torch", (), "/python"), tmp_path, tmp_path / "b")
 
 
-def test_a_run_that_exhausts_another_machine_is_ended_in_its_name(tmp_path):
+def test_a_run_that_exhausts_another_machine_names_that_machine(tmp_path):
     link = Link()
     machine = machine_of(link, tmp_path)
     assert machine.exhausts([1]) == ""
@@ -38,9 +38,11 @@ def test_a_run_that_exhausts_another_machine_is_ended_in_its_name(tmp_path):
     assert machine.exhausts([1]) == "machine b: ended before the machine's memory was exhausted"
 
 
-def test_containers_are_ended_by_the_order_that_ends_the_run(tmp_path):
-    """Orders of their own would overtake each other: the agent ends all processes, also one that
-    removes containers.
+def test_containers_are_ended_by_the_request_that_ends_the_run(tmp_path):
+    """Check that a single request ends the processes and then the containers.
+
+    A separate request could be carried out first. The agent would then end the process that removes
+    the containers.
     """
     link = Link()
     machine_of(link, tmp_path).terminate([], ("docker", "rm", "--force", "a"))

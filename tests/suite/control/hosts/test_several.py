@@ -1,6 +1,4 @@
-"""Runs over two machines made of namespaces: ways to start them, equality with one machine, and
-what becomes of faults.
-"""
+"""Runs on two machines made of namespaces: launchers, equality with one machine, and faults."""
 
 import contextlib
 import itertools
@@ -44,15 +42,15 @@ def folder(two, tmp_path):
     return folder
 
 
-def surroundings(folder, **others):
+def surroundings(folder, **changes):
     path = os.pathsep.join([str(TOY), str(PROJECT), os.environ.get("PYTHONPATH", "")])
-    own = {
+    variables = {
         "PYTHONPATH": path,
         "SUITE_LOG_DIR": str(folder / "logs"),
         "COLUMNS": "200",
         "CUDA_VISIBLE_DEVICES": "",
     }
-    return {**own, **others}
+    return {**variables, **changes}
 
 
 def command(*words):
@@ -60,29 +58,31 @@ def command(*words):
 
 
 def settled(two):
-    """Whether both nodes are idle, also once SLURM's own messages are through: one that was under
-    way while a cable was out makes a node silent when it fails, seconds after the cable is back,
-    and then steps wait for a minute.
+    """Return whether both nodes are idle and SLURM has no pending messages.
+
+    A message that was under way while a cable was unplugged fails seconds after the cable is back.
+    SLURM then marks the node as silent, and steps wait for a minute.
     """
     waiting = int(re.search(r"Agent count:\s*(\d+)", two.hub.run(["sdiag"]).stdout)[1])
     return not waiting and two.hub.run(["sinfo", "-hr", "-tidle", "-o%D"]).stdout.strip() == "2"
 
 
-def run(two, folder, *words, before=(), check=True, machine=None, **others):
-    """A command on the hub, or another machine, to its end, which must be a good one if `check` is
-    true.
+def run(two, folder, *words, before=(), check=True, machine=None, **changes):
+    """Run a command to its end, on the hub or on `machine`.
+
+    If `check` is true, the command must succeed.
     """
     if before:
         wait_until("SLURM", lambda: settled(two))
-    own = surroundings(folder, **others)
+    env = surroundings(folder, **changes)
     return (machine or two.hub).run(
-        [*before, *command(*words)], folder, timeout=240, check=check, env=own
+        [*before, *command(*words)], folder, timeout=240, check=check, env=env
     )
 
 
 @contextlib.contextmanager
 def started(two, folder, *words, before=()):
-    """A run that trains on both machines: its folder, and the command on the hub."""
+    """Start a run and yield its folder and its controller once it trains on both machines."""
     if before:
         wait_until("SLURM", lambda: settled(two))
     controller = two.hub.start(
@@ -116,7 +116,7 @@ def ours(two):
 
 
 def listening(two):
-    """The addresses that Python listens on, on all nodes."""
+    """Return the addresses on which Python processes of all nodes listen."""
     lines = [
         line.split()
         for node in two.nodes
@@ -146,9 +146,9 @@ def process_on(machine, *words):
 
 
 def ended(run_folder):
-    """`status.json` once it says how the run ended.
+    """Return `status.json` once it contains how the run ended.
 
-    A fault that goes unnoticed would be `hung`, after minutes.
+    A fault that is not detected would end as `hung` only after minutes.
     """
     return wait_until(
         "the end", lambda: (found := status(run_folder))["status"] != "running" and found
@@ -172,8 +172,8 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_run_over_two_machines(two, folder, way):
-    """The folder that one machine leaves, with one log; nothing is left on the machines."""
+def test_a_run_on_two_machines(two, folder, way):
+    """Check that the run has the folder of one machine, and that no file is left elsewhere."""
     before, words = WAYS[way]
     token = "c0ffee-of-this-test"
     done = run(
@@ -181,7 +181,7 @@ def test_a_run_over_two_machines(two, folder, way):
     )
     assert token not in done.stdout + done.stderr
     kept = [
-        path for place in (folder, *(node.tmp for node in two.nodes)) for path in place.rglob("*")
+        path for root in (folder, *(node.tmp for node in two.nodes)) for path in root.rglob("*")
     ]
     assert not [path for path in kept if path.is_file() and token.encode() in path.read_bytes()]
     run_folder = only(folder.glob("logs/*/*/run_0"))
@@ -208,8 +208,8 @@ def test_a_run_over_two_machines(two, folder, way):
     assert not any(list(node.tmp.glob("suite-run-*")) for node in two.nodes)
 
 
-def test_a_command_that_is_submitted(two, folder):
-    """From the login node, as one job that runs it on two machines."""
+def test_a_submitted_command_runs_on_two_machines(two, folder):
+    """Check a command on the login node that becomes one job on two machines."""
     words = (
         *TOY_RUN,
         "gpus=2",
@@ -236,8 +236,8 @@ def test_a_command_that_is_submitted(two, folder):
     clean(two)
 
 
-def test_logs_of_a_file_system_that_only_the_controller_sees(two, folder):
-    """Written on node1's own /tmp, while half of the workers run on node2."""
+def test_logs_on_a_file_system_that_only_the_controller_sees(two, folder):
+    """Check a log folder in node1's local /tmp while half of the workers run on node2."""
     run(two, folder, *TOY_RUN, "gpus=2", "nodes=2", *SSH, "output=/tmp/mine", machine=two["node1"])
     names = {path.name for path in two["node1"].tmp.glob("mine/*/run_0/*")}
     assert {"worker-0.log", "worker-1.log", "result_0.txt"} <= names
@@ -249,17 +249,18 @@ def test_logs_of_a_file_system_that_only_the_controller_sees(two, folder):
     ("framework", "ways"),
     [
         ("pytorch", ("slurm",)),
-        *(pytest.param(one, ("slurm",), marks=pytest.mark.full) for one in ("tensorflow", "mxnet", "jax")),
+        *(pytest.param(name, ("slurm",), marks=pytest.mark.full)
+          for name in ("tensorflow", "mxnet", "jax")),
         pytest.param("pytorch", ("ssh", "external"), marks=pytest.mark.full),
     ],
 )  # fmt: skip
-def test_two_machines_train_as_one_does(two, folder, framework, ways):
-    """NCF's demo: the loss of two machines is that of one to the last bit, since two gradients have
-    one sum.
+def test_two_machines_train_bitwise_like_one_machine(two, folder, framework, ways):
+    """Check that NCF's loss on two machines is bitwise equal to the loss on one machine.
+
+    The sum of two gradients does not depend on their order.
     """
-    whole = (
-        framework == "mxnet"
-    )  # the quickest goes on to the target, so that its log can be checked
+    # The fastest framework trains to the target, so that its log can be checked.
+    whole = framework == "mxnet"
     ncf = (
         "workload=ncf",
         f"framework={framework}",
@@ -274,10 +275,12 @@ def test_two_machines_train_as_one_does(two, folder, framework, ways):
         before, words = WAYS[way]
         words = (*words, "nodes=2", f"output={folder / way}")
         run(two, folder, *ncf, *words, before=before, SUITE_LAUNCH_TOKEN="secret")
-    first, *others = (blocks(only(folder.glob(f"{name}/*/run_0"))) for name in ("one", *ways))
-    assert others == [first] * len(ways)
+    first, *losses_of_two = (
+        blocks(only(folder.glob(f"{name}/*/run_0"))) for name in ("one", *ways)
+    )
+    assert losses_of_two == [first] * len(ways)
     run_folder = only(folder.glob(f"{ways[0]}/*/run_0"))
-    for node in ("node1", "node2"):  # what each machine says of itself
+    for node in ("node1", "node2"):
         assert (
             json.loads((run_folder / node / "topology.json").read_text())["kernel"]
             == os.uname().release
@@ -294,8 +297,8 @@ def test_two_machines_train_as_one_does(two, folder, framework, ways):
 
 @pytest.mark.framework
 @pytest.mark.full
-def test_a_run_goes_on_on_both_machines(two, folder):
-    """Its checkpoint comes from one machine, and goes to both."""
+def test_a_run_resumes_on_both_machines(two, folder):
+    """Check a checkpoint that one machine writes and both machines restore."""
     words = (
         "workload=ncf",
         "framework=mxnet",
@@ -311,7 +314,7 @@ def test_a_run_goes_on_on_both_machines(two, folder):
     cut = (*words, f"output={folder / 'cut'}")
     controller = two.hub.start(command(*cut), folder / "out", folder, env=surroundings(folder))
     wait_until(
-        "one has come whole", lambda: len(list(folder.glob("cut/*/run_0/checkpoint_*.npz"))) == 2
+        "two checkpoints", lambda: len(list(folder.glob("cut/*/run_0/checkpoint_*.npz"))) == 2
     )
     controller.end()
     clean(two)
@@ -325,8 +328,8 @@ def test_a_run_goes_on_on_both_machines(two, folder):
 
 @pytest.mark.framework
 @pytest.mark.full
-def test_a_job_that_slurm_starts_again_goes_on(two, folder):
-    """After a preemption, as `scontrol requeue` makes one."""
+def test_a_job_that_slurm_starts_again_resumes(two, folder):
+    """Check a job after a preemption, which `scontrol requeue` simulates."""
     words = (
         "workload=ncf",
         "framework=mxnet",
@@ -346,13 +349,13 @@ def test_a_job_that_slurm_starts_again_goes_on(two, folder):
     done = run(two, folder, *words, f"output={folder / 'cut'}")
     number = re.search(r"submitted as job (\d+)", done.stdout).group(1)
     wait_until(
-        "one has come whole", lambda: len(list(folder.glob("cut/*/run_0/checkpoint_*.npz"))) == 2
+        "two checkpoints", lambda: len(list(folder.glob("cut/*/run_0/checkpoint_*.npz"))) == 2
     )
     two.hub.run(["scontrol", "requeue", number])
-    wait_until("it goes on", lambda: list(folder.glob("cut/*/superseded/run_0-1")), 300)
+    wait_until("it resumes", lambda: list(folder.glob("cut/*/superseded/run_0-1")), 300)
     assert ended(only(folder.glob("cut/*/run_0")))["status"] == "success"
-    said = [key for key, _, _ in events(only(folder.glob("cut/*/run_0/result_0.txt")))]
-    assert (said.count("run_start"), said.count("suite_continued")) == (1, 1)
+    keys = [key for key, _, _ in events(only(folder.glob("cut/*/run_0/result_0.txt")))]
+    assert (keys.count("run_start"), keys.count("suite_continued")) == (1, 1)
 
 
 def blocks(run_folder):
@@ -378,7 +381,7 @@ FAULTS = {
 
 @contextlib.contextmanager
 def inflicted(two, kind):
-    """The fault's reason, as `status.json` has it; a cable is in again afterwards."""
+    """Inflict a fault, yield its expected reason in `status.json`, and plug the cable in again."""
     inflict, reason = FAULTS[kind]
     inflict(two)
     try:
@@ -405,25 +408,29 @@ def test_a_fault_is_named_and_nothing_is_left(two, folder, way, kind):
 
 @pytest.fixture
 def on_a_small_disk(two):
-    """Words before a command, by which node2 keeps the files of a run where there is hardly any
-    room; they fill it up to so many bytes.
+    """Return a function that builds the start of a command with little disk space on node2.
+
+    The function's argument is the free space in bytes on the disk where node2 keeps the files of a
+    run.
     """
-    node, place = two["node2"], "/run/small"
-    node.run(["sh", "-ec", 'mkdir -p "$0" && mount -t tmpfs -o size=1m,mode=1777 none "$0"', place])
+    node, mount_point = two["node2"], "/run/small"
+    node.run(
+        ["sh", "-ec", 'mkdir -p "$0" && mount -t tmpfs -o size=1m,mode=1777 none "$0"', mount_point]
+    )
     export = (
-        f'[ "$(hostname)" = node2 ] && export TMPDIR={place}; SUITE_LAUNCH_TOKEN=secret exec "$0"'
-        ' "$@"'
+        f'[ "$(hostname)" = node2 ] && export TMPDIR={mount_point};'
+        ' SUITE_LAUNCH_TOKEN=secret exec "$0" "$@"'
     )
 
     def words(left_bytes):
         node.run(
-            ["sh", "-c", f"head -c {(1 << 20) - left_bytes} /dev/zero > {place}/filled"],
+            ["sh", "-c", f"head -c {(1 << 20) - left_bytes} /dev/zero > {mount_point}/filled"],
             check=False,
         )
         return (*WAYS["external"][0], "sh", "-c", export)
 
     yield words
-    node.run(["umount", "--lazy", place])
+    node.run(["umount", "--lazy", mount_point])
 
 
 @pytest.mark.full
@@ -439,7 +446,7 @@ def test_a_disk_without_room_on_one_machine_is_named_at_the_start(two, folder, o
 
 
 @pytest.mark.full
-def test_agents_killed_at_any_moment_leave_nothing_and_a_run_that_is_done_again(two, folder):
+def test_agents_killed_at_any_moment_leave_no_process_and_a_run_that_can_be_repeated(two, folder):
     rng = random.Random(1)
     for number in range(10):
         words = (
@@ -466,8 +473,9 @@ def test_agents_killed_at_any_moment_leave_nothing_and_a_run_that_is_done_again(
 @pytest.mark.framework
 @pytest.mark.parametrize("kind", [pytest.param("rank", marks=pytest.mark.full), "cable"])
 def test_a_survivor_that_fails_first_is_not_named(two, folder, kind):
-    """Gloo's processes fail of a peer that is gone; here the one on node1, in the midst of an
-    epoch.
+    """Check that the lost machine is named, although a process on node1 fails first.
+
+    Gloo's processes fail in the middle of an epoch if a peer is gone.
     """
     words = ("workload=ncf", "profile=demo", "gpus=2", "nodes=2", "device=cpu", "stop=epochs:500")
     with started(two, folder, *words, before=WAYS["slurm"][0]) as (run_folder, _):
@@ -479,10 +487,10 @@ def test_a_survivor_that_fails_first_is_not_named(two, folder, kind):
 
 @pytest.mark.parametrize("victim", ["client", "controller"])
 @pytest.mark.parametrize("way", ["ssh", "slurm"])
-def test_whoever_holds_the_line_is_killed(two, folder, way, victim):
-    """A client's death is named; nobody is left to name the controller's.
+def test_all_processes_end_if_the_client_or_controller_is_killed(two, folder, way, victim):
+    """Check that all processes end if an ssh or SLURM client or the controller is killed.
 
-    No process outlives either.
+    The status names a killed client. No process is left to record the end of the controller.
     """
     before, words = WAYS[way]
     client = {"ssh": "ssh -T", "slurm": "srun --overlap"}[way]
@@ -501,11 +509,14 @@ def test_whoever_holds_the_line_is_killed(two, folder, way, victim):
     "number",
     [
         signal.SIGTERM,
-        *(pytest.param(one, marks=pytest.mark.full) for one in (signal.SIGUSR1, signal.SIGUSR2)),
+        *(
+            pytest.param(extra, marks=pytest.mark.full)
+            for extra in (signal.SIGUSR1, signal.SIGUSR2)
+        ),
     ],
     ids=lambda number: number.name,
 )
-def test_a_signal_interrupts_and_resuming_goes_on(two, folder, number):
+def test_a_signal_interrupts_a_run_that_can_be_resumed(two, folder, number):
     with started(two, folder, *SLEEPING, *SSH) as (run_folder, controller):
         process_on(two.hub, f"{sys.executable} {PROJECT / 'run_suite.py'}").send_signal(number)
         assert controller.client.wait(240) == 130
@@ -530,12 +541,12 @@ def test_scancel_interrupts(two, folder):
         clean(two)
 
 
-def test_two_runs_at_once_on_the_same_machines(two, folder):
+def test_two_runs_at_once_on_the_same_machines_succeed(two, folder):
     both = []
     for name in ("left", "right"):
         words = command(*TOY_RUN, "gpus=2", "nodes=2", *SSH, f"output={folder / name}")
         both.append(two.hub.start(words, folder / f"{name}.out", folder, env=surroundings(folder)))
-    assert [one.client.wait(120) for one in both] == [0, 0]
+    assert [controller.client.wait(120) for controller in both] == [0, 0]
     assert len(list(folder.glob("*/*/run_0/result_0.txt"))) == 2
 
 
@@ -553,8 +564,8 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_is_refused_before_anything_starts(two, folder, kind):
-    words, said = REFUSED[kind]
+def test_unreachable_machines_are_refused_before_a_run_starts(two, folder, kind):
+    words, message = REFUSED[kind]
     if kind == "silence":
         two.unplug(two["node2"])
     try:
@@ -563,12 +574,12 @@ def test_what_is_refused_before_anything_starts(two, folder, kind):
         two.plug(two["node2"])
     assert done.returncode != 0
     line = only(line for line in done.stderr.splitlines() if line.startswith("run_suite.py: "))
-    assert said in line
+    assert message in line
     assert "Traceback" not in done.stderr
     assert not list(folder.glob("logs/*/*/run_0"))
 
 
-def test_a_machine_that_loses_all_its_processes(machines, tmp_path):
+def test_a_machine_that_loses_all_its_processes_is_named(machines, tmp_path):
     two = machines(2, ssh=True)
     with started(two, two.folder, *SLEEPING, *SSH) as (run_folder, _):
         two["node2"].kill_all()

@@ -1,4 +1,4 @@
-"""Runs over two machines in containers: a docker daemon on each, an agent outside of its container."""
+"""Runs on two machines in containers, with a docker daemon and an agent outside on each machine."""
 
 import contextlib
 import json
@@ -16,13 +16,13 @@ from tests.suite.environments.test_docker import words
 def two(machines_of_module, tmp_path_factory):
     if reason := needs.missing(needs.DOCKER):
         pytest.skip(reason)
-    made = machines_of_module(2, ssh=True)
+    cluster = machines_of_module(2, ssh=True)
     with contextlib.ExitStack() as stack:
-        for machine in made.all:
-            own = made.folder / f"docker-{machine.name}"
-            own.mkdir()
-            stack.enter_context(daemon(own, machine))
-        yield made
+        for machine in cluster.all:
+            daemon_folder = cluster.folder / f"docker-{machine.name}"
+            daemon_folder.mkdir()
+            stack.enter_context(daemon(daemon_folder, machine))
+        yield cluster
 
 
 folder = several.folder  # fixtures
@@ -34,7 +34,7 @@ def containers(two):
     return [name for machine in two.all for name in machine.run(words).stdout.split()]
 
 
-def test_a_run(two, folder):
+def test_a_run_in_containers_on_two_machines(two, folder):
     several.run(two, folder, *TOY_RUN, *IN_DOCKER, "gpus=2", "nodes=2", *several.SSH)
     run_folder = only(folder.glob("logs/*/*/run_0"))
     assert status(run_folder)["status"] == "success"
@@ -61,7 +61,7 @@ def test_a_fault_is_named_and_no_container_is_left(two, folder, kind):
     assert containers(two) == []
 
 
-def test_an_image_that_one_machine_lacks(two, folder):
+def test_an_image_that_one_machine_lacks_is_refused(two, folder):
     two["node2"].run(["docker", "tag", IMAGE, "other:1"])
     two["node2"].run(["docker", "rmi", IMAGE])
     try:

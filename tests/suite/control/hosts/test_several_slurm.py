@@ -1,6 +1,4 @@
-"""What SLURM and its users do to runs over two machines: no root, a time limit, a job that is put
-back into the queue.
-"""
+"""Runs on two machines under SLURM: without root, with a time limit, and after a requeue."""
 
 import pwd
 import sys
@@ -13,14 +11,18 @@ folder, two = several.folder, several.two  # fixtures
 USER = "nobody"
 
 
-def test_a_plain_user(two, folder):
-    """All files of the run are his, and nothing of his is left."""
+def test_a_run_of_a_user_without_root(two, folder):
+    """Check that all files of the run belong to the user, and that no temporary file is left."""
     for machine in two.all:
         machine.open_to_all(Path(sys.base_prefix))
     folder.chmod(0o777)
-    own = {"HOME": "/tmp", "SUITE_DATA_DIR": str(folder / "data"), "PYTHONDONTWRITEBYTECODE": "1"}
+    user_env = {
+        "HOME": "/tmp",
+        "SUITE_DATA_DIR": str(folder / "data"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     words = ["salloc", "-N2", "--quiet", *several.command(*TOY_RUN, "gpus=2", "nodes=2")]
-    two.hub.run(words, folder, user=USER, timeout=120, env=several.surroundings(folder, **own))
+    two.hub.run(words, folder, user=USER, timeout=120, env=several.surroundings(folder, **user_env))
     run_folder = only(folder.glob("logs/*/*/run_0"))
     assert status(run_folder)["status"] == "success"
     assert {path.stat().st_uid for path in run_folder.rglob("*")} == {pwd.getpwnam(USER).pw_uid}
@@ -32,9 +34,10 @@ def job(two):
     return only(two.hub.run(["squeue", "--noheader", "--format=%i"]).stdout.split())
 
 
-def test_a_job_that_slurm_puts_back_into_the_queue_goes_on(two, folder):
-    """`launch=slurm` submits the command; a second start of the job takes up what the first had not
-    finished.
+def test_a_job_that_slurm_puts_back_into_the_queue_resumes(two, folder):
+    """Check a requeued job: its second start resumes the unfinished runs.
+
+    `launch=slurm` submits the command.
     """
     words = [
         *TOY_RUN,
@@ -54,9 +57,8 @@ def test_a_job_that_slurm_puts_back_into_the_queue_goes_on(two, folder):
     wait_until(
         "it waits", lambda: "PENDING" in two.hub.run(["scontrol", "show", "job", number]).stdout
     )
-    two.hub.run(
-        ["scontrol", "update", f"JobId={number}", "StartTime=now"]
-    )  # SLURM alone would wait two minutes
+    # Without this, SLURM would wait for two minutes.
+    two.hub.run(["scontrol", "update", f"JobId={number}", "StartTime=now"])
 
     def finished():
         folders = folder.glob("logs/*/*/run_0/status.json")
