@@ -142,7 +142,7 @@ def test_servers_on_several_machines_are_warned_of_and_on_another_machine_its_ke
     )
     assert made.findings == ()
     (note,) = made.notes
-    assert "Block access from outside with a firewall (docs/several_machines.md)" in note
+    assert "Block access from outside with a firewall (docs/how-to/multiple_nodes.md)" in note
     (finding,) = draft_of(
         *TWO_DEVICES, "launch=ssh", "launch.hosts=[a]", fault="", hosts=hosts[:1]
     ).findings

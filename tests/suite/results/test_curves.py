@@ -51,6 +51,6 @@ def test_logs_of_others_keep_evaluations_and_stretches_apart_and_copies_count_on
 def test_the_page_s_lines_for_pandas(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_run(tmp_path / "logs", "a", qualities=(0.3, 0.65))
-    page = (PROJECT / "docs" / "notebook.md").read_text()
+    page = (PROJECT / "docs" / "how-to/analyze_in_a_notebook.md").read_text()
     exec(page.split("## Curves")[1].split("```python\n")[1].partition("```")[0], {})
     assert "hr_at_10" in capsys.readouterr().out

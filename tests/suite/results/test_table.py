@@ -20,7 +20,7 @@ from suite.results.table import read_runs, shareable
 from testing.fake_logs import write_run
 from tests.helpers import PROJECT
 
-PAGE = PROJECT / "docs" / "notebook.md"
+PAGE = PROJECT / "docs" / "how-to/analyze_in_a_notebook.md"
 TYPES = {
     "text": "object",
     "number": "float64",
@@ -53,7 +53,7 @@ def of_result(name):
 
 
 def columns_text():
-    """The tables of columns in docs/notebook.md, as they must stand there; settings of one type
+    """The tables of columns in docs/how-to/analyze_in_a_notebook.md, as they must stand there; settings of one type
     share a row.
     """
     settings, found = {}, ["| column | of a run | of a result |", "|---|---|---|"]
@@ -63,7 +63,7 @@ def columns_text():
         elif column.shown:
             kind = "" if KINDS[name] == "number" else f" ({KINDS[name]})"
             found.append(f"| `{name}`{kind} | {column.text} | {of_result(name)} |")
-    found += ["", "| settings of a run (docs/logs.md: suite_run) | of a result |", "|---|---|"]
+    found += ["", "| settings of a run (docs/reference/log_format.md: suite_run) | of a result |", "|---|---|"]
     found += [
         f"| {', '.join(names)} ({kind}) | {result} |" for (kind, result), names in settings.items()
     ]
