@@ -385,7 +385,7 @@ def check_root(key: str) -> None:
     if key.lstrip("+~") in _OPTIMIZER:
         raise ValueError(
             f"{key}: a file sets the optimizer, conf/hyperparameters/WORKLOAD/NAME.yaml"
-            " (docs/how-to/hyperparameters.md)"
+            " (docs/how-to/configure_a_run.md)"
         )
     if key.partition(".")[0].lstrip("+~") not in roots:
         hint = (
@@ -452,7 +452,7 @@ def _check_set_alone(key: str, value: Any, workload: str) -> None:
         raise ValueError(
             f"{key}={value}: a file in conf/hyperparameters/{workload} sets {name}{allowed}. Write "
             f"hyperparameters/{workload}/NAME.yaml in a folder and add --config-dir FOLDER "
-            "workload.hyperparameter_set=NAME (docs/how-to/hyperparameters.md)"
+            "workload.hyperparameter_set=NAME (docs/how-to/configure_a_run.md)"
         )
     if name == "optimizer":
         remedy = f"Run with workload={workload} --help for the available keys"

@@ -24,7 +24,7 @@ WHOLE = [
     ("workload=NCF", "(did you mean 'ncf'?)"),
     ("", "no workload given (allowed: "),
     ("gpus=1", "no workload given (allowed: "),
-    ("optimizer=adam", "a file sets the optimizer, conf/hyperparameters/WORKLOAD/NAME.yaml (docs/how-to/hyperparameters.md)"),
+    ("optimizer=adam", "a file sets the optimizer, conf/hyperparameters/WORKLOAD/NAME.yaml (docs/how-to/configure_a_run.md)"),
     ("wandb=true", "wandb: runs write log files only"),
     ("--info", "no workload given (allowed: "),
     ("worklod=ncf", "worklod: unknown key (did you mean workload="),
