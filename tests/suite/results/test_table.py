@@ -20,7 +20,7 @@ from suite.results.table import read_runs, shareable
 from testing.fake_logs import write_run
 from tests.helpers import PROJECT
 
-PAGE = PROJECT / "docs" / "how-to/analyze_in_a_notebook.md"
+PAGE = PROJECT / "docs" / "reference/report_columns.md"
 TYPES = {
     "text": "object",
     "number": "float64",
@@ -53,7 +53,7 @@ def of_result(name):
 
 
 def columns_text():
-    """The tables of columns in docs/how-to/analyze_in_a_notebook.md, as they must stand there; settings of one type
+    """The tables of columns in docs/reference/report_columns.md, as they must stand there; settings of one type
     share a row.
     """
     settings, found = {}, ["| column | of a run | of a result |", "|---|---|---|"]
