@@ -1,4 +1,4 @@
-"""Results from a few numbers, without a log; and logs over devices."""
+"""Builders of results from a few numbers without a log, and of logs over several device counts."""
 
 from itertools import chain, combinations, count
 from types import SimpleNamespace
@@ -32,8 +32,14 @@ _LOGS = count()
 
 
 def make_runs(devices=1, runs=((100.0, 10.0),), **changed):
-    """Run rows from (seconds, epochs) each; `changed` are settings or columns."""
-    known = {
+    """Return one `Run` for each (seconds, epochs) pair.
+
+    Args:
+        devices: Number of devices of every run.
+        runs: Time to target in seconds and epochs to target of each run.
+        **changed: Settings or columns that differ from the defaults.
+    """
+    common = {
         **{**_SETTINGS, "devices": devices, "run": "log", "round": OURS},
         **{
             "targets": {"hr_at_10": 0.635},
@@ -41,24 +47,26 @@ def make_runs(devices=1, runs=((100.0, 10.0),), **changed):
             **changed,
         },
     }
-    own = [
+    columns_of_runs = [
         {"seconds": seconds, "epochs": epochs, "start_ms": float(n)}
         for n, (seconds, epochs) in enumerate(runs)
     ]
-    return [Run(**{"path": f"log {next(_LOGS)}", **known, **one}) for one in own]
+    return [
+        Run(**{"path": f"log {next(_LOGS)}", **common, **columns}) for columns in columns_of_runs
+    ]
 
 
 def make_result(devices=1, runs=((100.0, 10.0),), failed=0, **changed):
-    """The one result of such runs, beside which `failed` more failed."""
-    lost = make_runs(
+    """Return the only result of the runs of `make_runs` and of `failed` further, failed runs."""
+    failed_runs = make_runs(
         devices, [(None, None)] * failed, **changed | {"succeeded": False, "status": "aborted"}
     )
-    (result,) = results_of([*make_runs(devices, runs, **changed), *lost])
+    (result,) = results_of([*make_runs(devices, runs, **changed), *failed_runs])
     return result
 
 
 def pairs(results, intervals=True):
-    """The ratio of every pair of device counts within a series of results."""
+    """Return the ratio of every pair of device counts within each series of results."""
     of_series = (
         combinations(series, 2)
         for family in families(results)
@@ -68,9 +76,7 @@ def pairs(results, intervals=True):
 
 
 def lines(table):
-    """The rows of a view's table, or of a part of it as a DataFrame, as objects with its columns as
-    attributes.
-    """
+    """Return the rows of a `DataTable` or DataFrame as objects with the columns as attributes."""
     rows = table if isinstance(table, DataTable) else DataTable.from_frame(table)
     return [SimpleNamespace(**row) for row in rows]
 
@@ -80,21 +86,22 @@ OF_DEVICES = {
     2: ((0.5, 0.65), 1.5, 160),
     4: ((0.5, 0.65), 1.0, 240),
 }
-"""Qualities of the epochs, seconds and samples of each."""
+"""For each number of devices: quality after each epoch, seconds per epoch, samples per epoch."""
 
 
 def sweep(root, runs=1, counts=(1, 2, 4), **options):
-    """Logs over devices: one 6 s and 3 epochs; two 3 s and 2; four 2 s and 2.
+    """Write logs on 1, 2, and 4 devices and return their folder.
 
-    Each further run takes 2 % longer.
+    The times to target are 6 s (3 epochs), 3 s (2 epochs), and 2 s (2 epochs). Each further run
+    takes 2 % longer.
     """
     for index in range(runs):
         for devices in counts:
             qualities, seconds, samples = OF_DEVICES[devices]
-            own = {
+            log = {
                 "qualities": qualities,
                 "seconds_per_epoch": seconds * (1 + index / 50),
                 "samples": samples,
             }
-            write_run(root, f"ncf-{devices}", index, devices=devices, **own, **options)
+            write_run(root, f"ncf-{devices}", index, devices=devices, **log, **options)
     return root

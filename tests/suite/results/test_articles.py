@@ -1,5 +1,6 @@
-"""What articles print, against each other and against the suite's own counts: no GPU is needed for
-these.
+"""Figures that articles print, compared with each other and with figures that the suite computes.
+
+These tests need no GPU.
 """
 
 import pytest
@@ -14,14 +15,16 @@ ARTICLES = ("Keras and TensorFlow on DGX-1", "GTX 1080", "DGX-1 with NVLink")
 KERAS, FOUR_GPUS, NVLINK = (f"article: {name}" for name in ARTICLES)
 CIFAR = "LittleCNN (CIFAR-10, 32x32)"
 MULTIPLY_ADDS = {"vgg11": 7.609e9, "vgg16": 15.470e9, "vgg19": 19.632e9}
-"""Of a forward pass over one image of 224 pixels, counted from the layers (Simonyan and Zisserman
-2014, table 1).
+"""Multiply-adds of a forward pass over one image of 224 × 224 pixels.
+
+They are counted from the layers (Simonyan and Zisserman 2014, table 1).
 """
 
 
 def printed(source, **wanted):
-    """The one figure of an article in a row with these texts, of those that its authors measured or
-    specify.
+    """Return the only figure of an article whose row contains the given values.
+
+    Figures that the authors quote from elsewhere are ignored.
     """
     found = [
         float(row["value"])
@@ -38,8 +41,12 @@ def rate(model, batch):
     return printed(KERAS, model=model, batch=str(batch), metric="training throughput")
 
 
-def test_two_batches_of_littlecnn_foretell_the_others():
-    """Printed: 2.8 times from 16 to 64, and level from 1,024 on. 3.07 and 27,700 come out."""
+def test_two_batches_of_littlecnn_predict_its_remaining_batches():
+    """Compare a fit to batches 16 and 1,024 with more figures that the article prints.
+
+    The article prints a speedup of 2.8 from batch 16 to 64 and a constant rate above batch 1,024.
+    The fit yields 3.07, and 27,700 samples/s at batch 2,048.
+    """
     fit = fit_steps([(batch, batch / rate(CIFAR, batch)) for batch in (16, 1024)])
     gain = fit.rate(64) / fit.rate(16)
     assert gain == pytest.approx(3.07, abs=0.005)
@@ -51,27 +58,36 @@ def test_two_batches_of_littlecnn_foretell_the_others():
 
 
 def test_the_vgg_that_the_article_timed_is_vgg11():
-    """A GTX 1080 computes 8.2 (base clock) to 8.9 TFLOP/s (boost): more than VGG-11 needed, far
-    less than the others would.
+    """Compare the operations per second that each VGG would need with the GPU's peak rate.
+
+    A GTX 1080 computes 8.2 (base clock) to 8.9 TFLOP/s (boost clock). VGG-11 needs less, VGG-16
+    and VGG-19 need far more.
     """
     step = printed(FOUR_GPUS, batch="64", metric="forward + backward time per minibatch")
+    # The backward pass takes twice the operations of the forward pass.
     per_second = [
-        3 * 2 * 64 * one / (step / 1e3) for one in MULTIPLY_ADDS.values()
-    ]  # backward: twice the forward pass
-    assert [one / 1e12 for one in per_second] == pytest.approx([6.95, 14.1, 17.9], abs=0.05)
+        3 * 2 * 64 * multiply_adds / (step / 1e3) for multiply_adds in MULTIPLY_ADDS.values()
+    ]
+    assert [rate_needed / 1e12 for rate_needed in per_second] == pytest.approx(
+        [6.95, 14.1, 17.9], abs=0.05
+    )
 
 
 def exposed(gain, ratio):
-    """Share of a step that waits for communication over the slow and over the fast link, if a
-    `ratio` times faster link makes the step `gain` times shorter.
+    """Return the percentage of a step that waits for the slow link and for the fast link.
+
+    Args:
+        gain: Step time over the slow link / step time over the fast link.
+        ratio: Bandwidth of the fast link / bandwidth of the slow link.
     """
     slow = (1 - 1 / gain) / (1 - 1 / ratio)
     return 100 * slow, 100 * slow * gain / ratio
 
 
-def test_what_the_gains_of_nvlink_mean():
-    """14, 25, 36, 66 % of a step over PCIe and 1.2, 2.5, 4.2, 12.8 % over NVLink; no gain above 13
-    is possible.
+def test_gains_of_nvlink_yield_the_share_of_communication_in_a_step():
+    """Communication takes 14 to 66 % of a step over PCIe and 1.2 to 12.8 % over NVLink.
+
+    NVLink has 13 times the bandwidth, so no gain above 13 is possible.
     """
     fast = printed(NVLINK, system="DGX-1 V100 with NVLink", metric="collective bandwidth")
     slow = printed(NVLINK, system="previous hardware with PCIe", metric="collective bandwidth")
@@ -90,12 +106,12 @@ def test_what_the_gains_of_nvlink_mean():
 
 def article_pairs():
     return {
-        (one.before.workload, one.before.devices, one.after.devices): one
-        for one in pairs(find_published(ARTICLE))
+        (pair.before.workload, pair.before.devices, pair.after.devices): pair
+        for pair in pairs(find_published(ARTICLE))
     }
 
 
-def test_table_7_of_the_article_comes_out_of_its_tables_1_to_6():
+def test_table_7_of_the_article_follows_from_its_tables_1_to_6():
     found = article_pairs()
     both = {key: (value, found[key].total) for key, value in printed_speedups().items()}
     wrong = {

@@ -1,4 +1,4 @@
-"""Curves of runs: each evaluation with the training before it, and the five lines of the page."""
+"""Learning curves: each evaluation with the training before it, and the example in the docs."""
 
 from suite.results import curves
 from testing.fake_logs import foreign, line, write, write_run
@@ -17,8 +17,11 @@ NAMES = [
 
 
 def listed(frame):
-    return [tuple(None if gone else value for gone, value in zip(*pair, strict=True)) for pair in zip(
-        frame.isna().to_numpy().tolist(), frame.astype(object).to_numpy().tolist(), strict=True)]  # fmt: skip
+    values, missing = frame.astype(object).to_numpy(), frame.isna().to_numpy()
+    return [
+        tuple(None if is_missing else value for value, is_missing in zip(*row, strict=True))
+        for row in zip(values.tolist(), missing.tolist(), strict=True)
+    ]
 
 
 def test_each_evaluation_has_its_step_epoch_and_the_training_before_it(tmp_path):
@@ -36,7 +39,9 @@ def test_each_evaluation_has_its_step_epoch_and_the_training_before_it(tmp_path)
     ]
 
 
-def test_logs_of_others_keep_evaluations_and_stretches_apart_and_copies_count_once(tmp_path):
+def test_foreign_logs_have_separate_rows_for_evaluations_and_throughput_and_copies_count_once(
+    tmp_path,
+):
     log = foreign(tmp_path / "x" / "resnet" / "result_0.txt", seconds=60)
     stats = line(30_000, "tracked_stats", {"throughput": 7.5}, step=10)
     write(log, [*log.read_text().splitlines(), stats])
@@ -48,7 +53,7 @@ def test_logs_of_others_keep_evaluations_and_stretches_apart_and_copies_count_on
     assert [row[1:] for row in listed(curves([tmp_path]))] == [evaluation, segment]
 
 
-def test_the_page_s_lines_for_pandas(tmp_path, monkeypatch, capsys):
+def test_the_pandas_example_of_the_notebook_page_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_run(tmp_path / "logs", "a", qualities=(0.3, 0.65))
     page = (PROJECT / "docs" / "how-to/analyze_in_a_notebook.md").read_text()

@@ -1,6 +1,4 @@
-"""Which metrics improve as they fall: the table against every rule file of the installed
-mlperf-logging, and its effects.
-"""
+"""Metrics that improve as they fall, compared with every rule file of mlperf-logging."""
 
 import ctypes
 import re
@@ -20,8 +18,9 @@ _KEY = re.compile(
 
 
 def checks():
-    """Yield (file, benchmark, metric or an empty string, whether the closed rules ask for at most
-    the target).
+    """Yield (file, benchmark, metric or "", whether the metric must be at most its target).
+
+    The checks come from the closed rules of all rounds that the installed mlperf-logging has.
     """
     for file in sorted(compliance_folder().glob("*_*.0/closed_*.yaml")):
         for check in re.findall(r"ATLEAST_ONE_CHECK: *(.*)", file.read_text()):
@@ -34,7 +33,7 @@ def checks():
                 yield file, benchmark, single[1] or "", single[2] == "<="
 
 
-def test_directions_are_those_of_every_installed_rule_file():
+def test_directions_agree_with_every_installed_rule_file():
     found = list(checks())
     wrong = [
         (file.name, file.parent.name, metric)
@@ -56,7 +55,7 @@ def test_directions_are_those_of_every_installed_rule_file():
     } <= benchmarks
 
 
-def test_values_at_the_target():
+def test_a_value_meets_its_target_up_to_float32_rounding():
     assert meets(3.3, 3.3, falls=True)
     assert meets(3.2999999, 3.3, falls=True)
     assert not meets(3.31, 3.3, falls=True)
@@ -108,8 +107,8 @@ def test_pages_and_checks_show_the_direction(tmp_path):
     assert "at most 3.3" in complaint.needed
 
 
-def test_targets_are_those_of_every_installed_rule_file():
-    """The closed rules of one benchmark have one target in all rounds.
+def test_targets_agree_with_every_installed_rule_file():
+    """Check that each benchmark has the same target in the closed rules of all rounds.
 
     BERT is an exception, and it is not in the table.
     """
@@ -144,9 +143,8 @@ def test_a_log_without_a_target_is_judged_by_the_target_of_the_rules(tmp_path, b
         {"quality": target},
         "rules",
     )
-    assert (
-        reached.epochs_to_target is None
-    )  # the labels of these benchmarks may be numbers of samples
+    # The epoch labels of these benchmarks may be numbers of samples.
+    assert reached.epochs_to_target is None
     missed = read(loss_log(tmp_path, [2 * target, 1.01 * target], benchmark, target=None))
     assert (missed.status, missed.reason) == (
         "failed",
@@ -154,9 +152,7 @@ def test_a_log_without_a_target_is_judged_by_the_target_of_the_rules(tmp_path, b
     )
 
 
-def test_a_run_that_says_aborted_after_it_reached_its_target_is_not_said_to_have_missed_it(
-    tmp_path,
-):
+def test_an_aborted_run_that_reached_its_target_is_not_reported_as_having_missed_it(tmp_path):
     record = read(loss_log(tmp_path, [3.6, 3.29], target=None, status="aborted"))
     assert (record.status, record.reason) == (
         "aborted",

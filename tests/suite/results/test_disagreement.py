@@ -1,4 +1,4 @@
-"""Runs of one experiment in several folders that disagree are found, and a report says so."""
+"""Detection and report of disagreeing runs of one experiment in several folders."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from testing.fake_logs import write_run
 
 
 def write_folders(root, *folders):
-    """Output folders a, b, … with runs on one device that take these seconds per epoch."""
+    """Write output folders a, b, … with runs on one device of the given seconds per epoch."""
     for number, seconds in enumerate(folders):
         for index, each in enumerate(seconds):
             start = 100_000 * number + 10_000 * index
@@ -33,15 +33,17 @@ def write_folders(root, *folders):
     [
         (((2.0,), (3.0,)), 1.5),
         (((2.0, 2.1), (3.0, 3.1)), 3.05 / 2.05),
-        (((2.0,), (2.1,)), None),  # less than a tenth
-        (((2.0, 4.0), (3.0, 5.0)), None),  # the spread of the first folder explains it
-        (((2.0, 3.0),), None),  # one folder
+        (((2.0,), (2.1,)), None),  # The difference is less than 10 %.
+        (((2.0, 4.0), (3.0, 5.0)), None),  # The spread of the first folder explains it.
+        (((2.0, 3.0),), None),  # There is only one folder.
     ],
 )
 def test_folders_disagree_beyond_their_spread(tmp_path, folders, ratio):
     found = find_disagreements(results(write_folders(tmp_path, *folders)))
-    assert [one.ratio for one in found] == ([] if ratio is None else [pytest.approx(ratio)])
-    assert all(one.has_spread == (len(folders[0]) > 1) for one in found)
+    assert [disagreement.ratio for disagreement in found] == (
+        [] if ratio is None else [pytest.approx(ratio)]
+    )
+    assert all(disagreement.has_spread == (len(folders[0]) > 1) for disagreement in found)
 
 
 def test_different_numbers_of_epochs_are_no_disagreement(tmp_path):
@@ -57,7 +59,8 @@ def test_a_log_below_the_root_has_an_output_folder(tmp_path):
         replace(result.runs[0], path=path, seconds=seconds)
         for path, seconds in (("/x.txt", 6.0), ("/a/b/c", 9.0))
     ]
-    assert find_disagreements([replace(result, runs=tuple(shallow))]) == []  # the root has both
+    # Both logs belong to the output folder "/".
+    assert find_disagreements([replace(result, runs=tuple(shallow))]) == []
 
 
 def test_a_report_names_the_folders_and_the_spread(tmp_path):

@@ -1,6 +1,4 @@
-"""Entries of submissions: what the folders, the system description and `scaling.json` say, and what
-the log says otherwise.
-"""
+"""Entries of submissions: facts from folders, the system description, `scaling.json`, and logs."""
 
 import gzip
 import json
@@ -36,8 +34,9 @@ def submit(
     count=5,
     **logged,
 ):
-    """The logs of one entry, with the text of another submitter in them, and its system
-    description.
+    """Write the logs of one entry and its system description, and return the folder of the logs.
+
+    The logs name a different submitter.
     """
     folder = root / place / "results" / system / benchmark
     for index in range(count):
@@ -64,7 +63,7 @@ def only_result(path):
     ],
 )
 @pytest.mark.parametrize("described", [True, False])
-def test_the_folders_decide_and_the_description_comes_next(tmp_path, place, described):
+def test_folder_names_take_precedence_over_the_description(tmp_path, place, described):
     submit(tmp_path, place, description=DESCRIPTION if described else None)
     found = only_result(tmp_path)
     assert (found.round, found.submitter, found.system) == ("v4.0", "Cisco", "two_nodes")
@@ -116,7 +115,7 @@ def test_the_description_fills_the_submitter_of_other_layouts(tmp_path):
         ("llama2_70b_lora", "LLMBoost 1.2.0", "box", "LLMBoost 1.2.0"),
     ],
 )
-def test_the_framework_of_a_list_is_the_one_for_the_benchmark(
+def test_the_framework_for_the_benchmark_is_chosen_from_a_list(
     tmp_path, benchmark, text, system, framework
 ):
     submit(
@@ -125,7 +124,7 @@ def test_the_framework_of_a_list_is_the_one_for_the_benchmark(
     assert only_result(tmp_path).framework == framework
 
 
-def test_runs_of_one_folder_are_one_result_whatever_they_say_of_themselves(tmp_path):
+def test_runs_of_one_folder_are_one_result_even_if_their_metadata_differ(tmp_path):
     folder = submit(tmp_path)
     foreign(
         folder / "result_1.txt",
@@ -142,24 +141,24 @@ def test_runs_of_one_folder_are_one_result_whatever_they_say_of_themselves(tmp_p
             60 + index,
             submission_org=f"Company {index}",
         )
-    submission, other = sorted(results(tmp_path), key=lambda result: -result.runs_successful)
+    submission, downloads = sorted(results(tmp_path), key=lambda result: -result.runs_successful)
     assert (submission.submitter, submission.system, submission.runs_successful) == (
         "Cisco",
         "two_nodes",
         5,
     )
-    assert (other.runs_successful, other.seconds) == (3, 61.0)
-    assert any("differ in" in note for note in other.score_notes)
+    assert (downloads.runs_successful, downloads.seconds) == (3, 61.0)
+    assert any("differ in" in note for note in downloads.score_notes)
 
 
-def test_placeholders_are_no_names(tmp_path):
+def test_placeholders_are_not_used_as_names(tmp_path):
     path = tmp_path / "logs" / "result_0.txt"
     foreign(path, "1xSUBMISSION_PLATFORM_PLACEHOLDER", submission_org="SUBMISSION_ORG_PLACEHOLDER")
     found = only_result(tmp_path)
     assert (found.submitter, found.system, found.runs_successful) == ("", "", 1)
 
 
-def test_logs_of_other_names_in_one_folder_are_results_of_their_own(tmp_path):
+def test_logs_without_a_run_number_in_their_names_are_separate_results(tmp_path):
     for name in ("first", "second"):
         foreign(tmp_path / f"{name}.txt", name)
     assert {result.system for result in results(tmp_path)} == {"first", "second"}
@@ -208,14 +207,15 @@ def test_the_score_is_multiplied_by_the_factor(tmp_path, content, factor):
 @pytest.mark.parametrize(
     "content",
     [
-        "", "{", "[]", "null", "1.05", "{}", '{"scaling_factor": null}', '{"scaling_factor": "1.05"}',
-        '{"scaling_factor": true}', '{"scaling_factor": [1.05]}', '{"scaling_factor": NaN}', '{"factor": 1.05}',
-        '{"scaling_factor": Infinity}', '{"scaling_factor": 1e400}', '{"scaling_factor": 0}', '{"scaling_factor": -1.05}',
-        '{"scaling_factor": 1e9}', f'{{"scaling_factor": {"9" * 5000}}}', '{"scaling_factor": 1.0}' + " " * (1 << 21),
+        "", "{", "[]", "null", "1.05", "{}", '{"factor": 1.05}', '{"scaling_factor": null}',
+        '{"scaling_factor": "1.05"}', '{"scaling_factor": true}', '{"scaling_factor": [1.05]}',
+        '{"scaling_factor": NaN}', '{"scaling_factor": Infinity}', '{"scaling_factor": 1e400}',
+        '{"scaling_factor": 0}', '{"scaling_factor": -1.05}', '{"scaling_factor": 1e9}',
+        f'{{"scaling_factor": {"9" * 5000}}}', '{"scaling_factor": 1.0}' + " " * (1 << 21),
         "[" * 100_000, b"\xff\xfe\x00", '{"scaling_factor": {"a": "\\u001b[31m"}}',
     ],
 )  # fmt: skip
-def test_an_unusable_factor_is_one_note_and_leaves_the_score(tmp_path, content):
+def test_an_unusable_factor_leaves_the_score_unscaled_with_one_note(tmp_path, content):
     folder = submit(tmp_path)
     (folder / "scaling.json").write_bytes(
         content if isinstance(content, bytes) else content.encode()
@@ -229,7 +229,7 @@ def test_an_unusable_factor_is_one_note_and_leaves_the_score(tmp_path, content):
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", b"\xff\x00"])
-def test_an_unusable_description_is_one_note(tmp_path, content):
+def test_an_unusable_description_is_ignored_with_one_note(tmp_path, content):
     submit(tmp_path)
     path = tmp_path / "v4.0" / "Cisco" / "systems" / "two_nodes.json"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -251,7 +251,7 @@ keys = st.sampled_from([*DESCRIPTION, "nodes", "num_nodes", "num_accelerators"])
 
 @examples(200)
 @given(st.dictionaries(keys, json_values))
-def test_no_content_of_a_description_raises(value):
+def test_parsing_any_description_never_raises(value):
     found = parse_description(value)
     assert found.devices is None or 0 < found.devices <= 1_000_000
     assert found.division in ("", "closed", "open")
@@ -270,7 +270,7 @@ def test_the_nodes_of_an_old_description_are_summed(tmp_path):
     assert read_description(path) == SystemDescription("", "closed", "MXNet", "A", 20, 3)
 
 
-def test_an_entry_has_one_key_wherever_its_folders_lie(tmp_path):
+def test_the_key_of_an_entry_does_not_depend_on_the_parent_folder(tmp_path):
     first, second = (read_entry(submit(tmp_path / name)) for name in ("a", "b"))
     assert first.key == second.key
     assert first.name == "v4.0/Cisco/two_nodes/resnet"
@@ -317,7 +317,7 @@ def test_an_entry_whose_folders_are_links_keeps_its_names(tmp_path):
     )
 
 
-def test_a_factor_that_is_a_string_is_named_as_a_string(tmp_path):
+def test_a_factor_that_is_a_string_is_quoted_in_the_note(tmp_path):
     folder = submit(tmp_path)
     (folder / "scaling.json").write_text('{"scaling_factor": "1.05"}')
     assert any(

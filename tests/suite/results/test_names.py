@@ -1,6 +1,4 @@
-"""Kinds of accelerators: all that the published rounds name, and what drivers and machines call
-others; rounds.
-"""
+"""Kinds of accelerators for the names in published results, drivers, and machines; rounds."""
 
 import csv
 
@@ -50,7 +48,7 @@ PUBLISHED = {
     ),
     "V100S": "Nvidia Tesla V100S-PCIe-32GB",
 }
-OTHERS = {
+UNPUBLISHED = {
     "8x Tesla V100": "V100",
     "Intel(R) Xeon(R) CPU E5-2686 v4 @ 2.30GHz": "Intel(R) Xeon(R) CPU E5-2686 v4 @ 2.30GHz",
     "NVIDIA A100 80GB PCIe": "A100 PCIe 80 GB",
@@ -75,13 +73,13 @@ def test_every_published_accelerator_has_its_kind():
     assert kinds == {kind: hardware.split(", ") for kind, hardware in PUBLISHED.items()}
 
 
-@pytest.mark.parametrize("hardware", OTHERS)
-def test_other_accelerators_have_kinds_too(hardware):
-    assert accelerator_name(hardware) == OTHERS[hardware]
+@pytest.mark.parametrize("hardware", UNPUBLISHED)
+def test_names_of_drivers_and_machines_have_kinds_too(hardware):
+    assert accelerator_name(hardware) == UNPUBLISHED[hardware]
 
 
 @pytest.mark.parametrize("kind", PUBLISHED)
-def test_a_kind_is_of_one_chip(kind):
+def test_each_kind_has_one_chip(kind):
     chips = {accelerator_chip(hardware) for hardware in PUBLISHED[kind].split(", ")}
     assert len(chips) == 1
     assert kind.startswith(*chips)

@@ -1,5 +1,6 @@
-"""What logs of other programs do not say of themselves: from the published results, run by run, or
-from a description.
+"""System details that logs of foreign programs lack.
+
+They come from the published results, run by run, or from a system description.
 """
 
 import csv
@@ -26,8 +27,8 @@ def log_of(row, form="MLLOG", cut_off=False):
 
     def record(milliseconds, key, value=None, **metadata):
         if form == "MLL":
-            told = json.dumps({"value": value, "metadata": metadata})
-            return f":::MLL {(start + milliseconds) / 1e3:.6f} {key}: {told}"
+            content_text = json.dumps({"value": value, "metadata": metadata})
+            return f":::MLL {(start + milliseconds) / 1e3:.6f} {key}: {content_text}"
         content = {
             "namespace": "",
             "time_ms": start + milliseconds,
@@ -47,13 +48,13 @@ def log_of(row, form="MLLOG", cut_off=False):
     return lines
 
 
-def told(folder):
+def described_by_name(folder):
     found = {
         run.path.name: run.described_settings for run in with_system_details(collect([folder]))
     }
     return {
-        name: (own.rules, own.device_name, own.devices, own.framework)
-        for name, own in found.items()
+        name: (described.rules, described.device_name, described.devices, described.framework)
+        for name, described in found.items()
     }
 
 
@@ -78,13 +79,13 @@ TPU = {
 }
 
 
-def test_each_run_of_a_folder_gets_its_own_details(tmp_path):
+def test_each_run_of_a_folder_gets_the_details_of_its_published_result(tmp_path):
     write(tmp_path / "a.txt", log_of(published_run(**TPU), "MLL"))
     write(tmp_path / "b.txt", log_of(published_run(**V07, status="success")))
     write(tmp_path / "c.txt", log_of(published_run(**V11), cut_off=True))
     write(tmp_path / "d.txt", log_of({**published_run(**V07, status="success"), "seconds": "17"}))
     write(tmp_path / "failed.txt", log_of(published_run(**V07, status="aborted")))
-    assert told(tmp_path) == {
+    assert described_by_name(tmp_path) == {
         "a.txt": ("v0.6", "tpu-v3 chip (2 cores)", 1024, "tensorflow"),
         "b.txt": ("v0.7", "NVIDIA V100-SXM2-16GB (300W)", 8, "mxnet"),
         "c.txt": ("v1.1", "NVIDIA A100-SXM4-80GB (400W)", 8, "pytorch"),
@@ -97,7 +98,7 @@ def test_each_run_of_a_folder_gets_its_own_details(tmp_path):
 def test_the_round_and_system_of_the_folder_decide_for_a_log_that_is_published_elsewhere(
     tmp_path, described
 ):
-    """As v4.0 Dell XE9640 ResNet, whose logs were submitted in v3.1 too."""
+    """Dell's v4.0 ResNet entry for the XE9640, for example, repeats logs of v3.1."""
     row = published_run(
         round="v3.1", submitter="Dell", system="XE9640x4H100-SXM-80GB", benchmark="resnet50"
     )
@@ -121,7 +122,7 @@ def test_the_round_and_system_of_the_folder_decide_for_a_log_that_is_published_e
 
 
 def test_a_published_log_below_the_name_of_its_entry_gets_the_figures_of_that_round(tmp_path):
-    """Its logs stand in v3.1 and in v4.0."""
+    """Check the entry of v4.0 although the same logs were published in v3.1 too."""
     wanted = {
         "round": "v4.0",
         "submitter": "Dell",
@@ -140,28 +141,32 @@ def test_a_published_log_below_the_name_of_its_entry_gets_the_figures_of_that_ro
     )
 
 
-def test_a_log_keeps_the_round_that_its_own_lines_tell(tmp_path):
+def test_the_format_of_a_log_takes_precedence_for_its_round(tmp_path):
     write(tmp_path / "a.txt", log_of(published_run(**V07, status="success"), "MLL"))
-    assert told(tmp_path)["a.txt"][0] == "v0.6"
+    assert described_by_name(tmp_path)["a.txt"][0] == "v0.6"
 
 
 @pytest.mark.parametrize(
-    ("folders", "form", "said"),
+    ("folders", "form", "expected_round"),
     [
-        ("v4.1/NVIDIA/results/dgx/ssd", "MLLOG", "v4.1"), ("training_results_v5.0/v4.1/box/ssd", "MLLOG", "v4.1"),
-        ("training_results_v5.0/Dell/ssd", "MLLOG", "v5.0"), ("logs/box/ssd", "MLLOG", "not known"),
-        ("v0.5/box/ssd", "MLLOG", "not known"),  # its form began with v0.7
+        ("v4.1/NVIDIA/results/dgx/ssd", "MLLOG", "v4.1"),
+        ("training_results_v5.0/v4.1/box/ssd", "MLLOG", "v4.1"),
+        ("training_results_v5.0/Dell/ssd", "MLLOG", "v5.0"),
+        ("logs/box/ssd", "MLLOG", "not known"),
+        ("v0.5/box/ssd", "MLLOG", "not known"),  # The form MLLOG began with v0.7.
         ("v4.1/box/ssd", "MLL", "v0.6"),
     ],
-)  # fmt: skip
-def test_a_folder_s_name_says_the_round_that_a_log_does_not(tmp_path, folders, form, said):
+)
+def test_the_round_of_an_unpublished_log_comes_from_the_folder_name(
+    tmp_path, folders, form, expected_round
+):
     write(tmp_path / folders / "a.txt", log_of({**published_run(**TPU), "seconds": "17"}, form))
-    assert told(tmp_path)["a.txt"][0] == said
+    assert described_by_name(tmp_path)["a.txt"][0] == expected_round
 
 
 @pytest.mark.parametrize("name", ["a.txt", "b.txt"])
-def test_a_description_decides_also_for_a_log_that_is_published(tmp_path, name):
-    """The same log may be submitted again for another system."""
+def test_a_description_takes_precedence_even_for_a_published_log(tmp_path, name):
+    """Submitters may submit the same log again for another system."""
     write(tmp_path / "system" / "ssd" / "a.txt", log_of(published_run(**TPU), "MLL"))
     write(
         tmp_path / "system" / "ssd" / "b.txt",
@@ -173,7 +178,7 @@ def test_a_description_decides_also_for_a_log_that_is_published(tmp_path, name):
         "accelerator_model_name": "Some GPU",
     }
     write(tmp_path / "system" / "system.json", [json.dumps(description)])
-    found = told(tmp_path / "system" / "ssd")[name]
+    found = described_by_name(tmp_path / "system" / "ssd")[name]
     assert found == ("v0.6", "Some GPU", 8, "tensorflow" if name == "a.txt" else "")
     runs = with_system_details(collect([tmp_path / "system" / "ssd" / name]))
     assert [run.described_settings.nodes for run in runs] == [2]

@@ -1,4 +1,4 @@
-"""Cost of results."""
+"""Cost of results: price lists, costs of runs, and unused prices."""
 
 import pytest
 
@@ -12,15 +12,11 @@ from tests.suite.results.rows import make_result
 @pytest.mark.parametrize(
     ("prices", "name", "cost"),
     [
-        *[
-            ("2.5", "A100", 4 * 0.5 * 2.5),
-            ("h100=2", "A100", None),
-            ("1,V100=2,V100-SXM3=3", "A100", 2.0),
-        ],
-        *[
-            ("1,V100=2,V100-SXM3=3", "Tesla V100-SXM3-32GB", 6.0),
-            ("1,V100=2,V100-SXM3=3", "Tesla V100-PCIe", 4.0),
-        ],
+        ("2.5", "A100", 4 * 0.5 * 2.5),
+        ("h100=2", "A100", None),
+        ("1,V100=2,V100-SXM3=3", "A100", 2.0),
+        ("1,V100=2,V100-SXM3=3", "Tesla V100-SXM3-32GB", 6.0),
+        ("1,V100=2,V100-SXM3=3", "Tesla V100-PCIe", 4.0),
     ],
 )
 def test_cost_is_devices_times_hours_times_price(prices, name, cost):
@@ -30,13 +26,13 @@ def test_cost_is_devices_times_hours_times_price(prices, name, cost):
 @pytest.mark.parametrize(
     "text", ["", "free", "-1", "0", "nan", "inf", "1e9", "=2", "a=b", "1,,2", "9" * 20]
 )
-def test_other_prices_are_one_line(text):
+def test_an_invalid_price_list_is_rejected_in_one_line(text):
     with pytest.raises(ValueError, match=r"\A[^\n]*such as 2\.5, or v100=2\.48,a100=4\.10\Z"):
         parse_prices(text)
 
 
 @pytest.mark.parametrize("text", ["v100=2,V100=3", "v100=2, v100 =2", "2.5,3", "1,a100=2,1"])
-def test_two_prices_of_one_name_are_refused(text):
+def test_two_prices_of_one_name_are_rejected(text):
     with pytest.raises(ValueError, match=r"\A[^\n]*two prices[^\n]*Give each name once"):
         parse_prices(text)
 
@@ -53,7 +49,7 @@ def test_a_price_list_may_name_devices_that_the_report_does_not_have():
 
 
 @pytest.mark.parametrize("prices", ["h100=3", "h100=3,b200=9"])
-def test_a_price_list_without_any_device_of_the_report_is_refused(prices):
+def test_a_price_list_without_any_device_of_the_report_is_rejected(prices):
     with pytest.raises(
         ValueError, match="no device has any of these names; the devices here are: Some CPU"
     ):
@@ -69,7 +65,7 @@ def test_a_price_list_without_any_device_of_the_report_is_refused(prices):
         ("report", ("--format", "csv")),
     ],
 )
-def test_commands_take_a_price_list_and_print_what_they_do_not_use(tmp_path, command, more):
+def test_commands_accept_a_price_list_and_print_unused_prices(tmp_path, command, more):
     write_run(tmp_path / "logs", "ncf-1", device_name="Some CPU")
     done = suite_here(
         tmp_path, command, "logs", "--price-per-device-hour", "some cpu=2,h100=8", *more, exits=0
@@ -79,7 +75,7 @@ def test_commands_take_a_price_list_and_print_what_they_do_not_use(tmp_path, com
     assert "no device has any of these names; the devices here are: Some CPU" in line
 
 
-def test_published_results_and_predictions_take_a_price_list(tmp_path):
+def test_published_results_and_predictions_accept_a_price_list(tmp_path):
     for arguments in (
         ("published", "list", "--round", "v0.7", "--workload", "resnet50"),
         ("scaling", "--published", "v0.7/NVIDIA", "--workload", "resnet50", "--devices", "64"),

@@ -1,5 +1,6 @@
-"""The reader against real logs of the published rounds, where they are at hand: every column of
-their index.
+"""Reader of logs, compared with every column of the index of published logs.
+
+The tests are skipped if the published logs are not available on this machine.
 """
 
 import csv
@@ -26,7 +27,7 @@ def expected():
 
 @pytest.fixture(scope="module")
 def detailed():
-    """Path in the published repositories to the row of runs.csv that was made from the log."""
+    """Return the rows of runs.csv by the path of the log in the published repositories."""
     return {row["source_path"]: row for row in rows(LOGS.parent / "runs.csv")}
 
 
@@ -39,9 +40,12 @@ def first(quality):
 
 
 @pytest.mark.parametrize("row", expected())
-def test_published_log_reads_as_its_index_and_the_table_of_runs_say(row, detailed):
-    """v0.7 logs hold BLEU as a fraction, the tables hold points."""
-    record, made = read(LOGS / row["file"]), detailed.get(row["source_path"])
+def test_published_log_agrees_with_its_index_and_the_table_of_runs(row, detailed):
+    """Compare status, times, epochs, quality, and batch size with both tables.
+
+    Logs of v0.7 contain BLEU as a fraction, the tables contain points.
+    """
+    record, run_row = read(LOGS / row["file"]), detailed.get(row["source_path"])
     points = (
         100.0 if row["round"] == "v0.7" and row["benchmark"] in ("gnmt", "transformer") else 1.0
     )
@@ -58,21 +62,23 @@ def test_published_log_reads_as_its_index_and_the_table_of_runs_say(row, detaile
     assert record.benchmark in (
         names.get(row["benchmark"], {row["benchmark"]}) if record.format else {""}
     )
-    assert made is not None or row["file"].startswith("odd/")
-    if made is not None:
+    assert run_row is not None or row["file"].startswith("odd/")
+    if run_row is not None:
         assert (record.status, len(record.evaluations)) == (
-            made["status"],
-            int(made["evaluations"]),
+            run_row["status"],
+            int(run_row["evaluations"]),
         )
-        assert record.seconds == pytest.approx(figure(made["seconds"]), abs=2e-6)
+        assert record.seconds == pytest.approx(figure(run_row["seconds"]), abs=2e-6)
         assert first(record.best_quality) * points == pytest.approx(
-            figure(made["best_quality"]), abs=1e-8
+            figure(run_row["best_quality"]), abs=1e-8
         )
-        assert record.evaluations[-1].epoch == figure(made["last_eval_epoch_logged"])
-        if made["run_start_unix"]:  # dated lines have no time zone
-            assert record.start_ms == pytest.approx(1e3 * float(made["run_start_unix"]), abs=1e-3)
-    # The global batch where the log has it; v0.5 logs hold it, or that of one device, and do not
-    # say which.
+        assert record.evaluations[-1].epoch == figure(run_row["last_eval_epoch_logged"])
+        if run_row["run_start_unix"]:  # It is empty for logs whose dates have no time zone.
+            assert record.start_ms == pytest.approx(
+                1e3 * float(run_row["run_start_unix"]), abs=1e-3
+            )
+    # Logs of v0.5 contain either the global batch size or the batch size per device. They do not
+    # state which of the two it is.
     whole = figure(row["global_batch_size"])
     if record.batch_basis == "global":
         assert record.batch_logged == record.settings.global_batch_size == whole
@@ -82,10 +88,10 @@ def test_published_log_reads_as_its_index_and_the_table_of_runs_say(row, detaile
         assert row["status"] == "unreadable"
         return
     assert row["round"] == "v0.5" or "alibaba" in row["file"]
-    assert record.batch_logged == float(made["batch_logged"])
+    assert record.batch_logged == float(run_row["batch_logged"])
     assert whole is None or whole in (
         record.batch_logged,
-        record.batch_logged * float(made["accelerators_total"]),
+        record.batch_logged * float(run_row["accelerators_total"]),
     )
 
 
@@ -120,7 +126,7 @@ TOLERATED = {
 
 @pytest.mark.skipif(not LOGS.is_dir(), reason=f"no published logs at {LOGS}")
 @pytest.mark.parametrize("name", TOLERATED)
-def test_what_was_tolerated_is_said_with_its_line(name):
+def test_tolerated_deviations_are_reported_with_their_line(name):
     problems = read(LOGS / "odd" / name).problems
     for text in TOLERATED[name]:
         found = [problem for problem in problems if text in problem.text]

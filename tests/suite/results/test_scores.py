@@ -1,4 +1,4 @@
-"""Scores and ratios against closed forms, a second implementation, and the published figures."""
+"""Scores and ratios, compared with closed forms, a second implementation, and published figures."""
 
 import csv
 import random
@@ -67,8 +67,8 @@ def runs(*seconds, epochs=None):
             100,
             np.mean(range(101, 149)),
             48,
-            ("first 50 successful runs",),
-        ),  # as NCF's rules ask
+            ("first 50 successful runs",),  # The rules of NCF require 50 successful runs of 100.
+        ),
         (
             range(100, 160),
             0,
@@ -95,13 +95,14 @@ def test_olympic_mean(seconds, failed, required, mean, retained, notes):
 
 
 def test_a_failed_run_counts_as_the_slowest_of_a_workload_under_its_older_name():
-    """RetinaNet's four runs and a failed one of v5.0/tinycorp/tinybox_green: 803.59 minutes, not
-    801.93.
+    """Reproduce the RetinaNet score of v5.0/tinycorp/tinybox_green.
+
+    It has four successful runs and a failed run. The score is 803.59 minutes, not 801.93.
     """
     minutes = (790.07, 806.92, 803.61, 800.25)
     found = make_result(
         6,
-        [(60 * one, 4.0) for one in minutes],
+        [(60 * length, 4.0) for length in minutes],
         1,
         profile="",
         workload="retinanet",
@@ -147,15 +148,15 @@ def test_unet3d_drops_four_runs_at_each_end(
     assert failures(found)[1] == (failed == 0 or (failed <= 4 and successful + failed == 40))
 
 
-def test_of_three_runs_of_which_one_failed_the_slower_one_is_the_score():
-    """The summarizer drops the fastest run, and the failed one as the slowest."""
+def test_the_slower_of_two_successful_runs_is_the_score_if_a_third_run_failed():
+    """Drop the fastest run and the failed run, as mlperf-logging's result summarizer does."""
     found = make_result(
         8, [(100.0, 1.0), (110.0, 1.0)], 1, profile="", workload="gpt3", benchmark="gpt3"
     )
     assert (found.seconds, found.runs_retained) == (110.0, 1)
 
 
-def test_a_scaling_factor_multiplies_times_and_leaves_epochs_and_their_time():
+def test_a_scaling_factor_multiplies_times_to_target_but_not_epochs_or_time_per_epoch():
     members = [(value, 10.0) for value in (10.0, 20.0, 30.0, 40.0, 90.0)]
     plain = make_result(1, members, profile="", workload="resnet50")
     scaled = make_result(1, members, profile="", workload="resnet50", scaling_factor=1.1)
@@ -182,26 +183,24 @@ def test_spread_is_over_all_successful_runs_and_time_per_epoch_over_the_retained
     timed = make_result(1, [(10.0, 1.0), (20.0, 2.0), (40.0, 3.0), (60.0, 5.0), (90.0, 6.0)])
     assert (timed.epochs, timed.seconds_per_epoch) == pytest.approx((10 / 3, 120 / 10))
     unknown = make_result(1, [(10.0, 1.0), (20.0, None), (40.0, 3.0), (60.0, 4.0)])
-    assert (unknown.epochs, unknown.seconds_per_epoch) == (
-        None,
-        None,
-    )  # never the mean of some of them
+    # A mean over only some of the runs would be misleading.
+    assert (unknown.epochs, unknown.seconds_per_epoch) == (None, None)
 
 
 @given(st.lists(st.floats(1, 1e6), min_size=3, max_size=20), st.floats(0.5, 100))
 def test_score_scales_with_its_times_and_ignores_their_order(seconds, scale):
-    one, reverse = score(runs(*seconds))["seconds"], score(runs(*reversed(seconds)))["seconds"]
-    assert one == pytest.approx(reverse)
+    in_order, reverse = score(runs(*seconds))["seconds"], score(runs(*reversed(seconds)))["seconds"]
+    assert in_order == pytest.approx(reverse)
     assert score(runs(*(value * scale for value in seconds)))["seconds"] == pytest.approx(
-        one * scale
+        in_order * scale
     )
-    assert min(seconds) - 1e-6 <= one <= max(seconds) + 1e-6
+    assert min(seconds) - 1e-6 <= in_order <= max(seconds) + 1e-6
 
 
 @pytest.mark.skipif(
     not (ORIGINAL / "results.csv").is_file(), reason=f"no published figures at {ORIGINAL}"
 )
-def test_the_shipped_figures_are_the_published_ones():
+def test_the_shipped_figures_equal_the_published_figures():
     columns = {
         "seconds": "mean_seconds",
         "batch": "global_batch_size",
@@ -223,8 +222,8 @@ def test_the_shipped_figures_are_the_published_ones():
 
 @examples(60)
 @given(*[st.lists(st.tuples(st.floats(1, 1e5), st.floats(1, 100)), min_size=1, max_size=12)] * 2)
-def test_total_is_exactly_the_product(one, other):
-    pair = ratio(make_result(1, one), make_result(4, other), intervals=False)
+def test_total_is_exactly_the_product(before, after):
+    pair = ratio(make_result(1, before), make_result(4, after), intervals=False)
     assert pair.total == pair.throughput * pair.efficiency
     assert pair.total == pytest.approx(pair.before.seconds / pair.after.seconds, rel=1e-12)
 
@@ -277,28 +276,31 @@ def test_a_ratio_as_text(before, after, words):
 
 
 def test_kind_of_scaling():
-    one, kinds = (
+    before, kinds = (
         make_result(2, global_batch_size=128),
         {128: "strong", 512: "weak", 256: "mixed", None: "unknown"},
     )
     for batch, kind in kinds.items():
-        assert ratio(one, make_result(8, global_batch_size=batch)).scaling == kind
+        assert ratio(before, make_result(8, global_batch_size=batch)).scaling == kind
     assert (
-        ratio(one, make_result(8, global_batch_size=128, batch_unit="tokens")).scaling == "unknown"
+        ratio(before, make_result(8, global_batch_size=128, batch_unit="tokens")).scaling
+        == "unknown"
     )
 
 
 @pytest.mark.parametrize(
-    ("seeds", "epochs", "said"),
+    ("seeds", "epochs", "message"),
     [
         (([1], [2]), 12.0, "single runs"),
         (([1, 2], [3, 4]), 12.0, "2 runs each"),
         (([1, 2, 3], [4]), 12.0, "1 and 3 runs"),
-        *[(seeds, 12.0, "") for seeds in (([1], [1]), ([1], [None]), ([1, 2, 3], [4, 5, 6]))],
+        (([1], [1]), 12.0, ""),
+        (([1], [None]), 12.0, ""),
+        (([1, 2, 3], [4, 5, 6]), 12.0, ""),
         (([1], [2]), 10.0, ""),
     ],
 )
-def test_a_few_runs_of_other_seeds_credit_no_epochs_to_devices(seeds, epochs, said):
+def test_few_runs_with_other_seeds_do_not_attribute_epochs_to_devices(seeds, epochs, message):
     sides = [
         make_result(1, [(100.0, 10.0)] * len(seeds[0])),
         make_result(2, [(100.0, epochs)] * len(seeds[1])),
@@ -306,12 +308,14 @@ def test_a_few_runs_of_other_seeds_credit_no_epochs_to_devices(seeds, epochs, sa
     sides = [
         replace(
             side,
-            runs=tuple(replace(run, seed=seed) for run, seed in zip(side.runs, own, strict=True)),
+            runs=tuple(
+                replace(run, seed=seed) for run, seed in zip(side.runs, side_seeds, strict=True)
+            ),
         )
-        for side, own in zip(sides, seeds, strict=True)
+        for side, side_seeds in zip(sides, seeds, strict=True)
     ]
     chance = ratio(*sides).chance
-    assert (said in chance) if said else chance == ""
+    assert (message in chance) if message else chance == ""
     assert ratio(sides[0], replace(sides[1], global_batch_size=8192)).chance == ""
 
 
@@ -325,31 +329,34 @@ def test_every_pair_of_device_counts():
     assert sorted(found.after.devices for found in speedups(results).values()) == [2, 4, 8]
 
 
-def test_several_settings_on_as_many_devices_pair_with_their_like():
-    one, two = (
+def test_results_pair_only_with_results_of_the_same_settings():
+    on_one, on_two = (
         [make_result(n, [(100.0 * r, 10.0)], hyperparameters={RATE: r}) for r in (n, n + 1)]
         for n in (1, 2)
     )
-    (pair,) = pairs(one + two)
+    (pair,) = pairs(on_one + on_two)
     assert (pair.before.hyperparameters, pair.after.hyperparameters) == ({RATE: 2}, {RATE: 2})
 
 
-def test_clusters_of_one_submitter_are_one_family_whatever_they_are_called():
+def test_clusters_of_one_submitter_are_one_family_even_if_their_names_differ():
     common = {"profile": "", "round": "v4.0", "submitter": "A"}
-    own = (
+    settings = (
         {"system": f"dgx_n{n}", "folder": f"/{n}", "framework_version": f"{n}", "devices": n}
         for n in (8, 64, 512)
     )
-    found = [make_result(**common, **one) for one in own]
+    found = [make_result(**common, **changed) for changed in settings]
     assert counts(found) == [(8, 64), (8, 512), (64, 512)]
     (family,) = families(found)
     assert title(family) == "ncf by A (v4.0) in pytorch on several systems with Some CPU (demo)"
 
 
 def ordinary(numbers, count, seconds):
-    """Runs with 5 % of noise, a tenth more in the epochs."""
+    """Return `count` runs of about `seconds` with 10 % noise in the epochs and 5 % in the rate."""
     epochs = 10 * np.exp(numbers.normal(0, 0.1, count))
-    return [(seconds * one / 10 * np.exp(numbers.normal(0, 0.05)), one) for one in epochs]
+    return [
+        (seconds * count_of_epochs / 10 * np.exp(numbers.normal(0, 0.05)), count_of_epochs)
+        for count_of_epochs in epochs
+    ]
 
 
 @examples(30)
@@ -367,35 +374,34 @@ def test_interval_contains_the_point_for_ordinary_runs(seed, before, after):
         assert interval.low * (1 - 1e-9) <= value <= interval.high * (1 + 1e-9)
 
 
-def test_interval_is_the_one_of_a_plain_loop(monkeypatch):
-    """The same resampling, run by run and with `score`, agrees within the noise of the draw."""
-    one = [
+def test_the_interval_agrees_with_a_plain_resampling_loop(monkeypatch):
+    """Resample run by run with `score` and compare the quantiles within the sampling noise."""
+    before = [
         (float(seconds), float(epochs))
         for seconds, epochs in ((90, 9), (100, 11), (130, 12), (95, 10), (160, 15))
     ]
-    other = [(seconds / 3, epochs) for seconds, epochs in reversed(one[:4])]
+    after = [(seconds / 3, epochs) for seconds, epochs in reversed(before[:4])]
     drawn, ratios = random.Random(7), []
     for _ in range(4000):
         means = [
             score(runs(*(s for s, _ in drawn.choices(side, k=len(side)))))["seconds"]
-            for side in (one, other)
+            for side in (before, after)
         ]
         ratios.append(means[0] / means[1])
-    interval = ratio(make_result(1, one), make_result(4, other)).interval
+    interval = ratio(make_result(1, before), make_result(4, after)).interval
     assert (interval.low, interval.high) == pytest.approx(
         tuple(np.quantile(ratios, [0.025, 0.975])), rel=0.02
     )
-    again = ratio(make_result(1, one[::-1]), make_result(4, other)).interval
+    again = ratio(make_result(1, before[::-1]), make_result(4, after)).interval
     assert again == interval
-    monkeypatch.setattr(
-        "suite.results.ratios._DRAWS_AT_A_TIME", 1234
-    )  # many runs are drawn in blocks
-    blocks = ratio(make_result(1, one), make_result(4, other)).interval
+    # With many runs, the draws are made in blocks.
+    monkeypatch.setattr("suite.results.ratios._DRAWS_AT_A_TIME", 1234)
+    blocks = ratio(make_result(1, before), make_result(4, after)).interval
     assert (blocks.low, blocks.high) == pytest.approx((interval.low, interval.high), rel=0.01)
 
 
 def test_runs_of_fixed_length_give_a_throughput(tmp_path):
-    """Samples per second are all samples over all training seconds."""
+    """Check that the throughput is the sum of samples divided by the sum of training seconds."""
     for index in range(4):
         for devices, count in ((1, 1000), (2, 1800)):
             times = {"stop": "epochs:3", "train_seconds": 1 + index}
@@ -417,36 +423,35 @@ def test_runs_of_fixed_length_give_a_throughput(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("conditions", "said"),
+    ("conditions", "label"),
     [
         ([BUSY], "busy machine: others took 48 % of its cores"),
         ([QUIET, BUSY, WORSE], "busy machine (2 of 3 runs): others took 90 % of its cores"),
         ([QUIET, QUIET], "not busy"),
         ([QUIET, None], ""),
         ([None, BUSY], "busy machine (1 of 2 runs): others took 48 % of its cores"),
-        *[
-            ([one], "not busy")
-            for one in ({"busy": []}, {"busy": "yes"}, {"busy": [1, None], "others_share": "much"})
-        ],
-        *[([one], "") for one in ("busy", 1, ["busy"])],
+        ([{"busy": []}], "not busy"),
+        ([{"busy": "yes"}], "not busy"),
+        ([{"busy": [1, None], "others_share": "much"}], "not busy"),
+        *[([damaged], "") for damaged in ("busy", 1, ["busy"])],
     ],
 )
-def test_equal_runs_stay_one_result_whatever_the_machine_did(tmp_path, conditions, said):
+def test_equal_runs_are_one_result_even_if_the_machine_was_busy(tmp_path, conditions, label):
     for index, condition in enumerate(conditions):
         write_run(tmp_path, "job", index, start=1000 * index, condition=condition)
     runs = read_runs(tmp_path)
     (found,) = results_of(runs)
-    assert found.machine_condition == said
-    own = [one in (BUSY, WORSE) for one in conditions]
+    assert found.machine_condition == label
+    expected_busy = [condition in (BUSY, WORSE) for condition in conditions]
     assert [
         text.startswith("busy machine: others took")
         for text in (run.machine_condition for run in runs)
-    ] == own
-    assert (found.busy is not None) == said.startswith("busy")
-    assert merged_labels([found]) == ("cpu", "demo", *([said] if found.busy is not None else []))
+    ] == expected_busy
+    assert (found.busy is not None) == label.startswith("busy")
+    assert merged_labels([found]) == ("cpu", "demo", *([label] if found.busy is not None else []))
 
 
-def test_busy_machines_of_several_results_are_one_label():
+def test_busy_labels_of_several_results_are_merged_into_one():
     busy = [
         Result(labels=("demo",), machine_condition=label.text, busy=label)
         for label in (Label(LabelKind.BUSY, f"others took {percent} %") for percent in (48, 90))
@@ -455,7 +460,7 @@ def test_busy_machines_of_several_results_are_one_label():
     assert merged_labels(busy[:1]) == ("demo", "busy machine: others took 48 %")
 
 
-def test_nothing_to_show_is_one_line(tmp_path):
+def test_missing_results_are_reported_in_one_line(tmp_path):
     write_run(tmp_path / "a", "a", qualities=(0.1,))
     write_run(tmp_path / "a", "b", log=False, status={"status": "running"})
     write_run(tmp_path / "b", "a")

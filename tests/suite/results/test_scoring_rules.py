@@ -1,4 +1,4 @@
-"""Scoring rules against the installed mlperf-logging, for every round and benchmark that it has."""
+"""Scoring rules, compared with the installed mlperf-logging for all its rounds and benchmarks."""
 
 import pytest
 
@@ -10,15 +10,15 @@ from suite.results.scores import score
 from suite.results.scoring_rules import RUNS_REQUIRED, find_scoring_rule
 
 
-def test_counts_of_runs_are_those_of_the_workloads():
-    """One table that scores, convergence and packages ask."""
+def test_required_runs_agree_with_the_workload_definitions():
+    """Scores, convergence, and packages use the table; the workloads must agree with it."""
     assert {name: load_workload(name).runs_required for name in WORKLOADS} == {
         name: RUNS_REQUIRED[name] for name in WORKLOADS
     }
 
 
 def official_benchmarks():
-    """Every (round, benchmark) of the installed mlperf-logging."""
+    """Return every (round, benchmark) of the installed mlperf-logging."""
     from mlperf_logging import benchmark_meta
 
     rounds = benchmark_meta._ALL_ALLOWED_BENCHMARKS["training"]
@@ -28,7 +28,7 @@ def official_benchmarks():
 
 
 @pytest.mark.parametrize(("round_name", "benchmark"), official_benchmarks())
-def test_the_rule_of_every_round_and_benchmark_is_that_of_mlperf_logging(round_name, benchmark):
+def test_the_rule_of_every_round_and_benchmark_agrees_with_mlperf_logging(round_name, benchmark):
     from mlperf_logging.benchmark_meta import get_result_file_counts
 
     rule = find_scoring_rule(benchmark, f"v{round_name}")
@@ -37,12 +37,10 @@ def test_the_rule_of_every_round_and_benchmark_is_that_of_mlperf_logging(round_n
 
 
 @pytest.mark.parametrize("benchmark", sorted({benchmark for _, benchmark in official_benchmarks()}))
-def test_scores_and_allowed_failures_are_those_of_the_summarizer(
+def test_scores_and_allowed_failures_agree_with_the_summarizer(
     benchmark, tmp_path, monkeypatch, capsys
 ):
-    """The stock function scores a folder whose logs are stubbed: everything but the reading of logs
-    is its own.
-    """
+    """Score a folder with mlperf-logging's function, of which only the log reader is stubbed."""
     from mlperf_logging.result_summarizer import result_summarizer as summarizer
 
     rule = find_scoring_rule(benchmark, "v0.6" if benchmark == "ncf" else "v5.1")

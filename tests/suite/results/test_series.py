@@ -1,4 +1,4 @@
-"""Series: which results belong together, and one definition of the baseline for every view."""
+"""Series: grouping of results, and one definition of the baseline for every view."""
 
 import json
 
@@ -22,12 +22,12 @@ from tests.helpers import examples
 from tests.suite.results.rows import make_result, sweep
 
 SECONDS = {1: 6.0, 2: 3.0, 4: 2.0}
-"""Times to target of the runs of `sweep`."""
+"""Time to target in seconds of the runs of `sweep`, by number of devices."""
 
 
 @pytest.fixture
 def logs(tmp_path):
-    """A sweep over 1, 2 and 4 devices in two frameworks, which is a study as well."""
+    """Write a study: a sweep over 1, 2, and 4 devices in two frameworks."""
     for framework in ("pytorch", "mxnet"):
         root = tmp_path / "logs" / framework
         sweep(root, framework=framework, study="own")
@@ -41,7 +41,7 @@ def logs(tmp_path):
 
 
 def every_view(folder):
-    """The speedups on 1, 2 and 4 devices that each view shows; None for no speedup."""
+    """Return the speedups that each view shows, by the name of the view; None is no speedup."""
     runs = read_runs(folder)
     found = results(folder)
     of_pytorch = [result for result in found if result.framework == "pytorch"]
@@ -73,9 +73,10 @@ def test_every_view_divides_by_the_result_on_the_fewest_devices(logs):
     assert "3.00× faster than on 1 device" in found["headline"]
 
 
-def test_another_baseline_changes_every_view(logs, monkeypatch):
-    """The policy is changed in one place: the second count is the baseline, as a fault in one view
-    would make it.
+def test_a_changed_baseline_policy_changes_every_view(logs, monkeypatch):
+    """Make the second device count the baseline and check that all views follow.
+
+    A view that chose its baseline separately would keep the first device count.
     """
     monkeypatch.setattr(
         series_module, "choose_baseline", lambda results: results[min(1, len(results) - 1)]
@@ -106,7 +107,7 @@ def test_a_series_has_one_result_on_each_number_of_devices(tmp_path):
     assert all(len({result.global_batch_size for result in series}) == 1 for series in found)
 
 
-def test_hyperparameters_that_somebody_chose_part_series(tmp_path):
+def test_user_defined_hyperparameters_separate_series(tmp_path):
     for devices, rate in ((1, 0.003), (2, 0.01)):
         write_run(tmp_path, f"{devices}", devices=devices, keys={"opt_base_learning_rate": rate})
     assert [len(series) for series in all_series(results(tmp_path))] == [1, 1]

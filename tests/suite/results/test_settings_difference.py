@@ -1,4 +1,4 @@
-"""How results differ in their settings: columns, common values, and labels as short as possible."""
+"""Differences in the settings of results: columns, common values, and labels of minimal length."""
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ RATE = "opt_base_learning_rate"
 
 
 @pytest.mark.parametrize(
-    ("changed", "aside", "phrases"),
+    ("changed", "ignored", "phrases"),
     [
         ({"seed": 2}, (), []),
         ({"hyperparameters": {RATE: 0.002}}, (), ["learning rate 0.001 and 0.002"]),
@@ -29,12 +29,12 @@ RATE = "opt_base_learning_rate"
         ({"labels": ("demo", "special"), "precision": "bf16"}, (), ["precision fp32 and bf16"]),
     ],
 )
-def test_phrases_of_two_runs(changed, aside, phrases):
-    (one,), (other,) = make_runs(), make_runs(**changed)
-    assert settings_difference((one, other), *aside).without_derived().phrases() == phrases
+def test_phrases_of_two_runs(changed, ignored, phrases):
+    (first,), (second,) = make_runs(), make_runs(**changed)
+    assert settings_difference((first, second), *ignored).without_derived().phrases() == phrases
 
 
-def test_columns_and_common_values_are_apart():
+def test_columns_and_common_values_are_separate():
     results = [make_result(devices, global_batch_size=4096 * devices) for devices in (1, 2, 4)]
     found = settings_difference(results)
     assert found.columns == {"devices": (1, 2, 4), "global_batch_size": (4096, 8192, 16384)}
@@ -44,7 +44,7 @@ def test_columns_and_common_values_are_apart():
     assert set(found.only({"devices"}).columns) == {"devices"}
 
 
-def test_a_setting_that_a_log_does_not_have_is_not_known():
+def test_a_setting_that_a_log_does_not_contain_is_unknown():
     results = [
         make_result(hyperparameters={RATE: 0.1}),
         make_result(hyperparameters={RATE: 0.1, "opt_name": "sgd"}),
@@ -54,8 +54,8 @@ def test_a_setting_that_a_log_does_not_have_is_not_known():
     assert found.known().columns == {}
 
 
-def test_labels_are_as_short_as_distinguishes():
-    """The learning rate follows from the batch, except between the first two results."""
+def test_labels_name_only_the_settings_that_distinguish_results():
+    """Only the first two results need a learning rate: the batch size distinguishes the rest."""
     settings = ((4096, 0.004), (4096, 0.008), (512, 0.0005))
     results = [
         make_result(global_batch_size=batch, hyperparameters={RATE: rate})
@@ -71,7 +71,7 @@ def test_labels_are_as_short_as_distinguishes():
     assert distinct_labels(results[:1]) == [""]
 
 
-def test_results_of_different_names_are_not_compared_except_in_what_is_always_named():
+def test_labels_of_differently_named_results_show_only_settings_that_are_always_shown():
     results = [
         make_result(framework=name, precision=precision)
         for name, precision in (("a", "fp32"), ("b", "fp16"))
@@ -87,7 +87,7 @@ def test_results_of_different_names_are_not_compared_except_in_what_is_always_na
     ]
 
 
-def test_exceptions_name_what_most_results_do_not_have():
+def test_exceptions_label_only_the_results_that_deviate_from_the_majority():
     results = [
         make_result(devices, precision=precision)
         for devices, precision in ((1, "fp32"), (2, "fp32"), (4, "bf16"))
@@ -126,6 +126,8 @@ def test_labels_are_equal_exactly_for_equal_settings(settings):
     ]
     labels = distinct_labels(results)
     for label, setting in zip(labels, settings, strict=True):
-        alike = [other for other, its in zip(labels, settings, strict=True) if its == setting]
+        alike = [
+            candidate for candidate, its in zip(labels, settings, strict=True) if its == setting
+        ]
         assert alike == [label] * len(alike)
     assert len(set(labels)) == len(set(settings))

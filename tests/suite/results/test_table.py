@@ -1,6 +1,4 @@
-"""The table of runs: types, what is not known, files, what it costs to import, and a column added
-in one place.
-"""
+"""Table of runs: types, missing values, files, import cost, and addition of a column."""
 
 import json
 import math
@@ -34,7 +32,7 @@ KINDS = {item.name: kind_of(item) for item in fields(Run)}
 
 @pytest.fixture
 def logs(tmp_path):
-    """A success, a run of fixed length, one that left no log."""
+    """Write a successful run, a run of fixed length, and a run without a log."""
     write_run(tmp_path, "good")
     write_run(tmp_path, "short", stop="steps:10", qualities=(None,))
     write_run(tmp_path, "dead", log=False, status={"status": "oom", "reason": "too large"})
@@ -42,7 +40,7 @@ def logs(tmp_path):
 
 
 def of_result(name):
-    """What a result makes of a column, in words."""
+    """Return a short description of how a result combines the values of a column."""
     combine = COLUMNS[name].combine
     if combine is not None:
         return {"combined": "ratio of sums", "_mean_rates": "mean", "common_value": "shared"}.get(
@@ -54,8 +52,14 @@ def of_result(name):
 
 
 def columns_text():
+<<<<<<< HEAD
     """The tables of columns in docs/reference/report_columns.md, as they must stand there; settings of one type
     share a row.
+=======
+    """Return the tables of columns that docs/notebook.md must contain.
+
+    Settings of one type share a row.
+>>>>>>> dev
     """
     settings, found = {}, ["| column | of a run | of a result |", "|---|---|---|"]
     for name, column in COLUMNS.items():
@@ -72,7 +76,7 @@ def columns_text():
     return "\n".join([*found, *(f"| `{name}` | {text} |" for name, text in SCORE_COLUMNS.items())])
 
 
-def test_each_column_has_its_type_also_in_a_table_of_failures_alone_and_in_an_empty_one(logs):
+def test_each_column_has_its_type_also_in_tables_of_failed_runs_and_in_empty_tables(logs):
     expected = {name: TYPES[KINDS[name]] for name, column in COLUMNS.items() if column.shown}
     for found in (table(logs), table(logs / "dead"), table()):
         assert {
@@ -81,7 +85,7 @@ def test_each_column_has_its_type_also_in_a_table_of_failures_alone_and_in_an_em
     assert (len(table(logs)), len(table())) == (3, 0)
 
 
-def test_what_is_not_known_is_missing_in_the_table_and_none_in_a_row(logs):
+def test_unknown_values_are_nan_in_the_table_and_none_in_a_row(logs):
     found = table(logs).set_index("status")
     assert math.isnan(found.loc["oom", "seconds"])
     dead, good, short = sorted(read_runs(logs), key=lambda row: row.status != "oom")
@@ -130,8 +134,9 @@ def test_only_a_table_needs_pandas():
 
 
 def test_a_column_is_added_in_one_place(logs, tmp_path):
-    """The field that docs/dev/add_a_column.md adds: it stands in runs, results, files, tables of
-    reports and studies.
+    """Add the field of docs/dev/add_a_column.md to a copy of the suite.
+
+    The column must appear in runs, results, files, and the tables of reports and studies.
     """
     shutil.copytree(
         PROJECT / "suite", tmp_path / "suite", ignore=shutil.ignore_patterns("__pycache__")
@@ -171,12 +176,17 @@ print(document(report(runs)))
 
 
 def test_the_page_for_notebooks_lists_every_column():
-    """`python -m tests.suite.results.test_table` prints what belongs there."""
+    """Print the expected tables with `python -m tests.suite.results.test_table`."""
     assert columns_text() in PAGE.read_text()
 
 
+<<<<<<< HEAD
 def test_the_page_s_ten_lines_end_in_a_plot(logs, tmp_path):
     parts = [part.partition("```")[0] for part in NOTEBOOK.read_text().split("```python\n")[1:]]
+=======
+def test_the_plot_example_of_the_notebook_page_writes_a_png(logs, tmp_path):
+    parts = [part.partition("```")[0] for part in PAGE.read_text().split("```python\n")[1:]]
+>>>>>>> dev
     code = next(part for part in parts if "vegalite_to_png" in part)
     assert len(code.splitlines()) <= 12
     write_run(tmp_path / "logs", "good")

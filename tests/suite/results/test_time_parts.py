@@ -1,5 +1,6 @@
-"""The parts of a time to target: they add up, setup is in no epoch, and a speedup is the product of
-its factors.
+"""Parts of a time to target, and factors of a speedup.
+
+The parts add up, setup is not part of an epoch, and a speedup is the product of its factors.
 """
 
 import math
@@ -38,13 +39,17 @@ def test_parts_of_a_log_with_setup(tmp_path):
 
 @examples(50)
 @given(setup=SECONDS, epoch=SECONDS, epochs=st.integers(1, 20))
-def test_parts_add_up_whatever_the_times(tmp_path_factory, setup, epoch, epochs):
+def test_parts_add_up_for_any_times(tmp_path_factory, setup, epoch, epochs):
     qualities = [0.1] * (epochs - 1) + [0.7]
     train, evaluation = 0.6 * epoch + 0.5, 0.1 * epoch
     record = one_run(
-        tmp_path_factory.mktemp("log"), qualities=qualities, setup_seconds=setup, seconds_per_epoch=epoch + 1.0,
-        train_seconds=train, evaluation_seconds=evaluation,
-    )  # fmt: skip
+        tmp_path_factory.mktemp("log"),
+        qualities=qualities,
+        setup_seconds=setup,
+        seconds_per_epoch=epoch + 1.0,
+        train_seconds=train,
+        evaluation_seconds=evaluation,
+    )
     parts = time_parts(record)
     assert parts.total == pytest.approx(record.seconds, abs=1e-6)
     assert parts.setup == pytest.approx(setup, abs=2e-3)
@@ -66,7 +71,7 @@ def test_logs_that_do_not_separate_setup_have_no_parts(tmp_path):
     "options", [{"train_seconds": 30.0}, {"evaluation_seconds": 9.0}, {"train_seconds": 0.25}]
 )
 def test_a_log_that_contradicts_itself_has_no_parts(tmp_path, options):
-    """Training or evaluation takes longer than the run, or waiting for data longer than training."""
+    """Training or evaluation exceeds the run, or waiting for data exceeds the training time."""
     assert time_parts(one_run(tmp_path, **options)) is None
 
 
@@ -83,14 +88,14 @@ def test_the_mean_of_several_runs_has_the_mean_parts():
 
 
 def pair(root, before, after):
-    """The speedup from one device to two, of runs with these options."""
+    """Return the ratio of a run on one device to a run on two devices with the given options."""
     write_run(root, "one", devices=1, **before)
     write_run(root, "two", devices=2, **after)
     return ratio(*sorted(results(root), key=lambda result: result.devices))
 
 
 def test_a_speedup_is_the_product_of_epochs_their_time_and_setup(tmp_path):
-    """The demo: 11.7 s of which 4.9 s are setup, against 5.6 s of which 1.2 s are."""
+    """Compare 11.7 s, of which 4.9 s are setup, with 5.6 s, of which 1.2 s are setup."""
     five = (0.1, 0.2, 0.3, 0.4, 0.7)
     found = pair(
         tmp_path,
@@ -110,8 +115,8 @@ def test_a_speedup_is_the_product_of_epochs_their_time_and_setup(tmp_path):
     assert found.setup_explains_much
 
 
-def test_setup_can_hide_that_epochs_are_slower(tmp_path):
-    """1.02 times faster to the target, although epochs take 27 % longer."""
+def test_shorter_setup_can_hide_slower_epochs(tmp_path):
+    """Time to target is 1.02 times faster although each epoch takes 27 % longer."""
     found = pair(
         tmp_path,
         {"setup_seconds": 4.0, "seconds_per_epoch": 1.5},
@@ -126,10 +131,10 @@ def test_setup_can_hide_that_epochs_are_slower(tmp_path):
 @pytest.mark.parametrize(
     ("setup", "much"), [((1.0, 1.0), False), ((1.0, 0.6), False), ((3.0, 1.0), True)]
 )
-def test_setup_is_named_where_it_explains_more_than_a_fifth(tmp_path, setup, much):
+def test_setup_is_mentioned_if_it_explains_more_than_a_fifth(tmp_path, setup, much):
     before, after = (
-        {"setup_seconds": one, "seconds_per_epoch": epoch}
-        for one, epoch in zip(setup, (4, 2), strict=True)
+        {"setup_seconds": seconds, "seconds_per_epoch": epoch}
+        for seconds, epoch in zip(setup, (4, 2), strict=True)
     )
     assert pair(tmp_path, before, after).setup_explains_much == much
 
@@ -137,14 +142,14 @@ def test_setup_is_named_where_it_explains_more_than_a_fifth(tmp_path, setup, muc
 def test_published_logs_are_not_decomposed_into_setup(tmp_path):
     for seconds, system in ((60, "few"), (30, "many")):
         foreign(tmp_path / system / "resnet" / "result_0.txt", system, seconds=seconds)
-    one, other = sorted(results(tmp_path), key=lambda result: -result.seconds)
-    found = ratio(one, other)
+    slow, fast = sorted(results(tmp_path), key=lambda result: -result.seconds)
+    found = ratio(slow, fast)
     assert (found.setup, found.setup_saving, found.setup_explains_much) == (None, None, False)
     assert found.total == pytest.approx(found.throughput * found.efficiency)
 
 
 def test_ours_against_published_compares_all_time_per_epoch(tmp_path):
-    """Setup is in the epochs of the other log, so that it has to be in ours."""
+    """Published logs include setup in the time per epoch, so it is included in ours too."""
     write_run(tmp_path / "ours", "one", setup_seconds=3.0, seconds_per_epoch=1.0, train_seconds=0.6)
     foreign(tmp_path / "theirs" / "resnet" / "result_0.txt", seconds=12)
     (ours,), (theirs,) = results(tmp_path / "ours"), results(tmp_path / "theirs")

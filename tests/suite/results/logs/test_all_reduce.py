@@ -1,6 +1,4 @@
-"""All-reduces and gradients in logs: definitions of bandwidth, what a topology shows, and content
-of the wrong form.
-"""
+"""All-reduces and gradients in logs: bandwidths, links in a topology, and malformed content."""
 
 import json
 
@@ -18,18 +16,19 @@ from workloads.api import GradientAllReduceInfo
 SIZE = {"bytes": 1024, "count": 20, "median_us": 50.0, "mean_us": 60.0}
 
 
-def test_bandwidths_are_those_of_nccl_tests():
-    """PERFORMANCE.md: an all-reduce of n ranks has busbw = algbw · 2(n - 1)/n; for two ranks both
-    are equal.
+def test_bus_bandwidth_follows_the_definition_of_nccl_tests():
+    """PERFORMANCE.md of nccl-tests defines busbw = algbw · 2(n - 1)/n for an all-reduce of n ranks.
+
+    Both bandwidths are equal for two ranks.
     """
     assert bus_bandwidth(1e9, 0.1, 2) == pytest.approx(1e10)
     assert bus_bandwidth(1e9, 0.1, 8) == pytest.approx(1.75e10)
 
 
-def test_what_a_log_holds():
+def test_all_reduces_and_gradients_are_parsed():
     found = all_reduce({"devices": 2, "how": "a clock", "sizes": [{**SIZE, "bytes": 4096}, SIZE]})
     assert (found.devices, found.how) == (2, "a clock")
-    assert [one.size_bytes for one in found.sizes] == [1024, 4096], "in order"
+    assert [measured.size_bytes for measured in found.sizes] == [1024, 4096], "in order"
     assert found.sizes[0] == SizeTimes(1024, 20, pytest.approx(50e-6), pytest.approx(60e-6))
     assert gradient_all_reduce_info(
         {"bytes": 8e6, "tensors": 3, "buckets": 2}
@@ -39,24 +38,21 @@ def test_what_a_log_holds():
 @pytest.mark.parametrize(
     "value",
     [
-        *(
-            None,
-            [],
-            "text",
-            {},
-            {"devices": 2},
-            {"devices": 1, "sizes": [SIZE]},
-            {"devices": 2, "sizes": []},
-        ),
-        *(
-            {"devices": 2, "sizes": [{**SIZE, "median_us": 0}]},
-            {"devices": 2, "sizes": ["x", {"bytes": "much"}]},
-        ),
-        *({"devices": 1e300, "sizes": [SIZE]}, {"bytes": 0, "tensors": 1, "buckets": 1}),
+        None,
+        [],
+        "text",
+        {},
+        {"devices": 2},
+        {"devices": 1, "sizes": [SIZE]},
+        {"devices": 2, "sizes": []},
+        {"devices": 2, "sizes": [{**SIZE, "median_us": 0}]},
+        {"devices": 2, "sizes": ["x", {"bytes": "much"}]},
+        {"devices": 1e300, "sizes": [SIZE]},
+        {"bytes": 0, "tensors": 1, "buckets": 1},
         {"bytes": 1, "tensors": 1, "buckets": 0},
     ],
 )
-def test_what_is_not_of_the_form_is_not_known(value):
+def test_malformed_all_reduces_and_gradients_are_ignored(value):
     assert all_reduce(value) is gradient_all_reduce_info(value) is None
 
 
@@ -78,13 +74,13 @@ def test_what_is_not_of_the_form_is_not_known(value):
         ({}, "cpu", ""),
     ],
 )
-def test_what_the_topology_shows(tmp_path, topology, device, text):
+def test_the_link_comes_from_the_topology(tmp_path, topology, device, text):
     (tmp_path / "topology.json").write_text(json.dumps(topology))
     assert shown_link(tmp_path, device, 2) == text
 
 
 @pytest.mark.parametrize(("device", "text"), [("cuda", "NVLink or PIX"), ("cpu", "1 socket")])
-def test_what_the_topologies_of_two_machines_show(tmp_path, device, text):
+def test_the_links_of_two_machines_come_from_both_topologies(tmp_path, device, text):
     of_machine = {
         "a": {"gpu_nvlink": [[None, True], [True, None]]},
         "b/": {"gpu_pcie": [[None, "PIX"], ["PIX", None]]},

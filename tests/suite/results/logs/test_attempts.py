@@ -1,4 +1,4 @@
-"""Logs to which a relaunched program appended, and logs that several processes of one run wrote."""
+"""Logs with several attempts of a relaunched program, and logs written by several processes."""
 
 import itertools
 import json
@@ -18,7 +18,17 @@ STAGES = ("header", "init", "run_start", "training", "evaluation", "complete")
 def attempt(
     start=0, seed=1, batch=256, until="complete", status="success", epochs=3, benchmark="resnet"
 ):
-    """The lines of one attempt of 60 s for each epoch. `until`: where it died."""
+    """Return the lines of an attempt whose epochs take 60 s each.
+
+    Args:
+        start: Start of the attempt in milliseconds.
+        seed: Seed of the attempt.
+        batch: Global batch size.
+        until: Stage at which the attempt died, a value of `STAGES`.
+        status: Status of the `run_stop` record.
+        epochs: Number of epochs.
+        benchmark: Name of the benchmark.
+    """
     lines = [line(start, "submission_benchmark", benchmark), line(start, "submission_org", "Acme")]
     lines += [line(start, "cache_clear", True), line(start + 1, "init_start")]
     lines += [line(start + 2, "seed", seed), line(start + 2, "global_batch_size", batch)]
@@ -54,7 +64,7 @@ def facts(record):
     )
 
 
-def attempts_told(record):
+def attempt_problems(record):
     return [problem.text for problem in record.problems if "attempts in one file" in problem.text]
 
 
@@ -65,7 +75,7 @@ def test_the_second_attempt_counts_wherever_the_first_died(tmp_path, until, batc
     record = read(write(tmp_path / "result_0.txt", lines))
     assert facts(record) == ("success", 180.0, 2, batch, 3.0)
     assert record.benchmark == "resnet"
-    assert attempts_told(record) == [
+    assert attempt_problems(record) == [
         f"2 attempts in one file: attempt 2 (lines {len(attempt(until=until)) + 1} to {len(lines)})"
         " is used, the last complete attempt"
     ]
@@ -82,7 +92,7 @@ def test_the_second_attempt_counts_wherever_the_first_died(tmp_path, until, batc
         (("training", "evaluation"), 2),
     ],
 )
-def test_the_last_complete_attempt_counts_and_else_the_last(tmp_path, untils, used):
+def test_the_last_complete_attempt_counts_or_the_last_if_all_died(tmp_path, untils, used):
     parts = [
         attempt(index * HOUR, seed=index + 1, batch=2**index, until=until)
         for index, until in enumerate(untils)
@@ -91,7 +101,7 @@ def test_the_last_complete_attempt_counts_and_else_the_last(tmp_path, untils, us
     assert (record.seed, record.settings.global_batch_size) == (used, 2 ** (used - 1))
     assert record.start_ms == START_MS + (used - 1) * HOUR + 30_000
     assert record.status == ("success" if "complete" in untils else "truncated")
-    (text,) = attempts_told(record)
+    (text,) = attempt_problems(record)
     assert text.startswith(f"{len(untils)} attempts in one file: attempt {used} ")
 
 
@@ -108,7 +118,7 @@ def test_a_quick_relaunch_after_training_is_an_attempt(tmp_path, pause):
     assert facts(record) == ("success", 180.0, 2, 256, 3.0)
 
 
-def test_the_identity_may_stand_before_the_first_attempt_alone(tmp_path):
+def test_the_submission_records_may_be_in_the_first_attempt_only(tmp_path):
     second = [text for text in attempt(HOUR, seed=2) if '"submission_' not in text]
     record = read(write(tmp_path / "result_0.txt", [*attempt(until="training"), *second]))
     assert (record.benchmark, record.org, record.seed, record.seconds) == (
@@ -120,7 +130,7 @@ def test_the_identity_may_stand_before_the_first_attempt_alone(tmp_path):
 
 
 @pytest.mark.parametrize("form", [":::MLL", ":::MLPv0.5.0"])
-def test_attempts_in_logs_of_older_rounds(tmp_path, form):
+def test_attempts_are_found_in_logs_of_older_rounds(tmp_path, form):
     lines = [*attempt(until="training", batch=128), *attempt(HOUR, seed=2)]
     records = [json.loads(text.removeprefix(":::MLLOG ")) for text in lines]
     if form == ":::MLL":
@@ -133,7 +143,7 @@ def test_attempts_in_logs_of_older_rounds(tmp_path, form):
         texts = [v05(item) for item in records if item["key"] not in ("init_start", "init_stop")]
     record = read(write(tmp_path / "result_0.txt", texts))
     assert (record.seed, record.seconds, len(record.evaluations)) == (2, 180.0, 3)
-    assert attempts_told(record)
+    assert attempt_problems(record)
 
 
 def v05(item):
@@ -151,8 +161,8 @@ def v05(item):
 @pytest.mark.parametrize(
     "keys", [("run_start", "seed"), ("init_start", "init_stop", "run_start", "seed"), None]
 )
-def test_processes_of_one_run_write_one_run(tmp_path, lag, keys):
-    """Four processes repeat some or all records, each with a seed of its own."""
+def test_records_of_several_processes_are_not_attempts(tmp_path, lag, keys):
+    """Four processes repeat some or all records, each with a different seed."""
     every = []
     for rank in range(4):
         for text in attempt(rank * lag // 3, seed=rank + 1):
@@ -167,18 +177,18 @@ def test_processes_of_one_run_write_one_run(tmp_path, lag, keys):
         sorted(every, key=lambda text: json.loads(text.removeprefix(":::MLLOG "))["time_ms"]),
     ):
         record = read(write(tmp_path / "result_0.txt", lines))
-        assert not attempts_told(record)
+        assert not attempt_problems(record)
         assert (record.status, record.settings.global_batch_size) == ("success", 256)
         assert record.start_ms == START_MS + 30_000
 
 
 def test_processes_may_start_minutes_apart(tmp_path):
-    """As in NVIDIA's Mask R-CNN on 48 nodes (v2.0): init_start over 211 s, before any seed."""
+    """NVIDIA's Mask R-CNN on 48 nodes (v2.0) has init_start records over 211 s before any seed."""
     lines = [line(-200_000 + 1_000 * rank, "init_start") for rank in range(200)] + attempt()
-    assert not attempts_told(read(write(tmp_path / "result_0.txt", lines)))
+    assert not attempt_problems(read(write(tmp_path / "result_0.txt", lines)))
 
 
-def test_a_run_that_was_continued_from_a_checkpoint_is_one_run(tmp_path):
+def test_a_run_that_resumed_from_a_checkpoint_is_one_run(tmp_path):
     lines = demo_log()
     cut = next(index for index, text in enumerate(lines) if '"block_stop"' in text) + 1
     again = [
@@ -187,7 +197,9 @@ def test_a_run_that_was_continued_from_a_checkpoint_is_one_run(tmp_path):
         line(HOUR + 2, "run_start"),
     ]
     later = [text.replace(str(START_MS)[:6], str(START_MS + HOUR)[:6]) for text in lines[cut:]]
-    assert not attempts_told(read(write(tmp_path / "result_0.txt", [*lines[:cut], *again, *later])))
+    assert not attempt_problems(
+        read(write(tmp_path / "result_0.txt", [*lines[:cut], *again, *later]))
+    )
 
 
 def test_check_advises_to_split_the_file(tmp_path):
@@ -210,7 +222,7 @@ PARTS = st.lists(st.tuples(st.sampled_from(STAGES), st.integers(1, 3)), min_size
 
 @given(parts=PARTS, gap=st.integers(5 * 60_000, HOUR))
 @settings(max_examples=60, deadline=None)
-def test_any_sequence_of_attempts_gives_what_the_chosen_one_gives_alone(
+def test_a_file_of_several_attempts_reads_like_a_file_of_the_chosen_attempt(
     tmp_path_factory, parts, gap
 ):
     folder = tmp_path_factory.mktemp("attempts")
@@ -231,7 +243,7 @@ def test_any_sequence_of_attempts_gives_what_the_chosen_one_gives_alone(
 
 
 @pytest.mark.full
-def test_a_hundred_thousand_records_of_processes_take_seconds(tmp_path):
+def test_a_hundred_thousand_records_of_processes_are_read_in_seconds(tmp_path):
     lines = [line(rank // 100, "init_start", rank) for rank in range(50_000)]
     lines += [line(rank // 100, "seed", rank) for rank in range(50_000)]
-    assert not attempts_told(read(write(tmp_path / "result_0.txt", [*lines, *attempt(1000)])))
+    assert not attempt_problems(read(write(tmp_path / "result_0.txt", [*lines, *attempt(1000)])))

@@ -1,4 +1,4 @@
-"""Compressed logs are read in bounded memory and time, or named as compressed."""
+"""Compressed logs: they are read with bounded memory and time, or reported as compressed."""
 
 import bz2
 import gzip
@@ -21,7 +21,7 @@ PACKED = {"gz": gzip.compress(LOG), "bz2": bz2.compress(LOG), "xz": lzma.compres
 
 @pytest.mark.parametrize("name", ["result_0.txt.{}", "result_0.txt", "some.log.{}"])
 @pytest.mark.parametrize("suffix", PACKED)
-def test_a_compressed_log_is_the_log(tmp_path, suffix, name):
+def test_a_compressed_log_reads_like_the_plain_log(tmp_path, suffix, name):
     plain = read(write(tmp_path / "plain" / "result_0.txt", LOG))
     write(tmp_path / "packed" / name.format(suffix), PACKED[suffix])
     (run,) = collect([tmp_path / "packed"])
@@ -31,7 +31,7 @@ def test_a_compressed_log_is_the_log(tmp_path, suffix, name):
 
 
 @pytest.mark.parametrize("first", [b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"\x04\x22\x4d\x18"])
-def test_other_compressions_are_named(tmp_path, first):
+def test_an_unsupported_compression_is_reported_with_a_command(tmp_path, first):
     (run,) = collect([write(tmp_path / "result_0.txt.zst", first + b"\0" * 100).parent])
     assert run.status == "unreadable"
     assert "compressed with" in run.reason
@@ -40,7 +40,7 @@ def test_other_compressions_are_named(tmp_path, first):
 
 @pytest.mark.parametrize("suffix", PACKED)
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.9])
-def test_a_damaged_file_is_a_problem(tmp_path, suffix, share):
+def test_a_damaged_compressed_file_is_a_problem(tmp_path, suffix, share):
     packed = PACKED[suffix]
     cut = packed[: max(10, int(share * len(packed)))]
     broken = (

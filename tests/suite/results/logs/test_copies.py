@@ -1,4 +1,4 @@
-"""Copies of logs: within one entry a run counts once, across entries each entry keeps its logs."""
+"""Copies of logs: a run counts once per entry, and each entry keeps logs that it shares."""
 
 import shutil
 
@@ -25,13 +25,13 @@ def by_folder(root):
 
 
 @pytest.mark.parametrize(
-    "other",
+    "second_entry",
     [{"submitter": "Lab-power"}, {"round_name": "v4.1"}, {"system": "another_box"}],
     ids=str,
 )
 @pytest.mark.parametrize("shared", [2, 5])
-def test_each_entry_keeps_logs_that_another_entry_has_too(tmp_path, other, shared):
-    first, second = entry(tmp_path), entry(tmp_path, **other)
+def test_each_entry_keeps_logs_that_another_entry_has_too(tmp_path, second_entry, shared):
+    first, second = entry(tmp_path), entry(tmp_path, **second_entry)
     write_logs(first, range(5))
     write_logs(second, [*range(shared), *range(20, 25 - shared)])
     found = by_folder(tmp_path)
@@ -43,7 +43,7 @@ def test_each_entry_keeps_logs_that_another_entry_has_too(tmp_path, other, share
     assert not table(tmp_path)["copy_of"].any()
 
 
-def test_a_second_place_of_one_entry_counts_once(tmp_path):
+def test_a_copied_entry_counts_once(tmp_path):
     write_logs(entry(tmp_path / "a"), range(5))
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     (found,) = by_folder(tmp_path).values()
@@ -51,7 +51,7 @@ def test_a_second_place_of_one_entry_counts_once(tmp_path):
     assert (table(tmp_path)["copy_of"] != "").sum() == 5
 
 
-def test_a_copy_in_the_folder_counts_once(tmp_path):
+def test_a_copied_log_in_the_same_folder_counts_once(tmp_path):
     folder = write_logs(entry(tmp_path), range(5))
     shutil.copy(folder / "result_2.txt", folder / "result_9.txt")
     (found,) = by_folder(tmp_path).values()
@@ -59,8 +59,9 @@ def test_a_copy_in_the_folder_counts_once(tmp_path):
 
 
 def test_a_set_that_is_complete_only_with_copies_is_scored_as_submitted(tmp_path):
-    """As v4.0/smc-ac-power's DLRM, ten logs of which five repeat the others: the official score
-    counts ten.
+    """Keep repeated logs if the set of runs is complete only with them.
+
+    The official score of v4.0/smc-ac-power's DLRM counts ten logs, of which five are repetitions.
     """
     folder = write_logs(entry(tmp_path), range(4))
     shutil.copy(folder / "result_3.txt", folder / "result_4.txt")
@@ -72,7 +73,7 @@ def test_a_set_that_is_complete_only_with_copies_is_scored_as_submitted(tmp_path
     assert sorted(path[-12:] for path in table(tmp_path)["repeat_of"] if path) == ["result_3.txt"]
 
 
-def test_of_folders_without_a_layout_a_pure_copy_does_not_count(tmp_path):
+def test_a_folder_that_contains_only_copies_does_not_count(tmp_path):
     write_logs(tmp_path / "one", range(3))
     shutil.copytree(tmp_path / "one", tmp_path / "two")
     write_logs(tmp_path / "three", [0, 7, 8])
@@ -86,7 +87,7 @@ def test_of_folders_without_a_layout_a_pure_copy_does_not_count(tmp_path):
 
 
 @pytest.mark.parametrize("names", [("a", "z"), ("z", "a")])
-def test_a_folder_with_the_beginnings_of_logs_is_a_copy(tmp_path, names):
+def test_a_folder_with_truncated_copies_of_logs_does_not_count(tmp_path, names):
     whole, begun = (tmp_path / name for name in names)
     write_logs(whole, range(2))
     for index in range(2):

@@ -1,5 +1,6 @@
-"""Epochs of logs whose lines label them from 0, twice, too seldom or too late: one count, or none,
-but never a wrong one.
+"""Epoch counts of logs whose epoch labels start at 0, repeat, are missing, or come too late.
+
+The reader must return the right count or no count, but never a wrong count.
 """
 
 import json
@@ -11,7 +12,7 @@ from testing.fake_logs import line, write
 
 START = 1_540_000_000.0
 EPOCH = 100.0
-"""Seconds of training an epoch."""
+"""Training time of an epoch in seconds."""
 
 
 def v05(seconds, tag, value=None):
@@ -20,8 +21,16 @@ def v05(seconds, tag, value=None):
 
 
 def old_log(labels, starts, offset, set_up=20.0, flag=True, accuracy=True):
-    """A v0.5 log: (seconds, label) of `train_epoch` in `starts`; an evaluation labelled L comes
-    after L + `offset` epochs.
+    """Return the lines of a v0.5 log.
+
+    Args:
+        labels: Labels of the evaluations. The evaluation with label L comes after L + `offset`
+            epochs.
+        starts: (seconds, label) of each `train_epoch` record.
+        offset: Epochs to add to a label.
+        set_up: Seconds before the first epoch.
+        flag: Whether `run_stop` states success.
+        accuracy: Whether evaluations have labels.
     """
     lines = [v05(0, "run_start"), v05(0, "eval_target", 0.749), v05(set_up, "train_loop")]
     for index, label in enumerate(labels):
@@ -51,8 +60,15 @@ def mll(seconds, key, value=None, **metadata):
 
 
 def new_log(accuracy, starts=(), blocks=(), benchmark="resnet", stops=None, opened=None):
-    """A v0.6 log with an evaluation every 100 s, labelled by `accuracy` and, on `eval_start`, by
-    `opened`.
+    """Return the lines of a v0.6 log with an evaluation every 100 s.
+
+    Args:
+        accuracy: Epoch labels of the `eval_accuracy` records.
+        starts: Labels of the `epoch_start` records.
+        blocks: Labels of the `block_start` records.
+        benchmark: Name of the benchmark.
+        stops: Function that returns the last lines for the end of the run in seconds.
+        opened: Epoch labels of the `eval_start` records, or None to leave the records out.
     """
     lines = [mll(-1, "submission_benchmark", benchmark), mll(0, "run_start")]
     lines += [
@@ -81,7 +97,7 @@ def reading_of(tmp_path, lines):
     return read(write(tmp_path / "result_0.txt", lines))
 
 
-def said(record):
+def problem_texts(record):
     return " | ".join(problem.text for problem in record.problems)
 
 
@@ -120,7 +136,7 @@ ONE_THEN_4 = list(range(1, 62, 4))
         pytest.param([1, 2], [(20, 0), (122, 1)], 0, 2, id="starts from 0, evaluations from 1"),
     ],
 )
-def test_old_logs_with_few_or_late_starts(tmp_path, labels, starts, offset, epochs):
+def test_epochs_of_v05_logs_with_few_or_late_starts(tmp_path, labels, starts, offset, epochs):
     record = reading_of(tmp_path, old_log(labels, starts, offset))
     assert (record.status, record.epochs_to_target) == ("success", epochs)
 
@@ -129,20 +145,14 @@ def test_old_logs_with_few_or_late_starts(tmp_path, labels, starts, offset, epoc
     ("labels", "starts", "offset", "text"),
     [
         ([32, 43, 48, 53], [], 1, "no epoch count"),
-        (
-            [2, 6, 10],
-            late(range(11)),
-            0,
-            "contradict",
-        ),  # 11 starts, but the first evaluation came after two epochs
+        # There are 11 starts, but the first evaluation came after two epochs.
+        ([2, 6, 10], late(range(11)), 0, "contradict"),
     ],
 )
-def test_what_nothing_explains_or_time_contradicts_gives_no_count(
-    tmp_path, labels, starts, offset, text
-):
+def test_unexplained_or_contradictory_labels_give_no_count(tmp_path, labels, starts, offset, text):
     record = reading_of(tmp_path, old_log(labels, starts, offset))
     assert (record.status, record.epochs_to_target) == ("success", None)
-    assert text in said(record)
+    assert text in problem_texts(record)
 
 
 def test_old_log_without_labels_counts_starts_only_if_they_keep_pace(tmp_path):
@@ -150,25 +160,25 @@ def test_old_log_without_labels_counts_starts_only_if_they_keep_pace(tmp_path):
     assert reading_of(tmp_path, old_log([0, 1], kept, 1, accuracy=False)).epochs_to_target == 2
     record = reading_of(tmp_path, old_log([0, 1], kept[:1], 1, accuracy=False))
     assert record.epochs_to_target is None
-    assert "no epoch count" in said(record)
+    assert "no epoch count" in problem_texts(record)
 
 
 @pytest.mark.parametrize(
     ("accuracy", "opened", "epochs"),
     [
-        *(
-            ([1, 2, 2], [1, 2, 3], 3),
-            ([1, 1, 2], [0, 1, 2], 3),
-            ([1, 2, 3], [0, 1, 2], 3),
-            ([0, 1, 2], [1, 2, 3], 3),
-        ),
-        *(([1, 2, 3], [1, 2, 3], 3), ([1, 2, 3], [1, 5, 9], None), ([1, 2, 2], [1, 1, 2], None)),
+        ([1, 2, 2], [1, 2, 3], 3),
+        ([1, 1, 2], [0, 1, 2], 3),
+        ([1, 2, 3], [0, 1, 2], 3),
+        ([0, 1, 2], [1, 2, 3], 3),
+        ([1, 2, 3], [1, 2, 3], 3),
+        ([1, 2, 3], [1, 5, 9], None),
+        ([1, 2, 2], [1, 1, 2], None),
     ],
 )
-def test_two_labels_of_one_evaluation(tmp_path, accuracy, opened, epochs):
+def test_two_different_labels_of_one_evaluation(tmp_path, accuracy, opened, epochs):
     record = reading_of(tmp_path, new_log(accuracy, opened=opened))
     assert (record.status, record.epochs_to_target) == ("success", epochs)
-    assert ("label" in said(record)) == (accuracy != opened)
+    assert ("label" in problem_texts(record)) == (accuracy != opened)
 
 
 @pytest.mark.parametrize(
@@ -185,23 +195,23 @@ def test_two_labels_of_one_evaluation(tmp_path, accuracy, opened, epochs):
         ),
     ],
 )
-def test_two_ends(tmp_path, values, benchmark, status, text):
+def test_a_log_with_two_run_stop_records(tmp_path, values, benchmark, status, text):
     def stops(end):
         return [mll(end + index, "run_stop", value) for index, value in enumerate(values)]
 
     record = reading_of(tmp_path, new_log([1, 2, 3], benchmark=benchmark, stops=stops))
     assert (record.status, record.seconds) == (status, 300.0)
     assert record.epochs_to_target == (3 if (status, benchmark) == ("success", "resnet") else None)
-    assert text in said(record)
-    assert "run_stop has no status" not in said(record)
+    assert text in problem_texts(record)
+    assert "run_stop has no status" not in problem_texts(record)
 
 
-def test_a_bare_end_before_the_deciding_evaluation_is_not_the_end(tmp_path):
+def test_a_run_stop_without_status_before_the_last_evaluation_is_not_the_end(tmp_path):
     lines = old_log([0, 1, 2], [(20, 0), (122, 1), (222, 2)], 1)
     lines.insert(-4, v05(321, "run_stop"))
     record = reading_of(tmp_path, lines)
     assert (record.status, record.seconds, record.epochs_to_target) == ("success", 323.0, 3)
-    assert "2 different run_stop; the first with a status" in said(record)
+    assert "2 different run_stop; the first with a status" in problem_texts(record)
 
 
 def mllog(seconds, key, value=None, **metadata):
@@ -209,8 +219,14 @@ def mllog(seconds, key, value=None, **metadata):
 
 
 def modern_log(evaluations, blocks=(), starts=(), status="success", benchmark="resnet"):
-    """A v0.7 log: (seconds, label) of evaluations, of which the last is good; (seconds, label,
-    epochs) of blocks.
+    """Return the lines of a v0.7 log.
+
+    Args:
+        evaluations: (seconds, label) of each evaluation. Only the last label has a good quality.
+        blocks: (seconds, first epoch, epochs) of each `block_start` record.
+        starts: (seconds, label) of each `epoch_start` record.
+        status: Status of the `run_stop` record.
+        benchmark: Name of the benchmark.
     """
     lines = [mllog(-1, "submission_benchmark", benchmark), mllog(0, "run_start")]
     lines += [
@@ -228,17 +244,20 @@ def modern_log(evaluations, blocks=(), starts=(), status="success", benchmark="r
 
 
 ROUNDED = [(190.5 + 184.2 * index, label) for index, label in enumerate((3, 6, *range(10, 39, 4)))]
-"""Google's tpu-v4-16 of v0.7: blocks of 2,502 steps, of 625.6 each epoch."""
+"""Evaluations of Google's tpu-v4-16 (v0.7): blocks have 2,502 steps, epochs have 625.6 steps."""
 AFTER = [(2212.1 + index, label) for index, label in enumerate(range(0, 45, 4))]
-"""Graphcore's ipu-pod16 of v1.0: checkpoints from 0, the untrained model, to 44 after the training.
+"""Evaluations of Graphcore's ipu-pod16 (v1.0), all of them after the training.
+
+They evaluate checkpoints from 0, the untrained model, to 44.
 """
 
 OVERLAPPING = [
     *modern_log([(110.0 * n, n) for n in (1, 2, 3)], starts=[(100.0 * n + 1, n) for n in range(4)]),
     *[mllog(100.0 * label, "eval_start", epoch_num=label) for label in (1, 2, 3)],
 ]
-"""NVIDIA's RetinaNet: an evaluation, labeled from 1, ends after the next epoch, labeled from 0, has
-started.
+"""Log like those of NVIDIA's RetinaNet, whose evaluations overlap the next epoch.
+
+Evaluations are labeled from 1, epochs from 0.
 """
 
 
@@ -286,15 +305,16 @@ def blocks_of(evaluations, size, first=0):
         ),
     ],
 )
-def test_shapes_of_published_logs(tmp_path, log, epochs, text):
+def test_epochs_of_logs_with_the_labels_of_published_logs(tmp_path, log, epochs, text):
     record = reading_of(tmp_path, log)
     assert (record.status, record.epochs_to_target) == ("success", epochs)
-    assert text in said(record) if text else "labeled from" not in said(record)
+    assert text in problem_texts(record) if text else "labeled from" not in problem_texts(record)
 
 
-def test_evaluations_of_v05_that_overtook_each_other(tmp_path):
-    """Intel's Caffe of v0.5: labels from -1, no start of the first epoch, and evaluations 2 and 3
-    done after 4.
+def test_evaluations_of_v05_that_end_out_of_order(tmp_path):
+    """Logs of Intel's Caffe (v0.5) have labels from -1 and no start of the first epoch.
+
+    Evaluations 2 and 3 end after evaluation 4.
     """
     order = [-1, 0, 1, 4, 2, 3, 5]
     lines = [v05(0, "run_start"), v05(0, "eval_target", 0.749)]
@@ -309,6 +329,6 @@ def test_evaluations_of_v05_that_overtook_each_other(tmp_path):
 @pytest.mark.parametrize(
     ("status", "read_as"), [("fail", "failed"), ("failed", "failed"), ("abort", "aborted")]
 )
-def test_words_for_no_success(tmp_path, status, read_as):
+def test_synonyms_of_failed_and_aborted_are_read(tmp_path, status, read_as):
     record = reading_of(tmp_path, modern_log([(1, 1), (2, 2)], status=status, benchmark="other"))
     assert (record.status, record.finished) == (read_as, False)

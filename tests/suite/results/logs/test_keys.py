@@ -1,6 +1,4 @@
-"""Which logged keys are hyperparameters: held against the rules of all rounds that mlperf-logging
-has.
-"""
+"""Classification of logged keys, compared with the rules of all rounds in mlperf-logging."""
 
 import re
 from pathlib import Path
@@ -15,19 +13,19 @@ NO_HYPERPARAMETERS = {
     "averaged_validation_loss", "aggregated_eval_accuracy", "initial_eval_accuracy",
     *(f"{part}_train_{what}" for part in ("epoch", "block") for what in ("throughput", "samples")),
 }  # fmt: skip
-"""Names in the rules that count data, say who submitted, or are results."""
+"""Names in the rules that are counts of data, facts of the submission, or results."""
 
 
-def test_every_name_in_the_rules_of_all_rounds_is_one_or_the_other():
+def test_every_name_in_the_rules_is_structural_a_hyperparameter_or_a_listed_exception():
     from mlperf_logging import compliance_checker
 
     rules = Path(compliance_checker.__file__).parent.glob("training_*/*.yaml")
     names = {name for path in rules for name in re.findall(r"NAME:\s*(\w+)", path.read_text())}
     assert len(names) > 130
-    others = {
+    unclassified = {
         name for name in names - STRUCTURAL if not is_hyperparameter(name, of_this_suite=False)
     }
-    assert others == NO_HYPERPARAMETERS & names
+    assert unclassified == NO_HYPERPARAMETERS & names
 
 
 MEASURED = (
@@ -49,5 +47,5 @@ OF_V05 = (
 
 
 @pytest.mark.parametrize("name", MEASURED + OF_V05)
-def test_what_other_programs_measure_is_none_and_what_ours_log_is(name):
+def test_measurements_are_hyperparameters_only_in_logs_of_this_suite(name):
     assert (is_hyperparameter(name, False), is_hyperparameter(name, True)) == (name in OF_V05, True)

@@ -1,4 +1,4 @@
-"""Logs of this suite: read strictly, never by inference, and never with an exception."""
+"""Logs of this suite: the reader is strict, infers no values, and raises no exceptions."""
 
 import json
 import random
@@ -26,7 +26,7 @@ def codes(record):
 @pytest.fixture
 def no_inference(monkeypatch):
     def refuse(*_):
-        raise AssertionError("a log of this suite was read as a log of another program")
+        raise AssertionError("a log of this suite was read as a log of a foreign program")
 
     monkeypatch.setattr(foreign, "interpret", refuse)
 
@@ -43,9 +43,11 @@ def test_epochs_are_counted_from_the_first_epoch_that_the_log_states(tmp_path, f
 
 
 @pytest.mark.usefixtures("no_inference")
-def test_the_label_of_the_evaluation_counts_and_no_pattern_of_labels(tmp_path):
-    """Three equal blocks of four epochs, evaluated at 3, 6 and 10: other programs round such labels
-    down, the suite never.
+def test_the_epoch_label_of_an_evaluation_is_used_unchanged(tmp_path):
+    """Evaluations are labeled 3, 6, and 10 although the blocks have four epochs each.
+
+    The reader corrects such rounded labels in logs of foreign programs. This suite never rounds its
+    labels, so the reader must not correct them here.
     """
     lines = [
         text for text in demo_log((0.1,), rules="v0.7", first_epoch=1) if '"epoch_' not in text
@@ -66,8 +68,8 @@ def test_the_label_of_the_evaluation_counts_and_no_pattern_of_labels(tmp_path):
 
 
 @pytest.mark.usefixtures("no_inference")
-def test_logs_of_the_first_versions_count_from_1(tmp_path):
-    """They had no `first_epoch`, and labeled epochs from 1 under rules=v0.5 too."""
+def test_logs_without_first_epoch_count_epochs_from_1(tmp_path):
+    """Early versions of this suite labeled epochs from 1, also with rules=v0.5."""
     lines = []
     for text in demo_log((0.3, 0.65)):
         record = json.loads(text.removeprefix(":::MLLOG "))
@@ -79,7 +81,7 @@ def test_logs_of_the_first_versions_count_from_1(tmp_path):
 
 
 def relabelled(text, label):
-    """Return an evaluation with a label that its log has no epoch for; other lines as they are."""
+    """Return the line with `label` as epoch if it is the evaluation of epoch 2."""
     return (
         text.replace('"epoch_num": 2', f'"epoch_num": {label}')
         if '"eval_accuracy"' in text
@@ -99,23 +101,27 @@ def replaced(old, new):
         (replaced('"value": 0.65,', "'value': 0.65,"), ProblemCode.SKIPPED_RECORD, "failed"),
         (replaced(f": {START_MS},", f': "{START_MS}",'), ProblemCode.SKIPPED_RECORD, "failed"),
         (replaced('"epoch_num": 2', '"epoch_num": "two"'), ProblemCode.NO_EPOCH_COUNT, "success"),
-        (lambda lines: [relabelled(text, 7) for text in lines], ProblemCode.NO_EPOCH_COUNT, "success"),
-        (lambda lines: [*lines, ':::MLL 1700000000.5 run_stop: {"value": 1}'], ProblemCode.SKIPPED_RECORD, "success"),
+        (lambda lines: [relabelled(text, 7) for text in lines],
+         ProblemCode.NO_EPOCH_COUNT, "success"),
+        (lambda lines: [*lines, ':::MLL 1700000000.5 run_stop: {"value": 1}'],
+         ProblemCode.SKIPPED_RECORD, "success"),
         (lambda lines: [*lines, line(9000, "run_start")], ProblemCode.REPEATED_RECORD, "success"),
         (lambda lines: [*lines, line(9000, "run_stop")], ProblemCode.REPEATED_RECORD, "success"),
         (lambda lines: [*lines, *demo_log((0.1,), start=MINUTE)], ProblemCode.RESTARTED, "success"),
         (lambda lines: [*lines[:-1], line(6000, "run_stop")], ProblemCode.NO_STATUS, "success"),
-        (lambda lines: [text for text in lines if '"run_start"' not in text], ProblemCode.NO_START, "failed"),
+        (lambda lines: [text for text in lines if '"run_start"' not in text],
+         ProblemCode.NO_START, "failed"),
         (lambda lines: lines[:-1], ProblemCode.NO_STOP, "truncated"),
         (lambda lines: [*lines[:-1], lines[-1][:50]], ProblemCode.UNREADABLE_RECORD, "truncated"),
-        (lambda lines: "\n".join([*lines[:-1], lines[-1][:50]]).encode(), ProblemCode.INCOMPLETE_LINE, "truncated"),
+        (lambda lines: "\n".join([*lines[:-1], lines[-1][:50]]).encode(),
+         ProblemCode.INCOMPLETE_LINE, "truncated"),
         (replaced('"devices": 1', '"devices": 1e9'), ProblemCode.NOT_PLAUSIBLE, "failed"),
         (replaced('"devices": 1', '"devices": "1"'), ProblemCode.SETTING, "success"),
         (replaced('"seed", "value": 12345', '"seed", "value": 1.5'), ProblemCode.SEED, "success"),
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("no_inference")
-def test_damage_is_a_problem_with_a_code(tmp_path, edit, code, status):
+def test_damage_is_reported_as_a_problem_with_a_code(tmp_path, edit, code, status):
     record = read_lines(tmp_path, edit(demo_log()))
     assert code in codes(record)
     assert record.status == status
@@ -137,12 +143,12 @@ def test_check_fails_a_file_with_several_runs(tmp_path):
     assert check_file(write(tmp_path / "result_1.txt", demo_log())).passed
 
 
-def test_a_suite_run_in_another_notation_is_none_of_this_suite(tmp_path):
+def test_a_suite_run_record_in_python_notation_does_not_mark_a_log_of_this_suite(tmp_path):
     lines = [text.replace('"', "'") if '"suite_run"' in text else text for text in demo_log()]
     assert read_lines(tmp_path, lines).settings.profile == ""
 
 
-def test_null_stands_for_a_quality_that_is_not_finite(tmp_path):
+def test_null_is_a_quality_that_is_not_finite(tmp_path):
     lines = [
         text.replace('"value": 0.65,', '"value": null,') for text in demo_log(status="success")
     ]
@@ -151,7 +157,7 @@ def test_null_stands_for_a_quality_that_is_not_finite(tmp_path):
     assert len(record.evaluations) == 2
 
 
-def test_no_damage_raises(tmp_path):
+def test_damaged_logs_never_raise(tmp_path):
     rng = random.Random(3)
     whole = ("\n".join(demo_log()) + "\n").encode()
     for _ in range(300):

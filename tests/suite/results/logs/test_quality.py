@@ -1,4 +1,4 @@
-"""Diverged runs and missing evaluations, and runs that continue after the target."""
+"""Quality of runs that diverged, have no evaluation, or continue after the target."""
 
 import json
 import math
@@ -25,7 +25,7 @@ V05 = [":::MLPv0.5.0 resnet 1541000000.000000000 (a.py:1) run_start"]
 
 
 def log(path, values, status="success", target=None, benchmark="resnet", before_stop=True):
-    """A log of another program; `values`: JSON of each evaluation."""
+    """Write a log of a foreign program. `values` are the qualities of the evaluations as JSON."""
     events = [line(0, "submission_benchmark", benchmark), line(0, "run_start")]
     events += [line(0, "quality_target", target)] if target else []
     stop = line(10_000 * len(values) + 20_000, "run_stop", status=status)
@@ -40,7 +40,7 @@ def log(path, values, status="success", target=None, benchmark="resnet", before_
 
 
 @pytest.mark.parametrize(("value", "matches"), NOT_A_NUMBER)
-def test_a_last_evaluation_that_is_no_finite_number_is_the_last_quality(tmp_path, value, matches):
+def test_the_last_quality_may_be_infinite_or_nan(tmp_path, value, matches):
     record = read(log(tmp_path, ["0.3", "0.6", value], status="aborted"))
     assert matches(record.quality["top1"])
     assert record.status == "aborted"
@@ -53,7 +53,7 @@ def test_a_last_evaluation_that_is_no_finite_number_is_the_last_quality(tmp_path
 
 
 @pytest.mark.parametrize(("value", "matches"), NOT_A_NUMBER)
-def test_a_diverged_run_is_no_success_whatever_it_says(tmp_path, value, matches):
+def test_a_diverged_run_is_a_failure_even_with_status_success(tmp_path, value, matches):
     record = read(log(tmp_path, ["0.3", value], benchmark="bert"))
     assert record.status == "failed"
     assert record.reason.startswith("run_stop has status success, but the last evaluation is ")
@@ -74,7 +74,7 @@ def test_one_of_two_metrics_may_be_nan(tmp_path):
 
 
 @pytest.mark.parametrize("benchmark", ["llama31_8b", "bert", "resnet", "unheard_of"])
-def test_no_success_without_an_evaluation(tmp_path, benchmark):
+def test_a_run_without_an_evaluation_is_a_failure(tmp_path, benchmark):
     record = read(log(tmp_path, [], benchmark=benchmark))
     assert (record.status, record.reason) == (
         "failed",
@@ -85,13 +85,12 @@ def test_no_success_without_an_evaluation(tmp_path, benchmark):
 
 
 def test_some_benchmarks_evaluate_after_run_stop(tmp_path):
-    """As MiniGo and Stable Diffusion."""
-    assert (
-        read(log(tmp_path, ["0.6"], benchmark="minigo_like", before_stop=False)).status == "success"
-    )
+    """MiniGo and Stable Diffusion, for example, evaluate checkpoints after the training."""
+    record = read(log(tmp_path, ["0.6"], benchmark="minigo_like", before_stop=False))
+    assert record.status == "success"
 
 
-def test_metrics_in_records_of_their_own_have_their_names(tmp_path):
+def test_metrics_in_separate_records_keep_their_names(tmp_path):
     events = [line(0, "submission_benchmark", "stable_diffusion"), line(0, "run_start")]
     events += [
         line(10, "eval_accuracy", 80.0, metric="FID"),
@@ -104,7 +103,7 @@ def test_metrics_in_records_of_their_own_have_their_names(tmp_path):
 
 @pytest.mark.parametrize("evaluated", [True, False])
 def test_time_per_epoch_counts_the_epochs_after_the_target(tmp_path, evaluated):
-    """60 s and 6 epochs, of which 4 are after the target: 10 s per epoch."""
+    """Six epochs take 60 s, four of them after the target, so an epoch takes 10 s."""
     qualities = (
         [0.3, 0.65, 0.66, 0.67, 0.68, 0.69] if evaluated else [0.3, 0.65, None, None, None, None]
     )
@@ -119,7 +118,7 @@ def test_time_per_epoch_counts_the_epochs_after_the_target(tmp_path, evaluated):
     assert (row["epochs"], row["seconds_per_epoch"]) == (2.0, pytest.approx(10.0))
 
 
-def test_an_epoch_that_overlaps_the_last_evaluation_is_no_continuation(tmp_path):
+def test_an_epoch_that_overlaps_the_last_evaluation_is_not_counted_as_trained(tmp_path):
     lines = demo_log([0.3, 0.65], seconds_per_epoch=10.0)
     stop = json.loads(lines[-1].removeprefix(":::MLLOG "))
     assert stop["key"] == "run_stop"
@@ -133,11 +132,11 @@ def test_an_epoch_that_overlaps_the_last_evaluation_is_no_continuation(tmp_path)
     [(MLLOG, "v0.7"), (MLL, "v0.7"), (V05, "v0.5")],
     ids=["v0.7", "v0.6", "v0.5"],
 )
-def test_logs_of_other_programs_have_the_clock_of_their_form(tmp_path, lines, clock):
+def test_logs_of_other_programs_have_the_clock_rule_of_their_round(tmp_path, lines, clock):
     assert read(write(tmp_path / "result_0.txt", lines)).settings.clock == clock
 
 
-def test_pages_name_the_last_quality_of_a_diverged_run(tmp_path):
+def test_pages_show_the_last_quality_of_a_diverged_run(tmp_path):
     log(tmp_path / "runs", ["0.3", "0.6", "NaN"], status="aborted")
     page = tmp_path / "page.html"
     assert subcommand(report, str(tmp_path / "runs"), "--html", str(page)) == 0
@@ -147,7 +146,8 @@ def test_pages_name_the_last_quality_of_a_diverged_run(tmp_path):
 @pytest.mark.parametrize(
     ("late_ms", "status"), [(1, "success"), (10, "success"), (11, "failed"), (5000, "failed")]
 )
-def test_stamps_of_run_stop_and_its_evaluation_may_be_rounded(tmp_path, late_ms, status):
+def test_an_evaluation_may_be_logged_10_ms_after_run_stop(tmp_path, late_ms, status):
+    """Timestamps may be rounded, so the last evaluation can be later than run_stop."""
     events = [line(0, "submission_benchmark", "dlrm"), line(0, "run_start")]
     events += [line(60_000, "eval_accuracy", 0.80, epoch_num=0.9)]
     events += [

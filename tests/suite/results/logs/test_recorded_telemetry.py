@@ -1,3 +1,5 @@
+"""Recorded telemetry: samples of several devices and machines, and malformed files."""
+
 import json
 
 import pytest
@@ -13,7 +15,7 @@ def lines(folder, *rows):
     return telemetry(folder)
 
 
-def test_samples_in_order_of_time_with_devices_put_together(tmp_path):
+def test_samples_are_sorted_by_time_and_devices_are_combined(tmp_path):
     found = lines(
         tmp_path,
         {"sensors": {"cpu_percent": None}, "interval_seconds": 1.0},
@@ -50,7 +52,10 @@ def test_a_device_without_a_value_leaves_a_gap_and_no_energy(tmp_path):
 
 
 def of_machines(folder, **rows):
-    """Telemetry of a run on several machines: name to rows; None: the machine left no file."""
+    """Write and read the telemetry of a run on several machines.
+
+    `rows` maps the name of a machine to its samples, or to None for a machine without a file.
+    """
     (folder / "run.json").write_text(json.dumps({"hosts": [{"name": name} for name in rows]}))
     for name, samples in rows.items():
         (folder / name).mkdir(exist_ok=True)
@@ -63,8 +68,8 @@ def row(seconds, percent, watts=None, **more):
     return {"seconds": seconds, "run_cpu_percent": percent, "gpu_power_watts": watts, **more}
 
 
-def test_machines_are_put_together_at_the_times_of_the_first(tmp_path):
-    """Shares are means, memory and power sums; energy is that of all machines."""
+def test_machines_are_combined_at_the_sample_times_of_the_first_machine(tmp_path):
+    """Percentages are averaged over machines; memory, power, and energy are summed."""
     found = of_machines(
         tmp_path,
         b=[row(second, 80, [100, 100], run_memory_bytes=2) for second in (0.5, 1.5, 2.5)],
@@ -84,8 +89,8 @@ def test_machines_are_put_together_at_the_times_of_the_first(tmp_path):
     assert of_machines(tmp_path, b=steady, a=steady).energy_joules == 400
 
 
-def test_a_machine_without_telemetry_or_without_a_sample_at_the_time(tmp_path):
-    """A sum over some of the machines would be taken for one over all."""
+def test_values_are_missing_if_a_machine_has_no_telemetry_or_no_sample_at_the_time(tmp_path):
+    """Readers would mistake a sum over some of the machines for the sum over all machines."""
     samples = [row(second, 50) for second in range(6)]
     assert of_machines(tmp_path, a=samples, b=None) is None
     found = of_machines(tmp_path, a=samples, b=samples[:3])
@@ -94,19 +99,19 @@ def test_a_machine_without_telemetry_or_without_a_sample_at_the_time(tmp_path):
 
 
 @pytest.mark.parametrize("hosts", [None, 3, [], ["a", "b"], [{"name": "a"}], [{}, 3]])
-def test_one_machine_or_no_list_of_them_reads_the_run_s_own_file(tmp_path, hosts):
+def test_the_file_in_the_run_folder_is_read_without_a_list_of_several_hosts(tmp_path, hosts):
     (tmp_path / "run.json").write_text(json.dumps({"hosts": hosts}))
     assert lines(tmp_path, row(1, 50)).series == {"run_cpu_percent": (50,)}
 
 
-def test_a_name_of_a_machine_leads_out_of_no_folder(tmp_path):
+def test_a_machine_name_cannot_lead_outside_the_run_folder(tmp_path):
     (tmp_path / "run.json").write_text(
         json.dumps({"hosts": [{"name": "../../etc"}, {"name": "/b"}]})
     )
     assert machine_folders(tmp_path) == [tmp_path / "etc", tmp_path / "b"]
 
 
-def test_a_file_that_is_missing_too_long_or_of_another_form_is_not_read(tmp_path, monkeypatch):
+def test_a_file_that_is_missing_too_long_or_malformed_is_ignored(tmp_path, monkeypatch):
     assert telemetry(tmp_path) is lines(tmp_path, {"sensors": {}}, [1], "text", 3, None) is None
     assert lines(tmp_path, {"seconds": 1, "cpu_percent": 1}) is not None
     monkeypatch.setattr("suite.results.logs.recorded_telemetry.MAX_BYTES", 10)
@@ -124,7 +129,7 @@ NAMES = st.sampled_from(["seconds", "gpu_percent", "gpu_power_watts", "x"])
 
 @examples(30)
 @given(st.lists(st.dictionaries(NAMES, json_values(10)) | json_values(10), max_size=8))
-def test_no_content_fails(tmp_path_factory, rows):
+def test_arbitrary_telemetry_never_raises(tmp_path_factory, rows):
     found = lines(tmp_path_factory.mktemp("run"), *rows)
     if found is not None:
         assert all(len(values) == len(found.seconds) for values in found.series.values())

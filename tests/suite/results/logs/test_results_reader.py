@@ -1,3 +1,5 @@
+"""Reader of logs: complete logs, damaged or hostile content, and forms of foreign programs."""
+
 import codecs
 import json
 import os
@@ -20,7 +22,7 @@ def read_lines(tmp_path, lines):
 
 
 def foreign(benchmark="ncf", **options):
-    """The lines of a log of another program, epochs from 1."""
+    """Return the lines of a log of a foreign program, whose epochs are numbered from 1."""
     lines = [text for text in demo_log(**{"rules": "v0.7", **options}) if '"suite_run"' not in text]
     return [text.replace('"value": "ncf"', f'"value": "{benchmark}"') for text in lines]
 
@@ -29,7 +31,7 @@ def texts(record):
     return [str(problem) for problem in record.problems]
 
 
-def test_own_log_is_read_completely(tmp_path):
+def test_a_log_of_this_suite_is_read_completely(tmp_path):
     record = read_lines(tmp_path, demo_log(devices=2, labels=["demo", "cpu", "oversubscribed"]))
     assert record.problems == ()
     assert (record.benchmark, record.org, record.platform) == (
@@ -50,7 +52,10 @@ def test_own_log_is_read_completely(tmp_path):
     )
     assert (record.targets, record.targets_source) == ({"hr_at_10": 0.635}, "log")
     assert record.quality == {"hr_at_10": 0.65}
-    found = [(one.quality, one.epoch, one.seconds) for one in record.evaluations]
+    found = [
+        (evaluation.quality, evaluation.epoch, evaluation.seconds)
+        for evaluation in record.evaluations
+    ]
     assert found == [
         ({"hr_at_10": 0.3}, 0, 1.999),
         ({"hr_at_10": 0.5}, 1, 3.999),
@@ -73,15 +78,17 @@ def test_own_log_is_read_completely(tmp_path):
         ({"qualities": (0.3, 0.4)}, "aborted", "target not reached", False),
         ({"qualities": (0.3,), "seconds_per_epoch": 0.01, "stop": "epochs:1"}, "aborted", "", True),
         ({"qualities": (0.3,), "devices": 10_000, "stop": "epochs:1"}, "aborted", "", True),
-        ({"qualities": (0.3,), "reason": "Diverged: loss is nan"}, "aborted", "Diverged: loss is nan", False),
+        ({"qualities": (0.3,), "reason": "Diverged: loss is nan"},
+         "aborted", "Diverged: loss is nan", False),
         ({"qualities": (0.3, 0.4), "stop": "epochs:2"}, "aborted", "", True),
         ({"qualities": (0.3, 0.4), "stop": "epochs:2", "status": "success"}, "success", "", True),
-        ({"qualities": (0.3,), "stop": "epochs:2", "reason": "Diverged: nan"}, "aborted", "Diverged: nan", False),
+        ({"qualities": (0.3,), "stop": "epochs:2", "reason": "Diverged: nan"},
+         "aborted", "Diverged: nan", False),
         ({"qualities": (0.3, 0.6), "status": "success"}, "failed",
          "run_stop has status success, but no evaluation reaches the target", False),
     ],
 )  # fmt: skip
-def test_how_a_run_ended(tmp_path, options, status, reason, finished):
+def test_status_and_reason_of_the_end_of_a_run(tmp_path, options, status, reason, finished):
     record = read_lines(tmp_path, demo_log(**options))
     assert (record.status, record.reason, record.finished) == (status, reason, finished)
     assert record.epochs_to_target is None
@@ -100,14 +107,14 @@ def test_how_a_run_ended(tmp_path, options, status, reason, finished):
         (b':::MLLOG {"key": \n', "no record of the log can be read"),
     ],
 )
-def test_files_that_hold_nothing(tmp_path, content, text):
+def test_a_file_without_records_is_unreadable(tmp_path, content, text):
     record = read_lines(tmp_path, content)
     assert (record.status, record.seconds) == ("unreadable", None)
     assert str(record.problems[0]) == text
     assert record.reason == text
 
 
-def test_what_is_no_file_is_one_line(tmp_path):
+def test_a_path_that_is_not_a_file_is_rejected_in_one_line(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "none.txt", tmp_path, tmp_path / "pipe"):
         with pytest.raises(ValueError, match=one_line("cannot be read")):
@@ -135,7 +142,7 @@ def test_hostile_records_are_problems(tmp_path, record):
     assert len(str(record.problems[0])) < 200
 
 
-def test_suite_run_with_wrong_types(tmp_path):
+def test_wrong_types_in_suite_run_are_problems(tmp_path):
     record = read_lines(
         tmp_path, demo_log(devices="two", labels="demo", targets={"hr_at_10": "high"}, system=None)
     )
@@ -195,20 +202,20 @@ ENCODED = {
 
 
 @pytest.mark.parametrize("name", ENCODED)
-def test_unicode_marks_and_utf_16(tmp_path, name):
+def test_logs_in_utf_16_or_with_a_byte_order_mark_are_read(tmp_path, name):
     text = "\n".join(["Zeilen über Züge", *demo_log()]) + "\n"
     record = read_lines(tmp_path, ENCODED[name] + text.encode(name.split(" ")[0]))
     assert (record.seconds, record.epochs_to_target) == (6.0, 3.0)
     utf16 = [f"line 1: the file is {name.split(' ')[0].upper()}"]
     assert texts(record) == (utf16 if "16" in name else [])
-    if "16" in name:  # cut in the middle of a character
+    if "16" in name:  # The file is cut in the middle of a character.
         cut = read_lines(tmp_path, (ENCODED[name] + text.encode(name.split(" ")[0]))[:-3])
         assert (cut.seconds, texts(cut)[0]) == (None, utf16[0])
         assert "the last line is incomplete" in texts(cut)[1]
 
 
 def with_qualities(*values):
-    """A log of another program's Mask R-CNN run whose evaluations hold `values`."""
+    """Return the log of a Mask R-CNN run of a foreign program with `values` as qualities."""
     lines = foreign(
         "maskrcnn", qualities=[0.111 + index for index in range(len(values))], status="aborted"
     )
@@ -224,30 +231,34 @@ BOTH = {"BBOX": 0.4, "SEGM": 0.35}
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
-        (BOTH, ""), ({"accuracy": BOTH}, ""), ([0.4, 0.35], "holds a pair, read as BBOX and SEGM"),
-        ([["BBOX", 0.4], ["SEGM", 0.35]], "holds a list of pairs"), ({"BBOX": "0.4", "SEGM": "0.35"}, "holds text"),
-        ("{'BBOX': 0.4, 'SEGM': 35%}", "holds text"), ("(0.4, 0.35)", "holds text"),
+        (BOTH, ""),
+        ({"accuracy": BOTH}, ""),
+        ([0.4, 0.35], "holds a pair, read as BBOX and SEGM"),
+        ([["BBOX", 0.4], ["SEGM", 0.35]], "holds a list of pairs"),
+        ({"BBOX": "0.4", "SEGM": "0.35"}, "holds text"),
+        ("{'BBOX': 0.4, 'SEGM': 35%}", "holds text"),
+        ("(0.4, 0.35)", "holds text"),
     ],
-)  # fmt: skip
-def test_two_qualities_in_any_form(tmp_path, value, said):
+)
+def test_two_qualities_are_read_in_any_form(tmp_path, value, message):
     record = read_lines(tmp_path, with_qualities(value))
     assert record.evaluations[0].quality == BOTH
     found = [text for text in texts(record) if "eval_accuracy" in text]
-    assert said in found[0] if said else not found
+    assert message in found[0] if message else not found
 
 
 @pytest.mark.parametrize(
     "value", [[0.4, 0.3, 0.2], [[1, 2]], "soon", "0.4 or so", None, True, {}, [], ["0.4", None]]
 )
-def test_what_is_no_quality_is_not_guessed(tmp_path, value):
+def test_an_invalid_quality_is_ignored_with_a_problem(tmp_path, value):
     record = read_lines(tmp_path, with_qualities(value, BOTH))
     assert [evaluation.quality for evaluation in record.evaluations] == [BOTH]
     assert any("eval_accuracy holds no number" in text for text in texts(record))
 
 
-def test_python_notation_is_read_by_tokens_and_said(tmp_path):
+def test_python_notation_is_read_and_reported(tmp_path):
     lines = [
         text.replace('"', "'").replace("null", "None").replace("false", "False")
         for text in foreign()
@@ -264,8 +275,8 @@ def test_a_log_cut_anywhere_reads_as_a_prefix_of_itself(tmp_path, share):
     whole = ("\n".join(demo_log()) + "\n").encode()
     cut = whole[: round(share * len(whole))]
     record, complete = read_lines(tmp_path, cut), read_lines(tmp_path, whole)
-    found = [one.quality for one in record.evaluations]
-    assert found == [one.quality for one in complete.evaluations][: len(found)]
+    found = [evaluation.quality for evaluation in record.evaluations]
+    assert found == [evaluation.quality for evaluation in complete.evaluations][: len(found)]
     assert record.status in ("truncated", "unreadable", "success")
     broken = [problem for problem in record.problems if "cannot be read" in problem.text]
     assert len(broken) <= 1
@@ -284,7 +295,7 @@ def test_a_large_file_without_a_record_takes_little_memory(tmp_path, content):
     tracemalloc.stop()
     assert record.status == "unreadable"
     assert texts(record)[0].startswith("not a log: ")
-    assert peak < 16 << 20  # the lines kept would be 23 MB, the hole 100 MB
+    assert peak < 16 << 20  # All lines in memory would take 23 MB, the hole 100 MB.
 
 
 @pytest.mark.parametrize(
@@ -306,9 +317,10 @@ def test_a_large_file_without_a_record_takes_little_memory(tmp_path, content):
         ),
     ],
 )
-def test_retinanet_under_the_name_ssd(tmp_path, keys, workload, target):
-    """As logs of v2.0 to v4.0 hold it (NVIDIA's code: batches as `train_samples`), and SSD of v0.7
-    and v1.1.
+def test_retinanet_is_recognized_under_the_name_ssd(tmp_path, keys, workload, target):
+    """Distinguish RetinaNet logs of v2.0 to v4.0 from SSD logs of v0.7 and v1.1 by their keys.
+
+    NVIDIA's code logs the number of batches as `train_samples`.
     """
     record = read_lines(
         tmp_path, foreign("ssd", qualities=(0.2, 0.3, 0.35), keys=keys, status="success")
@@ -318,7 +330,7 @@ def test_retinanet_under_the_name_ssd(tmp_path, keys, workload, target):
     assert record.epochs_to_target == (3 if target == 0.34 else 2)
 
 
-def test_copies_have_one_digest(tmp_path):
+def test_copies_of_a_log_have_the_same_digest(tmp_path):
     lines = demo_log()
     noisy = "\r\n".join(f"0: {text}" for text in ["start", *lines]).encode("utf-16")
     digest = read_lines(tmp_path, lines).digest
@@ -331,7 +343,7 @@ def test_copies_have_one_digest(tmp_path):
 @pytest.mark.parametrize(
     "options", [{}, {"stop": "epochs:3"}, {"stop": "epochs:3", "status": "aborted"}]
 )
-def test_a_log_without_a_start_is_no_result(tmp_path, options):
+def test_a_log_without_run_start_is_a_failed_run(tmp_path, options):
     lines = [text for text in demo_log(**options) if '"run_start"' not in text]
     for kept in (lines, [text for text in lines if '"suite_run"' not in text]):
         record = read_lines(tmp_path, kept)
@@ -340,29 +352,34 @@ def test_a_log_without_a_start_is_no_result(tmp_path, options):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
-        ({"seconds_per_epoch": 0.0}, "seconds = 0"), ({"seconds_per_epoch": 2e7}, "seconds = 6e+07"),
-        ({"start": 10**15}, "time_ms = 1.0017e+15"), ({"start": -(10**12)}, "time_ms = 7e+11"),
-        ({"samples": 10**150}, "throughput = 1e+150"), ({"train_seconds": -1.0}, "throughput = -400000"),
-        ({"devices": -2}, "devices = -2"), ({"devices": 0}, "devices = 0"),
-        ({"nodes": 10**400}, "nodes = 10000000000000000000000…"), ({"qualities": (0.3, 7.5)}, "hr_at_10 = 7.5"),
+        ({"seconds_per_epoch": 0.0}, "seconds = 0"),
+        ({"seconds_per_epoch": 2e7}, "seconds = 6e+07"),
+        ({"start": 10**15}, "time_ms = 1.0017e+15"),
+        ({"start": -(10**12)}, "time_ms = 7e+11"),
+        ({"samples": 10**150}, "throughput = 1e+150"),
+        ({"train_seconds": -1.0}, "throughput = -400000"),
+        ({"devices": -2}, "devices = -2"),
+        ({"devices": 0}, "devices = 0"),
+        ({"nodes": 10**400}, "nodes = 10000000000000000000000…"),
+        ({"qualities": (0.3, 7.5)}, "hr_at_10 = 7.5"),
         ({"qualities": (0.3, -7.5), "status": "success"}, "hr_at_10 = -7.5"),
     ],
-)  # fmt: skip
-def test_absurd_values_are_no_result(tmp_path, options, said):
+)
+def test_implausible_values_make_a_run_fail(tmp_path, options, message):
     for stop in ("target", "epochs:3"):
         record = read_lines(tmp_path, demo_log(stop=stop, **options))
         assert (record.status, record.reason, record.finished) == (
             "failed",
-            f"not plausible: {said}",
+            f"not plausible: {message}",
             False,
         )
         assert record.settings.devices == (None if "devices" in options else 1)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ('"epoch_num": 2', '"epoch_num": 5e15', "epoch_num = 5e+15"),
         (
@@ -373,9 +390,9 @@ def test_absurd_values_are_no_result(tmp_path, options, said):
         ('"value": 0.65', '"value": 75.9', "top1 = 75.9"),
     ],
 )
-def test_absurd_values_of_other_programs_are_no_result(tmp_path, old, new, said):
+def test_implausible_values_of_other_programs_make_a_run_fail(tmp_path, old, new, message):
     record = read_lines(tmp_path, [text.replace(old, new) for text in foreign("resnet")])
-    assert (record.status, record.reason) == ("failed", f"not plausible: {said}")
+    assert (record.status, record.reason) == ("failed", f"not plausible: {message}")
     assert [problem.line > 0 for problem in record.problems if "plausible" in problem.text] == [
         True
     ]
@@ -402,14 +419,15 @@ def test_only_the_float32_of_the_target_itself_meets_it(tmp_path, quality, targe
 @pytest.mark.parametrize(
     ("written", "seed", "count"),
     [
-        *(
-            (2**63 + 1, 2**63 + 1, 0),
-            ("4096", 4096, 0),
-            (7.0, 7, 0),
-            (1621233964.25, None, 1),
-            (1e300, None, 1),
-        ),
-        *((2**64, None, 1), ("tomorrow", None, 1), ("none", None, 0), (None, None, 0)),
+        (2**63 + 1, 2**63 + 1, 0),
+        ("4096", 4096, 0),
+        (7.0, 7, 0),
+        (1621233964.25, None, 1),
+        (1e300, None, 1),
+        (2**64, None, 1),
+        ("tomorrow", None, 1),
+        ("none", None, 0),
+        (None, None, 0),
     ],
 )
 def test_seeds_are_exact_or_none(tmp_path, written, seed, count):
@@ -422,9 +440,10 @@ def test_seeds_are_exact_or_none(tmp_path, written, seed, count):
     assert "run_set_random_seed" not in record.hyperparameters
 
 
-def test_time_grows_with_the_length_of_a_log_alone(tmp_path):
-    """Eight times as many evaluations, none of which reaches the target before the last, take no
-    more than 20 times as long.
+def test_reading_time_grows_linearly_with_the_length_of_a_log(tmp_path):
+    """Read eight times as many evaluations in at most 20 times the time.
+
+    Only the last evaluation reaches the target, so the reader has to check all of them.
     """
     took = []
     for count in (250, 2000):
@@ -455,7 +474,7 @@ DIALECTS = (
         "a list of one number",
     ),
 )
-"""Forms in which programs other than this suite write."""
+"""Forms that only foreign programs write, each with the expected problem."""
 DAMAGE = (
     (lambda lines: [*lines, "x :::MLX {}"], "no record of a known form: :::MLX {}"),
     (
@@ -491,37 +510,33 @@ DAMAGE = (
     (lambda lines: [*lines, *[":::MLLOG {"] * 5000], "4900 more lines could not be read"),
     (lambda lines: [*lines, ":::MLLOG " * 100_000], "the rest of the line was not read"),
 )
-"""Damage to a log, or lines of other programs in it."""
+"""Damage to a log, or inserted lines of foreign programs, each with the expected problem."""
 
 
 @pytest.mark.parametrize(
-    ("lines", "edit", "said"),
+    ("lines", "edit", "message"),
     [
-        *((foreign(), edit, said) for edit, said in (*DIALECTS, *DAMAGE)),
-        *((demo_log(), edit, said) for edit, said in DAMAGE),
+        *((foreign(), edit, message) for edit, message in (*DIALECTS, *DAMAGE)),
+        *((demo_log(), edit, message) for edit, message in DAMAGE),
     ],
 )
-def test_what_is_tolerated_changes_no_figure_and_is_said(tmp_path, lines, edit, said):
+def test_tolerated_deviations_change_no_figures_and_are_reported(tmp_path, lines, edit, message):
     record = read_lines(tmp_path, edit(lines))
     assert (record.status, record.seconds, record.epochs_to_target) == ("success", 6.0, 3.0)
     assert record.quality == {"hr_at_10": pytest.approx(0.65)}
     assert len(record.problems) <= MAX_PROBLEMS + 2
-    assert any(said in text for text in texts(record)) if said else not record.problems
+    assert any(message in text for text in texts(record)) if message else not record.problems
 
 
 @pytest.mark.parametrize(
     ("benchmark", "targets", "qualities", "epochs"),
     [
-        (
-            "gnmt",
-            {"bleu": 24.0},
-            (20.0, 24.3),
-            2,
-        ),  # points, held against a target that the rules give as a fraction
+        # The log contains BLEU in points, the rules contain the target as a fraction.
+        ("gnmt", {"bleu": 24.0}, (20.0, 24.3), 2),
         ("maskrcnn", {"BBOX": 0.377, "SEGM": 0.339}, ([0.38, 0.33], [0.37, 0.34], [0.38, 0.34]), 3),
     ],
 )
-def test_targets_of_the_rules(tmp_path, benchmark, targets, qualities, epochs):
+def test_targets_come_from_the_rules(tmp_path, benchmark, targets, qualities, epochs):
     marks = [0.111 + index / 1000 for index in range(len(qualities))]
     lines = foreign(benchmark, qualities=marks, status="success")
     for mark, quality in zip(marks, qualities, strict=True):

@@ -1,5 +1,6 @@
-"""Two targets, a metric without one, and a second unit of throughput: log, reader, tables,
-progress.
+"""Two targets, a metric without a target, and a second unit of throughput.
+
+The tests follow them from the log through the reader and the tables to the progress display.
 """
 
 import io
@@ -48,7 +49,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_all_targets_must_be_met_and_scores_stand_beside_quality(folder):
+def test_all_targets_must_be_met_and_scores_are_separate_from_quality(folder):
     record = read(next(folder.rglob("result_0.txt")))
     assert (record.status, record.epochs_to_target) == ("success", 2.0)
     assert [evaluation.quality for evaluation in record.evaluations] == [
@@ -64,7 +65,7 @@ def test_all_targets_must_be_met_and_scores_stand_beside_quality(folder):
     ]
 
 
-def test_tables_have_the_second_unit(folder):
+def test_tables_contain_the_second_unit(folder):
     section = results_section(results(folder))
     assert section.table.to_frame()["tokens_per_second"].tolist() == [45_000.0]
     assert dict(section.facts)["Target"] == "bbox ≥ 0.3, segm ≥ 0.2"
@@ -80,7 +81,7 @@ def test_scores_belong_to_the_evaluation_before_their_line(tmp_path):
     ]
 
 
-def test_a_hostile_object_of_rates_is_left_out(tmp_path):
+def test_malformed_rates_and_scores_are_ignored(tmp_path):
     hostile = '"loss": 0.25, "rates": [1], "scores": {"a": "b", "c": null}'
     lines = [text.replace('"loss": 0.25', hostile) for text in demo_log()]
     record = read(write(tmp_path / "result_0.txt", lines))

@@ -1,4 +1,4 @@
-"""Lines through times of steps and of all-reduces: found where they hold, with an error where not."""
+"""Linear fits to the times of steps and of all-reduces, and their errors."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ SIZES = [1024 * 4**power for power in range(11)]
 
 @examples(50)
 @given(t0=st.floats(1e-5, 1.0), c=st.floats(1e-7, 1e-2))
-def test_a_line_is_found(t0, c):
+def test_an_exact_line_is_recovered(t0, c):
     fit = fit_steps([(batch, t0 + c * batch) for batch in BATCHES])
     assert (fit.seconds(1000), fit.rate(64)) == pytest.approx(
         (t0 + c * 1000, 64 / (t0 + c * 64)), rel=1e-6
@@ -23,8 +23,8 @@ def test_a_line_is_found(t0, c):
     assert fit.largest_deviation < 1e-6
 
 
-def test_the_error_is_that_of_weighted_least_squares():
-    """Against NumPy's own: weights 1 / seconds, covariance scaled by the residuals."""
+def test_errors_agree_with_weighted_least_squares_of_numpy():
+    """NumPy uses weights 1 / seconds and a covariance scaled by the residuals."""
     random = np.random.default_rng(5)
     times = [(0.005 + 1e-4 * batch) * (1 + 0.05 * random.standard_normal()) for batch in BATCHES]
     fit = fit_steps(list(zip(BATCHES, times, strict=True)))
@@ -36,7 +36,7 @@ def test_the_error_is_that_of_weighted_least_squares():
 @pytest.mark.parametrize(
     "points", [[], [(16, 0.1)], [(16, 0.1), (16, 0.2)], [(16, 0.0), (32, 0.1)]]
 )
-def test_no_line_without_two_batches(points):
+def test_a_fit_needs_two_different_batches_and_positive_times(points):
     assert fit_steps(points) is None
 
 
@@ -52,7 +52,7 @@ def sums(devices, sizes=SIZES, alpha=5e-6, factor=lambda size: 1.0):
 
 
 @pytest.mark.parametrize("counts", [(2,), (8,), (2, 4, 8)])
-def test_latency_and_bandwidth_come_out_whatever_the_devices(counts):
+def test_latency_and_bandwidth_are_recovered_for_any_device_counts(counts):
     fit = fit_link([sums(devices) for devices in counts])
     assert (fit.alpha_seconds, fit.bytes_per_second) == pytest.approx((5e-6, 12e9))
 
@@ -61,7 +61,6 @@ def test_a_link_needs_two_sizes_and_times_that_grow():
     assert fit_link([sums(2, SIZES[:2])]).alpha_error is None
     flat = AllReduceTime(2, tuple(SizeTimes(size, 20, 1e-3, 1e-3 / (1 + size)) for size in SIZES))
     assert [fit_link(measured) for measured in ([], [sums(2, SIZES[:1])], [flat])] == [None] * 3
-    cached = fit_link(
-        [sums(2, alpha=0.0, factor=lambda size: 1 + size / SIZES[-1])]
-    )  # larger ones take longer a byte
+    # Larger messages take longer per byte.
+    cached = fit_link([sums(2, alpha=0.0, factor=lambda size: 1 + size / SIZES[-1])])
     assert (cached.alpha_seconds, 6e9 < cached.bytes_per_second <= 12e9) == (0.0, True)

@@ -1,6 +1,4 @@
-"""Step time from its parts, held against the figures that articles print; each article's numbers
-are data here.
-"""
+"""Step time from its parts, compared with the figures that articles print."""
 
 import pytest
 
@@ -23,9 +21,11 @@ def ring(gb_per_second, latency=0.0, devices=8):
     return System("ring", "ring", devices, Interconnect(gb_per_second * GB, latency), None)
 
 
-def test_leaving_one_gpu_is_a_cost_of_tensors_not_of_bytes():
-    """ResNet-50 loses 92 ms a step for 102 MB, VGG16 31 ms for 553 MB: no bandwidth does that, 161
-    and 32 tensors do.
+def test_the_cost_of_a_second_gpu_depends_on_the_tensors_and_not_on_the_bytes():
+    """ResNet-50 loses 92 ms per step for 102 MB of gradients, VGG16 only 31 ms for 553 MB.
+
+    A limited bandwidth cannot explain that, but a cost per tensor can: ResNet-50 has 161 tensors,
+    VGG16 has 32.
     """
     sizes = {"ResNet-50": (102.2e6, 161), "VGG16": (553.4e6, 32)}
     lost = {}
@@ -56,23 +56,27 @@ def test_leaving_one_gpu_is_a_cost_of_tensors_not_of_bytes():
 
 
 INCEPTION_V3 = 23_834_568 * 4
-"""Bytes of fp32 gradients; torchvision's count of parameters without the auxiliary classifier."""
+"""Bytes of fp32 gradients, from torchvision's parameter count without the auxiliary classifier."""
 
 
 TIMES_MS = {INCEPTION_V3: (1.3, 16.7), 227e6: (3.1, 39.7), 643e6: (8.7, 112), 2040e6: (27.5, 357)}
-"""Bytes to times over NVLink and PCIe."""
+"""All-reduce times in ms over NVLink and over PCIe, by the size in bytes."""
 
 
 @pytest.mark.parametrize("size", TIMES_MS)
-def test_rings_over_eight_devices(size):
+def test_times_of_rings_over_eight_devices_agree_with_the_article(size):
     for rate, milliseconds in zip((130, 10), TIMES_MS[size], strict=True):
         assert ring(rate).all_reduce(8, GradientAllReduceInfo(size)).seconds * 1e3 == pytest.approx(
             milliseconds, rel=0.02
         )
 
 
-def test_table_1_of_the_nvlink_article():
-    """124 systems: bisection 6,012 and 310 GB/s, network 800 over 40 Gb/s, latency ratio 3.9."""
+def test_systems_agree_with_table_1_of_the_nvlink_article():
+    """Compare bisection bandwidth, network bandwidth, and latency of clusters of 124 systems.
+
+    The article prints bisections of 6,012 and 310 GB/s, networks of 800 and 40 Gb/s, and a latency
+    ratio of 3.9.
+    """
     table = csv_rows("throughput*.csv", ("system", "metric"))
     figures = {(row["system"], row["metric"]): float(row["value"]) for row in table if row["value"]}
     names = {"pcie": "124 systems, dual 10 Gb Ethernet", "dgx1": "124x DGX-1, quad EDR IB"}
@@ -94,21 +98,24 @@ def test_table_1_of_the_nvlink_article():
     assert slow / fast == pytest.approx(3.9, abs=0.01)
 
 
-def test_a_ring_against_its_closed_form():
+def test_the_time_of_a_ring_agrees_with_its_closed_form():
     system = System(
         "two levels", "", 4, Interconnect(100 * GB, 2e-6), Interconnect(5 * GB, 9e-6, ports=2)
     )
-    size, one = 1e9, system.all_reduce(4, GradientAllReduceInfo(1e9))
-    assert one == Traffic(2 * 3 / 4 * size / 100e9, 0.0, 6 * 2e-6, 0.0)
+    size, one_node = 1e9, system.all_reduce(4, GradientAllReduceInfo(1e9))
+    assert one_node == Traffic(2 * 3 / 4 * size / 100e9, 0.0, 6 * 2e-6, 0.0)
     three = system.all_reduce(12, GradientAllReduceInfo(size))
-    assert (three.inside, three.between) == (one.inside, pytest.approx(2 * 2 / 3 * size / 10e9))
+    assert (three.inside, three.between) == (
+        one_node.inside,
+        pytest.approx(2 * 2 / 3 * size / 10e9),
+    )
     assert three.latency == pytest.approx(6 * 2e-6 + 4 * 9e-6)
     assert system.all_reduce(1, GradientAllReduceInfo(size)).seconds == 0.0
     with pytest.raises(ValueError, match="9 devices on a node of 8"):
         ring(10).all_reduce(9, GradientAllReduceInfo(size))
 
 
-def test_what_the_backward_pass_hides_is_not_paid():
+def test_communication_during_the_backward_pass_costs_no_time():
     cost, gradients = cost_of(1e-3, 1e-3), GradientAllReduceInfo(1e9)
     hidden = step_time(cost, 1000, 8, gradients, ring(130), 1.0)
     assert (hidden.exposed, hidden.seconds, hidden.binds) == (0.0, pytest.approx(1.001), "samples")
@@ -143,14 +150,14 @@ def test_step_cost_is_recovered_and_needs_two_batches():
         ("a: [", "expected the node content"),
     ],
 )
-def test_a_file_that_describes_no_system_is_one_line(tmp_path, text, message):
+def test_an_invalid_system_file_is_rejected_in_one_line(tmp_path, text, message):
     path = tmp_path / "mine.yaml"
     path.write_text(text)
     with pytest.raises(ValueError, match=one_line(message)):
         find_system(str(path))
 
 
-def test_a_system_of_ones_own(tmp_path):
+def test_a_user_defined_system_is_read_from_a_file(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(
         "mine: {devices_per_node: 2, inside: {gb_per_second: 1, latency_us: 10}, us_per_tensor: 5}"

@@ -1,6 +1,4 @@
-"""Pages in Chromium: they load without a request or an error; filters, legends, sorting, hover and
-addresses work.
-"""
+"""Pages in Chromium: no requests, no errors; filters, legends, sorting, hovering, and addresses."""
 
 import re
 
@@ -13,7 +11,7 @@ from tests.browser import chromium, needs_chromium, visited
 from tests.helpers import wait_until
 
 pytestmark = [pytest.mark.slow, needs_chromium]
-expect.set_options(timeout=60_000)  # a busy machine draws slowly
+expect.set_options(timeout=60_000)  # A busy machine draws slowly.
 WIDTHS = (400, 800, 1280, 2560)
 
 
@@ -25,8 +23,9 @@ def browser():
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
-    """The page of two workloads on several devices, in two frameworks, with a failed run and a
-    hostile name.
+    """Write the page of two workloads in two frameworks on 1 and 2 devices and return its path.
+
+    The runs include a failed run with a hostile message.
     """
     folder = tmp_path_factory.mktemp("page")
     for workload, seconds in (("ncf", 2.0), ("ssd", 3.0)):
@@ -35,9 +34,8 @@ def report(tmp_path_factory):
                 named = {"workload": workload, "framework": framework, "devices": devices}
                 targets = {"hr_at_10" if workload == "ncf" else "map": 0.635}
                 name = f"{workload}-{framework}-{devices}"
-                once = (
-                    (2 if framework == "mxnet" else 1) * seconds / devices
-                )  # so far apart that an axis is logarithmic
+                # The times differ so much that an axis is logarithmic.
+                once = (2 if framework == "mxnet" else 1) * seconds / devices
                 write_run(folder / "logs", name, seconds_per_epoch=once, targets=targets, **named)
     hostile = {"status": "oom", "reason": "</script><script>alert(1)</script>"}
     write_run(folder / "logs", "bad", log=False, status=hostile)
@@ -46,12 +44,11 @@ def report(tmp_path_factory):
 
 
 def opened(browser, path, address="", **options):
-    """A page once its figures are drawn, and what went wrong on it or left it so far."""
+    """Return a page with drawn figures, and the list of its errors and requests so far."""
     page, noticed = visited(browser, f"file://{path}{address}", **options)
     position = page.evaluate("scrollY")
-    page.locator(
-        "figure:visible"
-    ).first.scroll_into_view_if_needed()  # figures are drawn when they are near
+    # Figures are drawn when they are near the visible area.
+    page.locator("figure:visible").first.scroll_into_view_if_needed()
     page.wait_for_selector("figure[data-drawn]")
     page.evaluate(f"scrollTo(0, {position})")
     return page, noticed
@@ -59,13 +56,13 @@ def opened(browser, path, address="", **options):
 
 def shown(page, selector):
     return page.eval_on_selector_all(
-        selector, "all => all.filter(one => one.checkVisibility()).map(one => one.innerText)"
+        selector, "all => all.filter(each => each.checkVisibility()).map(each => each.innerText)"
     )
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_a_page_fits_its_window_and_asks_for_nothing(browser, report, width, theme):
+def test_a_page_fits_its_window_and_sends_no_requests(browser, report, width, theme):
     page, noticed = opened(
         browser, report, viewport={"width": width, "height": 900}, color_scheme=theme
     )
@@ -73,13 +70,13 @@ def test_a_page_fits_its_window_and_asks_for_nothing(browser, report, width, the
     expect(page.locator("figure:not([data-drawn])")).to_have_count(0)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert noticed == []
-    ends = "[...document.querySelectorAll('figure')].map(one => one.getBoundingClientRect().right)"
-    used = page.evaluate(f"Math.max(...{ends})")
+    ends = "figure => figure.getBoundingClientRect().right"
+    used = page.evaluate(f"Math.max(...[...document.querySelectorAll('figure')].map({ends}))")
     assert used > min(width, 1800) * 0.9
     page.context.close()
 
 
-def test_filters_act_on_tables_and_figures_and_stand_in_the_address(browser, report):
+def test_filters_apply_to_tables_and_figures_and_are_stored_in_the_address(browser, report):
     page, noticed = opened(browser, report)
     everything = len(shown(page, "figure"))
     page.select_option("select[name=workload]", "ssd")
@@ -93,8 +90,8 @@ def test_filters_act_on_tables_and_figures_and_stand_in_the_address(browser, rep
         for text in shown(page, "#section-time-to-target ~ section tbody tr")
     )
     assert shown(page, "#section-time-to-target .legend button")[:2] == ["mxnet", "setup"]
-    other, _ = opened(browser, report, "#workload=ssd&framework=mxnet")
-    assert other.inner_text("#count") == "2 of 9 runs"
+    reopened, _ = opened(browser, report, "#workload=ssd&framework=mxnet")
+    assert reopened.inner_text("#count") == "2 of 9 runs"
     page.click("button[type=reset]")
     expect(page.locator("#count")).to_have_text("9 of 9 runs")
     assert page.evaluate("location.hash") == ""
@@ -132,7 +129,7 @@ def test_tables_sort_by_numbers(browser, report):
     page, noticed = opened(browser, report, "#workload=ncf")
     section = page.locator("section", has=page.locator("h2", has_text="NCF demo"))
     head = section.locator("th", has_text="time to target").first
-    place = head.evaluate("one => one.cellIndex")
+    place = head.evaluate("cell => cell.cellIndex")
     for order in ("ascending", "descending"):
         head.locator("button").click()
         assert head.get_attribute("aria-sort") == order
@@ -144,7 +141,7 @@ def test_tables_sort_by_numbers(browser, report):
     page.context.close()
 
 
-def test_axes_turn_linear(browser, tmp_path):
+def test_axes_can_be_switched_to_linear(browser, tmp_path):
     for devices in (1, 4):
         write_run(
             tmp_path / "logs",
@@ -163,18 +160,19 @@ def test_axes_turn_linear(browser, tmp_path):
     page.context.close()
 
 
-# --- figures fit
-# --------------------------------------------------------------------------------------------------------
+# --- Layout of figures
 
-MISFITS = """[...document.querySelectorAll('figure')].filter(one => one.checkVisibility()).map(one => {
-  const [card, svg] = [one, one.querySelector('.plot svg')].map(each => each.getBoundingClientRect());
+MISFITS = """[...document.querySelectorAll('figure')].filter(figure => figure.checkVisibility())
+.map(figure => {
+  const card = figure.getBoundingClientRect();
+  const svg = figure.querySelector('.plot svg').getBoundingClientRect();
   return Math.max(card.left - svg.left, svg.right - card.right, card.width - 60 - svg.width);
 }).filter(beyond => beyond > 0)"""
-"""How far drawings leave their cards, or leave them empty, in pixels."""
+"""JavaScript: pixels by which drawings exceed their cards or leave them empty."""
 
 
 @pytest.mark.parametrize("first", ["#workload=ssd&framework=mxnet&devices=2", ""])
-def test_figures_have_the_width_of_their_cards_whatever_was_chosen_before(browser, report, first):
+def test_figures_have_the_width_of_their_cards_after_a_change_of_filters(browser, report, first):
     page, noticed = opened(browser, report, first, viewport={"width": 1280, "height": 900})
     (
         page.click("button[type=reset]")
@@ -191,41 +189,43 @@ def test_figures_have_the_width_of_their_cards_whatever_was_chosen_before(browse
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("address", "statement"),
     [
         ("#workload=ssd", "Shown: workload SSD (4 of 9 runs)"),
         ("#workload=ncf&framework=mxnet&devices=2", ""),
     ],
 )
-def test_paper_has_whole_figures_and_says_what_was_chosen(browser, report, address, said):
+def test_a_printed_page_has_complete_figures_and_states_the_filters(
+    browser, report, address, statement
+):
     page, _ = opened(browser, report, address, viewport={"width": 1900, "height": 900})
     assert not page.is_visible("#stated")
-    if not said:
-        page.click(
-            "button[type=reset]"
-        )  # figures were drawn, and others were not, for what was chosen before
+    if not statement:
+        # Only some of the figures were drawn with the filters of the address.
+        page.click("button[type=reset]")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     expect(page.locator("figure:not([data-drawn]):visible")).to_have_count(0)
     page.emulate_media(media="print")
-    page.set_viewport_size({"width": 720, "height": 1000})  # A4 less its margins
+    page.set_viewport_size({"width": 720, "height": 1000})  # A4 without margins
     assert page.evaluate(MISFITS) == []
-    assert page.inner_text("#stated") == said
+    assert page.inner_text("#stated") == statement
     drawn = page.locator("figure:visible")
-    assert drawn.count() == (7 if said else 14)
+    assert drawn.count() == (7 if statement else 14)
     assert page.locator("figure:visible .plot svg").count() == drawn.count()
     letters = page.locator("figure:visible .role-axis-label text").first
-    assert (
-        letters.bounding_box()["height"] > 9
-    )  # pixels: two figures side by side, drawn for that width
+    # Two figures are side by side, and their letters are higher than 9 pixels.
+    assert letters.bounding_box()["height"] > 9
     page.context.close()
 
 
-def test_names_keep_the_values_that_tell_series_apart_and_are_one_in_all_figures(browser, tmp_path):
+def test_names_contain_the_distinguishing_values_and_are_the_same_in_all_figures(browser, tmp_path):
     for precision, batch, framework, clock in (
-        ("fp16", 256, "pytorch", "v0.5"), ("fp32", 2048, "pytorch", "v0.5"), ("fp32", 16384, "mxnet", "v0.7"),
-    ):  # fmt: skip
+        ("fp16", 256, "pytorch", "v0.5"),
+        ("fp32", 2048, "pytorch", "v0.5"),
+        ("fp32", 16384, "mxnet", "v0.7"),
+    ):
         for devices in (1, 2):
-            own = {
+            settings = {
                 "global_batch_size": batch,
                 "precision": precision,
                 "framework": framework,
@@ -236,7 +236,7 @@ def test_names_keep_the_values_that_tell_series_apart_and_are_one_in_all_figures
                 f"{batch}-{devices}",
                 devices=devices,
                 seconds_per_epoch=3.0 / devices,
-                **own,
+                **settings,
             )
     assert main(["report", str(tmp_path / "logs"), "--html", str(tmp_path / "page.html")]) == 0
     page, noticed = opened(browser, tmp_path / "page.html", viewport={"width": 1280, "height": 900})
@@ -263,28 +263,29 @@ def test_names_keep_the_values_that_tell_series_apart_and_are_one_in_all_figures
     )
     assert {f"{name}, 1 → 2 dev" for name in curves} <= {*bars.all_text_contents()}
     page.set_viewport_size({"width": 400, "height": 900})
-    cut = "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).length"
+    cut = "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).length"
     assert page.eval_on_selector_all(".legend button", cut) == 0
     assert noticed == []
     page.context.close()
 
 
-def test_metrics_have_names_in_words_and_axes_are_logarithmic_only_where_times_span_a_factor_of_ten(
+def test_metrics_have_full_names_and_axes_are_logarithmic_only_for_a_factor_of_ten_in_times(
     browser, tmp_path
 ):
     for workload, metric, factor in (("ncf", "hr_at_10", 4.0), ("ssd", "map", 12.0)):
         for devices in (1, 4):
-            own = {
+            settings = {
                 "workload": workload,
                 "targets": {metric: 0.635},
                 "seconds_per_epoch": 1.0 if devices > 1 else factor,
             }
-            write_run(tmp_path / "logs", f"{workload}-{devices}", devices=devices, **own)
+            write_run(tmp_path / "logs", f"{workload}-{devices}", devices=devices, **settings)
     assert main(["report", str(tmp_path / "logs"), "--html", str(tmp_path / "page.html")]) == 0
     page, noticed = opened(browser, tmp_path / "page.html", viewport={"width": 1280, "height": 900})
     gaps = """figure => {
       const [, ticks] = figure.querySelectorAll('.role-axis-tick');
-      const at = [...ticks.querySelectorAll('line')].map(one => one.getBoundingClientRect().y).sort((a, b) => a - b);
+      const lines = [...ticks.querySelectorAll('line')];
+      const at = lines.map(line => line.getBoundingClientRect().y).sort((a, b) => a - b);
       const between = at.slice(1).map((y, place) => y - at[place]);
       return Math.max(...between) - Math.min(...between);
     }"""
@@ -292,7 +293,7 @@ def test_metrics_have_names_in_words_and_axes_are_logarithmic_only_where_times_s
         figure = page.locator("figure", has_text=f"{title}: time to target over devices")
         expect(figure.locator(".plot svg")).to_have_count(1)
         assert (figure.evaluate(gaps) < 3) is even
-    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
     text = page.inner_text("body")
     assert {"hit rate at 10 over epochs", "mean average precision over epochs"} <= {
         title.split(": ")[1] for title in shown(page, "figcaption b")
@@ -302,17 +303,16 @@ def test_metrics_have_names_in_words_and_axes_are_logarithmic_only_where_times_s
     page.context.close()
 
 
-# --- what is chosen
-# -----------------------------------------------------------------------------------------------------
+# --- Filters
 
 
-def test_all_of_a_page_obeys_the_filters_or_says_that_it_does_not(browser, report):
+def test_all_parts_of_a_page_obey_the_filters_or_state_that_they_do_not(browser, report):
     page, noticed = opened(browser, report, "#workload=ssd")
     assert [text[:3] for text in shown(page, ".headlines li")] == ["SSD"]
     assert not any("ncf" in text.lower() for text in shown(page, "nav a, main h2"))
     assert shown(page, "nav a") == shown(page, "nav li") == shown(page, "main h2")
     assert not shown(page, "#nothing")
-    assert shown(page, ".bad") == []  # the run without success has no workload
+    assert shown(page, ".bad") == []  # The failed run has no workload.
     page.select_option("select[name=framework]", "mxnet")
     assert any("include all results" in text for text in shown(page, ".unfiltered"))
     page.select_option("select[name=workload]", "ncf")
@@ -327,7 +327,7 @@ def test_all_of_a_page_obeys_the_filters_or_says_that_it_does_not(browser, repor
     page.context.close()
 
 
-def test_three_sentences_stand_on_top_and_the_fold_keeps_its_state(browser, tmp_path):
+def test_three_headlines_are_shown_and_the_list_of_the_rest_keeps_its_state(browser, tmp_path):
     for workload in ("gnmt", "maskrcnn", "ncf", "resnet50", "ssd"):
         for framework in ("pytorch", "mxnet") if workload == "ssd" else ("mxnet",):
             write_run(
@@ -346,7 +346,8 @@ def test_three_sentences_stand_on_top_and_the_fold_keeps_its_state(browser, tmp_
     page.click("#further summary")
     assert titles() == ["GNMT", "Mask R-CNN", "NCF", "ResNet-50", "SSD"]
     page.select_option("select[name=framework]", "pytorch")
-    assert (titles(), shown(page, "#further")) == (["SSD"], [])  # which stood below the fold
+    # The headline of SSD was in the folded list before.
+    assert (titles(), shown(page, "#further")) == (["SSD"], [])
     page.select_option("select[name=framework]", "mxnet")
     assert titles() == ["GNMT", "Mask R-CNN", "NCF", "ResNet-50", "SSD"]
     page.click("#further summary")
@@ -356,7 +357,7 @@ def test_three_sentences_stand_on_top_and_the_fold_keeps_its_state(browser, tmp_
     page.context.close()
 
 
-def test_where_nothing_fits_there_is_a_way_back(browser, report):
+def test_filters_without_a_match_can_be_reset(browser, report):
     page, _ = visited(browser, f"file://{report}")
     page.evaluate("document.querySelector('select[name=devices]').append(new Option('64', '64'))")
     page.select_option("select[name=devices]", "64")
@@ -367,23 +368,27 @@ def test_where_nothing_fits_there_is_a_way_back(browser, report):
     page.context.close()
 
 
-def test_filters_hidden_series_and_section_stand_in_the_address_and_back_works(browser, report):
+def test_filters_hidden_series_and_section_are_stored_in_the_address_and_back_works(
+    browser, report
+):
     page, noticed = opened(browser, report, viewport={"width": 1280, "height": 900})
     page.select_option("select[name=workload]", "ssd")
     page.locator("#section-time-to-target .legend button:visible").first.click()
     page.click("nav a[href='#runs']")
     assert page.evaluate("new URLSearchParams(location.hash.slice(1)).get('at')") == "runs"
     assert page.inner_text("#count") == "4 of 9 runs"
-    other, _ = opened(
+    reopened, _ = opened(
         browser, report, page.evaluate("location.hash"), viewport={"width": 1280, "height": 900}
     )
-    assert other.inner_text("#count") == "4 of 9 runs"
+    assert reopened.inner_text("#count") == "4 of 9 runs"
     assert (
-        other.locator("#section-time-to-target .legend button[aria-pressed=false]:visible").count()
+        reopened.locator(
+            "#section-time-to-target .legend button[aria-pressed=false]:visible"
+        ).count()
         == 1
     )
-    assert other.evaluate("scrollY") > 500
-    other.context.close()
+    assert reopened.evaluate("scrollY") > 500
+    reopened.context.close()
     for pressed, chosen in (("false", "ssd"), ("true", "ssd"), ("true", "")):
         page.go_back()
         expect(page.locator("select[name=workload]")).to_have_value(chosen)
@@ -394,11 +399,10 @@ def test_filters_hidden_series_and_section_stand_in_the_address_and_back_works(b
     page.context.close()
 
 
-# --- a figure
-# -----------------------------------------------------------------------------------------------------------
+# --- Interaction with a figure
 
 
-def test_a_click_on_a_point_leads_to_its_run_and_that_to_its_files(browser, report):
+def test_a_click_on_a_point_opens_its_run_with_links_to_its_files(browser, report):
     page, noticed = opened(
         browser,
         report,
@@ -418,7 +422,7 @@ def test_a_click_on_a_point_leads_to_its_run_and_that_to_its_files(browser, repo
     page.context.close()
 
 
-def test_a_click_on_a_point_of_a_result_leads_to_its_row_and_that_to_its_files(browser, report):
+def test_a_click_on_a_point_of_a_result_leads_to_its_row_with_a_link_to_its_log(browser, report):
     page, noticed = opened(
         browser, report, "#workload=ncf&framework=mxnet", viewport={"width": 1280, "height": 900}
     )
@@ -426,31 +430,31 @@ def test_a_click_on_a_point_of_a_result_leads_to_its_row_and_that_to_its_files(b
     expect(points).to_have_count(2)
     points.last.click()
     row = page.locator(".found")
-    assert row.evaluate("one => [one.tagName, one.closest('section').querySelector('h2').textContent]") == [
-        "TR", "NCF demo, Some CPU, laptop"
-    ]  # fmt: skip
+    assert row.evaluate("row => row.tagName") == "TR"
+    heading = row.evaluate("row => row.closest('section').querySelector('h2').textContent")
+    assert heading == "NCF demo, Some CPU, laptop"
     link = row.locator("a").get_attribute("href")
     assert link == "./logs/ncf-mxnet-2/run_0/result_0.txt"
     points.last.hover()
-    told = page.inner_text("#tip").split("\n")
-    assert {"hardware", "target", "division", "user-item pairs/s", "labels", "log"} <= {*told}
+    tip = page.inner_text("#tip").split("\n")
+    assert {"hardware", "target", "division", "user-item pairs/s", "labels", "log"} <= {*tip}
     assert noticed == []
     page.context.close()
 
 
-def test_readers_of_the_screen_hear_what_a_figure_is(browser, report):
+def test_figures_have_descriptions_for_screen_readers(browser, report):
     page, _ = opened(browser, report)
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     expect(page.locator("figure:not([data-drawn])")).to_have_count(0)
-    told = page.eval_on_selector_all(
-        ".plot, .plot [aria-label]", "all => all.map(one => one.ariaLabel)"
+    aria_labels = page.eval_on_selector_all(
+        ".plot, .plot [aria-label]", "all => all.map(each => each.ariaLabel)"
     )
-    titles = page.eval_on_selector_all("figcaption b", "all => all.map(one => one.textContent)")
-    assert told == [f"{title}. The table below has the values." for title in titles]
+    titles = page.eval_on_selector_all("figcaption b", "all => all.map(each => each.textContent)")
+    assert aria_labels == [f"{title}. The table below has the values." for title in titles]
     page.context.close()
 
 
-def test_a_time_axis_zooms_by_dragging_and_a_double_click_goes_back(browser, report):
+def test_a_time_axis_zooms_by_dragging_and_a_double_click_resets_it(browser, report):
     page, noticed = opened(
         browser, report, "#workload=ncf", viewport={"width": 1280, "height": 900}
     )
@@ -459,19 +463,19 @@ def test_a_time_axis_zooms_by_dragging_and_a_double_click_goes_back(browser, rep
     expect(figure.locator(".plot svg")).to_have_count(1)
     ticks = figure.locator(".plot .role-axis-label text")
 
-    def told():
+    def tick_texts():
         return sorted(ticks.all_text_contents())
 
-    before, box, zoomed = told(), figure.locator(".plot svg").bounding_box(), []
+    before, box, zoomed = tick_texts(), figure.locator(".plot svg").bounding_box(), []
     for start, end in ((0.5, 0.7), (0.7, 0.5)):
         page.mouse.move(box["x"] + box["width"] * start, box["y"] + 100)
         page.mouse.down()
         page.mouse.move(box["x"] + box["width"] * end, box["y"] + 100, steps=4)
         page.mouse.up()
-        wait_until("a zoomed axis", lambda: told() != before)
-        zoomed.append(told())
+        wait_until("a zoomed axis", lambda: tick_texts() != before)
+        zoomed.append(tick_texts())
         page.mouse.dblclick(box["x"] + box["width"] * 0.6, box["y"] + 100)
-        wait_until("the whole axis", lambda: told() == before)
+        wait_until("the whole axis", lambda: tick_texts() == before)
     assert zoomed[0] == zoomed[1]
     over_epochs = page.locator("figure:visible", has_text="hit rate at 10 over epochs").locator(
         ".plot"
@@ -481,15 +485,16 @@ def test_a_time_axis_zooms_by_dragging_and_a_double_click_goes_back(browser, rep
     page.context.close()
 
 
-# --- other pages
-# --------------------------------------------------------------------------------------------------------
+# --- Pages that follow runs, large pages, and published results
 
 
-def test_a_page_that_follows_keeps_what_was_opened_and_ends(browser, report, tmp_path, monkeypatch):
+def test_a_page_that_follows_runs_keeps_its_state_on_reload_and_stops_at_the_end(
+    browser, report, tmp_path, monkeypatch
+):
     from suite.results.render.html import page as pages
     from suite.results.table import read_runs
 
-    monkeypatch.setattr(pages, "FOLLOW_SECONDS", 3600.0)  # which this test lets pass at once
+    monkeypatch.setattr(pages, "FOLLOW_SECONDS", 3600.0)  # The test advances the page's clock.
     out, runs = tmp_path / "page.html", read_runs(report.parent / "logs")
     pages.write_html(runs, out, follow=True)
     page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
@@ -512,11 +517,13 @@ def test_a_page_that_follows_keeps_what_was_opened_and_ends(browser, report, tmp
     page.context.close()
 
 
-BANDS = """all => all.map(one => one.getAttribute('fill-opacity') ?? one.getAttribute('opacity') ?? '1')
+BANDS = """all => all
+  .map(each => each.getAttribute('fill-opacity') ?? each.getAttribute('opacity') ?? '1')
   .filter(Number).length"""
+"""JavaScript: number of elements that are not transparent."""
 
 
-def test_a_thousand_runs_of_twelve_settings_are_medians_and_the_band_that_is_asked_for(
+def test_a_thousand_runs_of_twelve_settings_are_medians_with_bands_of_chosen_series(
     browser, tmp_path
 ):
     for number in range(12):
@@ -540,20 +547,20 @@ def test_a_thousand_runs_of_twelve_settings_are_medians_and_the_band_that_is_ask
     expect(bands).to_have_count(12)
     assert bands.evaluate_all(BANDS) == 0
     names.nth(3).hover()
-    wait_until("the band of one", lambda: bands.evaluate_all(BANDS) == 1)
+    wait_until("the band of the hovered series", lambda: bands.evaluate_all(BANDS) == 1)
     for at in range(9):
         names.nth(at).click()
     page.mouse.move(1, 1)
-    wait_until("the bands of three", lambda: bands.evaluate_all(BANDS) == 3)
+    wait_until("the bands of three series", lambda: bands.evaluate_all(BANDS) == 3)
     page.click("button[type=reset]")
-    wait_until("none", lambda: (bands.count(), bands.evaluate_all(BANDS)) == (12, 0))
+    wait_until("no bands", lambda: (bands.count(), bands.evaluate_all(BANDS)) == (12, 0))
     markers = figure.locator(".plot .mark-symbol path")
-    assert markers.evaluate_all(BANDS) == 11 * 5  # the setting with 26 evaluations has none
+    assert markers.evaluate_all(BANDS) == 11 * 5  # The setting with 26 evaluations has no markers.
     assert noticed == []
     page.context.close()
 
 
-def test_published_results_begin_with_one_workload_round_and_division(browser, tmp_path):
+def test_a_page_of_published_results_first_shows_one_workload_round_and_division(browser, tmp_path):
     ours = {
         "profile": "reference",
         "labels": [],
@@ -561,9 +568,9 @@ def test_published_results_begin_with_one_workload_round_and_division(browser, t
         "device_name": "Tesla V100-SXM2-16GB",
     }
     for devices in (8, 16):
-        own = {**ours, "devices": devices}
+        settings = {**ours, "devices": devices}
         write_run(
-            tmp_path / "logs", f"own-{devices}", targets={"map": 0.635}, workload="ssd", **own
+            tmp_path / "logs", f"own-{devices}", targets={"map": 0.635}, workload="ssd", **settings
         )
     options = ["--logs", str(tmp_path / "logs"), "--html", str(tmp_path / "page.html")]
     assert main(["published", "list", *options]) == 0
@@ -583,15 +590,15 @@ def test_published_results_begin_with_one_workload_round_and_division(browser, t
     )
     assert "speedup" in shown(page, "#section-results th")
     assert {"speedup", "= throughput"} <= {*shown(page, "#section-speedup th")}
-    pieces = shown(page, ".piece")  # of the round and workload alone, which has one target
+    pieces = shown(page, ".piece")  # Only the pieces of the chosen round and workload are visible.
     assert [text.strip() for text in pieces if "target" in text] == [
         "SSD: target mean average precision ≥ 0.23, data set of the rules"
     ]
-    assert "GNMT" not in shown(page, "main th")  # no chosen row has it
+    assert "GNMT" not in shown(page, "main th")  # No chosen row has this workload.
     page.emulate_media(media="print")
-    page.set_viewport_size({"width": 720, "height": 1000})  # A4 less its margins
+    page.set_viewport_size({"width": 720, "height": 1000})  # A4 without margins
     heights = page.eval_on_selector_all("main th", "all => all.map(one => one.offsetHeight)")
-    assert 0 < max(heights) < 50  # no word of a heading is cut into letters
+    assert 0 < max(heights) < 50  # No heading is broken into single letters.
     page.emulate_media(media="screen")
     page.set_viewport_size({"width": 1280, "height": 720})
     page.click("button[type=reset]")

@@ -1,6 +1,4 @@
-"""Figures: what is drawn of runs, studies and predictions, under which names; valid SVG whatever
-the texts and numbers.
-"""
+"""Figures of runs, studies, and predictions: drawn values, names, and valid SVG for any text."""
 
 import math
 import re
@@ -37,7 +35,7 @@ SHEET = (Path(vega.__file__).parent / "templates" / "page.css").read_text()
 
 
 class Series(NamedTuple):
-    """The curves or bars of one style."""
+    """Curves or bars of the same style."""
 
     label: str
     slot: int
@@ -53,15 +51,15 @@ class Series(NamedTuple):
 
 
 def series_of(shown):
-    """What a chart has as marks."""
-    made = []
+    """Return the marks of a chart grouped into curves or bars of the same style."""
+    series = []
     for style, marks in grouped(shown.marks, lambda mark: mark[0]).items():
         paths = grouped(marks, lambda mark: str(mark[1]))
         points = tuple(tuple(point for *_, point in path) for path in paths.values())
-        made.append(
+        series.append(
             Series(style.label, style.slot, points, style.published, style.style, tuple(paths))
         )
-    return made
+    return series
 
 
 def chart(*series, **options):
@@ -72,13 +70,13 @@ def chart(*series, **options):
         "y_label": "top1",
         **options,
     }
-    return Chart(marks=tuple(chain.from_iterable(one.marks() for one in series)), **named)
+    return Chart(marks=tuple(chain.from_iterable(each.marks() for each in series)), **named)
 
 
 def charts_of(root):
     (found,) = together(results(root))
-    made = table_charts(found, charts.looks(found))
-    return [*made.quality, *made.rates]
+    found_charts = table_charts(found, charts.looks(found))
+    return [*found_charts.quality, *found_charts.rates]
 
 
 def charts_of_scaling(ours, published=()):
@@ -89,8 +87,7 @@ def places(path):
     return tuple((point.x, point.y) for point in path)
 
 
-# --- runs
-# ---------------------------------------------------------------------------------------------------------------
+# --- Curves of runs
 
 
 def test_curves_hold_the_evaluations_of_the_log(tmp_path):
@@ -107,20 +104,21 @@ def test_curves_hold_the_evaluations_of_the_log(tmp_path):
         assert [point.x for point in path] == pytest.approx(seconds, abs=0.01)
 
 
-def test_throughput_and_data_wait_of_each_block(tmp_path):
+def test_throughput_and_data_wait_are_drawn_for_each_block(tmp_path):
     write_run(tmp_path, "a", samples=300, train_seconds=1.5)
     *_, throughput, data_wait = charts_of(tmp_path)
     (rates,), (waits,) = series_of(throughput), series_of(data_wait)
-    assert [one.title for one in (throughput, data_wait)] == [
+    assert [chart.title for chart in (throughput, data_wait)] == [
         "NCF: throughput over time",
         "NCF: data wait over time",
     ]
     assert [point.y for point in rates.paths[0]] == [200.0] * 3
-    assert [point.y for point in waits.paths[0]] == pytest.approx([100 / 3] * 3)  # 0.5 of 1.5 s
+    # Each block waits for data during 0.5 s of its 1.5 s.
+    assert [point.y for point in waits.paths[0]] == pytest.approx([100 / 3] * 3)
     assert [point.x for point in rates.paths[0]] == pytest.approx([2, 4, 6], abs=0.01)
 
 
-def test_bleu_is_drawn_in_points_whatever_the_log_has(tmp_path):
+def test_bleu_is_drawn_in_points_even_if_the_log_has_fractions(tmp_path):
     write_run(tmp_path, "a", workload="gnmt", qualities=(0.2, 0.65), targets={"bleu": 0.635})
     over_epochs, *_ = charts_of(tmp_path)
     assert (over_epochs.x_label, over_epochs.title) == ("epochs", "GNMT: BLEU over epochs")
@@ -128,8 +126,7 @@ def test_bleu_is_drawn_in_points_whatever_the_log_has(tmp_path):
     assert [point.y for point in series_of(over_epochs)[0].paths[0]] == pytest.approx([20.0, 65.0])
 
 
-# --- names
-# --------------------------------------------------------------------------------------------------------------
+# --- Names in legends
 
 
 SLOW, FAST = ({"opt_base_learning_rate": rate, "opt_name": "adam"} for rate in (0.01, 0.006))
@@ -139,21 +136,26 @@ SLOW, FAST = ({"opt_base_learning_rate": rate, "opt_name": "adam"} for rate in (
     ("settings", "names"),
     [
         ([{}, {"devices": 2}], ["1 dev", "2 dev"]),
-        ([{}, {"devices": 2}, {"devices": 2, "framework": "mxnet"}], ["pytorch, 1 dev", "pytorch, 2 dev", "mxnet, 2 dev"]),
+        ([{}, {"devices": 2}, {"devices": 2, "framework": "mxnet"}],
+         ["pytorch, 1 dev", "pytorch, 2 dev", "mxnet, 2 dev"]),
         ([{}, {"hyperparameters": FAST}], ["lr 0.01", "lr 0.006"]),
-        ([{"workload": "gnmt", "hyperparameters": FAST}, {}, {"hyperparameters": FAST}], ["pytorch", "lr 0.01", "lr 0.006"]),
+        ([{"workload": "gnmt", "hyperparameters": FAST}, {}, {"hyperparameters": FAST}],
+         ["pytorch", "lr 0.01", "lr 0.006"]),
         ([{"global_batch_size": 2048}, {"global_batch_size": 512}], ["bs 2,048", "bs 512"]),
         ([{}, {"targets": {"hr_at_10": 0.5}}], ["target 0.635", "target 0.5"]),
         ([{"precision": "fp16"}, {"precision": "tf32"}], ["fp16", "tf32"]),
         (
-            [{"precision": "fp16", "global_batch_size": 2048}, {"framework": "mxnet"}, {"clock": "v0.7"}, {}],
+            [{"precision": "fp16", "global_batch_size": 2048}, {"framework": "mxnet"},
+             {"clock": "v0.7"}, {}],
             ["pytorch, fp16, bs 2,048, clock v0.5", "mxnet, fp32, bs 4,096, clock v0.5",
              "pytorch, fp32, bs 4,096, clock v0.7", "pytorch, fp32, bs 4,096, clock v0.5"],
         ),
     ],
 )  # fmt: skip
-def test_names_have_the_value_that_tells_results_apart(settings, names):
-    results = [make_result(**{"devices": 1, "hyperparameters": SLOW, **one}) for one in settings]
+def test_names_contain_the_values_that_distinguish_results(settings, names):
+    results = [
+        make_result(**{"devices": 1, "hyperparameters": SLOW, **changed}) for changed in settings
+    ]
     found = charts.looks(results)
     assert [found[row.key].of_result.label for row in results] == names
 
@@ -166,14 +168,14 @@ def test_names_have_the_value_that_tells_results_apart(settings, names):
         unique=True,
     )
 )
-def test_names_of_different_results_differ_whatever_their_values(settings):
+def test_names_of_different_results_differ_for_any_values(settings):
     results = [
         make_result(devices, hyperparameters={"opt_x": value}) for value, devices in settings
     ]
     assert len({look.of_result.label for look in charts.looks(results).values()}) == len(settings)
 
 
-def test_a_name_has_one_look_in_every_figure_of_a_page():
+def test_a_name_has_the_same_style_in_every_figure_of_a_page():
     rates = [
         (workload, rate, devices)
         for workload in ("ncf", "ssd")
@@ -185,12 +187,12 @@ def test_a_name_has_one_look_in_every_figure_of_a_page():
         for w, r, d in rates[1:]
     ]
     found = charts.looks(results).values()
-    for styles in ({one.of_result for one in found}, {one.of_curve for one in found}):
-        assert len({one.label for one in styles}) == len(styles)
-    assert len({one.of_result.style for one in found}) == 4
+    for styles in ({look.of_result for look in found}, {look.of_curve for look in found}):
+        assert len({look.label for look in styles}) == len(styles)
+    assert len({entry.of_result.style for entry in found}) == 4
 
 
-def test_a_curve_whose_batch_grows_says_from_where_to_where_and_its_results_each_their_own():
+def test_a_curve_with_a_growing_batch_is_named_by_its_range_and_its_results_by_their_batch():
     sizes = [(few * devices, devices) for few in (256, 1024) for devices in (1, 2)]
     results = [
         make_result(devices, ((8.0, 10.0),), global_batch_size=size) for size, devices in sizes
@@ -200,8 +202,8 @@ def test_a_curve_whose_batch_grows_says_from_where_to_where_and_its_results_each
         "bs 256, 1 dev", "bs 512, 2 dev", "bs 1,024, 1 dev", "bs 2,048, 2 dev"
     ]  # fmt: skip
     (over,) = charts_of_scaling(results)
-    assert [one.label for one in series_of(over)] == ["bs 256–512", "bs 1,024–2,048"]
-    alone = charts.looks(results[:2])  # which devices say
+    assert [curve.label for curve in series_of(over)] == ["bs 256–512", "bs 1,024–2,048"]
+    alone = charts.looks(results[:2])  # The devices distinguish these two results.
     assert {look.of_curve.label for look in alone.values()} == {"pytorch"}
 
 
@@ -212,10 +214,10 @@ def test_curves_over_devices_are_named_by_their_targets():
         for devices, seconds in zip((1, 2), times, strict=True)
     ]
     (found,) = charts_of_scaling(results)
-    assert [one.label for one in series_of(found)] == ["target 0.635", "target 0.5"]
+    assert [curve.label for curve in series_of(found)] == ["target 0.635", "target 0.5"]
 
 
-def test_labels_that_must_not_be_missed_come_first_and_others_are_counted():
+def test_important_labels_come_first_and_the_last_ones_are_counted():
     assert charts.shown_labels(["straggler 5 ms", "cpu", "async", "synthetic"])[:2] == (
         "synthetic",
         "cpu",
@@ -232,18 +234,17 @@ def test_labels_that_must_not_be_missed_come_first_and_others_are_counted():
 @pytest.mark.parametrize(
     "name", ["../../etc/passwd", "a/b\\c\0", "", "é ü", "x" * 500, "CON", HOSTILE]
 )
-def test_file_names_hold_letters_digits_and_dashes_alone(name):
+def test_file_names_contain_only_letters_digits_and_dashes(name):
     assert re.fullmatch(r"[a-z0-9-]{1,130}", charts.file_name(1, name))
 
 
-# --- time over devices
-# --------------------------------------------------------------------------------------------------
+# --- Time over devices
 
 
 REFERENCE = {"profile": "reference", "labels": ()}
 
 
-def test_time_over_devices():
+def test_times_are_drawn_over_devices():
     times = ((1, 8.0), (2, 4.0), (4, 2.5))
     (found,) = charts_of_scaling([make_result(devices, ((time, 1.0),)) for devices, time in times])
     assert found.y_label.startswith("seconds")
@@ -251,7 +252,7 @@ def test_time_over_devices():
     assert series_of(found)[0].label == "pytorch"
 
 
-def test_published_results_stand_beside_reference_runs_on_gpus_alone():
+def test_published_results_are_drawn_only_with_reference_runs_on_gpus():
     article = find_published("dgx1-article")
     for profile, labels in (
         ("demo", ("demo",)),
@@ -260,14 +261,14 @@ def test_published_results_stand_beside_reference_runs_on_gpus_alone():
     ):
         assert charts_of_scaling([make_result(2, profile=profile, labels=labels)], article) == []
     (found,) = charts_of_scaling([make_result(2, **REFERENCE)], article)
-    assert [(one.published, len(one.paths[0])) for one in series_of(found)] == [
+    assert [(curve.published, len(curve.paths[0])) for curve in series_of(found)] == [
         (False, 1),
         (True, 3),
     ]
-    assert [one.label for one in series_of(found)] == ["pytorch", "DGX-1 article"]
+    assert [curve.label for curve in series_of(found)] == ["pytorch", "DGX-1 article"]
 
 
-def test_profiles_cpus_and_workloads_have_axes_of_their_own_reference_first():
+def test_profiles_cpus_and_workloads_have_separate_figures_with_reference_runs_first():
     kinds = [
         ("demo", ("cpu", "demo")),
         ("demo", ("demo",)),
@@ -280,20 +281,20 @@ def test_profiles_cpus_and_workloads_have_axes_of_their_own_reference_first():
     ]  # fmt: skip
     found = charts_of_scaling(results)
     in_order = [(), ("cpu",), ("demo",), ("demo", "cpu")]
-    assert [one.labels for one in found] == [labels for labels in in_order for _ in "ab"]
-    assert [one.title.partition(":")[0] for one in found] == ["NCF", "SSD"] * 4
+    assert [shown.labels for shown in found] == [labels for labels in in_order for _ in "ab"]
+    assert [shown.title.partition(":")[0] for shown in found] == ["NCF", "SSD"] * 4
 
 
-def test_speedups_are_the_product_of_their_parts():
-    """Table 7 of the article: Transformer 15.8, NCF 2.8 times on 8 devices."""
+def test_speedups_are_the_product_of_their_factors():
+    """Table 7 of the article prints a speedup on 8 devices of 15.8 for Transformer, 2.8 for NCF."""
     article = find_published("dgx1-article")
     found = {
-        one.title.partition(":")[0]: one
-        for one in scaling_charts.speedup_charts(article, charts.looks(article))
+        shown.title.partition(":")[0]: shown
+        for shown in scaling_charts.speedup_charts(article, charts.looks(article))
     }
     assert len(found) == 6
     for name, speedup in (("Transformer", 15.78), ("NCF", 2.8)):
-        values = [[path[0].x for path in one.paths] for one in series_of(found[name])]
+        values = [[path[0].x for path in bars.paths] for bars in series_of(found[name])]
         place = series_of(found[name])[0].names.index("DGX-1 article, 1 → 8 dev")
         assert values[0][place] == pytest.approx(speedup, abs=0.02)
         for total, throughput, efficiency in zip(*values, strict=True):
@@ -301,19 +302,19 @@ def test_speedups_are_the_product_of_their_parts():
 
 
 def test_parts_of_the_time_add_up_to_a_run(tmp_path):
-    """Each block takes 2 s, of which it trains 1.5 s and evaluates 0.25 s."""
+    """Each block takes 2 s, including 1.5 s of training and 0.25 s of evaluation."""
     for index in range(2):
         write_run(tmp_path, "a", index, samples=300, train_seconds=1.5, setup_seconds=0.5)
     rows = results(tmp_path)
     (found,) = scaling_charts.parts_charts(rows, charts.looks(rows))
-    parts = [one.paths[0][0].x for one in series_of(found)]
+    parts = [part.paths[0][0].x for part in series_of(found)]
     assert parts == pytest.approx([0.5, 3.0, 1.5, 0.75, 0.75])
     assert math.fsum(parts) == pytest.approx(rows[0].run_seconds)
-    assert [one.names for one in series_of(found)] == [("pytorch",)] * 5
-    assert len({one.slot for one in series_of(found)}) == 5
+    assert [part.names for part in series_of(found)] == [("pytorch",)] * 5
+    assert len({part.slot for part in series_of(found)}) == 5
 
 
-def test_costs_are_those_of_the_price():
+def test_costs_follow_from_the_price():
     results = [
         make_result(devices, ((seconds, 1.0),)) for devices, seconds in ((1, 3600.0), (2, 3000.0))
     ]
@@ -321,33 +322,33 @@ def test_costs_are_those_of_the_price():
     assert places(series_of(found)[0].paths[0]) == ((1.0, 2.0), (2.0, pytest.approx(10 / 3)))
 
 
-def test_own_reference_results_lie_over_published_ones_and_no_others():
+def test_only_our_reference_results_are_drawn_over_published_results():
     ours = [make_result(8, **REFERENCE), make_result(4, profile="demo", labels=("demo",))]
     found = scaling_charts.workload_charts(find_published("v0.5"), ours)
-    (ncf,) = [one for one in found if one.title == "NCF"]
+    (ncf,) = [shown for shown in found if shown.title == "NCF"]
     assert [
-        [point.x for path in one.paths for point in path]
-        for one in series_of(ncf)
-        if one.label == "this suite"
+        [point.x for path in curve.paths for point in path]
+        for curve in series_of(ncf)
+        if curve.label == "this suite"
     ] == [[8.0]]
-    points = sum(len(one.paths) for one in series_of(ncf))
+    points = sum(len(curve.paths) for curve in series_of(ncf))
     assert points == 1 + len(
         [row for row in find_published("v0.5") if row.workload == "ncf" and row.devices]
     )
     assert all(
-        "this suite" not in [one.label for one in series_of(other)]
-        for other in found
-        if other is not ncf
+        "this suite" not in [curve.label for curve in series_of(shown)]
+        for shown in found
+        if shown is not ncf
     )
 
 
-def test_predictions_have_bounds_and_measured_points_none():
-    (made,) = predictions(
+def test_predictions_have_bounds_and_measured_points_do_not():
+    (forecast,) = predictions(
         find_published("v0.7/NVIDIA/dgxa100_ngc20.06_mxnet"), PredictionRequest((64,))
     )
-    time, work = prediction_charts(made)
+    time, work = prediction_charts(forecast)
     assert (time.y_label, work.y_label) == ("seconds per epoch", "scaling efficiency")
-    assert [(one.label, one.published) for one in series_of(time)] == [
+    assert [(curve.label, curve.published) for curve in series_of(time)] == [
         ("measured", True),
         ("prediction", False),
     ]
@@ -357,8 +358,7 @@ def test_predictions_have_bounds_and_measured_points_none():
     assert predicted.low < predicted.y < predicted.high
 
 
-# --- studies
-# ------------------------------------------------------------------------------------------------------------
+# --- Studies
 
 
 def line(rate=None, shown="", **values):
@@ -379,24 +379,21 @@ def study(*lines, kind="bars", y="samples/s"):
     return study_charts(result, {})
 
 
-def test_studies_are_curves_over_numbers_or_bars_with_a_place_for_what_could_not_run():
+def test_studies_are_curves_over_numbers_or_bars_and_name_the_cells_that_could_not_run():
     lines = (line(1600.0, batch="16"), line(3200.0, batch="64"), line(shown="OOM", batch="4096"))
     (curve,), (bars,) = study(*lines, kind="lines"), study(*lines)
     assert [curve.x_label, curve.y_label] == ["samples per device", "samples/s"]
     assert curve.note == "Not drawn: batch 4096: OOM"
-    assert places(series_of(curve)[0].paths[0]) == (
-        (64.0, 1600.0),
-        (64.0, 3200.0),
-    )  # as the results have it
+    # The batch sizes come from the results.
+    assert places(series_of(curve)[0].paths[0]) == ((64.0, 1600.0), (64.0, 3200.0))
     shown = [(bar.label, *bar.names, bar.paths[0][0].x) for bar in series_of(bars)]
     assert shown == [
         ("batch 16", "1,600", 1600.0),
         ("batch 64", "3,200", 3200.0),
         ("batch 4096", "OOM", 0.0),
     ]
-    assert (
-        study(*lines, kind="lines", y="GPU %")[0].y_label == "samples/s"
-    )  # what was not measured gives way
+    # The utilization of GPUs was not measured, so the throughput is drawn.
+    assert study(*lines, kind="lines", y="GPU %")[0].y_label == "samples/s"
     assert study(lines[2]) == []
 
 
@@ -407,12 +404,12 @@ def test_studies_are_curves_over_numbers_or_bars_with_a_place_for_what_could_not
         ("gpus", ("1", "2"), ["1 dev", "2 dev"]),
     ],
 )
-def test_bars_leave_out_what_is_alike_and_say_what_numbers_are(key, values, labels):
+def test_bars_are_labeled_with_the_settings_that_differ(key, values, labels):
     (found,) = study(*(line(1.0, **{"device": "cpu", key: value}) for value in values))
     assert [bar.label for bar in series_of(found)] == labels
 
 
-def test_a_result_of_a_study_has_the_name_and_look_that_it_has_in_all_figures_of_a_page():
+def test_a_result_of_a_study_has_the_same_name_and_color_as_in_all_figures_of_the_page():
     settings = [(rate, devices) for rate in (0.01, 0.02) for devices in (1, 2)]
     rows = [make_result(d, hyperparameters={"opt_base_learning_rate": r}) for r, d in settings]
     looks = charts.looks([*rows, make_result(1, framework="mxnet")])
@@ -420,28 +417,28 @@ def test_a_result_of_a_study_has_the_name_and_look_that_it_has_in_all_figures_of
         StudyLine({"gpus": str(d), "rate": str(r)}, row)
         for (r, d), row in zip(settings, rows, strict=True)
     ]
-    own = {one.of_result[:2] for one in (looks.get(row.key) for row in rows)}
+    names_of_results = {look.of_result[:2] for look in (looks.get(row.key) for row in rows)}
     for kind, names in (
-        ("bars", own),
-        ("lines", {one.of_curve[:2] for one in looks.values()} - {("mxnet", 0)}),
+        ("bars", names_of_results),
+        ("lines", {look.of_curve[:2] for look in looks.values()} - {("mxnet", 0)}),
     ):
         result = StudyResult(
             "own", "", "full", ("gpus", "rate"), tuple(lines), figure={"y": "time", "kind": kind}
         )
         (found,) = study_charts(result, looks)
-        assert {(one.label, one.slot) for one in series_of(found)} == names
-    assert len(series_of(found)) == len({one.style for one in series_of(found)}) == 2
+        assert {(curve.label, curve.slot) for curve in series_of(found)} == names
+    assert len(series_of(found)) == len({curve.style for curve in series_of(found)}) == 2
 
 
 def test_each_mode_has_a_chart():
     found = study(*(line(1.0, mode=mode) for mode in ("forward", "forward_backward")))
-    assert [one.title for one in found] == [
+    assert [shown.title for shown in found] == [
         "own: samples/s, forward",
         "own: samples/s, forward backward",
     ]
 
 
-def test_losses_of_a_study_over_epochs_and_seconds(tmp_path):
+def test_losses_of_a_study_are_drawn_over_epochs_and_seconds(tmp_path):
     lines = demo_log(qualities=(0.3, 0.65), study="own", study_cell=["gpus=1"])
     stats = [place for place, text in enumerate(lines) if "tracked_stats" in text]
     for place, loss in zip(stats, (2.0, 1.5), strict=True):
@@ -457,8 +454,7 @@ def test_losses_of_a_study_over_epochs_and_seconds(tmp_path):
     )
 
 
-# --- bounds
-# -------------------------------------------------------------------------------------------------------------
+# --- Limits
 
 
 @given(POINTS)
@@ -480,25 +476,27 @@ def test_thinned_curves_keep_ends_and_means(points):
         )
 
 
-# --- drawing
-# ------------------------------------------------------------------------------------------------------------
+# --- Drawing
 
 
 def parsed(shown):
-    """A figure as a file, which must be well-formed and hold no script."""
+    """Return the SVG tree of a figure and its texts, and check that it contains no script."""
     tree = ElementTree.fromstring(vega.svg(shown))
     kinds = {element.tag.partition("}")[2] for element in tree.iter()}
     assert kinds <= {"svg", "g", "path", "text", "defs", "clipPath", "rect", "line", "tspan"}
-    return tree, ["".join(one.itertext()) for one in tree.iter() if one.tag.endswith("}text")]
+    return tree, [
+        "".join(element.itertext()) for element in tree.iter() if element.tag.endswith("}text")
+    ]
 
 
-def test_hostile_text_is_drawn_as_it_is(tmp_path):
+def test_hostile_text_is_drawn_literally(tmp_path):
     texts = {"title": HOSTILE, "labels": (HOSTILE,), "y_label": "$x"}
     shown = chart(
         Series(HOSTILE, 0, LINE), Series("b", 1, LINE), targets=(Point(0.0, 1.5),), **texts
     )
     _, texts = parsed(shown)
-    assert sum(HOSTILE[:20] in text for text in texts) == 3  # the title, the labels, the legend
+    # The text appears in the title, the labels, and the legend.
+    assert sum(HOSTILE[:20] in text for text in texts) == 3
     assert "$x" in texts
     assert "Not verified by MLCommons Association" in " ".join(texts)
     vega.write_figures([shown], tmp_path / "new")
@@ -514,14 +512,14 @@ INHERITED = (
     "valueOf",
     "__defineGetter__",
 )
-"""Names of properties that every JavaScript object has."""
+"""Properties that every JavaScript object inherits."""
 
 
 @pytest.mark.parametrize(
     "kind", ["lines", "powers", "scaling", "points", "bars", "parts", "ratios"]
 )
 @pytest.mark.parametrize("name", INHERITED)
-def test_names_of_javascript_properties_are_drawn_as_any_other(name, kind):
+def test_names_of_javascript_properties_are_drawn_like_any_name(name, kind):
     in_bars = kind in ("parts", "ratios")
     styles = Style(name, 0), Style("pytorch", 1)
     points = [(style, Point(at, at + style.slot)) for style in styles for at in (1.0, 2.0)]
@@ -538,7 +536,7 @@ def test_names_of_javascript_properties_are_drawn_as_any_other(name, kind):
 
 
 @pytest.mark.parametrize("values", [(1.0, 2.0), (0.0, None), (None,), (1e14, 1e-9, 3.0)])
-def test_bar_charts_show_their_texts_whatever_they_are(values):
+def test_bar_charts_show_their_texts_for_any_values(values):
     paths = [((Point(value or 0.0, 0.0),),) for value in values]
     bars = [
         Series(f"{HOSTILE} {at}", at, path, names=(f"{HOSTILE}{at}",))
@@ -552,14 +550,14 @@ ODD = (((1.0, 1e14), (2.0, -1e14)), ((1.0, 1e-300), (2.0, 2e-300)), ((-5.0, 3.0)
 
 
 @pytest.mark.parametrize("points", [((1.0, 1.0),), ((0.0, 0.0),) * 2, *ODD])
-def test_odd_numbers_are_drawn(points):
+def test_extreme_numbers_are_drawn(points):
     path = tuple(Point(*point) for point in points)
     parsed(chart(Series("a", 0, (path,))))
     positive = tuple(Point(max(abs(x), 1.0), max(abs(y), 1e-300)) for x, y in points)
     parsed(chart(Series("a", 0, (positive,)), kind="scaling"))
 
 
-def test_a_series_has_its_color_in_files_and_the_pages_on_the_page():
+def test_a_series_has_a_fixed_color_in_files_and_a_css_color_on_the_page():
     shown = chart(Series("#0a62a4", 1, LINE), Series("var(--c0)", vega.OTHER_SLOT, LINE))
     text = vega.svg(shown)
     assert vega.SERIES_COLORS[1] in text
@@ -579,20 +577,20 @@ def rows_of(shown, number_of=None):
     ]
 
 
-def test_marks_are_the_points_and_ideal_lines_begin_at_the_fewest():
+def test_marks_are_the_points_and_ideal_lines_begin_at_the_fewest_devices():
     result = make_result(2)
     path = (Point(2.0, 8.0), Point(8.0, 3.0, result, 2.5, 3.5))
     rows = rows_of(chart(Series("a", 0, (path,)), kind="scaling"), [result].index)
-    assert [(one["x"], one["y"]) for one in rows if one["k"] is None] == [(2.0, 8.0), (8.0, 3.0)]
-    ideal = [(one["x"], one["y"]) for one in rows if one["k"] == vega.IDEAL]
+    assert [(row["x"], row["y"]) for row in rows if row["k"] is None] == [(2.0, 8.0), (8.0, 3.0)]
+    ideal = [(row["x"], row["y"]) for row in rows if row["k"] == vega.IDEAL]
     assert (ideal[0], ideal[-1]) == ((2.0, 8.0), (8.0, 2.0))
     assert [x * y for x, y in ideal] == pytest.approx([16.0] * 13, rel=1e-3)
-    assert [one["row"] for one in rows][:2] == [None, 0]
+    assert [row["row"] for row in rows][:2] == [None, 0]
     assert (rows[1]["low"], rows[1]["high"]) == (2.5, 3.5)
     assert "text" not in rows[0]
 
 
-def test_long_curves_have_no_markers_and_targets_have_their_names():
+def test_long_curves_have_no_markers_and_targets_are_labeled():
     paths = [tuple(Point(float(x), 1.0) for x in range(count)) for count in (20, 21)]
     rows = rows_of(
         chart(
@@ -600,8 +598,8 @@ def test_long_curves_have_no_markers_and_targets_have_their_names():
             targets=(Point(0.0, 0.635),),
         )
     )
-    assert {one["s"]: one["k"] for one in rows} == {"0": None, "1": vega.UNMARKED, "": vega.TARGET}
-    assert [one["text"] for one in rows if one["k"] == vega.TARGET] == ["target 0.635"]
+    assert {row["s"]: row["k"] for row in rows} == {"0": None, "1": vega.UNMARKED, "": vega.TARGET}
+    assert [row["text"] for row in rows if row["k"] == vega.TARGET] == ["target 0.635"]
     _, texts = parsed(
         chart(Series("a", 0, LINE), targets=(Point(0.0, 0.635), Point(0.0, 0.635), Point(0.0, 0.5)))
     )
@@ -612,7 +610,7 @@ def test_long_curves_have_no_markers_and_targets_have_their_names():
 
 
 @pytest.mark.parametrize(("count", "paths", "points"), [(6, 6, 0), (7, 1, 3)])
-def test_more_than_six_runs_are_their_median_and_a_band(tmp_path, count, paths, points):
+def test_more_than_six_runs_are_drawn_as_their_median_and_a_band(tmp_path, count, paths, points):
     for index in range(count):
         write_run(tmp_path, "a", index, qualities=(0.3 + index / 100, 0.5, 0.65))
     over_epochs, *_ = charts_of(tmp_path)
@@ -642,16 +640,20 @@ def test_files_have_the_bands_of_at_most_three_series(tmp_path, settings, opacit
     )
     tree, _ = parsed(over_epochs)
     shown = [
-        one.get("fill-opacity") for one in tree.iter() if one.get("fill-opacity") in ("0", "0.18")
+        element.get("fill-opacity")
+        for element in tree.iter()
+        if element.get("fill-opacity") in ("0", "0.18")
     ]
     assert [*map(float, shown)] == [opacity] * settings
 
 
-def test_ticks_are_the_numbers_of_devices_and_never_rounded():
-    """48 and 67 seconds stood at ticks of 50 and 70."""
+def test_ticks_are_the_exact_device_counts():
     path = (Point(1.0, 67.0), Point(12.0, 48.0))
     shown = chart(Series("a", 0, (path,)), kind="scaling", x_label="devices", y_label="seconds")
-    x, y = ((one := vega.spec(shown)["layer"][-1]["encoding"])["x"]["axis"], one["y"]["axis"])
+    x, y = (
+        (encoding := vega.spec(shown)["layer"][-1]["encoding"])["x"]["axis"],
+        encoding["y"]["axis"],
+    )
     assert (x["values"], "values" in y) == ([1.0, 12.0], False)
     _, texts = parsed(shown)
     assert {"1", "12"} <= {*texts}
@@ -665,9 +667,10 @@ def test_ticks_are_the_numbers_of_devices_and_never_rounded():
         ((3.0, 10.0), ("log", "log")),
     ],
 )
-def test_axes_are_logarithmic_where_values_span_enough(last, kinds):
-    """Devices from a factor of three on; times and rates from ten on, since a logarithmic axis has
-    no zero.
+def test_axes_are_logarithmic_if_values_span_a_large_factor(last, kinds):
+    """Check the limits: a factor of three for devices, and a factor of ten for times and rates.
+
+    The limit for times and rates is higher because a logarithmic axis has no zero.
     """
     path = (Point(1.0, 1.0), Point(*last))
     for layer in vega.spec(chart(Series("a", 0, (path,)), kind="powers"))["layer"]:
@@ -677,11 +680,15 @@ def test_axes_are_logarithmic_where_values_span_enough(last, kinds):
 
 
 def ticks_of(tree):
-    """The numbers at the ticks of the x axis and of the y axis of a figure."""
-    axes = [one for one in tree.iter() if "role-axis-label" in one.get("class", "")]
+    """Return the numbers at the ticks of the x axis and of the y axis of a figure."""
+    axes = [element for element in tree.iter() if "role-axis-label" in element.get("class", "")]
     found = [
-        [float(text.replace(",", "").replace("−", "-")) for text in one.itertext() if text.strip()]
-        for one in axes
+        [
+            float(text.replace(",", "").replace("−", "-"))
+            for text in element.itertext()
+            if text.strip()
+        ]
+        for element in axes
     ]
     return [ticks for ticks in found if ticks]
 
@@ -693,7 +700,6 @@ THROUGHPUT = (Point(3.4, 497_834.0), Point(5.8, 298_267.0), Point(11.3, 399_877.
     "options", [{"from_zero": True, "x_label": "seconds"}, {"kind": "scaling"}, {"kind": "powers"}]
 )
 def test_axes_of_times_and_rates_begin_at_zero(options):
-    """Throughput began at -50,000, and time to target over two devices at 6."""
     tree, _ = parsed(chart(Series("a", 0, (THROUGHPUT,)), **options))
     x, y = ticks_of(tree)
     assert (min(y), max(y) >= 400_000) == (0, True)
@@ -701,8 +707,8 @@ def test_axes_of_times_and_rates_begin_at_zero(options):
         assert min(x) == 0
 
 
-def test_no_part_of_an_axis_lies_below_its_zero():
-    """The padding of a scale would extend it into negative numbers."""
+def test_axes_that_begin_at_zero_have_no_padding():
+    """Padding would extend such a scale into negative numbers."""
     for options in ({"from_zero": True}, {"kind": "scaling"}):
         for layer in vega.spec(chart(Series("a", 0, (THROUGHPUT,)), **options))["layer"]:
             scales = [layer["encoding"][axis]["scale"] for axis in "xy"]
@@ -712,8 +718,10 @@ def test_no_part_of_an_axis_lies_below_its_zero():
 
 
 def text_boxes(tree):
-    """Each text of a figure with the least rectangle that holds it: left, top, right, bottom in
-    pixels of one place.
+    """Return each text of a figure with its bounding box.
+
+    A box is (left, top, right, bottom) in pixels relative to the figure. Widths are estimates from
+    the font size.
     """
     found = []
 
@@ -751,9 +759,9 @@ def overlaps(shown):
     tree, _ = parsed(shown)
     boxes = text_boxes(tree)
     return [
-        (text, other)
+        (text, second)
         for (text, (left, top, right, bottom)), (
-            other,
+            second,
             (left_2, top_2, right_2, bottom_2),
         ) in combinations(boxes, 2)
         if left < right_2 and left_2 < right and top < bottom_2 and top_2 < bottom
@@ -775,20 +783,23 @@ def test_texts_of_a_figure_do_not_overlap():
         )
         assert (
             overlaps(
-                chart(Series("a", 0, (points,)), targets=tuple(Point(0.0, one) for one in targets))
+                chart(
+                    Series("a", 0, (points,)),
+                    targets=tuple(Point(0.0, target) for target in targets),
+                )
             )
             == []
         )
     article = find_published("dgx1-article")
-    for one in (
+    for shown in (
         *charts_of_scaling(article),
         *scaling_charts.speedup_charts(article, charts.looks(article)),
     ):
-        assert overlaps(one) == []
+        assert overlaps(shown) == []
 
 
-def test_the_neutral_speedup_is_marked_for_each_name_by_itself():
-    """A line over the whole height crossed the names."""
+def test_the_neutral_speedup_is_marked_separately_for_each_name():
+    """A single line over the full height of the figure would cross the names."""
     names = ("1 → 2 dev", "1 → 4 dev")
     factors = Series(
         "speedup", charts.WHOLE, ((Point(0.62, 0.0),), (Point(2.1, 0.0),)), names=names
@@ -805,11 +816,10 @@ def test_the_neutral_speedup_is_marked_for_each_name_by_itself():
     assert points["encoding"]["shape"]["scale"]["range"] == ["circle"]
 
 
-# --- the look
-# -----------------------------------------------------------------------------------------------------------
+# --- Colors, lines, and markers
 
 
-def test_curves_of_a_figure_differ_in_color_and_those_of_one_framework_in_line_and_marker_too():
+def test_curves_differ_in_color_and_curves_of_one_framework_in_line_and_marker_too():
     slots = charts.framework_slots(["pytorch", "jax", "mxnet"])
     results = [
         make_result(framework=name, hyperparameters={"opt_x": at})
@@ -821,22 +831,22 @@ def test_curves_of_a_figure_differ_in_color_and_those_of_one_framework_in_line_a
     }
     marks = [(found[row.key].of_result, 0, Point(1.0, 1.0)) for row in results]
     looks = vega.look(*charts.charts("a", results, ("x", "y"), marks))
-    assert len({one["color"] for one in looks}) == 5
-    assert [one["color"] for one in looks[:2]] == [
+    assert len({look["color"] for look in looks}) == 5
+    assert [look["color"] for look in looks[:2]] == [
         f"var(--c{slots[name]})" for name in ("pytorch", "jax")
     ]
     assert looks[3]["color"] == f"var(--c{slots['mxnet']})", (
-        "further curves of another framework leave it its color"
+        "further curves of PyTorch do not take the color of MXNet"
     )
     assert (
-        len({str(one["dash"]) for one in looks[::2]})
-        == len({one["shape"] for one in looks[::2]})
+        len({str(look["dash"]) for look in looks[::2]})
+        == len({look["shape"] for look in looks[::2]})
         == 3
     )
     many = charts.framework_slots(f"other {index}" for index in range(9))
     assert sorted(many.values()) == list(range(charts.COLORS))
-    own = [*range(charts.COLORS), charts.WHOLE, *charts.PARTS, *charts.OF_SPEEDUPS[1:]]
-    assert own == list(range(len(vega.SERIES_COLORS)))
+    all_slots = [*range(charts.COLORS), charts.WHOLE, *charts.PARTS, *charts.OF_SPEEDUPS[1:]]
+    assert all_slots == list(range(len(vega.SERIES_COLORS)))
 
 
 @pytest.mark.parametrize("published", [False, True])
@@ -844,7 +854,7 @@ def test_up_to_twelve_curves_have_distinct_colors(published):
     series = [Series(str(at), 1, LINE, published and at > 0, style=at) for at in range(12)]
     for kind in ("lines", "powers", "scaling"):
         shown = chart(*series, kind=kind)
-        assert len({one["color"] for one in vega.look(shown)}) == 12
+        assert len({look["color"] for look in vega.look(shown)}) == 12
         (colors,) = {
             tuple(layer["encoding"]["color"]["scale"]["range"]) for layer in lines_of(shown)
         }
@@ -857,40 +867,44 @@ def lines_of(shown):
 
 
 @pytest.mark.parametrize(("published", "distinct"), [(False, 24), (True, 18)])
-def test_series_of_one_color_are_distinct_in_line_and_marker(published, distinct):
+def test_series_of_the_same_color_differ_in_line_or_marker(published, distinct):
     looks = vega.look(
         chart(*(Series(str(at), 0, LINE, published, style=at) for at in range(distinct)))
     )
-    assert len({(str(one["dash"]), one["shape"]) for one in looks}) == distinct
+    assert len({(str(look["dash"]), look["shape"]) for look in looks}) == distinct
 
 
 @pytest.mark.parametrize(("runs", "paths"), [(24, 3), (27, 1)])
-def test_of_more_than_24_runs_in_a_figure_each_result_is_its_median(tmp_path, runs, paths):
+def test_each_result_is_drawn_as_its_median_if_a_figure_has_more_than_24_runs(
+    tmp_path, runs, paths
+):
     for number in range(runs):
         write_run(tmp_path, f"a{number // 3}", number % 3, global_batch_size=64 << number // 3)
     over_epochs, *_ = charts_of(tmp_path)
-    assert {len(one.paths) for one in series_of(over_epochs)} == {paths}
+    assert {len(curve.paths) for curve in series_of(over_epochs)} == {paths}
     note = (
         "For results with several runs: the median, up to the point that half of the runs reached"
     )
     assert over_epochs.note == (note if paths == 1 else "")
 
 
-def test_legends_of_files_have_the_dashes_of_their_lines():
+def test_legends_of_files_have_the_same_dashes_as_the_lines():
     shown = chart(*(Series(str(at), at, LINE, style=at) for at in range(4)))
     tree, _ = parsed(shown)
     for slot, dash in enumerate(("", "6,2", "2,2", "6,2,2,2")):
-        of = [one for one in tree.iter() if one.get("stroke") == vega.SERIES_COLORS[slot]]
-        assert [one.get("stroke-dasharray") for one in of] == [
-            dash,
-            dash,
-        ]  # the line, and its sample
+        of = [
+            element for element in tree.iter() if element.get("stroke") == vega.SERIES_COLORS[slot]
+        ]
+        # Both the curve and its sample in the legend have the dashes.
+        assert [element.get("stroke-dasharray") for element in of] == [dash, dash]
 
 
-def test_an_accelerator_has_one_color_and_shape_in_all_figures():
-    """Of all rounds, which have more kinds than there are colors and shapes in three."""
+def test_an_accelerator_has_the_same_color_and_shape_in_all_figures():
+    """Check the figures of all rounds, which have more than 18 kinds of accelerators."""
     found = scaling_charts.workload_charts(published_results())
-    looks = {(one["name"], one["color"], one["shape"]) for each in found for one in vega.look(each)}
+    looks = {
+        (look["name"], look["color"], look["shape"]) for each in found for look in vega.look(each)
+    }
     assert len({name for name, *_ in looks}) == len(looks) == len({look[1:] for look in looks}) > 18
     assert "other accelerators" not in {name for name, *_ in looks}
 
@@ -903,10 +917,10 @@ def luminance(color):
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_every_color_of_the_figures_is_in_the_style_sheet_twice_with_enough_contrast():
+def test_every_color_of_the_figures_has_enough_contrast_in_the_light_and_dark_style():
     for color, name in vega.CSS_VARIABLES.items():
         assert re.findall(rf"{name}: (#[0-9a-f]{{6}})", SHEET)[0] == color
-    for index in range(2):  # light and dark
+    for index in range(2):  # The style sheet defines the light colors first, then the dark ones.
         for ground in ("paper", "ground"):
             paper = luminance(re.findall(rf"--{ground}: (#[0-9a-f]{{6}})", SHEET)[index])
             series = [

@@ -1,4 +1,4 @@
-"""Tables of at most 120 characters that lose nothing, and the texts of their cells."""
+"""Markdown tables of at most 120 columns without loss of content, and the texts of their cells."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ from suite.results.views.section import NOT_VERIFIED, Section, View
 
 
 def cells_of(text):
-    """Of each table of the text the cells of each line; all lines must fit."""
+    """Return the cells of each line of each table, and check that all lines fit."""
     assert all(len(line) <= WIDTH for line in text.splitlines())
     tables = [part for part in text.split("\n\n") if part.startswith("|")]
     return [
@@ -28,12 +28,12 @@ def cells_of(text):
     ]
 
 
-def test_a_narrow_table_is_one():
+def test_a_narrow_table_is_not_split():
     text = markdown_table(["a", "b"], [["x", "1"]], [False, True])
     assert text == "| a   |   b |\n| --- | --: |\n| x   |   1 |"
 
 
-def test_columns_without_room_go_on_below_with_the_keys():
+def test_a_wide_table_is_split_and_each_part_repeats_the_keys():
     values = [f"value {index}" for index in range(20)]
     body = [["one", *values], ["two", *["7"] * 10, *["–"] * 10]]
     tables = cells_of(
@@ -43,10 +43,10 @@ def test_columns_without_room_go_on_below_with_the_keys():
     assert {table[0][0] for table in tables} == {"name"}
     assert [value for table in tables for value in table[2][1:]] == values
     assert tables[0][3][:2] == ["two", "7"]
-    assert len(tables[-1]) == 3  # the second row has nothing there
+    assert len(tables[-1]) == 3  # The second row has no values in these columns.
 
 
-def test_long_texts_are_cut_with_the_whole_text_below():
+def test_long_texts_are_shortened_with_the_full_text_below_the_table():
     texts = ["x" * 100 + "1", "x" * 100 + "2"]
     wide = markdown_table(
         ["name", "text"], [["a" * 30, texts[0]], ["b" * 30, texts[1]]], [False, False]
@@ -55,7 +55,7 @@ def test_long_texts_are_cut_with_the_whole_text_below():
     assert wide.splitlines()[-2:] == [f"(1) {texts[0]}", f"(2) {texts[1]}"]
 
 
-def test_keys_are_cut_shorter_where_they_leave_no_room():
+def test_keys_are_shortened_further_if_they_leave_no_space():
     body = [[letter * 40 for letter in "abcd"] + ["9" * 19], ["e", "f", "g", "h", "1"]]
     text = markdown_table(
         ["one", "two", "three", "four", "number"], body, [False] * 4 + [True], keys=4
@@ -69,14 +69,14 @@ def test_numbers_are_never_cut():
     assert {"9" * 40, "8" * 40} <= {cell for table in cells_of(text) for cell in table[2]}
 
 
-def test_text_is_wrapped_and_tables_and_headings_are_not():
+def test_text_is_wrapped_but_tables_and_headings_are_not():
     long = "word " * 40
     lines = wrap_document(f"# {long}\n| {long}\n- {long}\n{long}").splitlines()
     assert [len(line) > WIDTH for line in lines] == [True, True, False, False, False, False]
 
 
 @pytest.mark.parametrize("block", ["# heading", "> quotation", "- item", "---"])
-def test_a_broken_line_begins_no_block(block):
+def test_a_wrapped_line_does_not_begin_a_markdown_block(block):
     long = "x" * (WIDTH - 1)
     assert wrap_document(f"{long} {block}").splitlines()[1] == "\\" + block
     assert wrap_document(f"- {long[2:]} {block}").splitlines()[1] == "  \\" + block
@@ -93,7 +93,7 @@ def test_times_below_two_minutes_are_seconds():
     assert {seconds: time_text(seconds) for seconds in texts} == texts
 
 
-def test_shares_are_percent_and_nearly_nothing_is_said_so():
+def test_shares_are_shown_in_percent_or_as_below_a_tenth_of_a_percent():
     shares = {
         0.0: "0 %",
         9e-5: "below 0.1 %",
@@ -106,13 +106,13 @@ def test_shares_are_percent_and_nearly_nothing_is_said_so():
 
 
 @given(st.lists(st.text(alphabet="ab", max_size=40), max_size=8), st.integers(12, 30))
-def test_shortened_texts_fit_and_differ_where_the_texts_do(texts, limit):
+def test_shortened_texts_fit_and_stay_distinct(texts, limit):
     short = shortened(texts, limit)
     assert all(len(text) <= limit for text in short)
     assert len(set(short)) == len(set(texts))
 
 
-def test_where_ends_differ_the_middle_is_left_out():
+def test_the_middle_is_shortened_if_the_ends_differ():
     names = ["v0.5 NVIDIA dgx1_ngc18.11_pytorch", "v0.5 NVIDIA dgx1_ngc18.11_mxnet"]
     assert shortened(names, 26) == ["v0.5 NVIDIA dgx1_…_pytorch", "v0.5 NVIDIA dgx1_…11_mxnet"]
 
@@ -121,7 +121,8 @@ def test_bleu_is_shown_in_points():
     assert targets_text({"bleu": 0.24}) == targets_text({"bleu": 24.0}) == "bleu 24"
     assert targets_text({"top1": 0.759, "map": 0.23}) == "top1 0.759, map 0.23"
     assert bleu_scale("bleu", None, [0.1, 0.25]) == 100.0
-    assert bleu_scale("bleu", 24.0, [0.9]) == 1.0  # early in a log in points
+    # A BLEU below 1 early in a log is in points if the target is in points.
+    assert bleu_scale("bleu", 24.0, [0.9]) == 1.0
 
 
 ROWS = (
@@ -147,7 +148,7 @@ SECTION = Section(
 VIEW = View("Title", (SECTION,), DataTable.from_rows(ROWS))
 
 
-def test_a_table_takes_its_look_from_the_names_of_its_columns():
+def test_column_names_define_headings_alignment_and_units():
     found = text_table(DataTable.from_rows(ROWS), keys=2)
     assert found.header == ("framework", "devices", "time to target", "data wait")
     assert found.right_aligned == (False, True, True, True)
@@ -156,10 +157,11 @@ def test_a_table_takes_its_look_from_the_names_of_its_columns():
         ("=x", "–", "–", "50 %"),
         ("c", "1 (a)", "8.0 s", "–"),
     )
-    assert found.footnotes == ("(a) busy; late",)  # once, and never a cell of marks alone
+    # The footnote appears once, and no cell contains only footnote marks.
+    assert found.footnotes == ("(a) busy; late",)
 
 
-def test_a_document_has_one_reservation_and_escapes_everything():
+def test_a_document_has_one_not_verified_notice_and_escapes_all_text():
     text = document(VIEW)
     assert text.count(NOT_VERIFIED) == 1
     order = (
@@ -176,7 +178,7 @@ def test_a_document_has_one_reservation_and_escapes_everything():
     assert "\x1b" not in text
 
 
-def test_files_hold_raw_numbers():
+def test_files_contain_raw_numbers():
     found = list(csv.DictReader(io.StringIO(document(VIEW, "csv"))))
     assert [(row["framework"], row["seconds"]) for row in found] == [
         ("a|b", "200.0"),
@@ -191,7 +193,7 @@ def test_files_hold_raw_numbers():
     assert json.loads(read["notes"][0]) == ["busy", "late"]
 
 
-def test_text_that_no_file_can_hold_ends_nothing():
+def test_unencodable_text_is_replaced_in_files():
     view = View("t", (), DataTable.from_rows([{"name": "half \ud800", "list": ("\ud800",)}]))
     assert "half ?" in document(view, "csv")
     document(view, "json").encode()

@@ -1,4 +1,4 @@
-"""The page: every part of the report, escaped, bounded, with its data inside."""
+"""The HTML page: parts of the report, escaping, size limits, and embedded data."""
 
 import base64
 import csv
@@ -38,7 +38,7 @@ NOT_VERIFIED = "Not verified by MLCommons Association"
 
 
 class Page(HTMLParser):
-    """All elements, attributes and the text of a page; every element must be closed."""
+    """Elements, attributes, and text of a page, in which every element must be closed."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
@@ -96,8 +96,7 @@ def csv_of(found):
     return base64.b64decode(content)
 
 
-# --- what stands on it
-# --------------------------------------------------------------------------------------------------
+# --- Content of the page
 
 
 def test_a_sweep_gives_every_part_of_the_page(tmp_path):
@@ -115,36 +114,50 @@ def test_a_sweep_gives_every_part_of_the_page(tmp_path):
     )
     found = page(root, tmp_path)
     assert found.headings == [
-        *("Results", "Time to target", "Factors of the speedup", "Quality during training", "Throughput and machine load"),
-        *("Failed runs", "Next steps", "All runs"),
-    ]  # fmt: skip
+        "Results",
+        "Time to target",
+        "Factors of the speedup",
+        "Quality during training",
+        "Throughput and machine load",
+        "Failed runs",
+        "Next steps",
+        "All runs",
+    ]
     assert "10 runs of NCF with PyTorch on 2023-11-14: 9 succeeded, 1 failed." in found.text
     where = "on 4 devices (Some CPU) with PyTorch"
-    said = (
+    headline = (
         f"NCF (demo, cpu): 2.0 s to hit rate at 10 ≥ 0.635 {where}. That is 3.00× faster than on 1"
         " device."
     )
-    assert said in found.text  # 2 x 1.02 s: olympic mean of 2.00, 2.04 and 2.08 s
+    # The olympic mean of 2.00, 2.04, and 2.08 s is 2 × 1.02 s.
+    assert headline in found.text
     assert re.search(
         r'<a href="#section-failed-runs">Failed runs: <span class="fitting">1</span></a>',
         found.source,
     )
     titles = [
-        *("time to target over devices", "parts of the time", "factors of the speedup"),
-        "hit rate at 10 over epochs", "hit rate at 10 over time", "throughput over time", "data wait over time",
-        "CPU used by the run", "GPU in use", "GPU power",
-    ]  # fmt: skip
+        "time to target over devices",
+        "parts of the time",
+        "factors of the speedup",
+        "hit rate at 10 over epochs",
+        "hit rate at 10 over time",
+        "throughput over time",
+        "data wait over time",
+        "CPU used by the run",
+        "GPU in use",
+        "GPU power",
+    ]
     assert found.drawn == [f"NCF: {title}" for title in titles]
     assert len(found.figures) == len(found.drawn)
     assert found.tags.count("details") == 10 + len(found.drawn)
     assert "versions numpy 2.4.6" in found.text
     assert "hit rate at 10 ≥ 0.635" in found.text
-    assert "hr_at_10" not in found.text  # a name in words wherever a person reads
+    assert "hr_at_10" not in found.text  # The visible text contains the full name only.
     assert "hidden" not in found.text
     assert "process 0: out of memory" in found.text
 
 
-def test_a_run_on_a_busy_machine_says_so_among_all_runs(tmp_path):
+def test_a_run_on_a_busy_machine_is_marked_in_the_list_of_runs(tmp_path):
     for index, busy in enumerate(([], ["others took 48 % of its cores"])):
         write_run(tmp_path / "logs", "ncf-1", index, start=10**6 * index, condition={"busy": busy})
     found = page(tmp_path / "logs", tmp_path)
@@ -156,23 +169,22 @@ def test_a_run_on_a_busy_machine_says_so_among_all_runs(tmp_path):
         ("busy machine" in found.data["kinds"][kind][-1], count)
         for kind, count in found.data["counts"]
     ]
-    assert sorted(counted) == [(False, 1), (True, 1)]  # what the filter of labels finds
+    assert sorted(counted) == [(False, 1), (True, 1)]  # The filter of labels uses these counts.
 
 
-def test_what_was_not_measured_has_no_section(tmp_path):
+def test_quantities_that_were_not_measured_have_no_section(tmp_path):
     write_run(tmp_path / "logs", "ncf-1")
     found = page(tmp_path / "logs", tmp_path)
     titles = ["Results", "Time to target", "Quality during training", "Throughput and machine load"]
     assert found.headings == [*titles, "Next steps", "All runs"]
-    assert "select" not in found.tags  # of one run there is nothing to choose
+    assert "select" not in found.tags  # A single run needs no filters.
     assert len(found.figures) == 5
 
 
 def test_tooltips_have_the_parts_of_the_time(tmp_path):
-    """The parts of a run and of a result add up to its time, and setup is separate from training."""
-    write_run(
-        tmp_path / "logs", "ncf-1", setup_seconds=1.5, train_seconds=1.6
-    )  # 3 epochs of 2 s, 0.5 s of waiting each
+    """Parts of a run and of a result add up to its time, and setup is separate from training."""
+    # The run has three epochs of 2 s, each with 0.5 s of waiting for data.
+    write_run(tmp_path / "logs", "ncf-1", setup_seconds=1.5, train_seconds=1.6)
     found = page(tmp_path / "logs", tmp_path)
     for _, *places in found.data["rows"]:
         lines = dict(found.data["lines"][place] for place in places)
@@ -181,33 +193,35 @@ def test_tooltips_have_the_parts_of_the_time(tmp_path):
             for name in ("setup", "training", "waiting for data", "evaluation", "other")
         }
         assert shown == {
-            "setup": "1.5 s (20 %)", "training": "3.3 s (44 %)", "waiting for data": "1.5 s (20 %)",
-            "evaluation": "0.75 s (10 %)", "other": "0.45 s (6 %)",
-        }  # fmt: skip
+            "setup": "1.5 s (20 %)",
+            "training": "3.3 s (44 %)",
+            "waiting for data": "1.5 s (20 %)",
+            "evaluation": "0.75 s (10 %)",
+            "other": "0.45 s (6 %)",
+        }
         assert lines["time to target"] == "7.5 s"
-    assert "setup 1.5 s (20 %)" in found.text  # in the list of runs
+    assert "setup 1.5 s (20 %)" in found.text  # It is shown in the list of runs.
 
 
 def test_filters_are_the_settings_that_distinguish_results(tmp_path):
-    """Results that agree in framework, devices, and system are selected by the settings in which
-    they differ.
-    """
+    """Check the filters of results that agree in framework, devices, and system."""
     logs = tmp_path / "logs"
     for rate in (0.001, 0.003):
         write_run(logs, f"fp32-{rate}", keys={"opt_base_learning_rate": rate}, precision="fp32")
     write_run(logs, "fp16", keys={"opt_base_learning_rate": 0.003}, precision="fp16")
-    write_run(logs, "two", devices=2, global_batch_size=8192)  # distinguished by its devices
+    write_run(logs, "two", devices=2, global_batch_size=8192)  # Its devices differ.
     found = page(logs, tmp_path)
     names = [value for tag, name, value in found.attributes if (tag, name) == ("select", "name")]
     assert names == ["devices", "precision", "hyperparameters.opt_base_learning_rate"]
     titles = [found.data["titles"][name] for name in names]
     assert titles == ["devices", "precision", "learning rate"]
     facets = found.data["facets"]
-    assert facets[-1] == "label"  # as the script expects
-    chosen = [dict(zip(facets, kind, strict=True)) for kind in found.data["kinds"]]
-    assert sorted((kind["precision"], kind[names[2]]) for kind in chosen if kind["devices"] == "1") == [
-        ("fp16", "0.003"), ("fp32", "0.001"), ("fp32", "0.003")
-    ]  # fmt: skip
+    assert facets[-1] == "label"  # The script of the page expects this order.
+    kinds = [dict(zip(facets, kind, strict=True)) for kind in found.data["kinds"]]
+    on_one_device = [
+        (kind["precision"], kind[names[2]]) for kind in kinds if kind["devices"] == "1"
+    ]
+    assert sorted(on_one_device) == [("fp16", "0.003"), ("fp32", "0.001"), ("fp32", "0.003")]
 
 
 def test_the_address_of_a_section_does_not_depend_on_the_sections_before_it(tmp_path):
@@ -249,7 +263,7 @@ def test_next_steps_are_commands_for_these_logs(tmp_path, monkeypatch):
 
 
 def test_speedups_are_decomposed_for_every_pair(tmp_path, monkeypatch):
-    """By the rows of `suite tables`, no more than have room."""
+    """Show the rows of `suite tables`, at most `MAX_PAIRS` of them."""
     monkeypatch.setattr(page_blocks, "MAX_PAIRS", 2)
     sweep(tmp_path / "logs", runs=3)
     body = page(tmp_path / "logs", tmp_path).source.split("<h2>Factors of the speedup</h2>")[1]
@@ -257,12 +271,12 @@ def test_speedups_are_decomposed_for_every_pair(tmp_path, monkeypatch):
         re.findall(r"<td[^>]*>([^<]*)</td>", line) for line in re.findall(r"<tr.*?</tr>", body)[1:3]
     ]
     assert [row[0].split(" (")[0].strip() for row in rows] == ["1 → 2", "1 → 4"]
-    assert "3.00" in rows[1]  # three epochs of 2 s, then two of 1 s
-    assert "to target with" not in body  # the factors are columns
+    assert "3.00" in rows[1]  # Three epochs of 2 s take three times as long as two epochs of 1 s.
+    assert "to target with" not in body  # The factors are columns instead of sentences.
     assert "Not shown: 1 pair." in body
 
 
-def test_the_sentence_on_top_is_of_the_hardest_target_and_of_what_may_be_compared(tmp_path):
+def test_the_headline_shows_the_hardest_target_and_only_comparable_results(tmp_path):
     logs, slower = tmp_path / "logs", {"qualities": (0.3, 0.65)}
     write_run(logs, "hard", qualities=(0.3, 0.5, 0.65), seconds_per_epoch=4.0)
     write_run(logs, "easy", qualities=(0.3, 0.5), targets={"hr_at_10": 0.5}, status="success")
@@ -283,7 +297,7 @@ def test_the_sentence_on_top_is_of_the_hardest_target_and_of_what_may_be_compare
     ]
 
 
-def test_the_reservation_stands_once_on_the_page_and_once_in_each_file(tmp_path):
+def test_the_not_verified_notice_appears_once_on_the_page_and_once_in_each_file(tmp_path):
     sweep(tmp_path / "logs", runs=3, labels=["demo", "cpu", "oversubscribed"])
     found = page(
         tmp_path / "logs",
@@ -298,10 +312,11 @@ def test_the_reservation_stands_once_on_the_page_and_once_in_each_file(tmp_path)
     assert {path.read_text().count(f">{NOT_VERIFIED}<") for path in files} == {1}
     assert all("demo, cpu, oversubscribed" in path.read_text() for path in files)
     assert "this suite (cpu, demo, oversubscribed): " in found.text
-    assert not re.search(r"<td[^>]*>\s*(\([a-z]\)\s*)+</td>", found.source)  # a cell of marks alone
+    # No cell contains only footnote marks.
+    assert not re.search(r"<td[^>]*>\s*(\([a-z]\)\s*)+</td>", found.source)
 
 
-def test_results_stand_before_throughput_and_reference_runs_before_demos(tmp_path):
+def test_times_to_target_precede_throughput_and_reference_runs_precede_demos(tmp_path):
     fixed = {
         "profile": "synthetic",
         "labels": ["synthetic"],
@@ -322,26 +337,25 @@ def test_results_stand_before_throughput_and_reference_runs_before_demos(tmp_pat
     assert units == ["s to", "s to", "user-item pairs/s"]
 
 
-def test_published_results_stand_beside_ours(tmp_path):
+def test_published_results_are_shown_next_to_ours(tmp_path):
     root = tmp_path / "logs"
     sweep(root, runs=3, profile="reference", labels=[])
     plain = page(root, tmp_path, "plain.html")
-    beside = page(root, tmp_path, "beside.html", published=find_published("dgx1-article"))
-    names = [re.findall(r'value="([^"]*)"', found.legends[0]) for found in (plain, beside)]
+    with_published = page(root, tmp_path, "beside.html", published=find_published("dgx1-article"))
+    names = [re.findall(r'value="([^"]*)"', found.legends[0]) for found in (plain, with_published)]
     assert names == [["pytorch"], ["pytorch", "DGX-1 article"]]
-    ours, theirs = re.findall(r'stroke-dasharray="([^"]*)"', beside.legends[0])
+    ours, theirs = re.findall(r'stroke-dasharray="([^"]*)"', with_published.legends[0])
     assert (ours, bool(theirs)) == ("", True)
-    assert "resnet50" not in beside.text
-    assert "hardware Some CPU, published: Tesla V100-SXM2" in beside.text
-    other = page(root, tmp_path, "other.html", published=find_published("v0.7/Fujitsu"))  # no NCF
-    assert "so there is nothing to compare" in other.text
+    assert "resnet50" not in with_published.text
+    assert "hardware Some CPU, published: Tesla V100-SXM2" in with_published.text
+    without_ncf = page(root, tmp_path, "other.html", published=find_published("v0.7/Fujitsu"))
+    assert "so there is nothing to compare" in without_ncf.text
 
 
-# --- its data
-# -----------------------------------------------------------------------------------------------------------
+# --- Data of the page
 
 
-def test_what_filters_and_pointers_go_by_is_what_the_csv_has(tmp_path):
+def test_data_of_filters_and_tooltips_agrees_with_the_csv(tmp_path):
     sweep(tmp_path / "logs", runs=1)
     found = page(tmp_path / "logs", tmp_path)
     listed = list(csv.DictReader(csv_of(found).decode().splitlines()))
@@ -349,10 +363,10 @@ def test_what_filters_and_pointers_go_by_is_what_the_csv_has(tmp_path):
     table_rows = re.findall(r'<tr data-of="(\d+)">', found.source.split("<h2>Results</h2>")[1])
     for row, number in zip(listed, table_rows, strict=False):
         kind, *places = found.data["rows"][int(number)]
-        told = dict(zip(facets, found.data["kinds"][kind], strict=True))
-        assert [told[name] for name in ("workload", "framework", "devices", "system", "profile", "round")] == [
-            *(row[name] for name in ("workload", "framework", "devices", "system", "profile")), "ours"
-        ]  # fmt: skip
+        kind_values = dict(zip(facets, found.data["kinds"][kind], strict=True))
+        names = ("workload", "framework", "devices", "system", "profile")
+        assert [kind_values[name] for name in names] == [row[name] for name in names]
+        assert kind_values["round"] == "ours"
         lines = dict(found.data["lines"][place] for place in places)
         assert float(lines["time to target"].removesuffix(" s")) == pytest.approx(
             float(row["seconds"]), rel=0.01
@@ -376,17 +390,15 @@ def test_the_page_carries_its_results_as_csv(tmp_path, capsys, monkeypatch):
     )
     lines = list(csv.DictReader(gzip.decompress(points).decode().splitlines()))
     evaluated = [float(line["value"]) for line in lines if line["metric"]]
-    assert sorted(evaluated) == sorted(
-        [0.3, 0.5, 0.65, 0.5, 0.65, 0.5, 0.65] * 3
-    )  # as sweep writes them
+    # These are the qualities that `sweep` writes.
+    assert sorted(evaluated) == sorted([0.3, 0.5, 0.65, 0.5, 0.65, 0.5, 0.65] * 3)
     monkeypatch.setattr(page_file, "MAX_DATA_BYTES", 100)
     found = page(tmp_path / "logs", tmp_path, "large.html")
     assert "data:text/csv" not in found.source
     assert "suite report --format csv --output results.csv" in found.text
 
 
-# --- hostile logs
-# -------------------------------------------------------------------------------------------------------
+# --- Hostile logs
 
 
 def hostile(root):
@@ -427,10 +439,9 @@ def hostile(root):
     }
     folder = write_run(root, "c", 0, **numbers)
     nested = {"a": {"b": {"c": {"d": [EVIL]}}}}
+    # The number of cores is larger than any float.
     (folder / "run.json").write_text(
-        json.dumps(
-            {"versions": {EVIL: EVIL}, "environment": nested, "cores": 10**400}
-        )  # no float is as large
+        json.dumps({"versions": {EVIL: EVIL}, "environment": nested, "cores": 10**400})
     )
     telemetry(folder, run_cpu_percent=1e308, gpu_percent=[EVIL], **{EVIL: 1})
     write(root / "d" / "run_0" / "result_0.txt", ("[" * 50_000 + "\n") * 3 + ":::MLLOG {\n")
@@ -439,7 +450,7 @@ def hostile(root):
 
 @pytest.fixture(scope="module")
 def hostile_page(tmp_path_factory):
-    """The page of hostile logs; its folder, and what is new in there since they were written."""
+    """Return the page of hostile logs, its folder, and the files that were written with it."""
     folder = tmp_path_factory.mktemp("hostile")
     root = hostile(folder / "logs")
     before = set(folder.rglob("*"))
@@ -447,12 +458,13 @@ def hostile_page(tmp_path_factory):
     return found, folder, set(folder.rglob("*")) - before
 
 
-def test_nothing_in_a_hostile_log_becomes_markup(hostile_page):
+def test_texts_of_hostile_logs_never_become_markup(hostile_page):
     found, _, _ = hostile_page
     assert not {"img", "iframe", "object", "link", "a-b"} & set(found.tags)
-    assert (found.tags.count("script"), found.tags.count("form")) == (3, 1)  # data, Vega, ours
+    # The three scripts are the data, Vega, and the script of the page.
+    assert (found.tags.count("script"), found.tags.count("form")) == (3, 1)
     assert not [name for _, name, _ in found.attributes if name.startswith("on")]
-    assert "<script>alert(1)</script>" in found.text  # shown as text
+    assert "<script>alert(1)</script>" in found.text  # It is shown as text.
     assert "$\\frac{1$" in found.text
     assert not {"\x1b", "\u202e", "\ud800"} & {*found.source}
     assert len(found.ids) == len(set(found.ids))
@@ -460,7 +472,7 @@ def test_nothing_in_a_hostile_log_becomes_markup(hostile_page):
     csv_of(found).decode()
 
 
-def test_no_reference_leads_outside(hostile_page):
+def test_no_link_leads_outside_the_page_and_its_folder(hostile_page):
     found, folder, _ = hostile_page
     for _, name, value in found.attributes:
         if name in ("href", "src", "xlink:href", "action", "data", "srcset"):
@@ -471,18 +483,22 @@ def test_no_reference_leads_outside(hostile_page):
         if name == "style":
             assert not re.search(r"url\((?!#)", value)
     scripts = re.findall(r"<script>(.*?)</script>", found.source, re.DOTALL)
-    digests = (
+    digests = [
         base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts
-    )
+    ]
     (policy,) = [
         value
         for tag, name, value in found.attributes
         if (tag, name) == ("meta", "content") and "src" in value
     ]
     assert policy.split("; ") == [
-        *("default-src 'none'", "script-src " + " ".join(f"'sha256-{one}'" for one in digests)),
-        "style-src 'unsafe-inline'", "img-src data:", "base-uri 'none'", "form-action 'none'",
-    ]  # fmt: skip
+        "default-src 'none'",
+        "script-src " + " ".join(f"'sha256-{digest}'" for digest in digests),
+        "style-src 'unsafe-inline'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
     style = re.search(r"<style>(.*?)</style>", found.source, re.DOTALL)[1]
     assert not re.search(r"url\(|@import", style)
 
@@ -497,34 +513,31 @@ def test_figure_files_stay_in_their_folder(hostile_page):
     assert {path.read_bytes()[:4] for path in pictures} == {b"\x89PNG"}
 
 
-# --- files and bounds
-# ---------------------------------------------------------------------------------------------------
+# --- Files and limits
 
 
 def test_the_same_logs_give_the_same_bytes(tmp_path):
     sweep(tmp_path / "logs", runs=1)
     words = ("report", str(tmp_path / "logs"), "--to", "v0.5/NVIDIA/dgx1")
-    one, other = (
+    command_a, command_b = (
         [*words, "--html", str(tmp_path / f"{name}.html"), "--figures", str(tmp_path / name)]
         for name in "ab"
     )
-    assert main(one) == 0
-    seeded = {
-        **os.environ,
-        "PYTHONHASHSEED": "7",
-    }  # another process: hashes of text differ between them
-    command = [sys.executable, "-m", "suite.cli", *other]
+    assert main(command_a) == 0
+    # Hashes of strings differ between this process and the subprocess.
+    seeded = {**os.environ, "PYTHONHASHSEED": "7"}
+    command = [sys.executable, "-m", "suite.cli", *command_b]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=seeded)
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
     assert "NVIDIA dgx1_ngc18.11_pytorch" in Page((tmp_path / "a.html").read_text()).text
-    one, other = (
+    figures_a, figures_b = (
         {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in "ab"
     )
-    assert one
-    assert one == other
+    assert figures_a
+    assert figures_a == figures_b
 
 
-def test_nothing_is_overwritten(tmp_path):
+def test_existing_files_are_not_overwritten(tmp_path):
     write_run(tmp_path / "logs", "ncf-1")
     runs = table(tmp_path / "logs")
     (tmp_path / "figures").mkdir()
@@ -538,8 +551,9 @@ def test_nothing_is_overwritten(tmp_path):
 
 @pytest.fixture
 def full_disk():
-    """No file of this process may grow beyond 20 kB; Python itself ignores the signal of one that
-    would.
+    """Limit the files that this process writes to 20 kB.
+
+    Python ignores the signal SIGXFSZ, so a write beyond the limit raises OSError.
     """
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
@@ -547,7 +561,7 @@ def full_disk():
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_full_disk_leaves_no_half_page(tmp_path, capsys, full_disk):
+def test_a_full_disk_leaves_no_incomplete_page(tmp_path, capsys, full_disk):
     write_run(tmp_path / "logs", "ncf-1")
     out = tmp_path / "out.html"
     assert main(["report", str(tmp_path / "logs"), "--html", str(out)]) == 2
@@ -560,7 +574,7 @@ def test_a_full_disk_leaves_no_half_page(tmp_path, capsys, full_disk):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--to", "v0.5"], "need --html OUT"),
         (["--figures", "x"], "need --html OUT"),
@@ -571,17 +585,19 @@ def test_a_full_disk_leaves_no_half_page(tmp_path, capsys, full_disk):
         (["--html", "x.html", "--to", "v0.5/NVIDIA/dgx7"], "Nearest"),
     ],
 )
-def test_mistakes_are_one_line(tmp_path, capsys, monkeypatch, arguments, said):
+def test_invalid_options_are_rejected_in_one_line(
+    tmp_path, capsys, monkeypatch, arguments, message
+):
     monkeypatch.chdir(tmp_path)
     write_run(tmp_path / "logs", "ncf-1")
     assert main(["report", "logs", *arguments]) == 2
     error = capsys.readouterr().err
-    assert said in error
+    assert message in error
     assert error.count("\n") == 1
     assert not (tmp_path / "x.html").exists()
 
 
-def test_a_page_of_many_runs_is_bounded(tmp_path, monkeypatch):
+def test_a_page_of_many_runs_draws_a_limited_number_of_figures(tmp_path, monkeypatch):
     for module in (pages, figure_blocks):
         monkeypatch.setattr(module, "MAX_DRAWN_TABLES", 2)
     for index in range(60):
@@ -598,13 +614,13 @@ def test_a_page_of_many_runs_is_bounded(tmp_path, monkeypatch):
         for title, figure in zip(found.drawn, found.figures, strict=True)
         if "hit rate at 10 over epochs" in title
     )
-    assert len(quality["marks"]["y"]) == 3 + 1  # one line of three evaluations, and its target
+    # The figure has one curve of three evaluations and its target.
+    assert len(quality["marks"]["y"]) == 3 + 1
     assert "The remaining 3 tables have no figures" in found.text
     assert found.tags.count("details") == 64 + len(found.drawn)
 
 
-# --- published results
-# --------------------------------------------------------------------------------------------------
+# --- Published results
 
 
 def test_a_page_of_published_results(tmp_path, capsys):
@@ -613,7 +629,7 @@ def test_a_page_of_published_results(tmp_path, capsys):
     found = Page(out.read_text(encoding="utf-8"))
     assert "158 results of 9 submitters, from v0.6, v0.7." in found.text
     assert found.headings[0] == "Time to target by number of accelerators"
-    assert len(found.figures) == 5  # MiniGo has one result
+    assert len(found.figures) == 5  # MiniGo has only one result, so it has no figure.
     assert found.data["start"] == {"workload": "resnet50", "round": "v0.7", "division": "closed"}
     assert "Fujitsu gx_V100x8_ngc20.06_pytorch" in found.text
     assert (
@@ -634,7 +650,7 @@ def test_a_page_of_published_results(tmp_path, capsys):
     ]
 
 
-def test_names_in_own_files_of_published_results_are_escaped(tmp_path, monkeypatch):
+def test_names_in_user_files_of_published_results_are_escaped(tmp_path, monkeypatch):
     columns = "round,submitter,system,chips,framework,benchmark,minutes"
     lines = [
         f'"{EVIL[:60].replace(chr(34), "")}",x,"<b>{count}</b>_y",8,"<i>z</i>",ssd,{count}'
@@ -651,7 +667,7 @@ def test_names_in_own_files_of_published_results_are_escaped(tmp_path, monkeypat
     assert "own file" in found.text
 
 
-def test_own_results_stand_among_the_rounds_of_their_own_target(tmp_path):
+def test_results_of_logs_belong_to_the_rounds_with_the_same_target(tmp_path):
     ours = {
         "profile": "reference",
         "labels": [],
@@ -682,16 +698,13 @@ def test_own_results_stand_among_the_rounds_of_their_own_target(tmp_path):
         == 0
     )
     data = Page((tmp_path / "out.html").read_text(encoding="utf-8")).data
-    assert data["start"] == {
-        "workload": "gnmt",
-        "round": "v0.5",
-        "division": "closed",
-    }  # those after ask for 24
-    own = [
+    # Later rounds have a target of 24.
+    assert data["start"] == {"workload": "gnmt", "round": "v0.5", "division": "closed"}
+    kinds_of_ours = [
         dict(zip(data["facets"], kind, strict=True))
         for kind in data["kinds"]
         if "reference" in kind
     ]
-    assert [sorted({*kind["round"]} & {"ours", "v0.5", "v0.6", "v0.7"}) for kind in own] == [
-        ["ours", "v0.5"]
-    ]
+    assert [
+        sorted({*kind["round"]} & {"ours", "v0.5", "v0.6", "v0.7"}) for kind in kinds_of_ours
+    ] == [["ours", "v0.5"]]

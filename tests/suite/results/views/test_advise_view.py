@@ -1,4 +1,4 @@
-"""On how many devices to run, by hand and for the article."""
+"""Advice on the number of devices, with hand-computed values and for the article."""
 
 import json
 import math
@@ -25,7 +25,7 @@ SPREAD = ["gnmt", "resnet50", "transformer"]
 
 
 def times(**seconds):
-    """Results without single runs: times(n1=100) is 100 s on one device."""
+    """Return results without single runs, such as 100 s on one device for `n1=100`."""
     return [
         make_result(int(name[1:]), [(value, 10.0)], single_figure=True)
         for name, value in seconds.items()
@@ -44,11 +44,11 @@ def measured_only(data):
     return data[data["kind"] == "measured"]
 
 
-def said(view):
+def verdict_and_notes(view):
     return view.sections[0].above[0], view.sections[0].below
 
 
-def test_the_article_by_hand():
+def test_advice_for_the_article_agrees_with_hand_computed_values():
     data = article()
     belongs = {
         **dict.fromkeys(SPREAD, "spread"),
@@ -106,15 +106,15 @@ def test_the_article_by_hand():
         ),
     ],
 )
-def test_where_a_queue_belongs(seconds, belongs, most_jobs, words):
+def test_the_best_device_count_for_a_queue(seconds, belongs, most_jobs, words):
     view = advise(times(**seconds))
     assert set(view.data.to_frame()["belongs"]) == {belongs}
     assert chosen(view.data.to_frame(), "most_jobs_per_hour") == {"ncf": most_jobs}
-    assert words in said(view)[0]
+    assert words in verdict_and_notes(view)[0]
 
 
 def repeated(spread=0.01, **seconds):
-    """Results of five runs each: repeated(n1=100) is about 100 s on one device."""
+    """Return results of five runs each, such as about 100 s on one device for `n1=100`."""
     return [
         make_result(
             int(name[1:]),
@@ -149,9 +149,9 @@ def repeated(spread=0.01, **seconds):
         ),
     ],
 )
-def test_advice_is_given_where_repeated_runs_decide(seconds, verdict):
+def test_advice_is_given_if_repeated_runs_support_it(seconds, verdict):
     view = advise(repeated(**seconds))
-    assert said(view)[0].startswith(verdict)
+    assert verdict_and_notes(view)[0].startswith(verdict)
     assert set(view.data.to_frame()["decided"]) == {True}
 
 
@@ -161,24 +161,29 @@ BUSY = Label(LabelKind.BUSY, "others took 48 % of its cores")
 @pytest.mark.parametrize(
     ("results", "missing"),
     [
-        (times(n1=10.0, n2=12.8), "the run-to-run variation (no single runs are known on 1 device)"),
-        ([make_result(1), make_result(2, [(60.0, 10.0)])], "the run-to-run variation (too few runs on 1 device: 1, and 3"),
-        ([replace(row, machine_condition=BUSY.text, busy=BUSY) for row in repeated(n1=10.0, n2=12.8)],
-         "runs on 1 device while the machine is not busy (busy machine: others took 48 % of its cores); runs on 2 devices"),
+        (times(n1=10.0, n2=12.8),
+         "the run-to-run variation (no single runs are known on 1 device)"),
+        ([make_result(1), make_result(2, [(60.0, 10.0)])],
+         "the run-to-run variation (too few runs on 1 device: 1, and 3"),
+        ([replace(row, machine_condition=BUSY.text, busy=BUSY)
+          for row in repeated(n1=10.0, n2=12.8)],
+         "runs on 1 device while the machine is not busy "
+         "(busy machine: others took 48 % of its cores); runs on 2 devices"),
         ([make_result(count, [(10.0 + count, 1.0)] * 3, evaluations=1) for count in (1, 2)],
-         "more frequent evaluations on 1 device (a run has 1 evaluation, which limits the accuracy of its time)"),
-        (repeated(n1=10.0, n2=5.02, spread=0.1), "more runs: the interval of the speedup allows several answers"),
-        (repeated(n1=10.0, n2=6.6, spread=0.1), "more runs: the interval of the speedup allows several answers"),
+         "more frequent evaluations on 1 device "
+         "(a run has 1 evaluation, which limits the accuracy of its time)"),
+        (repeated(n1=10.0, n2=5.02, spread=0.1),
+         "more runs: the interval of the speedup allows several answers"),
+        (repeated(n1=10.0, n2=6.6, spread=0.1),
+         "more runs: the interval of the speedup allows several answers"),
         ([make_result(1, [(10.0, 5.0)] * 3, 2, evaluations=9), *repeated(n2=12.8)],
          "an official score on 1 device (2 of 5 runs failed)"),
     ],
 )  # fmt: skip
-def test_no_imperative_where_the_evidence_does_not_carry_one(results, missing):
-    """`Keep each job on 1 device` was printed for one run each on a busy machine, with
-    `how sure: unknown` below it.
-    """
+def test_no_advice_is_given_without_sufficient_evidence(results, missing):
+    """Print the measured facts and the missing evidence instead of advice."""
     view = advise(results)
-    verdict = said(view)[0]
+    verdict = verdict_and_notes(view)[0]
     assert verdict.startswith("No advice from these runs. They show: on 2 devices one job is ")
     assert missing in verdict.partition(" Missing: ")[2]
     assert set(view.data.to_frame()["decided"]) == {False}
@@ -199,10 +204,8 @@ def by_kind(view, kind):
     return view.data.to_frame()[view.data.to_frame()["kind"] == kind].set_index("devices")
 
 
-def test_a_deadline_is_met_by_measured_and_predicted_counts_each_labeled():
-    """`--deadline 20m` gave 64 devices alone, where `suite scaling` predicts that 16 meet it with
-    fewer device-hours.
-    """
+def test_a_deadline_is_answered_with_a_measured_and_a_predicted_device_count():
+    """Recommend 64 measured devices, and 16 predicted devices, which need fewer device-hours."""
     found = published("v1.1/NVIDIA", "resnet50")
     view = advise(found, deadline=1200.0)
     measured, predicted = by_kind(view, "measured"), by_kind(view, "predicted")
@@ -214,10 +217,10 @@ def test_a_deadline_is_met_by_measured_and_predicted_counts_each_labeled():
         assert (predicted[f"{name}_low"] < predicted[name]).all()
         assert (predicted[name] < predicted[f"{name}_high"]).all()
         assert measured[f"{name}_low"].isna().all()
-    (made,) = predictions(found, PredictionRequest((16,)))
-    (sixteen,) = [row for row in lines(made.table) if row.devices == 16]
+    (forecast,) = predictions(found, PredictionRequest((16,)))
+    (sixteen,) = [row for row in lines(forecast.table) if row.devices == 16]
     assert predicted.loc[16, "train_seconds"] == pytest.approx(sixteen.seconds)
-    answers = [line for line in said(view)[1] if "the deadline" in line]
+    answers = [line for line in verdict_and_notes(view)[1] if "the deadline" in line]
     assert answers[0].startswith("The measured device count with the fewest device-hours")
     assert "the deadline of 20.00 min: 64 devices, 4.53 min" in answers[0]
     assert answers[1].startswith("The predicted device count with the fewest device-hours")
@@ -226,26 +229,28 @@ def test_a_deadline_is_met_by_measured_and_predicted_counts_each_labeled():
     assert "fewer than the measured 4.84." in answers[1]
 
 
-def test_a_prediction_that_may_miss_the_deadline_says_so():
+def test_a_prediction_that_may_miss_the_deadline_is_marked():
     view = advise(published("v1.1/NVIDIA", "resnet50"), devices=16, deadline=1100.0)
-    (answer,) = [line for line in said(view)[1] if line.startswith("The predicted device count")]
+    (answer,) = [
+        line for line in verdict_and_notes(view)[1] if line.startswith("The predicted device count")
+    ]
     assert (
         "not over the whole 90 % interval: 16 devices, 17.20 min (15.47 min to 19.12 min)" in answer
     )
     assert (
         "No measured device count meets the deadline of 18.33 min. The fastest is 8 devices, 29.15"
-        " min." in said(view)[1]
+        " min." in verdict_and_notes(view)[1]
     )
     none = advise(published("v1.1/NVIDIA", "resnet50"), devices=16, deadline=10.0)
     assert any(
-        "No predicted device count meets the deadline (4 and 16)" in line for line in said(none)[1]
+        "No predicted device count meets the deadline (4 and 16)" in line
+        for line in verdict_and_notes(none)[1]
     )
 
 
-def test_all_measured_counts_are_looked_at_for_a_machine_that_was_not_measured():
-    """`--devices 16` said `measured on 8 devices only`, where 64 and more were measured."""
+def test_all_measured_counts_are_named_for_a_machine_of_an_unmeasured_size():
     view = advise(published("v1.1/NVIDIA", "resnet50"), devices=16, prices=parse_prices("a100=2"))
-    verdict, below = said(view)
+    verdict, below = verdict_and_notes(view)
     assert (
         verdict
         == "The results are on 8, 64, 1,024 and 4,320 devices. Of these counts, only 8 fits a"
@@ -258,11 +263,13 @@ def test_all_measured_counts_are_looked_at_for_a_machine_that_was_not_measured()
     assert row["cost_per_job_low"] < row["cost_per_job"] < row["cost_per_job_high"]
 
 
-def test_where_nothing_can_be_predicted_the_reason_is_printed():
+def test_the_reason_is_printed_if_a_prediction_is_impossible():
     view = advise(times(n1=100.0, n4=30.0), deadline=60.0)
     assert set(view.data.to_frame()["kind"]) == {"measured"}
     (note,) = [
-        line for line in said(view)[1] if line.startswith("There is no prediction for 2 devices: ")
+        line
+        for line in verdict_and_notes(view)[1]
+        if line.startswith("There is no prediction for 2 devices: ")
     ]
     assert "no published results" in note
 
@@ -272,7 +279,7 @@ def test_where_nothing_can_be_predicted_the_reason_is_printed():
     st.dictionaries(st.integers(1, 64), st.floats(1, 1e5), min_size=1, max_size=6),
     st.integers(65, 200),
 )
-def test_no_choice_beats_the_advice(seconds, machine):
+def test_no_device_count_is_better_than_the_advice(seconds, machine):
     data = advise(
         times(**{f"n{count}": value for count, value in seconds.items()}), devices=machine
     ).data.to_frame()
@@ -288,12 +295,11 @@ def test_no_choice_beats_the_advice(seconds, machine):
     assert (set(data["belongs"]) == {"unknown"}) == (len(seconds) == 1)
 
 
-def test_deadline_takes_the_fewest_device_hours_that_meet_it():
+def test_a_deadline_selects_the_count_with_the_fewest_device_hours_that_meets_it():
     found = chosen(measured_only(article(deadline=3600.0)), "deadline_choice")
     assert (found["ssd"], found["ncf"], "resnet50" in found) == (4, 1, False)
-    assert (
-        chosen(measured_only(article(deadline=60.0)), "deadline_choice")["ncf"] == 4
-    )  # printed as 1.0 minutes
+    # The article prints 1.0 minutes, which is exactly the deadline.
+    assert chosen(measured_only(article(deadline=60.0)), "deadline_choice")["ncf"] == 4
     for seconds, deadline, words in (
         (
             (80.0, 90.0, 100.0, 180.0),
@@ -313,11 +319,13 @@ def test_deadline_takes_the_fewest_device_hours_that_meet_it():
         ),
     ):
         assert words in "".join(
-            said(advise([make_result(1, [(one, 10.0) for one in seconds])], deadline=deadline))[1]
+            verdict_and_notes(
+                advise([make_result(1, [(length, 10.0) for length in seconds])], deadline=deadline)
+            )[1]
         )
 
 
-def test_a_machine_of_another_size_uses_measured_counts_only():
+def test_a_machine_of_an_unmeasured_size_uses_only_measured_counts():
     data = article(devices=6)
     ncf = data[data["workload"] == "ncf"]
     assert ncf[["devices", "jobs_at_once", "idle_devices"]].values.tolist() == [
@@ -330,11 +338,11 @@ def test_a_machine_of_another_size_uses_measured_counts_only():
     assert set(wide.data.to_frame()["labels"]) == {"demo; extrapolated"}
     assert (
         "No job was measured on 16 devices, so only measured counts are used (1 and 4)."
-        in said(wide)[1]
+        in verdict_and_notes(wide)[1]
     )
 
 
-def test_energy_only_where_every_run_has_it(tmp_path):
+def test_energy_is_shown_only_if_every_run_has_it(tmp_path):
     for devices in (1, 2):
         folder = write_run(tmp_path, f"{devices}", devices=devices)
         samples = [
@@ -346,15 +354,16 @@ def test_energy_only_where_every_run_has_it(tmp_path):
     write_run(tmp_path, "2", 1, devices=2)
     view = advise(measured([tmp_path]))
     assert [
-        None if math.isnan(one) else one for one in view.data.to_frame()["energy_joules_per_job"]
+        None if math.isnan(joules) else joules
+        for joules in view.data.to_frame()["energy_joules_per_job"]
     ] == [1800.0, None]
     assert (
         "The least energy of the GPUs is 1,800 J per job, on 1 device (not measured on 2)."
-        in said(view)[1]
+        in verdict_and_notes(view)[1]
     )
 
 
-def test_how_sure_the_speedup_is():
+def test_uncertain_speedups_require_more_runs():
     runs = [(100.0 + 5 * index, 10.0) for index in range(5)]
     for faster, more in ((1.3, False), (2.0, True)):
         view = advise(
@@ -364,16 +373,19 @@ def test_how_sure_the_speedup_is():
             ]
         )
         assert (
-            "more runs are needed to decide which queue is faster" in "".join(said(view)[1])
+            "more runs are needed to decide which queue is faster"
+            in "".join(verdict_and_notes(view)[1])
         ) == more
     assert (
         "run-to-run variation (no single runs are known on 1 device)"
-        in said(advise(times(n1=2.0, n2=1.0)))[0]
+        in verdict_and_notes(advise(times(n1=2.0, n2=1.0)))[0]
     )
 
 
-def test_notes():
-    _, below = said(advise([make_result(1, failed=1), make_result(8, [(20.0, 10.0)], nodes=2)]))
+def test_nodes_failed_runs_and_several_settings_are_noted():
+    _, below = verdict_and_notes(
+        advise([make_result(1, failed=1), make_result(8, [(20.0, 10.0)], nodes=2)])
+    )
     assert "Results over several nodes (nodes × devices per node): 2 × 4 devices." in below
     assert "1 of 2 runs on 1 device failed. The time of failed runs is not counted." in below
     apart = [
@@ -381,21 +393,23 @@ def test_notes():
     ]
     assert (
         "On 4 devices the fastest of 2 settings is used: nodes 2."
-        in said(advise([make_result(1), *apart]))[1]
+        in verdict_and_notes(advise([make_result(1), *apart]))[1]
     )
 
 
 def test_only_results_of_one_experiment_give_advice(tmp_path):
-    """One device needs 21.0 s at a learning rate of 0.003 and 22.4 s at 0.006, two need 22.0 s at
-    0.006: 1.02× faster.
+    """Check that two devices are compared with one device at the same learning rate only.
+
+    One device takes 21.0 s at a learning rate of 0.003 and 22.4 s at 0.006. Two devices take 22.0 s
+    at 0.006, which is 1.02× faster.
     """
     for devices, rate, seconds in ((1, 0.003, 7.0), (1, 0.006, 7.46), (2, 0.006, 22 / 3)):
-        own = {
+        options = {
             "devices": devices,
             "seconds_per_epoch": seconds,
             "keys": {"opt_base_learning_rate": rate},
         }
-        write_run(tmp_path, f"{devices}-{rate}", **own)
+        write_run(tmp_path, f"{devices}-{rate}", **options)
     view = advise(measured([tmp_path]))
     verdicts = {
         section.title.partition(", learning ")[2]: section.above[0] for section in view.sections
@@ -411,21 +425,24 @@ def test_only_results_of_one_experiment_give_advice(tmp_path):
     assert sorted(view.data.to_frame()["train_seconds"]) == pytest.approx([21.0, 22.0, 22.38])
 
 
-def test_nobody_takes_a_heading_for_a_recommendation_and_the_page_is_not_verified_once(tmp_path):
+def test_headings_contain_no_ratios_and_notices_appear_once(tmp_path):
     for devices, target in ((1, 0.5), (2, 0.5), (1, 0.6), (2, 0.6)):
         write_run(tmp_path, f"{devices}-{target}", devices=devices, targets={"hr_at_10": target})
     view = advise(measured([tmp_path]))
     title = "ncf in pytorch on laptop (demo, cpu), target hit rate at 10 ≥ {}; machine of 2 devices"
-    assert [one.title for one in view.sections] == [title.format(target) for target in (0.5, 0.6)]
+    assert [section.title for section in view.sections] == [
+        title.format(target) for target in (0.5, 0.6)
+    ]
     page = document(view)
     assert page.count(NOT_VERIFIED) == page.count(ASSUMPTION.split(":")[0]) == 1
     assert "×" not in page
     assert max(map(len, page.splitlines())) <= 120
 
 
-def test_what_to_run_next_is_what_was_typed_on_twice_as_many_devices(tmp_path):
-    """Of a job of a sweep its own words, quoted: they come from a file that anybody may have
-    written.
+def test_the_next_command_repeats_the_arguments_with_twice_the_devices(tmp_path):
+    """Print the arguments of a job, which may be part of a sweep, quoted for the shell.
+
+    The arguments come from a file that any user may have changed.
     """
     sweep = compose(
         [
@@ -442,8 +459,8 @@ def test_what_to_run_next_is_what_was_typed_on_twice_as_many_devices(tmp_path):
     words[2] += ["framework=pytorch; touch /tmp/x"]
     spec = write_run(tmp_path, "a", devices=2) / "run.json"
     spec.write_text(json.dumps({"typed": words[2]}))
-    said = suite_here(PROJECT, "advise", tmp_path, exits=0).stdout.splitlines()
-    (command,) = [line for line in said if line.startswith("    python run_suite.py")]
+    output_lines = suite_here(PROJECT, "advise", tmp_path, exits=0).stdout.splitlines()
+    (command,) = [line for line in output_lines if line.startswith("    python run_suite.py")]
     kept = [
         "workload=ncf",
         "device=cpu",
@@ -458,7 +475,7 @@ def test_what_to_run_next_is_what_was_typed_on_twice_as_many_devices(tmp_path):
         assert "run_suite.py" not in suite_here(PROJECT, "advise", tmp_path, exits=0).stdout
 
 
-def test_nothing_to_advise_is_one_line():
+def test_results_that_allow_no_advice_are_rejected_in_one_line():
     with pytest.raises(
         ValueError,
         match=r"--devices 2: the fewest devices that were measured are 8\. Give 8 or more",
@@ -473,7 +490,7 @@ def test_nothing_to_advise_is_one_line():
 
 
 def test_a_series_without_time_per_epoch_has_no_prediction():
-    """As logs of other programs whose evaluations have samples as labels."""
+    """Logs of foreign programs may label evaluations with samples instead of epochs."""
     without_epochs = make_result(
         8, [(600.0, None)], workload="llama31_8b", profile="", targets={"quality": 3.3}
     )
@@ -482,14 +499,16 @@ def test_a_series_without_time_per_epoch_has_no_prediction():
         map(str, alone.sections)
     )
     assert [row.devices for row in lines(alone.data)] == [8]
-    other = make_result(4, [(900.0, 3.0)], workload="resnet50", profile="")
-    assert {row.devices for row in lines(advise([without_epochs, other], deadline=300.0).data)} >= {
+    resnet = make_result(4, [(900.0, 3.0)], workload="resnet50", profile="")
+    assert {
+        row.devices for row in lines(advise([without_epochs, resnet], deadline=300.0).data)
+    } >= {
         4,
         8,
     }
 
 
-def test_deadlines():
+def test_deadlines_are_parsed_in_hours_minutes_and_seconds():
     assert [parse_deadline(text) for text in ("2h", "90m", "3600s", "1h30m", "1.5h")] == [
         7200,
         5400,
@@ -500,6 +519,6 @@ def test_deadlines():
 
 
 @given(st.text(max_size=12).filter(lambda text: text[-1:] not in ("h", "m", "s")))
-def test_other_deadlines_are_one_line(text):
+def test_an_invalid_deadline_is_rejected_in_one_line(text):
     with pytest.raises(ValueError, match=r"\A[^\n]*such as 2h, 90m or 3600s\Z"):
         parse_deadline(text)

@@ -1,4 +1,4 @@
-"""All-reduces in reports: a table of their own, and no place among results of training."""
+"""All-reduces in reports: they have a separate table and are not among results of training."""
 
 import json
 
@@ -41,7 +41,7 @@ def write_sums(
     return folder
 
 
-def test_table_and_fit(tmp_path):
+def test_the_section_has_a_table_of_sizes_and_a_fit(tmp_path):
     write_sums(tmp_path)
     (section,) = all_reduce_sections(results(tmp_path))
     assert "bus bandwidth is the algorithm bandwidth × 2 (n − 1) / n" in section.above[0]
@@ -55,11 +55,11 @@ def test_table_and_fit(tmp_path):
     assert "link=auto. Links in topology.json: one machine, 1 socket" in section.below[0]
 
 
-def test_results_of_one_name_are_told_apart_and_labelled(tmp_path):
+def test_results_of_the_same_name_are_distinguished_and_labeled(tmp_path):
     write_sums(tmp_path, "small")
     for start, condition in enumerate((None, {"busy": ["others took 48 % of its cores"]})):
-        own = {"sizes": [*SIZES, 1 << 22], "global_batch_size": 1 << 22, "start": start}
-        write_sums(tmp_path, f"large {start}", condition=condition, **own)
+        large = {"sizes": [*SIZES, 1 << 22], "global_batch_size": 1 << 22, "start": start}
+        write_sums(tmp_path, f"large {start}", condition=condition, **large)
     found = results(tmp_path)
     name = "pytorch, 2 devices, fp32, laptop, global batch"
     assert sorted(row_names(found)) == [f"{name} 1,048,576", f"{name} 4,194,304"]
@@ -70,7 +70,7 @@ def test_results_of_one_name_are_told_apart_and_labelled(tmp_path):
     )
 
 
-def test_no_other_table_has_it(tmp_path):
+def test_all_reduces_appear_only_in_their_table(tmp_path):
     write_sums(tmp_path)
     write_run(tmp_path, "trains")
     view = report(read_runs(tmp_path), next_steps=False)

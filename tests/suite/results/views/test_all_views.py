@@ -1,6 +1,4 @@
-"""What every view must do: keep text of logs in its cell, survive an odd log, fit a terminal,
-answer a mistake in one line.
-"""
+"""Requirements of every view: escaping, robustness, page width, and errors of one line."""
 
 import json
 
@@ -12,27 +10,27 @@ from tests.helpers import PROJECT, suite_here
 
 EVIL = "a|b`c\x1b[31m\n## <script>alert(1)</script>[x](y)\u202e\ud800=1+1"
 OPTIONS = dict.fromkeys(("report", "tables", "advise"), ())
-OPTIONS |= {"scaling": ("--devices", "8", "--system", "pcie"), "compare": ("--to-logs", "{other}")}
+OPTIONS |= {"scaling": ("--devices", "8", "--system", "pcie"), "compare": ("--to-logs", "{second}")}
 REFERENCE = {"profile": "reference", "labels": [], "device": "cuda"}
 
 
 def write_job(folder, **options):
-    """Two batches on one device and one of them on two: something for every view."""
+    """Write runs with two batch sizes on one device and a run on two devices for every view."""
     keys = {"suite_gradients": {"bytes": 8_000_000, "tensors": 12, "buckets": 1}}
     for devices, batch, seconds in ((1, 64, 1.0), (1, 256, 2.0), (2, 256, 1.25)):
-        own = {
+        settings = {
             "devices": devices,
             "global_batch_size": batch,
             "batch_rule": f"global:{batch}",
             "samples": 101 * batch,
         }
-        own |= {"train_seconds": seconds, "seconds_per_epoch": seconds, "keys": keys}
-        write_run(folder, f"{batch}-{devices}", **own, **options)
+        settings |= {"train_seconds": seconds, "seconds_per_epoch": seconds, "keys": keys}
+        write_run(folder, f"{batch}-{devices}", **settings, **options)
     return folder
 
 
-def said(command, folder, *more):
-    options = [option.format(other=folder.parent / "other") for option in OPTIONS[command]]
+def printed(command, folder, *more):
+    options = [option.format(second=folder.parent / "other") for option in OPTIONS[command]]
     done = suite_here(PROJECT, command, folder, *options, *more)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
@@ -53,11 +51,11 @@ def hostile(tmp_path_factory):
 
 @pytest.mark.parametrize("command", OPTIONS)
 def test_hostile_text_stays_in_its_cell_and_pages_fit_a_terminal(hostile, command):
-    page = said(command, hostile)
+    page = printed(command, hostile)
     page.encode()
     prose = "\n".join(
         line for line in page.splitlines() if not line.startswith("    ")
-    )  # commands are quoted
+    )  # Lines with an indent of four are quoted commands.
     assert not any(text in prose for text in ("<script>", "\x1b", "\u202e", "\n## <"))
     tables = [
         part.replace("\\|", "").splitlines() for part in page.split("\n\n") if part.startswith("|")
@@ -68,25 +66,25 @@ def test_hostile_text_stays_in_its_cell_and_pages_fit_a_terminal(hostile, comman
     )
     assert max(len(line) for table in tables for line in table) <= 120
     assert page.count(NOT_VERIFIED) == 1
-    assert "\x1b" not in said(command, hostile, "--format", "csv")
-    assert json.loads(said(command, hostile, "--format", "json"))["rows"]
+    assert "\x1b" not in printed(command, hostile, "--format", "csv")
+    assert json.loads(printed(command, hostile, "--format", "json"))["rows"]
 
 
 @pytest.mark.parametrize("missing", ["run_start", "run_stop", "suite_run"])
-def test_a_log_without_one_of_its_events_ends_nothing(tmp_path, missing):
+def test_a_log_without_a_required_event_does_not_change_the_rows_of_other_logs(tmp_path, missing):
     for folder in (tmp_path / "mine", tmp_path / "other"):
         write_job(folder)
     commands = [
         name for name in OPTIONS if (name, missing) != ("compare", "suite_run")
     ]  # of no profile: not compared
     whole = {
-        one: json.loads(said(one, tmp_path / "mine", "--format", "json"))["rows"]
-        for one in commands
+        command: json.loads(printed(command, tmp_path / "mine", "--format", "json"))["rows"]
+        for command in commands
     }
     lines = [line for line in demo_log(global_batch_size=64) if f'"key": "{missing}"' not in line]
     write(tmp_path / "mine" / "cut" / "run_0" / "result_0.txt", lines)
     for command, rows in whole.items():
-        found = json.loads(said(command, tmp_path / "mine", "--format", "json"))["rows"]
+        found = json.loads(printed(command, tmp_path / "mine", "--format", "json"))["rows"]
         names = [
             name
             for name in ("seconds", "train_seconds", "ratio", "speedup", "devices")
@@ -98,7 +96,7 @@ def test_a_log_without_one_of_its_events_ends_nothing(tmp_path, missing):
 
 @pytest.fixture(scope="module")
 def mistaken(tmp_path_factory):
-    """Folders of which each holds what some command cannot use."""
+    """Write folders of runs, each of which some command cannot use."""
     folder = tmp_path_factory.mktemp("mistakes")
     write_run(folder / "demo", "job")
     write_run(folder / "reference", "job", **REFERENCE)
@@ -110,7 +108,7 @@ def mistaken(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("typed", "words"),
+    ("arguments", "words"),
     [
         ("tables", "give a folder with runs"),
         ("tables fixed", "no run was trained to a target"),
@@ -136,7 +134,7 @@ def mistaken(tmp_path_factory):
         ("compare demo reference --output there.md", "exists and is not overwritten"),
     ],
 )
-def test_a_mistake_is_one_line_that_says_what_to_type(mistaken, typed, words):
-    done = suite_here(mistaken, *typed.split())
+def test_a_mistake_is_reported_in_one_line_with_a_remedy(mistaken, arguments, words):
+    done = suite_here(mistaken, *arguments.split())
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert words in done.stderr

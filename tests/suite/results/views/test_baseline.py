@@ -1,4 +1,4 @@
-"""Ratios across tables: which result is divided by, and what else differs."""
+"""Ratios to a chosen baseline: choice of the divisor, and notes on further differences."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def ratios(root, against):
     return {(row.framework, row.device, row.devices): row for row in lines(section.table)}
 
 
-def test_a_gpu_over_the_cpu(tmp_path):
+def test_ratios_of_a_gpu_to_the_cpu(tmp_path):
     write_run(tmp_path, "cpu", stop="epochs:2", samples=100)
     gpu = {"device": "gpu", "device_name": "A GPU", "labels": ["demo"], "cores_per_device": None}
     write_run(tmp_path, "gpu", stop="epochs:2", samples=1000, precision="bf16", **gpu)
@@ -26,10 +26,11 @@ def test_a_gpu_over_the_cpu(tmp_path):
         "divided by a result with the label cpu",
     )
     assert found["pytorch", "cpu", 1].ratio == 1.0
-    assert not hasattr(found["pytorch", "cpu", 1], "divided by")  # one for all
+    # All rows have the same divisor, so the table needs no column for it.
+    assert not hasattr(found["pytorch", "cpu", 1], "divided by")
 
 
-def test_times_over_one_device(tmp_path):
+def test_ratios_of_times_to_one_device(tmp_path):
     for devices, seconds in ((1, 3.0), (2, 2.0)):
         write_run(tmp_path, str(devices), devices=devices, seconds_per_epoch=seconds)
         write_run(
@@ -45,14 +46,15 @@ def test_times_over_one_device(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("other", "why"),
+    ("settings", "why"),
     [
-        *(
-            (
-                {"stop": "epochs:2", **one},
-                "no result with gpus=1 has the same workload, profile, and stop condition",
-            )
-            for one in ({"profile": "reference"}, {"workload": "ssd"})
+        (
+            {"stop": "epochs:2", "profile": "reference"},
+            "no result with gpus=1 has the same workload, profile, and stop condition",
+        ),
+        (
+            {"stop": "epochs:2", "workload": "ssd"},
+            "no result with gpus=1 has the same workload, profile, and stop condition",
         ),
         ({"stop": "epochs:2", "mode": "forward"}, "mode forward and mode train do different work"),
         (
@@ -62,19 +64,19 @@ def test_times_over_one_device(tmp_path):
         ({"dataset": "ml-20m"}, "trained on different data sets (ml-20m and ml-demo)"),
     ],
 )
-def test_what_compare_refuses_is_not_divided(tmp_path, other, why):
-    write_run(tmp_path, "a", **{"stop": other.get("stop", "target")})
-    write_run(tmp_path, "b", devices=2, **other)
+def test_ratios_that_compare_refuses_are_refused_here_too(tmp_path, settings, why):
+    write_run(tmp_path, "a", **{"stop": settings.get("stop", "target")})
+    write_run(tmp_path, "b", devices=2, **settings)
     last = ratios(tmp_path, "gpus=1")["pytorch", "cpu", 2]
     assert last.ratio is None
     assert why in last.notes[0]
 
 
-def test_each_is_divided_by_its_like_and_a_column_names_it(tmp_path):
+def test_each_result_is_divided_by_the_baseline_with_the_same_settings(tmp_path):
     for rate, *times in ((0.003, 4.0, 2.5), (0.006, 3.0, 2.0)):
         for devices, seconds in enumerate(times, start=1):
-            own = {"keys": {"opt_base_learning_rate": rate}, "seconds_per_epoch": seconds}
-            write_run(tmp_path, f"{rate}-{devices}", devices=devices, **own)
+            options = {"keys": {"opt_base_learning_rate": rate}, "seconds_per_epoch": seconds}
+            write_run(tmp_path, f"{rate}-{devices}", devices=devices, **options)
     found = list(lines(baseline_section(results(tmp_path), ("gpus", "1")).table))
     assert [row.ratio for row in found if row.devices == 2] == pytest.approx([1.6, 1.5])
     assert {vars(row)["divided by"].rpartition(" ")[2] for row in found} == {"0.003", "0.006"}
@@ -88,8 +90,8 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("typed", "expected"), WRONG.items())
-def test_a_wrong_baseline_is_one_line(tmp_path, typed, expected):
+@pytest.mark.parametrize(("option", "expected"), WRONG.items())
+def test_an_invalid_baseline_is_rejected_in_one_line(tmp_path, option, expected):
     write_run(tmp_path, "a")
     with pytest.raises(ValueError, match=one_line(expected)):
-        ratios(tmp_path, typed)
+        ratios(tmp_path, option)

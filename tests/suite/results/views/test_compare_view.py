@@ -1,5 +1,6 @@
-"""Comparison: matching, differences, refusals, ratios, verdicts, formats, and the command, on small
-and on published logs.
+"""Comparison of small and of published logs.
+
+The tests cover matching, differences, refusals, ratios, verdicts, formats, and the command.
 """
 
 import json
@@ -33,26 +34,26 @@ REFERENCE = {
     "device_name": "NVIDIA V100",
 }
 REFERENCE |= {"global_batch_size": 1_048_576, "devices": 8}
-"""Settings of a run of ours that may stand beside v0.5/NVIDIA/dgx1."""
+"""Settings of a run of ours that is comparable with v0.5/NVIDIA/dgx1."""
 
 
 def runs(root, lengths, job="job", epochs=3, rate=0.003, **options):
-    """One run for each time to target (s), with `epochs` epochs."""
+    """Write a run of `epochs` epochs for each time to target in seconds, and return the folder."""
     qualities = options.pop("qualities", [0.1] * (epochs - 1) + [0.65])
     for index, seconds in enumerate(lengths):
         keys = {"opt_base_learning_rate": rate}
-        own = {
+        defaults = {
             "seconds_per_epoch": seconds / epochs,
             "start": 1000 * index,
             "keys": keys,
             "qualities": qualities,
         }
-        write_run(root, job, index, **{**own, **options})
+        write_run(root, job, index, **{**defaults, **options})
     return root
 
 
-def two(one, other):
-    return compare(logs_side([one], "A"), logs_side([other], "B"), published_results())
+def two(first, second):
+    return compare(logs_side([first], "A"), logs_side([second], "B"), published_results())
 
 
 def against(root, name, workloads=()):
@@ -77,7 +78,7 @@ def differing(view):
         for section in view.sections
         if section.table is not None and "setting" in section.table
     )
-    return {name: (one, other) for table in tables for name, one, other in table.rows}
+    return {name: (value_a, value_b) for table in tables for name, value_a, value_b in table.rows}
 
 
 def page(view):
@@ -89,18 +90,18 @@ def suite(*arguments):
 
 
 @needs_logs
-def test_published_logs_against_their_own_figures():
+def test_published_logs_agree_with_their_published_figures():
     data = against(LOGS / "v0.5", "v0.5/NVIDIA/dgx1").data.to_frame()
     found = data[data["kind"] == "ratio"]
     assert found["workload"].nunique() == 5
-    complete = found[found["workload"].isin(["resnet50", "ssd"])]  # all five runs are there
+    complete = found[found["workload"].isin(["resnet50", "ssd"])]  # All five runs are available.
     assert list(complete["ratio"]) == pytest.approx([1.0] * len(complete), abs=1e-8)
     assert set(complete["p"]) == {1.0}
     assert set(complete["differences"]) == {""}
 
 
 @needs_logs
-def test_other_target_is_refused_for_time_but_not_for_time_per_epoch():
+def test_a_different_target_is_refused_for_time_but_not_for_time_per_epoch():
     view = against(LOGS / "v0.5" / "dgx1_ngc18.11_mxnet", "v0.6/NVIDIA/dgx1")
     assert differing(view)["target"] == ("top-1 accuracy ≥ 0.749", "top-1 accuracy ≥ 0.759")
     targets = "top-1 accuracy ≥ 0.749 and top-1 accuracy ≥ 0.759"
@@ -114,9 +115,9 @@ def test_other_target_is_refused_for_time_but_not_for_time_per_epoch():
     )
 
 
-def test_a_target_is_equal_as_float32_and_no_further():
-    for other, same in ((0.6349999904632568, True), (0.6349996, False), (0.6350001, False)):
-        assert same_targets({"quality": 0.635}, {"hr_at_10": other}, "ncf") is same
+def test_targets_are_equal_only_up_to_float32_rounding():
+    for value, same in ((0.6349999904632568, True), (0.6349996, False), (0.6350001, False)):
+        assert same_targets({"quality": 0.635}, {"hr_at_10": value}, "ncf") is same
     assert same_targets({"bleu": 0.24}, {"bleu": 24.0}, "gnmt")
     assert (
         same_targets({"BBOX": 0.377, "SEGM": 0.339}, {"BBOX": 0.377, "SEGM": 0.34}, "maskrcnn")
@@ -129,7 +130,7 @@ PERCENT = {"resnet50": 3.0, "ssd": 2.6, "gnmt": 5.1, "transformer": -6.4, "ncf":
 
 
 @pytest.mark.parametrize(("workload", "percent"), PERCENT.items())
-def test_the_article_against_the_round_s_entry_of_the_same_machine(workload, percent):
+def test_the_article_is_compared_with_the_v05_entry_of_the_same_machine(workload, percent):
     names = (("dgx1-article", "A"), ("v0.5/NVIDIA/dgx1", "B"))
     sides = (published_side(name, side, [workload]) for name, side in names)
     time = ratios(compare(*sides, published_results()))[TIME]
@@ -148,9 +149,8 @@ def test_total_is_exactly_the_product(tmp_path):
     assert found[TIME].ratio == found[EPOCH_TIME].ratio * found[EPOCHS].ratio
     assert found[TIME].ours_value == pytest.approx((30.0 + 31.0 + 30.5) / 3)
     assert found[TIME].theirs_value == pytest.approx(0.471907 * 60, rel=1e-5)
-    assert found[EPOCHS].ratio == pytest.approx(
-        16.4375 / 7
-    )  # of the 48 runs that the 28.3 s are the mean of
+    # The 28.3 s are the mean of 48 runs, whose mean number of epochs is 16.4375.
+    assert found[EPOCHS].ratio == pytest.approx(16.4375 / 7)
     assert differing(view)["hardware"] == ("NVIDIA V100", "Tesla V100-SXM2-16GB")
     assert (differing(view)["clock rule"], differing(view)["round"]) == (("v0.7", "v0.5"),) * 2
     assert "target" not in differing(view)
@@ -188,7 +188,7 @@ OTHER_DATA = {"code": "setting", "setting": "dataset", "value": "ml-1m", "allowe
         ({"mode": "forward"}, "mode forward and mode train do different work"),
     ],
 )
-def test_what_is_refused(tmp_path, changes, why):
+def test_results_that_are_not_comparable_are_refused_with_a_reason(tmp_path, changes, why):
     runs(tmp_path, [30.0], **{**REFERENCE, **changes})
     view = against(tmp_path, "v0.5/NVIDIA/dgx1")
     assert not comparable(view)
@@ -196,7 +196,7 @@ def test_what_is_refused(tmp_path, changes, why):
     assert why in reason
 
 
-def test_difference_larger_than_run_to_run_variation(tmp_path):
+def test_a_difference_larger_than_run_to_run_variation_is_called_faster(tmp_path):
     runs(tmp_path / "a", [12.0, 12.1, 12.2, 12.3, 12.4])
     runs(tmp_path / "b", [10.5, 10.6, 10.7, 10.8, 10.9])
     view = two(tmp_path / "a", tmp_path / "b")
@@ -214,7 +214,7 @@ def test_difference_larger_than_run_to_run_variation(tmp_path):
     ("base", "verdict"),
     [(999.1, "No difference (16.67 min each)"), (1002.5, "Less than 0.5 % apart: A took ")],
 )
-def test_a_ratio_that_rounds_to_1_is_no_difference_however_small_p_is(tmp_path, base, verdict):
+def test_a_ratio_that_rounds_to_1_is_not_called_faster_even_if_p_is_small(tmp_path, base, verdict):
     runs(tmp_path / "a", [1000.0 + index / 100 for index in range(8)])
     runs(tmp_path / "b", [base + 1 + index / 100 for index in range(8)])
     time = ratios(two(tmp_path / "a", tmp_path / "b"))[TIME]
@@ -223,9 +223,9 @@ def test_a_ratio_that_rounds_to_1_is_no_difference_however_small_p_is(tmp_path, 
     assert "1.00×" not in time.verdict
 
 
-def test_a_small_p_is_never_zero(tmp_path):
-    one, other = ([base + index / 100 for index in range(8)] for base in (12.0, 10.0))
-    time = ratios(two(runs(tmp_path / "a", one), runs(tmp_path / "b", other)))[TIME]
+def test_a_small_p_is_shown_as_below_0_001(tmp_path):
+    slow, fast = ([base + index / 100 for index in range(8)] for base in (12.0, 10.0))
+    time = ratios(two(runs(tmp_path / "a", slow), runs(tmp_path / "b", fast)))[TIME]
     assert "(p below 0.001, 8 against 8 runs)" in time.verdict
 
 
@@ -237,42 +237,48 @@ def test_a_small_p_is_never_zero(tmp_path):
         ([9.7], [8.6] * 48, "B took 8.6 s, A 9.7 s. One run against 48 is too few to judge"),
         ([12.0, 12.1, 12.2], [6.0, 6.1, 6.2],
          "3 against 3 runs are too few to judge (the smallest possible p is 0.1)"),
-        ([11.9, 10.2, 11.9, 10.5, 10.6, 12.1, 12.4, 10.4], [18.1, 11.2, 11.1, 11.5, 11.2, 14.4, 14.3, 13.7],
-         ", but the interval includes 1"),
-        ([12.0, 12.9, 11.4, 12.3, 12.4], [11.9, 12.6, 11.5, 12.2, 12.1], "not more than run-to-run variation (p = 0."),
+        ([11.9, 10.2, 11.9, 10.5, 10.6, 12.1, 12.4, 10.4],
+         [18.1, 11.2, 11.1, 11.5, 11.2, 14.4, 14.3, 13.7], ", but the interval includes 1"),
+        ([12.0, 12.9, 11.4, 12.3, 12.4], [11.9, 12.6, 11.5, 12.2, 12.1],
+         "not more than run-to-run variation (p = 0."),
     ],
 )  # fmt: skip
-def test_what_runs_do_not_show_is_not_claimed(tmp_path, ours, theirs, words):
+def test_differences_without_sufficient_evidence_are_not_claimed(tmp_path, ours, theirs, words):
     theirs = [seconds + index * 1e-3 * (len(theirs) > 5) for index, seconds in enumerate(theirs)]
     view = two(runs(tmp_path / "a", ours), runs(tmp_path / "b", theirs))
     assert words in ratios(view)[TIME].verdict
     assert "×" not in "".join(line.verdict for line in ratios(view).values())
-    assert page(view).count("too few to judge") == words.count(
-        "too few to judge"
-    )  # for the main quantity only
+    # Only the main quantity has this note.
+    assert page(view).count("too few to judge") == words.count("too few to judge")
 
 
 NO_SCORE = "B has no official score and neither side is called better"
 
 
 @pytest.mark.parametrize(
-    ("failed", "own", "verdict"),
+    ("failed", "options", "verdict"),
     [
         (2, {}, f"B took 10.7 s, A 12.2 s. 2 of 7 runs of B failed, so {NO_SCORE}."),
         (1, {}, f"B took 10.7 s, A 12.2 s. 1 of 6 runs of B failed, so {NO_SCORE}."),
-        (1, {**REFERENCE, "runs_required": 6}, "more than run-to-run variation (p = 0.008, 5 against 5 runs). 1 of 6 runs of B "
-         "failed and do not count in p."),
+        (1, {**REFERENCE, "runs_required": 6},
+         "more than run-to-run variation (p = 0.008, 5 against 5 runs). "
+         "1 of 6 runs of B failed and do not count in p."),
         (2, {**REFERENCE, "runs_required": 6}, f"{NO_SCORE}."),
     ],
 )  # fmt: skip
-def test_failed_runs_stand_in_the_sentence_and_without_a_score_nothing_is_better(
-    tmp_path, failed, own, verdict
+def test_failed_runs_are_stated_and_without_an_official_score_no_side_is_called_better(
+    tmp_path, failed, options, verdict
 ):
-    runs(tmp_path / "a", [12.0, 12.1, 12.2, 12.3, 12.4], **own)
-    runs(tmp_path / "b", [10.5, 10.6, 10.7, 10.8, 10.9], **own)
+    runs(tmp_path / "a", [12.0, 12.1, 12.2, 12.3, 12.4], **options)
+    runs(tmp_path / "b", [10.5, 10.6, 10.7, 10.8, 10.9], **options)
     for index in range(failed):
         write_run(
-            tmp_path / "b", "job", 5 + index, qualities=(0.1, 0.2), start=9000 * (1 + index), **own
+            tmp_path / "b",
+            "job",
+            5 + index,
+            qualities=(0.1, 0.2),
+            start=9000 * (1 + index),
+            **options,
         )
     view = two(tmp_path / "a", tmp_path / "b")
     time = ratios(view)[TIME]
@@ -281,7 +287,7 @@ def test_failed_runs_stand_in_the_sentence_and_without_a_score_nothing_is_better
     assert ("× faster" in page(view)) == ("official score" not in verdict)
 
 
-def test_of_several_candidates_the_usual_one_has_words_too(tmp_path):
+def test_all_candidates_on_a_side_are_named_with_their_settings(tmp_path):
     for job, rate, batch in (("x", 0.002, 4096), ("y", 0.002, 512), ("z", 0.004, 4096)):
         runs(tmp_path / "b", [10.0], job=job, rate=rate, global_batch_size=batch)
     text = page(two(runs(tmp_path / "a", [10.0], rate=0.003), tmp_path / "b"))
@@ -293,7 +299,7 @@ def test_of_several_candidates_the_usual_one_has_words_too(tmp_path):
         )
 
 
-def test_each_result_meets_its_own_experiment_and_the_rest_is_named(tmp_path):
+def test_results_are_matched_by_experiment_and_unmatched_results_are_named(tmp_path):
     for rate in (0.002, 0.003):
         runs(tmp_path / "b", [10.0], job=f"{rate}", rate=rate)
     view = two(runs(tmp_path / "a", [10.0], rate=0.003), tmp_path / "b")
@@ -310,9 +316,10 @@ def test_settings_and_hyperparameters_that_differ_are_listed(tmp_path):
     changed = {"precision": "bf16", "nodes": 2, "devices": 2, "global_batch_size": 8192}
     changed |= {"framework_version": "2.12.0", "lr_scaling": "linear"}
     conditions = [{"busy": ["others took 48 % of its cores"], "others_share": 0.48}, {"busy": []}]
-    one = runs(tmp_path / "a", [12.0], devices=2, condition=conditions[0])
-    view = two(one, runs(tmp_path / "b", [12.0], rate=0.004, condition=conditions[1], **changed))
-    assert next(iter(differing(view))) == "machine"  # its times are no measure
+    folder = runs(tmp_path / "a", [12.0], devices=2, condition=conditions[0])
+    view = two(folder, runs(tmp_path / "b", [12.0], rate=0.004, condition=conditions[1], **changed))
+    # A busy machine makes the times unreliable, so this difference comes first.
+    assert next(iter(differing(view))) == "machine"
     assert differing(view) == {
         "machine": ("busy machine: others took 48 % of its cores", "not busy"),
         "global batch": ("4,096", "8,192"),
@@ -325,23 +332,23 @@ def test_settings_and_hyperparameters_that_differ_are_listed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("names", "said"), [(("x", "y"), "A and of B"), (("v4.1", "y"), "B"), (("v4.1", "v5.0"), "")]
+    ("names", "sides"), [(("x", "y"), "A and of B"), (("v4.1", "y"), "B"), (("v4.1", "v5.0"), "")]
 )
-def test_rounds_that_are_not_known_are_not_called_one(tmp_path, names, said):
+def test_an_unknown_round_is_reported_and_not_treated_as_equal(tmp_path, names, sides):
     for name in names:
         foreign(tmp_path / name / "box" / "resnet" / "result_0.txt", seconds=60 + len(name))
         (tmp_path / name / "box" / "system.json").write_text(
             '{"number_of_nodes": 1, "accelerators_per_node": 8}'
         )
     view = two(*(tmp_path / name for name in names))
-    assert (f"The round of {said} is unknown" in page(view)) == bool(said)
-    assert ("round" in differing(view)) == (not said)
+    assert (f"The round of {sides} is unknown" in page(view)) == bool(sides)
+    assert ("round" in differing(view)) == (not sides)
     assert len(speedups(results([tmp_path]))) == 0
 
 
-def test_what_a_ratio_rests_on_is_said(tmp_path):
-    one = runs(tmp_path / "a", [10.0])
-    assert "The same runs are on both sides." in page(two(one, one))
+def test_conditions_that_limit_a_ratio_are_stated(tmp_path):
+    folder = runs(tmp_path / "a", [10.0])
+    assert "The same runs are on both sides." in page(two(folder, folder))
     sides = (
         published_side(name, side, ["gnmt"])
         for name, side in (("v0.5/Google", "A"), ("v0.7/Google", "B"))
@@ -353,7 +360,7 @@ def test_what_a_ratio_rests_on_is_said(tmp_path):
 
 
 def test_time_per_epoch_and_its_p_value_leave_out_setup(tmp_path):
-    """Both sides reach the target in the same times. B has shorter epochs and more setup."""
+    """Compare two sides with the same times to target. B has shorter epochs and more setup."""
     for name, seconds, setup in (("a", 2.3, 1.0), ("b", 2.0, 1.9)):
         for index in range(5):
             extra = {"start": 100_000 * index, "setup_seconds": setup - 0.03 * index}
@@ -404,7 +411,7 @@ def test_setup_is_next_to_the_time_to_target_if_it_explains_much(tmp_path, setup
 
 
 def test_the_same_folder_on_both_sides_matches_each_result_with_itself(tmp_path):
-    """Equal results have equal keys on both sides."""
+    """Match results with equal keys on both sides."""
     for rate, seconds in ((0.002, 10.0), (0.003, 12.0)):
         runs(tmp_path, [seconds], job=f"{rate}", rate=rate)
     view = two(tmp_path, tmp_path)
@@ -429,10 +436,10 @@ def test_demos_are_compared_without_a_section_on_published_runs(tmp_path):
     assert sum(row["kind"] == "convergence" for row in view.data) == 2
 
 
-def test_throughput_of_two_fixed_length_sets(tmp_path):
+def test_only_throughput_is_compared_for_runs_of_fixed_length(tmp_path):
     fixed = {"stop": "epochs:3", "qualities": (None, None, None), "status": "aborted"}
-    one = runs(tmp_path / "a", [12.0] * 3, samples=200, **fixed)
-    view = two(one, runs(tmp_path / "b", [12.0] * 3, samples=100, **fixed))
+    folder = runs(tmp_path / "a", [12.0] * 3, samples=200, **fixed)
+    view = two(folder, runs(tmp_path / "b", [12.0] * 3, samples=100, **fixed))
     assert {name: found.ratio for name, found in ratios(view).items()} == {"throughput": 2.0}
     assert set(verdicts(view)) == {
         "A and B have a fixed length and no target, so only throughput can be compared"
@@ -444,56 +451,56 @@ values = st.lists(st.integers(-1000, 1000).map(lambda value: value / 10), min_si
 
 @given(values, values)
 @examples(40)
-def test_permutation_test_counts_all_deals(ours, theirs):
+def test_permutation_test_counts_all_permutations(ours, theirs):
     pooled = [round(10 * value) for value in (*ours, *theirs)]
     dealt = [sum(chosen) for chosen in combinations(pooled, len(ours))]
     seen = sum(pooled[: len(ours)])
-    tails = sum(one <= seen for one in dealt), sum(one >= seen for one in dealt)
+    tails = sum(total <= seen for total in dealt), sum(total >= seen for total in dealt)
     p, smallest = permutation_test(ours, theirs)
     assert p == pytest.approx(min(1.0, 2 * min(tails) / len(dealt)))
     assert smallest == pytest.approx(min(1.0, 2 / len(dealt)))
 
 
-def test_permutation_test_draws_the_same_each_time_and_refuses_what_is_no_number():
-    one, other = (
+def test_permutation_test_is_deterministic_and_returns_none_for_invalid_values():
+    ours, theirs = (
         [10.0 + 0.1 * index for index in range(11)],
         [10.5 + 0.1 * index for index in range(12)],
     )
-    assert permutation_test(one, other) == permutation_test(one, other)
-    assert permutation_test(one, other)[0] == pytest.approx(0.0016, abs=6e-4)
+    assert permutation_test(ours, theirs) == permutation_test(ours, theirs)
+    assert permutation_test(ours, theirs)[0] == pytest.approx(0.0016, abs=6e-4)
     assert permutation_test([1.0, float("inf")], [1.0, 2.0]) is None
     assert permutation_test([1.0, None], [1.0, 2.0]) is None
     assert permutation_test([], [1.0]) is None
 
 
-def test_the_whole_page(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # names of any length would break lines elsewhere
-    one, other = runs(Path("a"), [12.0, 12.1, 12.2, 12.3, 12.4]), Path("b")
+def test_the_page_agrees_with_the_stored_page(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # Relative paths have a fixed length, so lines wrap as stored.
+    first, second = runs(Path("a"), [12.0, 12.1, 12.2, 12.3, 12.4]), Path("b")
     for rate in (0.002, 0.004):
-        runs(other, [10.5, 10.6, 10.7, 10.8, 10.9], job=f"{rate}", rate=rate)
+        runs(second, [10.5, 10.6, 10.7, 10.8, 10.9], job=f"{rate}", rate=rate)
     assert (
-        markdown(two(one, other))
+        markdown(two(first, second))
         == (PROJECT / "tests" / "data" / "pages" / "compare.md").read_text()
     )
 
 
 def test_two_folders_are_compared(tmp_path):
-    one, other = runs(tmp_path / "a", [12.0]), runs(tmp_path / "b", [6.0])
-    shutil.copytree(other / "job", other / "copy")  # counts once
-    done = suite(one, other)
+    first, second = runs(tmp_path / "a", [12.0]), runs(tmp_path / "b", [6.0])
+    shutil.copytree(second / "job", second / "copy")  # Copies do not count.
+    done = suite(first, second)
     assert "1 of 2 runs are copies of other logs" in done.stdout
     assert "One run per side is too few to judge" in done.stdout
     assert (done.returncode, done.stderr) == (0, "")
     assert (
         "## NCF on 1 device (demo): A (PyTorch on laptop) and B (PyTorch on laptop)" in done.stdout
     )
-    assert done.stdout == suite(one, "--to-logs", other).stdout
-    assert suite(one, "v0.5/NVIDIA/dgx1").returncode == 1  # a demo
-    assert suite(one).returncode == 1  # convergence alone: nothing could be judged
+    assert done.stdout == suite(first, "--to-logs", second).stdout
+    assert suite(first, "v0.5/NVIDIA/dgx1").returncode == 1  # A demo is not comparable.
+    assert suite(first).returncode == 1  # The convergence of a demo cannot be judged.
 
 
 def submission(root, round_name, benchmark, factor=None):
-    """Five runs of an entry on eight devices, with a factor of its score."""
+    """Write five runs of an entry on eight devices with a scaling factor, and return the folder."""
     folder = root / round_name / "Lab" / "results" / "box" / benchmark
     for index in range(5):
         foreign(
@@ -511,7 +518,7 @@ def submission(root, round_name, benchmark, factor=None):
 
 
 def test_a_benchmark_that_changed_its_name_is_compared(tmp_path):
-    """R-GAT is called gnn up to v4.1 and rgat from v5.0 on."""
+    """R-GAT has the name gnn until v4.1 and rgat since v5.0."""
     view = two(submission(tmp_path, "v4.1", "gnn"), submission(tmp_path, "v5.0", "rgat"))
     assert comparable(view)
     assert ratios(view)[TIME].ratio == pytest.approx(1.0)
@@ -520,8 +527,8 @@ def test_a_benchmark_that_changed_its_name_is_compared(tmp_path):
 @pytest.mark.parametrize("factors", [(1.1, None), (None, 1.1), (1.1, 1.2), (1.1, 1.1)])
 def test_the_factors_of_both_sides_multiply_their_times(tmp_path, factors):
     folders = [
-        submission(tmp_path, name, "resnet", one)
-        for name, one in zip(("v4.0", "v4.1"), factors, strict=True)
+        submission(tmp_path, name, "resnet", factor)
+        for name, factor in zip(("v4.0", "v4.1"), factors, strict=True)
     ]
     view = two(*folders)
     first, second = (factor or 1.0 for factor in factors)
@@ -580,7 +587,7 @@ def test_the_factors_of_both_sides_multiply_their_times(tmp_path, factors):
         (("v0.5/NVIDIA",), "v0.5/NVIDIA is the name of published results, not a folder. Run: "),
     ],
 )
-def test_sides_that_are_missing_wrong_or_equal_are_one_line(
+def test_missing_invalid_or_equal_sides_are_rejected_in_one_line(
     tmp_path, monkeypatch, arguments, message
 ):
     monkeypatch.chdir(tmp_path)
@@ -592,11 +599,11 @@ def test_sides_that_are_missing_wrong_or_equal_are_one_line(
     line = refusal(suite_here(tmp_path, "compare", *arguments))
     assert message in line
     assert "--to" not in line or "--to" in arguments or "Run: " in line, (
-        "no option that was not typed"
+        "the message names only options of the command line"
     )
 
 
-def test_published_is_the_option_of_the_other_commands_and_either_order_is_taken(tmp_path):
+def test_published_is_an_alias_of_to_and_both_orders_of_sides_are_accepted(tmp_path):
     runs(tmp_path / "a", [12.0], **REFERENCE)
     by_option = [
         suite(tmp_path / "a", option, "v0.5/NVIDIA/dgx1") for option in ("--to", "--published")
@@ -611,7 +618,7 @@ def test_published_is_the_option_of_the_other_commands_and_either_order_is_taken
 @pytest.mark.parametrize(
     "command", [("advise",), ("scaling", "--devices", "8"), ("tables",), ("report",)]
 )
-def test_a_file_that_is_no_log_is_named_by_every_command(tmp_path, command):
+def test_every_command_names_a_file_that_is_not_a_log(tmp_path, command):
     (tmp_path / "notes.txt").write_text("Nothing of a log.\n")
     line = refusal(suite_here(tmp_path, command[0], "notes.txt", *command[1:]))
     assert "notes.txt is not a log: not a log: no line holds" in line

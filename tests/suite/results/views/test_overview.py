@@ -1,6 +1,4 @@
-"""The overview: each row told from the others, each ratio of two cells that stand there, the
-hardest target first.
-"""
+"""Overview: distinguishable rows, ratios of shown cells, and the hardest target."""
 
 import pytest
 
@@ -25,30 +23,30 @@ def cells(section):
 
 
 @pytest.mark.parametrize(
-    ("other", "told"),
+    ("changed", "row_name"),
     [
         ({"targets": {"hr_at_10": 0.5}}, "hit rate at 10 ≥ 0.5"),
         ({"batch_rule": "global:512", "global_batch_size": 512}, "512"),
         ({"keys": {"opt_base_learning_rate": 0.01}}, "learning rate 0.01"),
     ],
 )
-def test_runs_with_another_setting_are_rows_of_their_own_and_ratios_are_of_cells_there(
-    tmp_path, other, told
+def test_runs_with_a_different_setting_are_separate_rows_with_ratios_within_their_rows(
+    tmp_path, changed, row_name
 ):
-    for name, settings, speed in (("default", {}, 3.0), ("other", other, 2.0)):
+    for name, settings, speed in (("default", {}, 3.0), ("other", changed, 2.0)):
         for index in range(2):
             write_run(tmp_path, f"{name}-1", index, devices=1, seconds_per_epoch=speed, **settings)
         write_run(tmp_path, f"{name}-2", devices=2, seconds_per_epoch=speed / 1.6, **settings)
     times, speedups = matrices(tmp_path)
     assert times.title == "Overview: time to target, demo, NCF"
-    (mine,) = (name for name in cells(times) if told in name)
+    (mine,) = (name for name in cells(times) if row_name in name)
     assert len(cells(times)) == 2
     assert cells(times)[mine] == pytest.approx([6.0, 3.75])
     assert [value for row in cells(speedups).values() for value in row] == pytest.approx([1.6, 1.6])
 
 
 @pytest.mark.parametrize(("above", "ratios"), [("v4.1", 1), ("logs", 0)])
-def test_logs_of_rounds_that_are_not_known_have_no_ratio(tmp_path, above, ratios):
+def test_logs_of_unknown_rounds_have_no_ratios(tmp_path, above, ratios):
     for system, seconds in (("one", 60), ("two", 90)):
         foreign(tmp_path / above / system / "resnet" / "result_0.txt", system, seconds)
         foreign(tmp_path / above / system / "ssd" / "result_0.txt", system, seconds, "ssd")
@@ -59,7 +57,7 @@ def test_logs_of_rounds_that_are_not_known_have_no_ratio(tmp_path, above, ratios
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "text"),
     [
         ({"dataset": "ml-demo"}, "target hit rate at 10 ≥ 0.635, data set ml-demo"),
         ({"dataset": ""}, "target hit rate at 10 ≥ 0.635, data set unknown"),
@@ -72,21 +70,21 @@ def test_logs_of_rounds_that_are_not_known_have_no_ratio(tmp_path, above, ratios
         ({"stop": "steps:1", "to_target": False, "dataset": "a"}, "data set a"),
     ],
 )
-def test_what_times_are_of(changed, said):
-    assert target_and_data_text([make_result(**changed)]) == said
+def test_target_and_data_set_of_the_times_are_stated(changed, text):
+    assert target_and_data_text([make_result(**changed)]) == text
 
 
-def test_a_spread_has_the_unit_of_the_time_beside_it():
+def test_a_spread_has_the_same_unit_as_its_time():
     assert (time_text(97.5), range_text(70.8, 124.2, 97.5)) == ("97.5 s", "70.8–124.2 s")
     assert (time_text(130.0), range_text(90.0, 150.0, 130.0)) == ("2.17 min", "1.50–2.50 min")
 
 
-def test_two_failed_or_single_results_need_no_overview(tmp_path):
+def test_a_single_result_has_no_overview(tmp_path):
     write_run(tmp_path, "a")
     assert matrices(tmp_path) == []
 
 
-def test_of_several_workloads_each_place_shows_the_hardest_target(tmp_path):
+def test_an_overview_of_several_workloads_shows_the_hardest_target_of_each(tmp_path):
     for index in range(2):
         write_run(tmp_path, "ssd", index, workload="ssd", targets={"map": 0.2})
         write_run(tmp_path, "easy", index, targets={"hr_at_10": 0.5}, qualities=(0.65,))
@@ -104,7 +102,7 @@ def test_of_several_workloads_each_place_shows_the_hardest_target(tmp_path):
     assert speedups.table.to_frame()["NCF, speedup"].tolist() == [1.5]
 
 
-def test_profiles_modes_and_kinds_of_updates_do_not_mix(tmp_path):
+def test_profiles_modes_and_update_rules_have_separate_overviews(tmp_path):
     for devices in (1, 2):
         write_run(tmp_path, f"a{devices}", devices=devices)
         write_run(tmp_path, f"b{devices}", devices=devices, profile="reference", labels=[])
@@ -129,7 +127,7 @@ def test_profiles_modes_and_kinds_of_updates_do_not_mix(tmp_path):
     assert titles == [*reached, "throughput (train), demo, NCF"]
 
 
-def test_labels_of_all_stand_above_and_those_of_one_in_a_note(tmp_path):
+def test_common_labels_are_above_the_table_and_labels_of_single_results_in_notes(tmp_path):
     write_run(tmp_path, "a", condition={"busy": ["others took 48 % of its cores"]})
     write_run(tmp_path, "b", devices=2)
     write_run(tmp_path, "c", framework="mxnet")
@@ -144,17 +142,17 @@ def test_labels_of_all_stand_above_and_those_of_one_in_a_note(tmp_path):
     }
 
 
-def test_costs_are_a_table_of_their_own(tmp_path):
+def test_costs_have_a_separate_table(tmp_path):
     for devices in (1, 2):
         write_run(tmp_path, str(devices), devices=devices, seconds_per_epoch=6.0 / devices)
         write_run(tmp_path, f"mxnet {devices}", devices=devices, framework="mxnet")
     *_, costs = matrices(tmp_path, parse_prices("2"))
-    costs_of = {framework: [one, two] for framework, one, two, _ in costs.table.rows}
+    costs_of = {framework: [on_one, on_two] for framework, on_one, on_two, _ in costs.table.rows}
     assert costs_of["PyTorch"] == pytest.approx([18 / 3600 * 2, 2 * 9 / 3600 * 2])
     assert costs_of["MXNet"] == pytest.approx([6 / 3600 * 2, 2 * 6 / 3600 * 2])
 
 
-def test_kinds_of_accelerators_stand_beside_each_other():
+def test_the_published_overview_has_a_row_for_each_kind_of_accelerator():
     published = published_results()
     times, ratios = published_overview(
         [row for row in published if row.round == "v0.7" and row.devices == 8]
@@ -177,7 +175,7 @@ def test_kinds_of_accelerators_stand_beside_each_other():
     )
     assert ratio["A100"] == pytest.approx(
         found["V100 SXM"] / found["A100"]
-    )  # the slowest of this round
+    )  # V100 SXM is the slowest accelerator of this round.
     closed = [row for row in published if row.devices == 8 and row.division == "closed"]
     rounds = [row for row in published if row.round in {row.round for row in closed}]
     fastest = {}
@@ -193,6 +191,7 @@ def test_kinds_of_accelerators_stand_beside_each_other():
         ] == pytest.approx(seconds)
 
 
-def test_machines_without_accelerators_may_be_of_any_size_and_are_not_compared():
+def test_machines_without_accelerators_are_not_compared():
+    """Systems without accelerators have no device count, so they may be of any size."""
     cpus = [row for row in published_results() if not row.devices and row.round != "dgx1-article"]
     assert published_overview(cpus) == []

@@ -1,4 +1,4 @@
-"""The published list: filters, the article's rows, files of the user's, what it prints."""
+"""List of published results: filters, rows of the article, user-defined files, and output."""
 
 import csv
 import json
@@ -24,7 +24,7 @@ def values(name, **filters):
     return {getattr(row, name) for row in found(**filters)}
 
 
-def test_the_files_figures_are_listed_all_and_unchanged():
+def test_all_figures_of_the_files_are_listed_unchanged():
     with open(PROJECT / "logs" / "published" / "results.csv", newline="") as stream:
         keys = ("round", "submitter", "system", "benchmark")
         printed = {tuple(row[key] for key in keys): row for row in csv.DictReader(stream)}
@@ -39,9 +39,9 @@ def test_the_files_figures_are_listed_all_and_unchanged():
         text, score = printed[key], scored[key]
         factor = float(text["scaling_factor"] or 1.0)
         assert row.minutes == pytest.approx(factor * float(text["minutes"]), abs=2e-6)
-        own = (row.chips, row.runs, row.batch, row.target, row.throughput)
+        figures = (row.chips, row.runs, row.batch, row.target, row.throughput)
         names = ("chips", "runs", "batch", "target", "throughput")
-        assert own == tuple(float(text[name]) if text[name] else None for name in names)
+        assert figures == tuple(float(text[name]) if text[name] else None for name in names)
         assert score.seconds == pytest.approx(factor * float(text["seconds"]), abs=1e-3)
         facts = (
             row.accelerator,
@@ -50,13 +50,13 @@ def test_the_files_figures_are_listed_all_and_unchanged():
             row.scaling_factor or 1.0,
         )
         assert facts == (text["accelerator"], text["nodes"], text["availability"], factor)
-        assert row.epochs == score.epochs  # those of the retained runs
+        assert row.epochs == score.epochs  # Both are means over the retained runs.
         assert row.epochs == (
             pytest.approx(float(text["epochs"]), abs=1e-4) if text["epochs"] else None
         )
 
 
-def test_filters_go_together_without_regard_to_case():
+def test_filters_are_combined_and_ignore_case():
     wanted = {
         "round": "0.7",
         "submitter": "nvidia",
@@ -71,35 +71,36 @@ def test_filters_go_together_without_regard_to_case():
     assert [row.minutes for row in listed] == sorted(row.minutes for row in listed)
     assert values("submitter", round="v0.5,v0.6", submitter="Google,Intel") == {"Google", "Intel"}
     assert all("dgx2h" in name for name in values("system", system="DGX2H"))
-    assert found(system="Xeon")  # stands in the description alone
+    assert found(system="Xeon")  # Only the description of the system contains this name.
 
 
 @pytest.mark.parametrize(
     ("chips", "allowed"), [("0", {0}), ("1,4,8", {1, 4, 8}), ("1-16,2048", {*range(1, 17), 2048})]
 )
-def test_chips(chips, allowed):
+def test_the_chips_filter_accepts_numbers_and_ranges(chips, allowed):
     assert set() < values("chips", chips=chips) <= allowed
 
 
 @pytest.mark.parametrize(
-    ("filters", "says"),
+    ("filters", "message"),
     [
-        *(({"round": "v0.8"}, "--round v0.8"), ({"submitter": "NVDIA"}, "Nearest: NVIDIA")),
-        *(
-            ({"workload": "resnet51"}, "Nearest: resnet50"),
-            ({"framework": "pytroch"}, "Nearest: pytorch"),
-        ),
-        *(({"system": "dgx9_ngc"}, "Nearest: dgx"), ({"chips": "7"}, "Allowed: 0, 1, 2, 4, 6, 8")),
-        *(({"chips": text}, "a range such as 1-16") for text in ("8-1", "many")),
+        ({"round": "v0.8"}, "--round v0.8"),
+        ({"submitter": "NVDIA"}, "Nearest: NVIDIA"),
+        ({"workload": "resnet51"}, "Nearest: resnet50"),
+        ({"framework": "pytroch"}, "Nearest: pytorch"),
+        ({"system": "dgx9_ngc"}, "Nearest: dgx"),
+        ({"chips": "7"}, "Allowed: 0, 1, 2, 4, 6, 8"),
+        ({"chips": "8-1"}, "a range such as 1-16"),
+        ({"chips": "many"}, "a range such as 1-16"),
         ({"round": "v0.5", "workload": "maskrcnn"}, "--workload maskrcnn"),
     ],
 )
-def test_what_nothing_has_is_one_line_with_the_nearest(filters, says):
-    with pytest.raises(ValueError, match=one_line(says)):
+def test_a_filter_without_a_match_is_rejected_in_one_line_with_the_nearest_values(filters, message):
+    with pytest.raises(ValueError, match=one_line(message)):
         found(**filters)
 
 
-def test_rows_of_the_article():
+def test_rows_of_the_article_are_listed():
     article = {(row.benchmark, row.chips): row for row in found(round="dgx1-article")}
     assert len(article) == 18
     assert all(row.note.startswith("article; ") for row in article.values())
@@ -113,13 +114,13 @@ def test_cost_is_devices_times_hours_times_price():
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
+def user_folder(tmp_path, monkeypatch):
     monkeypatch.setenv(files.FOLDER_VARIABLE, str(tmp_path))
     return tmp_path
 
 
-def test_own_files_are_labelled_and_text_for_a_terminal_and_a_spreadsheet(own):
-    (own / "results_x.csv").write_text(
+def test_user_files_are_labeled_and_escaped_for_terminals_and_spreadsheets(user_folder):
+    (user_folder / "results_x.csv").write_text(
         HEADER + 'v9,=1+1,"a|b <i>\x1b[2J",4,JAX,ncf,12.5,3,<script>\n'
     )
     view = published_list({"round": "v9"})
@@ -134,7 +135,7 @@ def test_own_files_are_labelled_and_text_for_a_terminal_and_a_spreadsheet(own):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         *(
             (
@@ -146,13 +147,13 @@ def test_own_files_are_labelled_and_text_for_a_terminal_and_a_spreadsheet(own):
         ("round,system\n", "no column submitter, chips"),
     ],
 )
-def test_a_file_that_does_not_fit_is_one_line(own, text, says):
-    (own / "results_x.csv").write_text(text)
-    with pytest.raises(ValueError, match=says):
+def test_an_invalid_user_file_is_rejected_in_one_line(user_folder, text, message):
+    (user_folder / "results_x.csv").write_text(text)
+    with pytest.raises(ValueError, match=message):
         found()
 
 
-def test_values_that_all_rows_have_are_above_a_single_table():
+def test_values_that_all_rows_share_are_above_a_single_table():
     view = published_list({"workload": "ncf"})
     listed = view.sections[-1]
     assert listed.facts == (("Benchmark", "ncf"), ("Target", "hit rate at 10 ≥ 0.635"))
@@ -178,7 +179,7 @@ def test_failed_runs_are_shown_if_there_are_any():
     }
 
 
-def test_command(tmp_path):
+def test_the_command_prints_the_list_with_its_notes(tmp_path):
     words = (
         "published",
         "list",
@@ -197,7 +198,7 @@ def test_command(tmp_path):
     assert "(a) first 50 successes in file-number order instead give 28.399 s" in done.stdout
 
 
-def test_every_column_of_the_shipped_files_is_explained():
+def test_the_readme_explains_every_column_of_the_shipped_files():
     text = (PROJECT / "logs" / "published" / "README.md").read_text()
     for path in sorted((PROJECT / "logs" / "published").glob("*.csv")):
         with open(path, newline="") as stream:

@@ -1,6 +1,4 @@
-"""What a report says: one row for each experiment, ratios of rows that stand there, everything that
-differs.
-"""
+"""Reports: one row for each experiment, ratios of the shown rows, and all differences."""
 
 import shutil
 from pathlib import Path
@@ -38,7 +36,7 @@ def text_of(root):
     return document(report(read_runs(root)))
 
 
-def test_the_whole_page(tmp_path):
+def test_the_page_agrees_with_the_stored_page(tmp_path):
     sweep(tmp_path)
     shutil.rmtree(tmp_path / "ncf-4")
     write_run(tmp_path, "ncf-1", 1, seconds_per_epoch=2.2, devices=1, samples=100)
@@ -47,10 +45,12 @@ def test_the_whole_page(tmp_path):
     )
     assert page == (DATA / "pages" / "report.md").read_text()
     assert f"suite report {tmp_path} --html report.html" in then
-    one, two = only_table(tmp_path)
-    assert (one.devices, one.runs, one.epochs) == (1, 2, 3.0)
-    assert (one.seconds, one.seconds_minimum, one.seconds_maximum) == pytest.approx((6.3, 6.0, 6.6))
-    assert (one.speedup, two.speedup) == (1.0, pytest.approx(2.1))
+    first, second = only_table(tmp_path)
+    assert (first.devices, first.runs, first.epochs) == (1, 2, 3.0)
+    assert (first.seconds, first.seconds_minimum, first.seconds_maximum) == pytest.approx(
+        (6.3, 6.0, 6.6)
+    )
+    assert (first.speedup, second.speedup) == (1.0, pytest.approx(2.1))
 
 
 def test_the_data_has_every_result_with_its_ratio(tmp_path):
@@ -64,25 +64,37 @@ def test_the_data_has_every_result_with_its_ratio(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "other",
+    "changed",
     [
-        {"profile": "reference", "labels": []}, {"framework": "mxnet"}, {"workload": "ssd"}, {"system": "server"},
-        {"precision": "bf16"}, {"clock": "v0.7"}, {"data_fingerprint": "fedcba"}, {"targets": {"hr_at_10": 0.6}},
-        {"batch_rule": "per_device:4096"}, {"stop": "epochs:3"}, {"device_name": "Other CPU"}, {"cores_per_device": 2},
-        {"update": "async"}, {"keys": {RATE: 0.1}}, {"max_epochs": 7}, {"framework_version": "2.12.0"},
+        {"profile": "reference", "labels": []},
+        {"framework": "mxnet"},
+        {"workload": "ssd"},
+        {"system": "server"},
+        {"precision": "bf16"},
+        {"clock": "v0.7"},
+        {"data_fingerprint": "fedcba"},
+        {"targets": {"hr_at_10": 0.6}},
+        {"batch_rule": "per_device:4096"},
+        {"stop": "epochs:3"},
+        {"device_name": "Other CPU"},
+        {"cores_per_device": 2},
+        {"update": "async"},
+        {"keys": {RATE: 0.1}},
+        {"max_epochs": 7},
+        {"framework_version": "2.12.0"},
         {"labels": ["demo", "cpu", "counts differ from the published data set"]},
     ],
-)  # fmt: skip
-def test_what_is_not_alike_is_neither_averaged_nor_compared_nor_looks_alike(tmp_path, other):
+)
+def test_different_experiments_are_not_averaged_not_compared_and_distinguishable(tmp_path, changed):
     write_run(tmp_path, "a", 0, devices=1)
-    write_run(tmp_path, "a", 1, devices=1, **other)
-    write_run(tmp_path, "b", 0, devices=2, **other)
+    write_run(tmp_path, "a", 1, devices=1, **changed)
+    write_run(tmp_path, "b", 0, devices=2, **changed)
     view = report(read_runs(tmp_path))
     assert sorted(view.data.to_frame()["runs_successful"]) == [1, 1, 1]
     (two,) = (row for row in view.data if row["devices"] == 2)
     (base,) = (row for row in view.data if row["devices"] == 1 and "run_1" in row["path"])
     assert two["speedup"] == pytest.approx(
-        base["samples_per_second"] / 4e5 if "stop" in other else 1.0
+        base["samples_per_second"] / 4e5 if "stop" in changed else 1.0
     )
     titles = [section.title for section in view.sections if section.title]
     assert len(set(titles)) == len(titles)
@@ -91,7 +103,7 @@ def test_what_is_not_alike_is_neither_averaged_nor_compared_nor_looks_alike(tmp_
         assert len({str(row) for row in names.rows}) == len(names)
 
 
-def test_a_changed_learning_rate_shows_between_rows_and_above_tables(tmp_path):
+def test_a_changed_learning_rate_is_shown_in_rows_or_above_tables(tmp_path):
     write_run(tmp_path, "a", keys={RATE: 0.003})
     write_run(tmp_path, "b", keys={RATE: 0.01})
     assert {vars(row)[f"hyperparameters.{RATE}"] for row in only_table(tmp_path)} == {
@@ -130,19 +142,20 @@ def test_failures_are_counted_and_listed_once(tmp_path):
     )
     write_run(tmp_path, "ncf-3", 0, log=False, status={"status": "running", "reason": ""})
     early = write_run(tmp_path, "ncf-1", 5) / "result_5.txt"
-    early.write_text("\n".join(early.read_text().splitlines()[:8]))  # cut off after run_start
+    # The log is cut off after run_start.
+    early.write_text("\n".join(early.read_text().splitlines()[:8]))
     (row,) = only_table(tmp_path)
     assert (row.runs, row.failed) == (3, 3)
     failed = sections(tmp_path)["Failed runs"].table.to_frame()
-    missed, oom, *others = failed.values.tolist()
+    missed, oom, *further = failed.values.tolist()
     assert missed == ["ncf-1/run_3", "target_missed", "after 101 steps"]
-    assert (oom, len(others)) == (["ncf-1/run_4", "oom", "process 0: out of memory"], 2)
+    assert (oom, len(further)) == (["ncf-1/run_4", "oom", "process 0: out of memory"], 2)
     assert sections(tmp_path)["Runs that have not ended"].table.to_frame()["run"].tolist() == [
         "ncf-3/run_0"
     ]
 
 
-def test_versions_of_the_suite_that_are_averaged_are_named(tmp_path):
+def test_a_result_over_several_versions_of_the_suite_names_them(tmp_path):
     for index in range(3):
         write_run(
             tmp_path,
@@ -157,7 +170,7 @@ def test_versions_of_the_suite_that_are_averaged_are_named(tmp_path):
     assert "runs of 2 versions of the suite: 0.1.0 (0), 0.1.0 (1)" in text_of(tmp_path)
 
 
-def test_copies_count_once_and_are_named(tmp_path):
+def test_copies_count_once_and_are_listed(tmp_path):
     folder = write_run(tmp_path, "a")
     for name in ("b", "c"):
         shutil.copytree(folder.parent, tmp_path / name)
@@ -172,9 +185,11 @@ def test_copies_count_once_and_are_named(tmp_path):
 @pytest.mark.parametrize(
     "logs", [lambda folder: folder, lambda folder: sorted(folder.iterdir(), reverse=True)]
 )
-def test_a_copy_taken_while_a_run_was_written_is_no_further_run(tmp_path, lines, logs):
-    """Nor a failed one: the longer log stands, wherever it lies; another seed or setting is another
-    run.
+def test_an_incomplete_copy_of_a_log_does_not_count_as_a_run(tmp_path, lines, logs):
+    """Copy a log while it is being written, and check that only the longer log counts.
+
+    The copy must not count as a further run or as a failed run, in any order of the folders. Logs
+    with a different seed or different settings are separate runs.
     """
     whole, options = (
         write_run(tmp_path, "m") / "result_0.txt",
@@ -189,7 +204,7 @@ def test_a_copy_taken_while_a_run_was_written_is_no_further_run(tmp_path, lines,
     assert (row.runs_successful, row.runs_failed) == (3, 0)
     copies = [run for run in found if run.copy_of == str(whole)]
     assert sorted(Path(run.path).parts[-3] for run in copies) == ["a", "z"]
-    (listed,) = (one for one in report(found).sections if one.title == "Copies")
+    (listed,) = (section for section in report(found).sections if section.title == "Copies")
     assert all("an earlier state of" in line for line in listed.below)
 
 
@@ -204,31 +219,34 @@ MEASURED = (
 )
 
 
-def test_a_folder_of_a_submission_is_one_row_that_says_in_which_hyperparameter_its_runs_differ(
-    tmp_path,
-):
-    """As v3.1/GigaComputing/G593-ZD2_pytorch/maskrcnn, and
+def test_a_folder_of_a_submission_is_one_row_with_a_note_on_differing_hyperparameters(tmp_path):
+    """Two published folders have such runs.
+
+    They are v3.1/GigaComputing/G593-ZD2_pytorch/maskrcnn and
     v2.1/Dell/32xXE8545x4A100-SXM-40GB/maskrcnn.
     """
     for index in range(5):
-        own = {name: f"{index}" if name in MEASURED[-2:] else 100.5 + index for name in MEASURED}
+        logged = {name: f"{index}" if name in MEASURED[-2:] else 100.5 + index for name in MEASURED}
         rate = {
             "opt_base_learning_rate": 0.16 if index else 0.24,
             "global_batch_size": 256 if index else 128,
         }
-        foreign(tmp_path / "one" / "resnet" / f"result_{index}.txt", seconds=60 + index, **own)
+        foreign(tmp_path / "one" / "resnet" / f"result_{index}.txt", seconds=60 + index, **logged)
         foreign(
-            tmp_path / "two" / "resnet" / f"result_{index}.txt", seconds=60 + index, **own, **rate
+            tmp_path / "two" / "resnet" / f"result_{index}.txt",
+            seconds=60 + index,
+            **logged,
+            **rate,
         )
-    one, two = only_table(tmp_path)
-    assert [(row.runs, row.seconds) for row in (one, two)] == [(5, pytest.approx(62.0))] * 2
-    said = "its runs differ in global batch 128 and 256, learning rate 0.24 and 0.16"
-    assert [note for note in two.notes if "differ" in note] == [said]
-    assert not any("differ" in note for note in one.notes)
+    first, second = only_table(tmp_path)
+    assert [(row.runs, row.seconds) for row in (first, second)] == [(5, pytest.approx(62.0))] * 2
+    message = "its runs differ in global batch 128 and 256, learning rate 0.24 and 0.16"
+    assert [note for note in second.notes if "differ" in note] == [message]
+    assert not any("differ" in note for note in first.notes)
     assert [row.global_batch_size for row in lines(report(read_runs(tmp_path)).data)] == [256, None]
 
 
-def test_systems_that_log_one_name_stay_two_rows(tmp_path):
+def test_systems_that_log_the_same_name_are_separate_rows(tmp_path):
     for system, seconds in (("first", 60), ("second", 90)):
         for index in range(5):
             foreign(tmp_path / system / "resnet" / f"result_{index}.txt", seconds=seconds + index)
@@ -255,7 +273,7 @@ def test_systems_that_log_one_name_stay_two_rows(tmp_path):
         ],
     ],
 )
-def test_an_odd_log_takes_no_other_result_away(tmp_path, odd):
+def test_a_damaged_log_does_not_change_the_results_of_other_logs(tmp_path, odd):
     sweep(tmp_path)
     good = report(read_runs(tmp_path)).data.to_frame()
     write(tmp_path / "odd" / "run_0" / "result_0.txt", odd)
@@ -265,7 +283,7 @@ def test_an_odd_log_takes_no_other_result_away(tmp_path, odd):
     assert document(report(read_runs(tmp_path)))
 
 
-def test_profiles_kinds_and_systems_have_tables_of_their_own(tmp_path):
+def test_profiles_stop_conditions_and_update_rules_have_separate_tables(tmp_path):
     write_run(tmp_path, "a")
     write_run(tmp_path, "b", profile="reference", labels=[])
     write_run(
@@ -285,7 +303,7 @@ def test_fixed_length_runs_have_a_throughput_only(tmp_path):
     assert "1.60× the samples per second" in " ".join(text_of(tmp_path).split())
 
 
-def test_labels_deviations_and_missing_runs_stand_with_a_result_in_one_mark(tmp_path):
+def test_labels_deviations_and_missing_runs_share_one_footnote_mark(tmp_path):
     write_run(
         tmp_path,
         "a",
@@ -304,7 +322,7 @@ def test_labels_deviations_and_missing_runs_stand_with_a_result_in_one_mark(tmp_
     assert text.count("Not verified by MLCommons Association.") == 1
 
 
-def test_shares_that_are_nearly_nothing_and_ratios_below_one_are_words(tmp_path):
+def test_negligible_shares_are_omitted_and_ratios_below_one_are_called_slower(tmp_path):
     for devices, seconds in ((1, 1.0), (2, 1.28)):
         lines = demo_log(devices=devices, seconds_per_epoch=seconds)
         lines = [
@@ -314,38 +332,38 @@ def test_shares_that_are_nearly_nothing_and_ratios_below_one_are_words(tmp_path)
     text = " ".join(text_of(tmp_path).split())
     assert "1 → 2 devices: 1.28× slower to target with the same number of epochs." in text
     assert "epochs 1.28× slower" in text
-    assert "| data wait |" not in text, "a part that is next to nothing has no column"
+    assert "| data wait |" not in text, "a negligible part has no column"
     assert "÷" not in text
     assert "×0" not in text
 
 
-def test_what_follows_from_the_number_of_devices_parts_no_series(tmp_path):
+def test_hyperparameters_that_follow_from_the_devices_do_not_separate_series(tmp_path):
     write_run(tmp_path, "a", devices=1, keys={"model_bn_span": 32})
     write_run(tmp_path, "b", devices=2, seconds_per_epoch=1.0, keys={"model_bn_span": 16})
     assert [row.speedup for row in only_table(tmp_path)] == [1.0, pytest.approx(2.0)]
 
 
-def test_nodes_are_rows_of_their_own_and_said(tmp_path):
+def test_results_over_several_nodes_are_separate_labeled_rows(tmp_path):
     write_run(
         tmp_path, "together", qualities=(0.5, 0.65), seconds_per_epoch=1.5, devices=2, nodes=1
     )
     write_run(tmp_path, "apart", qualities=(0.5, 0.65), seconds_per_epoch=2.0, devices=2, nodes=2)
-    one, two = only_table(tmp_path)
-    assert (one.nodes, two.nodes, two.speedup) == (None, 2, pytest.approx(3 / 4))
+    one_node, two_nodes = only_table(tmp_path)
+    assert (one_node.nodes, two_nodes.nodes, two_nodes.speedup) == (None, 2, pytest.approx(3 / 4))
     text = " ".join(text_of(tmp_path).split())
     assert "1 × 2 → 2 × 1 devices: 1.33× slower" in text
     assert "cross nodes" in text
 
 
 @pytest.mark.parametrize("share", [0.0, 0.04, 0.3, 0.95])
-def test_a_log_that_is_being_written_has_no_lines_that_could_not_be_read(tmp_path, share):
+def test_an_incomplete_log_of_a_running_job_has_no_problems(tmp_path, share):
     folder = write_run(tmp_path, "a", status={"status": "running"})
     text = (folder / "result_0.txt").read_text()
     (folder / "result_0.txt").write_text(text[: int(share * len(text))])
     assert list(sections(tmp_path)) == ["Runs that have not ended"]
 
 
-def test_a_run_whose_controller_was_killed_has_ended(tmp_path, monkeypatch):
+def test_a_run_whose_controller_was_killed_is_a_failed_run(tmp_path, monkeypatch):
     log = write_run(tmp_path, "a", status={"status": "running"}) / "result_0.txt"
     log.write_text("\n".join(log.read_text().splitlines()[:-1]))
     assert not check_file(log).judged
@@ -356,7 +374,7 @@ def test_a_run_whose_controller_was_killed_has_ended(tmp_path, monkeypatch):
     assert (verdict.judged, verdict.passed) == (True, False)
 
 
-def test_problems_are_listed_with_lines(tmp_path):
+def test_problems_are_listed_with_their_lines(tmp_path):
     write_run(tmp_path, "a")
     write(tmp_path / "d" / "run_0" / "result_0.txt", b":::MLLOG {\n")
     (text,) = sections(tmp_path)["Problems in logs"].below
@@ -366,7 +384,7 @@ def test_problems_are_listed_with_lines(tmp_path):
     )
 
 
-def test_rows_of_other_frameworks_say_in_what_precision_batch_and_clock_they_differ(tmp_path):
+def test_rows_of_different_frameworks_show_differing_precision_batch_and_clock(tmp_path):
     write_run(tmp_path, "a")
     write_run(
         tmp_path, "b", framework="mxnet", precision="fp16", global_batch_size=2048, clock="v0.7"
@@ -378,7 +396,7 @@ def test_rows_of_other_frameworks_say_in_what_precision_batch_and_clock_they_dif
     assert found == {("MXNet", "fp16", 2048, "v0.7"), ("PyTorch", "fp32", 4096, "v0.5")}
 
 
-def test_a_headline_names_the_fastest_result_and_in_what_it_differs(tmp_path):
+def test_a_headline_names_the_fastest_result_and_its_deviating_settings(tmp_path):
     for devices, seconds in ((1, 7.0), (2, 6.0)):
         for index in range(2):
             name = f"usual-{devices}"
@@ -413,18 +431,24 @@ PLAIN = {"qualities": (0.65,), "framework": "mxnet"}
 @pytest.mark.parametrize(
     ("runs", "ending"),
     [
-        ([{**PLAIN, "seconds_per_epoch": 4.0}], "with PyTorch. Other frameworks: MXNet 4.0 s. One run."),
+        ([{**PLAIN, "seconds_per_epoch": 4.0}],
+         "with PyTorch. Other frameworks: MXNet 4.0 s. One run."),
         ([{**PLAIN, "seconds_per_epoch": 4.0, "labels": ["demo", "cpu", "oversubscribed"]}],
          "with PyTorch. Other frameworks: MXNet 4.0 s (oversubscribed). One run."),
         ([{**PLAIN, "precision": "fp16"}], "with MXNet, precision fp16. One run."),
-        ([{**PLAIN, "global_batch_size": 2048, "seconds_per_epoch": 4.0}], "with PyTorch, global batch 4,096. One run."),
-        ([{**PLAIN, "clock": "v0.7", "seconds_per_epoch": 4.0}], "with PyTorch, clock rule v0.5. One run."),
-        ([{**PLAIN, "precision": "tf32", "seconds_per_epoch": 4.0}], "with PyTorch, precision fp32. One run."),
+        ([{**PLAIN, "global_batch_size": 2048, "seconds_per_epoch": 4.0}],
+         "with PyTorch, global batch 4,096. One run."),
+        ([{**PLAIN, "clock": "v0.7", "seconds_per_epoch": 4.0}],
+         "with PyTorch, clock rule v0.5. One run."),
+        ([{**PLAIN, "precision": "tf32", "seconds_per_epoch": 4.0}],
+         "with PyTorch, precision fp32. One run."),
         ([{"devices": 2, "qualities": (0.65,), "seconds_per_epoch": 4.11}],
          "with PyTorch. On 2 devices it is 1.37× slower. One run each."),
     ],
 )  # fmt: skip
-def test_a_headline_compares_what_is_alike_but_for_the_framework(tmp_path, runs, ending):
+def test_a_headline_compares_only_results_that_differ_in_the_framework_alone(
+    tmp_path, runs, ending
+):
     write_run(tmp_path, "usual", qualities=(0.65,), seconds_per_epoch=3.0)
     for index, run in enumerate(runs):
         write_run(tmp_path, f"other-{index}", **run)
@@ -432,7 +456,7 @@ def test_a_headline_compares_what_is_alike_but_for_the_framework(tmp_path, runs,
     assert found.endswith(ending)
 
 
-def test_labels_that_not_all_of_a_headline_have_stand_beside_their_numbers(tmp_path):
+def test_labels_of_single_results_in_a_headline_follow_their_numbers(tmp_path):
     once = {"qualities": (0.65,)}
     write_run(
         tmp_path, "a", **once, seconds_per_epoch=3.0, labels=["demo", "cpu", "oversubscribed"]
@@ -453,7 +477,7 @@ THREE = ["data set ml-demo, not ml-20m", "target 0.5, not 0.635", "batch 4096"]
 
 
 @pytest.mark.parametrize(
-    "others",
+    "changes",
     [
         [{"deviations": [*THREE, "learning rate 1"]}],
         [{"labels": ["demo", "cpu", "oversubscribed"]}],
@@ -463,12 +487,13 @@ THREE = ["data set ml-demo, not ml-20m", "target 0.5, not 0.635", "batch 4096"]
         ],
     ],
 )
-def test_a_demo_that_leaves_the_closed_rules_is_not_said_to_have_no_deviations(tmp_path, others):
-    """What all rows have in common was left out of the row, and the rest, nothing, was printed as
-    `none`.
+def test_deviations_that_all_rows_share_are_not_printed_as_none_in_a_row(tmp_path, changes):
+    """Deviations that all rows share are shown once, above the table.
+
+    A row without further deviations must not show `deviations none`.
     """
     write_run(tmp_path, "a", seconds_per_epoch=2.0, deviations=THREE)
-    for index, changed in enumerate(others):
+    for index, changed in enumerate(changes):
         write_run(
             tmp_path, f"b-{index}", **{"seconds_per_epoch": 3.0, "deviations": THREE, **changed}
         )
@@ -500,7 +525,7 @@ def test_a_headline_names_accelerators(tmp_path):
     assert "on 8 × V100 SXM with PyTorch" in found
 
 
-def test_headlines_of_throughput_and_of_nothing(tmp_path):
+def test_headlines_of_throughput_and_of_failed_runs(tmp_path):
     sweep(tmp_path, stop="epochs:2")
     write_run(tmp_path, "failed", workload="ssd", qualities=(0.1,))
     (fast, _), (none, _) = headlines(results(tmp_path))
@@ -509,7 +534,7 @@ def test_headlines_of_throughput_and_of_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("dataset", ["translation-demo", "parallel-text"])
-def test_the_name_of_the_data_set_says_whether_they_are_generated(tmp_path, capsys, dataset):
+def test_a_report_states_whether_the_data_is_generated(tmp_path, capsys, dataset):
     write_run(tmp_path, "a", dataset=dataset)
     assert main(["report", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
@@ -518,7 +543,7 @@ def test_the_name_of_the_data_set_says_whether_they_are_generated(tmp_path, caps
     assert ("generated" in shown) == (dataset == "translation-demo")
 
 
-def test_a_table_of_one_framework_and_of_logs_without_any_names_the_framework_alone(tmp_path):
+def test_a_table_with_one_framework_and_logs_without_a_framework_has_a_framework_column(tmp_path):
     for system, framework in (("rack", "PyTorch 2.8"), ("shelf", "")):
         folder = tmp_path / "v5.1" / "Acme" / "results" / system / "resnet"
         for index in range(5):
@@ -533,7 +558,7 @@ def test_a_table_of_one_framework_and_of_logs_without_any_names_the_framework_al
     assert "1.0034 |" in text
 
 
-def test_reasons_for_the_open_division_are_short_unless_all_are_asked_for():
+def test_reasons_for_the_open_division_are_shortened_unless_verbose():
     parts = tuple(f"part_{number}" for number in range(20))
     model = Deviation(DeviationCode.SETTING, "model", allowed="the reference's", parts=parts)
     demo = Deviation(DeviationCode.SETTING, "profile", value="demo", allowed="reference")

@@ -1,5 +1,6 @@
-"""Forecasts: rates and times of one constant, from published rows by the law, from our logs by the
-parts of a step.
+"""Forecasts from published rows with the scaling law, and from our logs with the parts of a step.
+
+In all forecasts, rates and times must agree.
 """
 
 import importlib
@@ -36,7 +37,7 @@ from workloads.api import GradientAllReduceInfo
 from workloads.ncf import weights
 
 STEP = (2e-3, 1e-5)
-"""t0 and c of the runs below, in seconds."""
+"""Fixed cost t0 and cost per sample c of the runs below, in seconds."""
 PCIE = find_system("pcie")
 LINK = GradientAllReduceInfo(8e6)
 
@@ -50,7 +51,7 @@ def published(name, workload, **wanted):
 
 @pytest.fixture(scope="module")
 def h100():
-    """ResNet-50 on 8, 64 and 2,528 H100 of round v4.0."""
+    """Return the v4.0 results of ResNet-50 on 8, 64, and 2,528 H100 by number of devices."""
     found = published("v4.0/NVIDIA", "resnet50", device_name="H100")
     return sorted(
         (row for row in found if row.system.startswith("eos")), key=lambda row: row.devices
@@ -58,8 +59,9 @@ def h100():
 
 
 def write_batches(folder, batches=(64, 256, 1024), name="ncf", per_sample=1, **options):
-    """A run of each batch on one device whose steps take t0 + c·b exactly; the rest takes a second
-    of each epoch.
+    """Write a run of each batch on one device and return the folder.
+
+    A step with batch b takes exactly t0 + c·b. Each epoch takes an additional second.
     """
     for batch in batches:
         seconds, samples = 101 * (STEP[0] + STEP[1] * batch), 101 * batch // per_sample
@@ -68,9 +70,16 @@ def write_batches(folder, batches=(64, 256, 1024), name="ncf", per_sample=1, **o
             "suite_gradients": {"bytes": 8_000_000, "tensors": 12, "buckets": 1},
         }
         write_run(
-            folder / "logs", f"{name}-{batch}", global_batch_size=batch, batch_rule=f"per_device:{batch}", samples=samples,
-            train_seconds=seconds, seconds_per_epoch=seconds + 1, keys=keys, **options,
-        )  # fmt: skip
+            folder / "logs",
+            f"{name}-{batch}",
+            global_batch_size=batch,
+            batch_rule=f"per_device:{batch}",
+            samples=samples,
+            train_seconds=seconds,
+            seconds_per_epoch=seconds + 1,
+            keys=keys,
+            **options,
+        )
     return folder
 
 
@@ -83,19 +92,21 @@ def read(folder):
     return results(folder)
 
 
-def last(made, devices=None):
-    """The last row; with `devices` the last predicted one on so many, or None."""
-    rows = [row for row in lines(made.table) if devices in (None, row.devices)]
+def last(forecast, devices=None):
+    """Return the last row, or the last predicted row on `devices` devices, or None."""
+    rows = [row for row in lines(forecast.table) if devices in (None, row.devices)]
     rows = [row for row in rows if devices is None or row.kind == "prediction"]
     return rows[-1] if rows else None
 
 
-def assert_rates_and_times_agree(made):
-    """samples_per_second × seconds_per_epoch is one constant over a forecast, and times to target
-    are epochs of them.
+def assert_rates_and_times_agree(forecast):
+    """Check that the rates and times in all rows of a forecast agree.
+
+    samples_per_second × seconds_per_epoch must be constant, and the time to target must be
+    epochs × seconds_per_epoch.
     """
-    samples = samples_of_epoch(made.results)
-    for row in lines(made.table):
+    samples = samples_of_epoch(forecast.results)
+    for row in lines(forecast.table):
         for low, high in (("", ""), ("_low", "_high"), ("_high", "_low")):
             rate, seconds = (
                 getattr(row, f"samples_per_second{low}"),
@@ -124,26 +135,35 @@ def assert_rates_and_times_agree(made):
         )
 
 
-def test_rates_do_not_contradict_times(tmp_path):
-    """The measured rate was of training alone, the predicted one of times with evaluation: 50.0 s
-    an epoch and 26,344 samples/s beside 24.9 s and 71,268.
-    """
+def test_rates_agree_with_times_although_training_is_faster_than_an_epoch(tmp_path):
+    """Rates are those of whole epochs, with evaluation. Training rates have a separate column."""
     for devices, seconds in ((8, 50.0), (16, 30.0)):
         write_run(
-            tmp_path, f"resnet-{devices}", workload="resnet50", profile="reference", device="gpu", device_name="NVIDIA A100",
-            devices=devices, global_batch_size=256 * devices, labels=[], batch_rule="per_device:256", sample_unit="images",
-            samples=1_281_167, train_seconds=seconds * 0.7, seconds_per_epoch=seconds,
+            tmp_path,
+            f"resnet-{devices}",
+            workload="resnet50",
+            profile="reference",
+            device="gpu",
+            device_name="NVIDIA A100",
+            devices=devices,
+            global_batch_size=256 * devices,
+            labels=[],
+            batch_rule="per_device:256",
+            sample_unit="images",
+            samples=1_281_167,
+            train_seconds=seconds * 0.7,
+            seconds_per_epoch=seconds,
             keys={"global_batch_size": 256 * devices, "train_samples": 1_281_167},
-        )  # fmt: skip
-    (made,) = predictions(read(tmp_path), PredictionRequest((32, 64)))
-    assert_rates_and_times_agree(made)
-    assert list(made.table.to_frame()["kind"]) == [
+        )
+    (forecast,) = predictions(read(tmp_path), PredictionRequest((32, 64)))
+    assert_rates_and_times_agree(forecast)
+    assert list(forecast.table.to_frame()["kind"]) == [
         "measured",
         "measured",
         "prediction",
         "prediction",
     ]
-    eight, sixteen, *_ = lines(made.table)
+    eight, sixteen, *_ = lines(forecast.table)
     assert eight.samples_per_second == pytest.approx(1_281_167 / 50, rel=1e-3)
     assert eight.training_samples_per_second == pytest.approx(1_281_167 / 35, rel=1e-3)
     ratio = eight.seconds_per_epoch / sixteen.seconds_per_epoch
@@ -151,40 +171,45 @@ def test_rates_do_not_contradict_times(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["v0.6/NVIDIA", "v0.7/DellEMC", "v4.0/NVIDIA", "dgx1-article"])
-def test_published_rows_have_no_rate_beside_their_times_where_nobody_tells_an_epochs_samples(name):
+def test_published_rows_have_no_rate_because_the_samples_of_an_epoch_are_unknown(name):
     found = [
         row
         for row in find_published(name)
         if row.workload in ("resnet50", "ssd", "maskrcnn", "transformer")
     ]
-    for made in predictions(found, PredictionRequest((24, 96), batch_global=9600.0)):
-        assert_rates_and_times_agree(made)
-        assert made.table.to_frame()["samples_per_second"].isna().all()
-        assert any("samples of an epoch are not known" in note for note in made.notes)
+    for forecast in predictions(found, PredictionRequest((24, 96), batch_global=9600.0)):
+        assert_rates_and_times_agree(forecast)
+        assert forecast.table.to_frame()["samples_per_second"].isna().all()
+        assert any("samples of an epoch are not known" in note for note in forecast.notes)
 
 
-def test_times_made_of_rates_say_so(tmp_path):
-    """Runs of fixed length have no time per epoch: all rows get the samples of an epoch over the
-    rate, negatives included.
+def test_times_computed_from_rates_are_marked(tmp_path):
+    """Runs of fixed length have no time per epoch, so it is computed from the rate.
+
+    The time per epoch is the number of samples of an epoch, including negative samples, divided by
+    the rate.
     """
     fixed = {"stop": "steps:100", "status": {"status": "success"}, "qualities": (None,)}
     write_batches(tmp_path, (64, 256), **fixed)
-    (made,) = predictions(read(tmp_path), PredictionRequest((4,), system=PCIE, gradients=LINK))
-    assert_rates_and_times_agree(made)
-    assert samples_of_epoch(made.results) == 82_152 * 5
-    assert any("without evaluation" in note for note in made.notes)
-    rates = made.table.to_frame()[["samples_per_second", "training_samples_per_second"]].to_numpy()
+    (forecast,) = predictions(read(tmp_path), PredictionRequest((4,), system=PCIE, gradients=LINK))
+    assert_rates_and_times_agree(forecast)
+    assert samples_of_epoch(forecast.results) == 82_152 * 5
+    assert any("without evaluation" in note for note in forecast.notes)
+    rates = forecast.table.to_frame()[
+        ["samples_per_second", "training_samples_per_second"]
+    ].to_numpy()
     assert rates[:, 0] == pytest.approx(rates[:, 1])
-    bare = [replace(row, train_samples=None) for row in made.results]
+    bare = [replace(row, train_samples=None) for row in forecast.results]
     unknown = predict(bare, PredictionRequest((4,), system=PCIE, gradients=LINK))
     assert_rates_and_times_agree(unknown)
     assert unknown.table.to_frame()["seconds_per_epoch"].isna().all()
     assert last(unknown).training_samples_per_second > 0
 
 
-def test_the_law_predicts_what_it_was_not_given(h100):
-    """From 8 to 64 and 2,528 devices, at the batches that were run there; as the validation does,
-    which forgets the family.
+def test_the_law_predicts_excluded_results(h100):
+    """Predict the measured batches on 64 and 2,528 devices from the result on 8 devices.
+
+    The errors must equal those of the validation, which excludes the family from the fit.
     """
     assert [row.devices for row in h100] == [8, 64, 2528]
     held = validate().held
@@ -203,37 +228,37 @@ def test_the_law_predicts_what_it_was_not_given(h100):
         )
 
 
-def test_rows_are_in_order_with_the_batch_of_the_nearest(h100):
-    made = predict(h100, PredictionRequest((8, 32, 4096)))
-    assert made.table.to_frame()["devices"].tolist() == [8, 32, 64, 2528, 4096]
-    batches = made.table.to_frame()["global_batch_size"].tolist()
+def test_rows_are_sorted_and_use_the_batch_per_device_of_the_nearest_row(h100):
+    forecast = predict(h100, PredictionRequest((8, 32, 4096)))
+    assert forecast.table.to_frame()["devices"].tolist() == [8, 32, 64, 2528, 4096]
+    batches = forecast.table.to_frame()["global_batch_size"].tolist()
     assert batches[1] == 32 * h100[1].global_batch_size / 64
     assert batches[-1] == pytest.approx(4096 * h100[2].global_batch_size / 2528)
-    efficiencies = made.table.to_frame()["scaling_efficiency"].tolist()
+    efficiencies = forecast.table.to_frame()["scaling_efficiency"].tolist()
     assert efficiencies[0] == pytest.approx(1.0)
     assert 0 < efficiencies[-1] < 1
     assert len(predict(h100, PredictionRequest((8,), batch_global=1024.0)).table) == 4, (
-        "another batch is another row"
+        "a different batch is a separate row"
     )
     with pytest.raises(ValueError, match="less than a sample for each of 512 devices"):
         predict(h100, PredictionRequest((512,), batch_global=100.0))
 
 
-def test_time_to_target_cost_and_the_counts_that_are_best():
+def test_time_to_target_cost_and_the_best_device_counts():
     found = published("v0.7/NVIDIA/dgx1_ngc20.06_mxnet", "resnet50")
-    made = predict(found, PredictionRequest((64, 256, 2048), prices=parse_prices("v100=3")))
-    assert made.table.to_frame()["epochs_source"].tolist() == ["measured", "RCP", "RCP", ""]
-    for row in lines(made.table):
+    forecast = predict(found, PredictionRequest((64, 256, 2048), prices=parse_prices("v100=3")))
+    assert forecast.table.to_frame()["epochs_source"].tolist() == ["measured", "RCP", "RCP", ""]
+    for row in lines(forecast.table):
         assert row.cost == (None if row.seconds is None else pytest.approx(3 * row.device_hours))
-    assert last(made).seconds is None
-    below = scaling_view([made]).sections[0].below
+    assert last(forecast).seconds is None
+    below = scaling_view([forecast]).sections[0].below
     assert below[0].startswith(
         "Shortest time to target, among the device counts with a known time: 256 devices"
     )
     assert below[1].startswith(
         "Fewest device-hours, among the device counts with a known time: 8 devices"
     )
-    assert any("2048 devices are not known" in note for note in made.notes)
+    assert any("2048 devices are not known" in note for note in forecast.notes)
 
 
 def test_epochs_are_never_extrapolated():
@@ -250,24 +275,31 @@ def test_epochs_are_never_extrapolated():
     )
     assert 50 < epochs_at(1280, bare).epochs < 55
     assert epochs_at(8192, bare) == EpochsEstimate()
-    other = [replace(row, targets={"map": 0.212}) for row in bare]
-    assert epochs_at(1024, other) == EpochsEstimate(), "another target needs other epochs"
+    with_other_target = [replace(row, targets={"map": 0.212}) for row in bare]
+    assert epochs_at(1024, with_other_target) == EpochsEstimate(), (
+        "the epochs of a different target are unknown"
+    )
     assert epochs_at(found[0].global_batch_size, found).source == "measured"
 
 
-def test_one_rule_gives_the_epochs_of_a_batch_in_every_family_of_a_round():
-    """Mask R-CNN of v3.0 at 192 images: 16.3 between NVIDIA's measured batches, and 15.7 by the
-    RCPs elsewhere.
+def test_the_epochs_of_a_batch_have_the_same_source_in_every_family_of_a_round():
+    """Check Mask R-CNN of v3.0 at a batch of 192 images.
+
+    The RCPs yield 15.7 epochs. Interpolation between NVIDIA's measured batches would yield 16.3.
     """
-    made = predictions(published("v3.0", "maskrcnn"), PredictionRequest((16,), batch_global=192.0))
-    rows = [row for one in made for row in lines(one.table) if row.kind == "prediction"]
+    forecasts = predictions(
+        published("v3.0", "maskrcnn"), PredictionRequest((16,), batch_global=192.0)
+    )
+    rows = [
+        row for forecast in forecasts for row in lines(forecast.table) if row.kind == "prediction"
+    ]
     assert len(rows) > 10
     assert {row.epochs_source for row in rows} == {"RCP"}
     assert all(row.epochs == pytest.approx(15.7, abs=0.05) for row in rows)
 
 
-def test_rcps_are_not_used_for_runs_whose_measured_epochs_they_miss():
-    """ResNet-50 of v0.6 took 60 epochs where the RCPs, of v1.1, have 35."""
+def test_rcps_are_not_used_if_they_contradict_the_measured_epochs():
+    """ResNet-50 of v0.6 took 60 epochs, but the RCPs, which are from v1.1, have 35."""
     found = published("v0.6/NVIDIA", "resnet50")
     batches = sorted({row.global_batch_size for row in found if row.epochs})
     estimate = epochs_at(math.sqrt(batches[0] * batches[-1]), found)
@@ -276,9 +308,10 @@ def test_rcps_are_not_used_for_runs_whose_measured_epochs_they_miss():
 
 
 @pytest.mark.slow
-def test_intervals_of_the_time_to_target_hold_what_they_say():
-    """Every published result with epochs, predicted from the rest of its family: time and epochs
-    were not known.
+def test_intervals_of_the_time_to_target_have_their_nominal_coverage():
+    """Predict every published result with epochs from the rest of its family.
+
+    Neither the time nor the epochs of the result are used.
     """
     families = [
         family
@@ -290,17 +323,17 @@ def test_intervals_of_the_time_to_target_hold_what_they_say():
     inside = []
     for family in families:
         for row in family:
-            others = [other for other in family if other.devices != row.devices]
+            rest = [candidate for candidate in family if candidate.devices != row.devices]
             if (
-                not others
+                not rest
                 or not row.seconds
                 or row.global_batch_size < row.devices
-                or why_not_by_model(others)
+                or why_not_by_model(rest)
             ):
                 continue
             point = last(
                 predict(
-                    others, PredictionRequest((row.devices,), batch_global=row.global_batch_size)
+                    rest, PredictionRequest((row.devices,), batch_global=row.global_batch_size)
                 ),
                 row.devices,
             )
@@ -318,14 +351,14 @@ def test_intervals_of_the_time_to_target_hold_what_they_say():
         ("v0.6/Fujitsu", "V100", "open division"),
     ],
 )
-def test_the_law_says_nothing_of_rows_that_it_did_not_learn_from(name, hardware, reason):
+def test_the_law_predicts_no_rows_of_kinds_that_it_was_not_fitted_to(name, hardware, reason):
     found = published(name, "resnet50", device_name=hardware)
     with pytest.raises(ValueError, match=reason):
         predictions(found, PredictionRequest((4096,)))
     assert all(predict_times(group, [4096])[0] == [] for group in comparable_groups(found))
 
 
-def test_times_for_advice_are_those_of_the_forecast(h100):
+def test_times_for_advice_equal_the_times_of_the_forecast(h100):
     rows, why = predict_times(h100, [16, 512], parse_prices("h100=2"))
     assert why == ""
     expected = [
@@ -343,29 +376,33 @@ def test_times_for_advice_are_those_of_the_forecast(h100):
     )
 
 
-def test_rows_with_less_than_a_sample_a_device_are_shown_and_not_carried_on_from():
+def test_rows_with_less_than_a_sample_per_device_are_shown_but_not_used_for_predictions():
     found = published("v1.1/NVIDIA", "maskrcnn", device_name="A100")
-    made = max(predictions(found, PredictionRequest((128,))), key=lambda one: len(one.table))
-    below = made.table.to_frame()[
-        made.table.to_frame()["global_batch_size"] < made.table.to_frame()["devices"]
+    forecast = max(
+        predictions(found, PredictionRequest((128,))), key=lambda candidate: len(candidate.table)
+    )
+    below = forecast.table.to_frame()[
+        forecast.table.to_frame()["global_batch_size"] < forecast.table.to_frame()["devices"]
     ]
     assert below[["devices", "kind"]].values.tolist() == [[408, "measured"]]
-    without = predict([row for row in made.results if row.devices < 408], PredictionRequest((128,)))
-    one, other = (
-        [row["seconds_per_epoch"] for row in each.table if row["kind"] == "prediction"]
-        for each in (made, without)
+    without = predict(
+        [row for row in forecast.results if row.devices < 408], PredictionRequest((128,))
     )
-    assert one == other
+    with_small_batch, without_small_batch = (
+        [row["seconds_per_epoch"] for row in each.table if row["kind"] == "prediction"]
+        for each in (forecast, without)
+    )
+    assert with_small_batch == without_small_batch
 
 
-def test_parts_of_a_step_from_our_logs(batch_study):
-    (made,) = predictions(
+def test_forecasts_from_our_logs_use_the_parts_of_a_step(batch_study):
+    (forecast,) = predictions(
         read(batch_study / "logs"), PredictionRequest((4, 16), 256.0, system=PCIE, gradients=LINK)
     )
-    assert_rates_and_times_agree(made)
+    assert_rates_and_times_agree(forecast)
     step = STEP[0] + STEP[1] * 256
     exposed = 2 * 3 / 4 * 8e6 / 10e9 + 6 * 5.7e-6
-    *_, four, sixteen = lines(made.table)
+    *_, four, sixteen = lines(forecast.table)
     assert four.training_samples_per_second_low == pytest.approx(
         4 * 256 / (step + exposed), rel=1e-4
     )
@@ -375,36 +412,38 @@ def test_parts_of_a_step_from_our_logs(batch_study):
     )
     assert (sixteen.binds, sixteen.epochs) == ("samples", None)
     small = PredictionRequest((16,), 64.0, system=PCIE, gradients=LINK)
-    assert last(predict(made.results, small)).binds == "bandwidth between nodes"
-    assert "t0 2 ms, c 0.01 ms per sample" in made.how
-    assert made.title == "ncf in pytorch on laptop (demo, cpu)"
+    assert last(predict(forecast.results, small)).binds == "bandwidth between nodes"
+    assert "t0 2 ms, c 0.01 ms per sample" in forecast.how
+    assert forecast.title == "ncf in pytorch on laptop (demo, cpu)"
 
 
 @pytest.mark.parametrize(
-    "other", [{"mode": "forward", "stop": "steps:100"}, {"update": "async"}, {"variant": "own"}]
+    "settings", [{"mode": "forward", "stop": "steps:100"}, {"update": "async"}, {"variant": "own"}]
 )
-def test_runs_that_do_other_work_are_apart_and_titles_say_how(batch_study, other):
-    write_batches(batch_study, (64, 256), "other", **other)
-    made = predictions(
+def test_runs_that_do_different_work_have_separate_forecasts_and_titles(batch_study, settings):
+    write_batches(batch_study, (64, 256), "other", **settings)
+    forecasts = predictions(
         read(batch_study / "logs"), PredictionRequest((4,), 256.0, system=PCIE, gradients=LINK)
     )
-    assert sorted(len(one.results) for one in made) == [2, 3]
-    one, two = (item.title for item in made)
-    assert one != two
-    assert all(title.startswith("ncf in pytorch on laptop (demo, cpu), ") for title in (one, two))
+    assert sorted(len(forecast.results) for forecast in forecasts) == [2, 3]
+    first, second = (item.title for item in forecasts)
+    assert first != second
+    assert all(
+        title.startswith("ncf in pytorch on laptop (demo, cpu), ") for title in (first, second)
+    )
 
 
-def test_efficiency_is_that_over_the_batch_nearest_to_the_row_s_own(batch_study):
+def test_efficiency_is_relative_to_the_measured_row_with_the_nearest_batch(batch_study):
     found = read(batch_study / "logs")
     for each in (64, 1024):
         row = last(predict(found, PredictionRequest((4,), each, system=PCIE, gradients=LINK)))
-        (base,) = (one for one in found if one.global_batch_size == each)
+        (base,) = (candidate for candidate in found if candidate.global_batch_size == each)
         rates = row.training_samples_per_second / base.samples_per_second / 4
         seconds = base.seconds_per_epoch / row.seconds_per_epoch / 4
         assert row.scaling_efficiency in (pytest.approx(rates), pytest.approx(seconds))
 
 
-def test_of_equal_devices_and_batch_the_fastest_stands_and_far_smaller_batches_are_noted(
+def test_the_fastest_of_equal_devices_and_batch_is_shown_and_far_smaller_batches_are_noted(
     tmp_path, h100
 ):
     fixed = {"stop": "steps:100", "status": {"status": "success"}, "qualities": (None,)}
@@ -413,9 +452,9 @@ def test_of_equal_devices_and_batch_the_fastest_stands_and_far_smaller_batches_a
         replace(row, train_samples=None) for row in read(tmp_path)
     ]  # without times of epochs rates decide
     slower = replace(found[0], samples_per_second=found[0].samples_per_second / 2, precision="fp32")
-    made = predict([slower, *found], PredictionRequest((4,), system=PCIE, gradients=LINK))
-    equal = made.table.to_frame()["global_batch_size"] == found[0].global_batch_size
-    measured = made.table.to_frame()[equal & (made.table.to_frame()["kind"] == "measured")]
+    forecast = predict([slower, *found], PredictionRequest((4,), system=PCIE, gradients=LINK))
+    equal = forecast.table.to_frame()["global_batch_size"] == found[0].global_batch_size
+    measured = forecast.table.to_frame()[equal & (forecast.table.to_frame()["kind"] == "measured")]
     assert measured["training_samples_per_second"].tolist() == [found[0].samples_per_second]
     least = min(row.global_batch_size / row.devices for row in h100)
     for share, noted in ((7, False), (9, True)):
@@ -423,19 +462,20 @@ def test_of_equal_devices_and_batch_the_fastest_stands_and_far_smaller_batches_a
         assert any("less than an eighth of any measured batch" in note for note in notes) == noted
 
 
-def test_a_batch_of_tokens_is_no_number_of_sentences(tmp_path):
-    """Rates count sentence pairs, 16 tokens each here; t0 and c are those of the step, whatever
-    unit the batch has.
+def test_a_batch_in_tokens_is_not_confused_with_a_number_of_sentences(tmp_path):
+    """Rates count sentence pairs, which have 16 tokens each here.
+
+    The batch counts tokens, so the cost c is per token.
     """
     units = {"sample_unit": "sentence pairs", "batch_unit": "tokens", "workload": "transformer"}
     write_batches(tmp_path, (1_024, 4_096), per_sample=16, **units)
-    (made,) = predictions(
+    (forecast,) = predictions(
         read(tmp_path / "logs"), PredictionRequest((4,), 2_048.0, system=PCIE, gradients=LINK)
     )
-    assert_rates_and_times_agree(made)
-    assert "t0 2 ms, c 0.01 ms per token" in made.how
+    assert_rates_and_times_agree(forecast)
+    assert "t0 2 ms, c 0.01 ms per token" in forecast.how
     step = STEP[0] + STEP[1] * 2_048 + 2 * 3 / 4 * 8e6 / 10e9 + 6 * 5.7e-6
-    assert last(made).training_samples_per_second_low == pytest.approx(
+    assert last(forecast).training_samples_per_second_low == pytest.approx(
         4 * 2_048 / 16 / step, rel=1e-4
     )
 
@@ -447,21 +487,22 @@ def test_overlap_comes_from_measured_steps_on_several_devices(batch_study):
         StepFit(*STEP, None, None, 0.0), 256, 2, GradientAllReduceInfo(64e6), PCIE, 0.25
     ).seconds
     two = replace(found[0], devices=2, global_batch_size=512, samples_per_second=512 / step)
-    made = predict([*found, two], wanted)
-    assert "middle: 0.25, fitted to measured steps" in made.how
+    forecast = predict([*found, two], wanted)
+    assert "middle: 0.25, fitted to measured steps" in forecast.how
     missed = predict([*found, replace(two, samples_per_second=100 / step)], wanted)
     assert any("far from the measured steps" in note for note in missed.notes)
     low = "training_samples_per_second_low"
-    assert getattr(last(missed), low) < getattr(last(made), low) / 4, "the bounds say it too"
+    assert getattr(last(missed), low) < getattr(last(forecast), low) / 4, "wider bounds"
     assert "middle: 0.7, assumed" in predict(found, wanted).how
 
 
 ALPHA, BANDWIDTH = 4e-5, 2e9
 
 
-def test_a_measured_link_takes_the_place_of_a_systems_own(batch_study):
-    """On CPU cores nothing overlaps with the backward pass: predicted = t0 + c·b + all-reduce, with
-    the logged gradients.
+def test_a_measured_link_replaces_the_link_of_the_system(batch_study):
+    """Predict a step as t0 + c·b + all-reduce of the logged gradients.
+
+    On CPU cores, the all-reduce does not overlap with the backward pass.
     """
     found = read(batch_study / "logs")
     sizes = tuple(
@@ -471,13 +512,13 @@ def test_a_measured_link_takes_the_place_of_a_systems_own(batch_study):
         [*found, replace(found[0], devices=2, all_reduces=(AllReduceTime(2, sizes),))]
     )
     assert (link.on_cpu, link.devices, link.several_machines) == (True, (2,), False)
-    made = predict(
+    forecast = predict(
         found,
         PredictionRequest(
             (2, 4), 256.0, gradients=GradientAllReduceInfo(8e6, 10, 3), links=(link,)
         ),
     )
-    *_, two, four = lines(made.table)
+    *_, two, four = lines(forecast.table)
     step, bandwidth = STEP[0] + STEP[1] * 256, 8e6 / BANDWIDTH
     assert two.training_samples_per_second == pytest.approx(
         512 / (step + 6 * ALPHA + bandwidth), rel=1e-3
@@ -485,9 +526,9 @@ def test_a_measured_link_takes_the_place_of_a_systems_own(batch_study):
     assert four.training_samples_per_second == pytest.approx(
         1024 / (step + 18 * ALPHA + 1.5 * bandwidth), rel=1e-3
     )
-    assert "all-reduces measured on 2 devices: α 40 µs, B 2 GB/s" in made.how
-    assert "8.0 MB of gradients in 10 tensors, 3 buckets" in made.how
-    assert any("measured on up to 2 devices" in note for note in made.notes)
+    assert "all-reduces measured on 2 devices: α 40 µs, B 2 GB/s" in forecast.how
+    assert "8.0 MB of gradients in 10 tensors, 3 buckets" in forecast.how
+    assert any("measured on up to 2 devices" in note for note in forecast.notes)
     dgx1 = find_system("dgx1")
     assert with_link(dgx1, link).inside.bytes_per_second == pytest.approx(BANDWIDTH)
     over = with_link(dgx1, replace(link, several_machines=True))
@@ -502,10 +543,9 @@ def test_a_measured_link_takes_the_place_of_a_systems_own(batch_study):
 
 
 @pytest.mark.parametrize("name", ["ncf", "resnet50", "ssd", "maskrcnn", "gnmt", "transformer"])
-def test_gradients_of_reference_models_are_those_that_the_suite_trains(name):
-    half = (
-        ["precision=bf16"] if name == "gnmt" else []
-    )  # published runs: its vocabulary is filled up in half precision
+def test_gradients_of_published_models_agree_with_the_models_of_the_suite(name):
+    # Published GNMT runs use half precision, in which the suite pads the vocabulary.
+    half = ["precision=bf16"] if name == "gnmt" else []
     config = composed(f"workload={name}", "profile=synthetic", "device=cpu", *half)
     settings = resolve_settings(config, *load_workload_and_framework(config))
     workload = load_workload_and_framework(config)[0](
@@ -516,14 +556,16 @@ def test_gradients_of_reference_models_are_those_that_the_suite_trains(name):
     else:
         shapes = importlib.import_module(f"workloads.{name}.network").shapes(workload.network)
     trained = [
-        math.prod(shape) for one, shape in shapes.items() if not workload.parameter_rule(one).frozen
+        math.prod(shape)
+        for parameter, shape in shapes.items()
+        if not workload.parameter_rule(parameter).frozen
     ]
     row = published("dgx1-article", "ssd")[0]
     found = gradients_of([replace(row, workload=name)])
     assert found == GradientAllReduceInfo(4.0 * sum(trained), len(trained))
 
 
-def test_the_command_prints_what_the_files_hold(batch_study):
+def test_the_command_prints_the_forecast_and_writes_its_files(batch_study):
     arguments = (
         "scaling",
         "logs",
@@ -559,10 +601,12 @@ def test_the_validation_is_printed(tmp_path):
 @pytest.mark.parametrize(
     ("factor", "note"), [(3.0, ""), (4.5, "t0 is taken as 0"), (0.9, "c is taken as 0")]
 )
-def test_steps_that_no_line_with_costs_fits_say_so(batch_study, factor, note):
-    """Four times the batch takes `factor` times as long."""
-    one, other, _ = sorted(read(batch_study / "logs"), key=lambda row: row.global_batch_size)
-    assert other.global_batch_size == 4 * one.global_batch_size
-    slower = replace(other, samples_per_second=4 * one.samples_per_second / factor)
-    made = predict([one, slower], PredictionRequest((4,), system=PCIE, gradients=LINK))
-    assert [note in text for text in made.notes if "is taken as 0" in text] == [True] * bool(note)
+def test_a_fit_that_would_have_a_negative_cost_is_noted(batch_study, factor, note):
+    """Steps with four times the batch take `factor` times as long."""
+    small, large, _ = sorted(read(batch_study / "logs"), key=lambda row: row.global_batch_size)
+    assert large.global_batch_size == 4 * small.global_batch_size
+    slower = replace(large, samples_per_second=4 * small.samples_per_second / factor)
+    forecast = predict([small, slower], PredictionRequest((4,), system=PCIE, gradients=LINK))
+    assert [note in text for text in forecast.notes if "is taken as 0" in text] == [True] * bool(
+        note
+    )

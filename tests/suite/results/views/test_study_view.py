@@ -1,4 +1,4 @@
-"""Studies from logs: cells in order, what could not run, ratios, fitted steps, prices."""
+"""Studies from logs: order of cells, cells that could not run, ratios, fits of steps, prices."""
 
 import json
 
@@ -34,18 +34,18 @@ def only(root, prices=None):
 
 
 def shown(root, *names, prices=None):
-    """The named columns of the only study, row by row; a study without a plan gets one that asks
-    for them.
+    """Return the named columns of the only study, row by row.
+
+    A study without a plan file gets a plan with these columns.
     """
     if not list(root.glob("study-*")):
         plan(root, [], table={"columns": list(names), "fit": True})
     return [tuple(getattr(row, name) for name in names) for row in lines(only(root, prices).table)]
 
 
-def test_cells_stand_in_the_order_of_the_plan_and_say_why_they_have_no_figures(tmp_path):
-    run(
-        tmp_path, "two", samples=2000, start=9
-    )  # of equal start, seed and settings it would be one run
+def test_cells_are_in_the_order_of_the_plan_with_reasons_for_missing_figures(tmp_path):
+    # Two logs with the same start, seed, and settings would be copies of the same run.
+    run(tmp_path, "two", samples=2000, start=9)
     run(tmp_path, "one", samples=1000)
     run(
         tmp_path,
@@ -85,7 +85,7 @@ def test_cells_stand_in_the_order_of_the_plan_and_say_why_they_have_no_figures(t
     )
 
 
-def test_logs_alone_are_enough_and_keep_the_order_of_their_keys(tmp_path):
+def test_a_study_without_a_plan_keeps_the_order_of_the_keys_in_the_logs(tmp_path):
     for count in (1, 2):
         run(
             tmp_path,
@@ -99,7 +99,7 @@ def test_logs_alone_are_enough_and_keep_the_order_of_their_keys(tmp_path):
     assert shown(tmp_path, "gpus", "samples/s") == [("1", 1000), ("2", 2000)]
 
 
-def test_studies_of_one_title_are_told_apart_by_their_folder(tmp_path):
+def test_studies_of_the_same_title_are_distinguished_by_their_folders(tmp_path):
     for name in ("monday", "tuesday"):
         run(tmp_path / name, "one", ["gpus=1"], start=len(name))
     assert [section.title.rpartition(", in ")[2] for section in sections(read_runs(tmp_path))] == [
@@ -129,7 +129,7 @@ ODD = (
 
 
 @pytest.mark.parametrize("content", ODD)
-def test_a_damaged_plan_does_no_harm(tmp_path, content):
+def test_a_damaged_plan_is_ignored(tmp_path, content):
     run(tmp_path, "one", ["gpus=1"])
     (tmp_path / "study-own.json").write_text(content)
     assert shown(tmp_path, "samples/s") == [(1010,)]
@@ -138,11 +138,18 @@ def test_a_damaged_plan_does_no_harm(tmp_path, content):
     assert studies(read_runs(tmp_path / "other")) == []
 
 
-def test_a_line_says_in_what_it_differs_beside_the_axis(tmp_path):
+def test_a_row_notes_the_settings_that_differ_in_addition_to_the_axis(tmp_path):
     for count in (1, 2):
         version = "2.10.0" if count == 2 else "2.11.0"
-        run(tmp_path, f"d{count}", [f"gpus={count}"], devices=count, framework_version=version,
-            global_batch_size=64 * count, keys={"opt_base_learning_rate": 0.1 * count})  # fmt: skip
+        run(
+            tmp_path,
+            f"d{count}",
+            [f"gpus={count}"],
+            devices=count,
+            framework_version=version,
+            global_batch_size=64 * count,
+            keys={"opt_base_learning_rate": 0.1 * count},
+        )
     run(
         tmp_path,
         "d2",
@@ -152,11 +159,11 @@ def test_a_line_says_in_what_it_differs_beside_the_axis(tmp_path):
         device_name="Another CPU",
         global_batch_size=128,
     )
-    notes = [own for (own,) in shown(tmp_path, "notes")]
+    notes = [row_notes for (row_notes,) in shown(tmp_path, "notes")]
     assert notes == [("",), ("version 2.10.0",), ("hardware Another CPU",)]
 
 
-def test_labels_of_all_lines_stand_above_and_those_of_single_lines_mark_these(tmp_path):
+def test_common_labels_are_above_the_table_and_the_rest_in_the_notes_of_their_rows(tmp_path):
     run(
         tmp_path, "one", ["update.kind=sync"], condition={"busy": ["others took 48 % of its cores"]}
     )
@@ -164,20 +171,27 @@ def test_labels_of_all_lines_stand_above_and_those_of_single_lines_mark_these(tm
     plan(tmp_path, [], size="ci")
     assert only(tmp_path).above == ("What it is.", SMALL)
     assert only(tmp_path).facts == (("Labels", "cpu, demo"), ("Devices", "Some CPU"))
-    assert [own[0] for (own,) in shown(tmp_path, "notes")] == [
+    assert [row_notes[0] for (row_notes,) in shown(tmp_path, "notes")] == [
         "busy machine: others took 48 % of its cores",
         "async",
     ]
 
 
 def test_steps_are_fitted_and_a_doubled_batch_may_take_more_than_twice_as_long(tmp_path):
-    """The article on four GPUs prints 420.28 ms for 64 samples and 899.86 for 128 (VGG, GTX 1080).
+    """Reproduce the times of an article on four GPUs (VGG, GTX 1080).
 
-    A block ends at step 101.
+    It prints 420.28 ms for 64 samples and 899.86 ms for 128. A block of the logs ends at step 101.
     """
     for batch, each in {32: 0.25, 64: 0.42028, 128: 0.89986}.items():
-        run(tmp_path, f"b{batch:03}", [f"batch=per_device:{batch}"], batch_rule=f"per_device:{batch}", global_batch_size=batch,
-            samples=101 * batch, train_seconds=101 * each)  # fmt: skip
+        run(
+            tmp_path,
+            f"b{batch:03}",
+            [f"batch=per_device:{batch}"],
+            batch_rule=f"per_device:{batch}",
+            global_batch_size=batch,
+            samples=101 * batch,
+            train_seconds=101 * each,
+        )
     assert shown(tmp_path, "t(2b)/2t(b)", "ms/sample") == [
         (None, 250 / 32),
         (pytest.approx(0.8406, abs=1e-4), pytest.approx(420.28 / 64)),
@@ -188,16 +202,22 @@ def test_steps_are_fitted_and_a_doubled_batch_may_take_more_than_twice_as_long(t
     assert only(tmp_path).below[0].startswith("step = ")
 
 
-def test_speedups_refer_to_the_fewest_devices_of_the_same_other_keys(tmp_path):
+def test_speedups_refer_to_the_fewest_devices_with_the_same_remaining_keys(tmp_path):
     for framework, rate in (("pytorch", 1000), ("mxnet", 500)):
         for count in (2, 8):
-            run(tmp_path, f"{framework}{count}", [f"gpus={count}", f"framework={framework}"], framework=framework,
-                devices=count, samples=rate * (1 if count == 2 else 3))  # fmt: skip
+            run(
+                tmp_path,
+                f"{framework}{count}",
+                [f"gpus={count}", f"framework={framework}"],
+                framework=framework,
+                devices=count,
+                samples=rate * (1 if count == 2 else 3),
+            )
     of_mxnet, of_pytorch = [(1, 1, 1), (3, 0.75, 3)], [(1, 1, 2), (3, 0.75, 6)]
     assert shown(tmp_path, "speedup", "per device", "over first") == [*of_mxnet, *of_pytorch]
 
 
-def test_times_of_single_steps_and_a_share_of_waiting_that_reads_as_percent(tmp_path):
+def test_times_of_single_steps_and_a_tiny_share_of_waiting_are_shown(tmp_path):
     figures = {
         "count": 7,
         "mean_ms": 5.0,
@@ -220,11 +240,11 @@ def test_times_of_single_steps_and_a_share_of_waiting_that_reads_as_percent(tmp_
     assert "| below 0.1 % |" in section_markdown(only(tmp_path))
 
 
-def test_what_telemetry_and_metrics_recorded(tmp_path):
+def test_telemetry_and_memory_metrics_are_shown(tmp_path):
     folder = run(tmp_path, "one", ["gpus=1"], samples=100)
-    told = ({"seconds": at, "gpu_percent": [80, 90], "gpu_power_watts": [100, 100], "run_memory_bytes": at * 10**9}
-            for at in (0, 1, 2))  # fmt: skip
-    (folder / "telemetry.jsonl").write_text("".join(json.dumps(row) + "\n" for row in told))
+    gpus = {"gpu_percent": [80, 90], "gpu_power_watts": [100, 100]}
+    samples = [{"seconds": at, **gpus, "run_memory_bytes": at * 10**9} for at in (0, 1, 2)]
+    (folder / "telemetry.jsonl").write_text("".join(json.dumps(row) + "\n" for row in samples))
     (folder / "metrics.jsonl").write_text(
         '{"memory_peak_bytes": 3000000000}\n{"memory_peak_bytes": 2000000000}\n'
     )
@@ -233,11 +253,10 @@ def test_what_telemetry_and_metrics_recorded(tmp_path):
     ]
 
 
-def test_cost_only_where_there_is_a_price(tmp_path):
+def test_costs_are_shown_only_with_a_price(tmp_path):
     run(tmp_path, "one", ["gpus=1"], samples=1000, devices=2, seconds_per_epoch=3600)
-    assert (
-        "cost" not in only(tmp_path).table
-    )  # 2 devices for an hour; a million samples take 1,000 s
+    assert "cost" not in only(tmp_path).table
+    # The run takes two devices for an hour. A million samples take 1,000 s.
     assert shown(tmp_path, "cost", "cost/million", prices=parse_prices("3")) == [
         pytest.approx((6, 5 / 3))
     ]
@@ -253,10 +272,19 @@ def test_cost_only_where_there_is_a_price(tmp_path):
     assert [cost for (cost,) in shown(tmp_path, "cost")] == [None, 6]
 
 
-def test_the_article_s_minutes_stand_beside_reference_runs(tmp_path):
+def test_the_minutes_of_the_article_are_shown_next_to_reference_runs(tmp_path):
     for count in (1, 8):
-        run(tmp_path, f"d{count}", [f"gpus={count}"], devices=count, profile="reference", labels=[], stop="target",
-            qualities=(0.3, 0.65), keys={})  # fmt: skip
+        run(
+            tmp_path,
+            f"d{count}",
+            [f"gpus={count}"],
+            devices=count,
+            profile="reference",
+            labels=[],
+            stop="target",
+            qualities=(0.3, 0.65),
+            keys={},
+        )
     assert [minutes for (minutes,) in shown(tmp_path, "article minutes")] == pytest.approx(
         [1.76, 0.63], abs=0.005
     )

@@ -1,4 +1,4 @@
-"""Tables 1-7 of our runs by hand, and of the article."""
+"""Tables 1-7 of the article, and the same tables of runs with hand-computed values."""
 
 import json
 
@@ -23,7 +23,7 @@ def halves(view):
     ]
 
 
-def test_results_and_speedups_by_hand(tmp_path):
+def test_results_and_speedups_agree_with_hand_computed_values(tmp_path):
     view = tables(measured([sweep(tmp_path, counts=(1, 2))]))
     found, pairs = halves(view)
     name = "ncf in pytorch on laptop (demo, cpu)"
@@ -32,7 +32,7 @@ def test_results_and_speedups_by_hand(tmp_path):
         "Table 7. Speedup over the fewest devices",
         f"Every pair of device counts: {name}",
     ]
-    assert [one.title for one in view.sections] == titles
+    assert [section.title for section in view.sections] == titles
     names = [
         "devices",
         "global_batch_size",
@@ -50,12 +50,12 @@ def test_results_and_speedups_by_hand(tmp_path):
     assert pairs["scaling"].tolist() == ["strong"]
 
 
-def test_the_articles_own_tables():
+def test_the_tables_of_the_article_are_reproduced():
     view = tables([], with_article=True)
-    assert [one.title.split(". ")[0] for one in view.sections[:7]] == [
+    assert [section.title.split(". ")[0] for section in view.sections[:7]] == [
         f"Table {number}" for number in range(1, 8)
     ]
-    assert all("(article)" in one.title for one in view.sections[:6])
+    assert all("(article)" in section.title for section in view.sections[:6])
     found, pairs = halves(view)
     resnet50 = found[(found["workload"] == "resnet50") & (found["devices"] == 4)].iloc[0]
     assert (
@@ -73,7 +73,7 @@ def test_the_articles_own_tables():
     assert "the article prints 4.76, and its tables give 4.68" in document(view)
 
 
-def test_a_series_keeps_its_batch_whichever_is_faster_on_each_number_of_devices(tmp_path):
+def test_a_series_keeps_its_batch_even_if_a_different_batch_is_faster(tmp_path):
     for devices, seconds in ((1, (4.0, 2.0)), (2, (1.0, 1.5)), (4, (0.6, 0.5))):
         for batch, once in zip((256, 2048), seconds, strict=True):
             write_run(
@@ -83,7 +83,7 @@ def test_a_series_keeps_its_batch_whichever_is_faster_on_each_number_of_devices(
                 global_batch_size=batch,
                 seconds_per_epoch=once,
             )
-    write_run(tmp_path, "8192-8", devices=8, global_batch_size=8192)  # joins one of them
+    write_run(tmp_path, "8192-8", devices=8, global_batch_size=8192)  # It joins the second series.
     _, pairs = halves(tables(measured([tmp_path])))
     both = (
         pairs[["batch_size_global_from", "batch_size_global_to"]].drop_duplicates().values.tolist()
@@ -95,16 +95,18 @@ def test_families_that_differ_in_a_setting_share_a_table(tmp_path):
     for target in (0.5, 0.6):
         sweep(tmp_path / str(target), counts=(1, 2), targets={"hr_at_10": target})
     for rate in (0.002, 0.006):
-        own = {"targets": {"hr_at_10": 0.6}, "keys": {"opt_base_learning_rate": rate}}
+        options = {"targets": {"hr_at_10": 0.6}, "keys": {"opt_base_learning_rate": rate}}
         run = {"typed": ["workload=ncf", "gpus=4", f"workload.learning_rate={rate}"]}
-        (write_run(tmp_path, f"{rate}", devices=4, **own) / "run.json").write_text(json.dumps(run))
+        (write_run(tmp_path, f"{rate}", devices=4, **options) / "run.json").write_text(
+            json.dumps(run)
+        )
     view = tables(measured([tmp_path]))
-    assert len([one for one in view.sections if one.title.startswith("Table 6")]) == 1
+    assert len([section for section in view.sections if section.title.startswith("Table 6")]) == 1
     found, pairs = halves(view)
     easy, hard = (f"target hit rate at 10 ≥ {target}" for target in (0.5, 0.6))
     rates = [f"{hard}, learning rate {rate}" for rate in (0.003, 0.003, 0.002, 0.006)]
     assert found["differs_in"].to_list() == [easy, easy, *rates]
-    assert set(pairs["differs_in"]) < set(found["differs_in"])  # the same labels
+    assert set(pairs["differs_in"]) < set(found["differs_in"])  # Both tables use the same labels.
     assert dict(view.sections[0].facts) == {
         "Target": "hit rate at 10 ≥ 0.5 or hit rate at 10 ≥ 0.6",
         "Data set": "ml-demo",
@@ -121,7 +123,7 @@ def test_families_that_differ_in_a_setting_share_a_table(tmp_path):
     assert not any(text in page for text in ("{", "': ", "(2)"))
 
 
-def test_weak_and_strong_scaling_are_series_of_their_own(tmp_path):
+def test_weak_and_strong_scaling_are_separate_series(tmp_path):
     sweep(tmp_path / "a")
     for devices in (1, 2):
         write_run(
@@ -137,7 +139,7 @@ def test_weak_and_strong_scaling_are_series_of_their_own(tmp_path):
     assert len(found) == 4
 
 
-def test_profiles_never_mix_and_runs_of_fixed_length_are_left_out(tmp_path):
+def test_profiles_have_separate_tables_and_runs_of_fixed_length_are_left_out(tmp_path):
     write_run(tmp_path, "a", devices=1)
     write_run(tmp_path, "b", devices=2, profile="reference", labels=["cpu"])
     write_run(tmp_path, "c", stop="epochs:3")
@@ -157,14 +159,14 @@ def test_profiles_never_mix_and_runs_of_fixed_length_are_left_out(tmp_path):
     ]
 
 
-def test_files_hold_both_kinds_of_rows(tmp_path):
+def test_files_contain_results_and_speedups(tmp_path):
     done = suite(sweep(tmp_path / "logs"), "--format", "csv", "--output", tmp_path / "tables.csv")
     assert (done.returncode, done.stdout) == (0, "")
     assert pd.read_csv(tmp_path / "tables.csv")["table"].to_list() == [6, 6, 6, 7, 7, 7]
 
 
-def test_figure_6_from_the_tables_alone(tmp_path):
-    for code in (0, 2):  # never over others
+def test_figure_6_is_drawn_from_the_tables_alone(tmp_path):
+    for code in (0, 2):  # The second call must not overwrite the figures.
         assert suite("--article", "--figures", tmp_path / "figures").returncode == code
     drawn = "".join(path.read_text() for path in (tmp_path / "figures").glob("*.svg"))
     assert all(name in drawn for name in ("ResNet-50", "Mask R-CNN", "SSD", "GNMT", "NCF"))

@@ -1,5 +1,6 @@
-"""Every view of a folder tells of the same runs with the same figures: generated folders, held
-against plain sums.
+"""All views of a folder show the same runs with the same figures.
+
+The folders are generated, and the expected figures are computed with plain sums.
 """
 
 import json
@@ -27,7 +28,8 @@ from tests.helpers import examples
 from tests.suite.results.rows import lines
 
 TARGETS, RATES, BATCHES, DEVICES = (0.5, 0.635), (0.003, 0.006), (512, 4096), (1, 2)
-MS = 125  # times are multiples of it, so that stamps in whole milliseconds hold them
+MS = 125
+"""Unit of all times in milliseconds, so that timestamps are whole milliseconds."""
 
 
 def run_of(**fixed):
@@ -59,11 +61,22 @@ THEIRS = st.lists(st.fixed_dictionaries(THEIR_RUN), min_size=3, max_size=6)
 def write_ours(folder, drawn):
     for index, (run, copied) in enumerate(drawn):
         job = write_run(
-            folder, f"j{index}", devices=run["devices"], global_batch_size=run["batch"], batch_rule=f"global:{run['batch']}",
-            targets={"hr_at_10": run["target"]}, git_commit=run["commit"], start=1_000_000 * index,
-            qualities=[0.1] * (run["epochs"] - 1) + [0.65 if run["succeeds"] else 0.2], seconds_per_epoch=run["epoch_ms"] / 1e3,
-            keys={"opt_base_learning_rate": run["rate"], "seed": index, "global_batch_size": run["batch"]},
-        )  # fmt: skip
+            folder,
+            f"j{index}",
+            devices=run["devices"],
+            global_batch_size=run["batch"],
+            batch_rule=f"global:{run['batch']}",
+            targets={"hr_at_10": run["target"]},
+            git_commit=run["commit"],
+            start=1_000_000 * index,
+            qualities=[0.1] * (run["epochs"] - 1) + [0.65 if run["succeeds"] else 0.2],
+            seconds_per_epoch=run["epoch_ms"] / 1e3,
+            keys={
+                "opt_base_learning_rate": run["rate"],
+                "seed": index,
+                "global_batch_size": run["batch"],
+            },
+        )
         if copied == "copy":
             shutil.copytree(job.parent, folder / f"a{index}")
         elif copied:
@@ -73,7 +86,7 @@ def write_ours(folder, drawn):
 
 
 def write_theirs(folder, drawn):
-    """A folder of a submission in which every run logs another throughput."""
+    """Write a folder of a submission in which every run logs a different throughput."""
     for index, run in enumerate(drawn):
         log = folder / "box" / "resnet" / f"result_{index}.txt"
         foreign(
@@ -85,7 +98,7 @@ def write_theirs(folder, drawn):
             seed=index,
         )
         if not run["succeeds"]:
-            write(log, log.read_text().splitlines()[:-2])  # cut off
+            write(log, log.read_text().splitlines()[:-2])  # The log is cut off.
     write(
         folder / "box" / "system.json",
         [json.dumps({"number_of_nodes": 1, "accelerators_per_node": 8})],
@@ -93,8 +106,10 @@ def write_theirs(folder, drawn):
 
 
 def mean(seconds, slowest_failed=False):
-    """Fastest and slowest dropped from three on; after a failed run, which is the slowest, the
-    fastest from two on.
+    """Return the mean without the fastest and the slowest run, or None without runs.
+
+    They are dropped if there are at least three runs. With `slowest_failed`, a failed run counts as
+    the slowest, so only the fastest run is dropped, if there are at least two.
     """
     kept = sorted(seconds)
     if slowest_failed:
@@ -105,7 +120,7 @@ def mean(seconds, slowest_failed=False):
 
 
 def expected_of(drawn):
-    """(devices, target, rate, batch) to (successes, failures, seconds)."""
+    """Return (successes, failures, seconds) by (devices, target, rate, batch)."""
     members = defaultdict(list)
     for run, _ in drawn:
         members[place_of(run)].append(run)
@@ -113,13 +128,13 @@ def expected_of(drawn):
     for run in (run for run, _ in drawn if run["succeeds"]):
         times[place_of(run)].append(run["epochs"] * run["epoch_ms"] / 1e3)
     return {
-        place: (len(own := times[place]), len(runs) - len(own), mean(own))
+        place: (len(lengths := times[place]), len(runs) - len(lengths), mean(lengths))
         for place, runs in members.items()
     }
 
 
 def figures(results, seconds="seconds"):
-    """How often each (devices, successes, failures, ms) stands there, of results with a time."""
+    """Count each (devices, successes, failures, ms) among the results with a time."""
     listed = [(row, getattr(row, seconds)) for row in results if getattr(row, seconds)]
     return Counter(
         (row.devices, row.runs_successful, row.runs_failed or 0, round(1000 * time))
@@ -129,15 +144,20 @@ def figures(results, seconds="seconds"):
 
 @examples(15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(OURS)
-def test_of_one_folder_all_say_the_same(tmp_path_factory, drawn):
+def test_all_views_of_a_folder_agree(tmp_path_factory, drawn):
     folder = tmp_path_factory.mktemp("logs")
     write_ours(folder, drawn)
     runs, expected = read_runs(folder), expected_of(drawn)
     results = results_of(runs)
     found = {
-        (row.devices, row.targets["hr_at_10"], row.learning_rate or rate_of(row), row.global_batch_size): (
-            row.runs_successful, row.runs_failed, row.seconds and pytest.approx(row.seconds)) for row in results
-    }  # fmt: skip
+        (
+            row.devices,
+            row.targets["hr_at_10"],
+            row.learning_rate or rate_of(row),
+            row.global_batch_size,
+        ): (row.runs_successful, row.runs_failed, row.seconds and pytest.approx(row.seconds))
+        for row in results
+    }
     assert {place: found[place] for place in expected} == expected
     assert len(results) == len(expected)
     assert curves(folder)["run"].nunique() == len(drawn)
@@ -145,7 +165,7 @@ def test_of_one_folder_all_say_the_same(tmp_path_factory, drawn):
     for run in (run for run, _ in drawn if run["succeeds"]):
         commits[place_of(run)].add(run["commit"])
     assert sum(row.git_commit == "mixed" for row in results) == sum(
-        len(own) > 1 for own in commits.values()
+        len(names) > 1 for names in commits.values()
     )
     whole = figures(results)
     assert figures(lines(report(runs).data)) == whole
@@ -153,7 +173,7 @@ def test_of_one_folder_all_say_the_same(tmp_path_factory, drawn):
         baseline_section(results, ("gpus", str(results[0].devices))) if results[0].seconds else None
     )
     assert base is None or Counter(
-        round(1000 * one) for one in base.table.to_frame()["seconds"]
+        round(1000 * seconds) for seconds in base.table.to_frame()["seconds"]
     ) == times(whole)
     if not whole:
         return
@@ -177,7 +197,7 @@ def test_of_one_folder_all_say_the_same(tmp_path_factory, drawn):
 
 
 def rate_of(row):
-    """Of a result without a success, whose columns are of no run."""
+    """Return the learning rate of a result without a successful run, which lacks the column."""
     return row.hyperparameters["opt_base_learning_rate"]
 
 
@@ -187,13 +207,16 @@ def place_of(run):
 
 def times(whole):
     return Counter(
-        {ms: sum(count for (*_, own), count in whole.items() if own == ms) for *_, ms in whole}
+        {
+            ms: sum(count for (*_, length), count in whole.items() if length == ms)
+            for *_, ms in whole
+        }
     )
 
 
 @examples(15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(THEIRS)
-def test_of_a_folder_of_a_submission_all_say_what_is_published_of_it(tmp_path_factory, drawn):
+def test_all_views_of_a_submission_agree_with_its_published_result(tmp_path_factory, drawn):
     folder = tmp_path_factory.mktemp("v9.9")
     write_theirs(folder, drawn)
     seconds = [run["seconds"] for run in drawn if run["succeeds"]]
@@ -214,13 +237,12 @@ def test_of_a_folder_of_a_submission_all_say_what_is_published_of_it(tmp_path_fa
     assert figures(lines(tables(results).data.to_frame().query("table == 1"))) == whole
     assert figures(lines(advise(results).data), "train_seconds") == whole
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            files, "SHIPPED", published(folder, drawn)
-        )  # alone: 4,000 lines are not read for each example
+        # Replace the shipped files, whose 4,000 lines would be read for each example.
+        patch.setattr(files, "SHIPPED", published(folder, drawn))
         (listed,) = lines(published_list({"round": "v9.9"}).data)
         side = logs_side([folder], "ours")
         compared = lines(compare(side, published_side("v9.9/Somebody/box"), ()).data)
-    # a set is complete as it is published, whatever the number of its runs
+    # A published set of runs is complete, whatever its number of runs.
     official = mean(seconds, slowest_failed=failed == 1)
     assert listed.minutes == pytest.approx(official / 60, abs=1e-6)
     (time,) = [row for row in compared if row.quantity == "time to target"]
