@@ -52,14 +52,9 @@ def of_result(name):
 
 
 def columns_text():
-<<<<<<< HEAD
-    """The tables of columns in docs/reference/report_columns.md, as they must stand there; settings of one type
-    share a row.
-=======
-    """Return the tables of columns that docs/notebook.md must contain.
+    """Return the tables of columns that docs/reference/report_columns.md must contain.
 
     Settings of one type share a row.
->>>>>>> dev
     """
     settings, found = {}, ["| column | of a run | of a result |", "|---|---|---|"]
     for name, column in COLUMNS.items():
@@ -68,7 +63,7 @@ def columns_text():
         elif column.shown:
             kind = "" if KINDS[name] == "number" else f" ({KINDS[name]})"
             found.append(f"| `{name}`{kind} | {column.text} | {of_result(name)} |")
-    found += ["", "| settings of a run (docs/reference/log_format.md: suite_run) | of a result |", "|---|---|"]
+    found += ["", "| settings of a run ([log format](log_format.md)) | of a result |", "|---|---|"]
     found += [
         f"| {', '.join(names)} ({kind}) | {result} |" for (kind, result), names in settings.items()
     ]
@@ -180,13 +175,8 @@ def test_the_page_for_notebooks_lists_every_column():
     assert columns_text() in PAGE.read_text()
 
 
-<<<<<<< HEAD
-def test_the_page_s_ten_lines_end_in_a_plot(logs, tmp_path):
-    parts = [part.partition("```")[0] for part in NOTEBOOK.read_text().split("```python\n")[1:]]
-=======
 def test_the_plot_example_of_the_notebook_page_writes_a_png(logs, tmp_path):
-    parts = [part.partition("```")[0] for part in PAGE.read_text().split("```python\n")[1:]]
->>>>>>> dev
+    parts = [part.partition("```")[0] for part in NOTEBOOK.read_text().split("```python\n")[1:]]
     code = next(part for part in parts if "vegalite_to_png" in part)
     assert len(code.splitlines()) <= 12
     write_run(tmp_path / "logs", "good")
