@@ -59,7 +59,7 @@ plain-tests: .venv/.ready-test
 	$(PLAIN_TESTS) --hypothesis-profile=$(HYPOTHESIS_PROFILE)
 
 .PHONY: gpu
-gpu: .venv/.ready env-torch ## on a machine with a GPU: right, learns, fast, why (docs/gpu.md)
+gpu: .venv/.ready env-torch ## on a machine with a GPU: right, learns, fast, why (docs/tutorials/first_gpu_run.md)
 	$(RUN) -m benchmarks.gpu
 
 .PHONY: gpu-wheels

@@ -2,7 +2,7 @@
 
 A row contains settings, their allowed values, and the source in the rules. Several rows for a
 setting are alternatives. A run is in the open division if no row allows the value of a setting, or
-a setting has no row. Rows are data in `conf/rounds/`. docs/rules.md lists them.
+a setting has no row. Rows are data in `conf/rounds/`. docs/reference/closed_rules.md lists them.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ def add_machines(parser: argparse.ArgumentParser) -> None:
     """Add the machines on which the command runs: `--launch`, `--hosts`, `--hostfile`, as
     `launch.*` of a run.
     """
-    group = parser.add_argument_group("several machines (docs/several_machines.md)")
+    group = parser.add_argument_group("several machines (docs/how-to/multiple_nodes.md)")
     text = (
         "default: ssh with --hosts or --hostfile, else this machine alone; slurm: all of this"
         " allocation"

@@ -1,4 +1,4 @@
-"""Reads and writes the checkpoints of a run, `checkpoint_STEP.npz` (docs/checkpoints.md).
+"""Reads and writes the checkpoints of a run, `checkpoint_STEP.npz` (docs/how-to/resume_and_checkpoints.md).
 
 A file holds everything that is needed to resume the run. It has an array `state/NAME` for each
 array of `Trainer.state`, and three arrays of bytes: the state of the loop as JSON (`loop`), the log

@@ -150,7 +150,7 @@ class SlurmConfig:
 @dataclass
 class KubernetesConfig:
     """`launch.kubernetes.*`: the manifest that `launch=kubernetes` writes
-    (docs/several_machines.md).
+    (docs/how-to/multiple_nodes.md).
     """
 
     submit: bool = option(False, "run kubectl apply on the manifest")
@@ -166,7 +166,7 @@ class KubernetesConfig:
 @dataclass
 class LaunchConfig:
     """`launch.*`: the machines of a run, and how processes are started on them
-    (docs/several_machines.md).
+    (docs/how-to/multiple_nodes.md).
     """
 
     by: str = option(
@@ -226,7 +226,7 @@ class UpdateConfig:
 
 @dataclass
 class CheckpointConfig:
-    """`checkpoint.*`: checkpoints and final weights (docs/checkpoints.md)."""
+    """`checkpoint.*`: checkpoints and final weights (docs/how-to/resume_and_checkpoints.md)."""
 
     when: str = option(
         "off",

@@ -8,7 +8,7 @@ SUPERSEDED = "superseded"
 
 STUDY_FILES = "study-*.json"
 """Files in the folder of a study's jobs: its cells, including cells that could not run, and its
-table (docs/studies.md).
+table (docs/how-to/run_a_study.md).
 """
 
 COMMANDS_FILE = "commands.json"

@@ -26,7 +26,7 @@ class ComplaintKind(enum.Enum):
     TARGET_MISSED = "target missed"
     """The run did not reach the target and its log says so.
 
-    A result set may contain such runs (docs/packaging.md).
+    A result set may contain such runs (docs/how-to/check_and_package.md).
     """
 
 

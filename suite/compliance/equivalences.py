@@ -1,7 +1,7 @@
 """What the closed rules ask a submitter to state: parts that are not a framework's stock ones, and
 what they were held against.
 
-docs/packaging.md has the equations and how the figures were measured.
+docs/explanation/open_and_closed_division.md has the equations and how the figures were measured.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from suite.results.text import clean
 RANDOM_NUMBERS = (
     "random numbers are an integer hash of their coordinates (SplitMix64,"
     " workloads/common/randomness.py), not the framework's stock generator, which the closed rules"
-    " ask for: state it; how it is tested: docs/packaging.md"
+    " ask for: state it; how it is tested: docs/explanation/open_and_closed_division.md"
 )
 
 
@@ -47,7 +47,7 @@ def equivalences(record: RunRecord) -> list[str]:
     )
     note = (
         f"optimizer {optimizer} is the suite's own in {framework}; its equation:"
-        f" workloads/common/optimizers.py; {figure} (docs/packaging.md)"
+        f" workloads/common/optimizers.py; {figure} (docs/explanation/open_and_closed_division.md)"
     )
     if listed and framework not in listed.get(optimizer, frozenset()):
         note += (

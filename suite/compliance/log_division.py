@@ -82,7 +82,7 @@ def find_division_complaints(
         found.append(RESUMED)
     reasons = (*record.settings.deviations, *(deviation.text for deviation in found))
     needed = (
-        f"what rules={clean(record.settings.rules, 20)} allows in division closed (docs/rules.md)"
+        f"what rules={clean(record.settings.rules, 20)} allows in division closed (docs/reference/closed_rules.md)"
     )
     for reason in dict.fromkeys(reasons):
         do = "only an open run may have that: run again without it"

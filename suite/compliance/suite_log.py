@@ -2,7 +2,7 @@
 
 A log of this suite states what was run and what was measured, step by step. It must agree with the
 rules of its round, with itself, and with the files next to it. What no check of a log can find is
-in docs/rules.md.
+in docs/reference/closed_rules.md.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ def _workload_keys(name: str, profile: str, framework: str, typed_set: str) -> l
             "",
             (
                 f"Sets of workload={name} (workload.hyperparameter_set=NAME, to add a set:"
-                " docs/hyperparameters.md):"
+                " docs/how-to/configure_a_run.md):"
             ),
         ]
         lines += [f"  {each}".ljust(36) + sets[each].sentence for each in sets]

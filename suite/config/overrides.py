@@ -25,7 +25,7 @@ from workloads.api import OPTION_GROUPS, check_value, hyperparameter_fields, kin
 
 _SWEEPS = (
     "the suite starts the jobs of a sweep in sequence. Add -m and set lists of values"
-    " (docs/hydra.md)"
+    " (docs/how-to/configure_a_run.md)"
 )
 _FOLDER = (
     "Hydra's folders are not used. Set output=FOLDER for the runs of this command, or set"
@@ -33,17 +33,17 @@ _FOLDER = (
 )
 _TRACKERS = (
     "runs write log files only. Leave this key out, and send the logs to a tracker with suite"
-    " export (docs/trackers.md)"
+    " export (docs/how-to/export_to_trackers.md)"
 )
 NOT_OFFERED = {
     "framework.kvstore": (
         "MXNet's processes always exchange gradients through a dist_sync store (Horovod would be"
-        " faster on real networks: docs/several_machines.md). Leave this key out"
+        " faster on real networks: docs/how-to/multiple_nodes.md). Leave this key out"
     ),
     **dict.fromkeys(("wandb", "mlflow", "tensorboard", "logger"), _TRACKERS),
     **dict.fromkeys(
         ("data_dir", "data.dir", "data.path"),
-        "set SUITE_DATA_DIR to the folder of prepared data sets (docs/getting_started.md)",
+        "set SUITE_DATA_DIR to the folder of prepared data sets (docs/tutorials/first_run.md)",
     ),
     "log_dir": "set output=FOLDER for the runs of this command, or set SUITE_LOG_DIR",
     **dict.fromkeys(
@@ -355,7 +355,7 @@ def check(arguments: Sequence[str], workloads: Sequence[str], multirun: bool) ->
             if isinstance(value, dict):
                 raise ValueError(
                     f"{key}: a mapping cannot be an override. Write it into a configuration file"
-                    " (docs/environments.md)"
+                    " (docs/how-to/install_and_environments.md)"
                 )
             if key in FILE_GROUPS:
                 _check_synonym(key, value, group_choices(key))
@@ -385,7 +385,7 @@ def check_root(key: str) -> None:
     if key.lstrip("+~") in _OPTIMIZER:
         raise ValueError(
             f"{key}: a file sets the optimizer, conf/hyperparameters/WORKLOAD/NAME.yaml"
-            " (docs/hyperparameters.md)"
+            " (docs/how-to/configure_a_run.md)"
         )
     if key.partition(".")[0].lstrip("+~") not in roots:
         hint = (
@@ -452,7 +452,7 @@ def _check_set_alone(key: str, value: Any, workload: str) -> None:
         raise ValueError(
             f"{key}={value}: a file in conf/hyperparameters/{workload} sets {name}{allowed}. Write "
             f"hyperparameters/{workload}/NAME.yaml in a folder and add --config-dir FOLDER "
-            "workload.hyperparameter_set=NAME (docs/hyperparameters.md)"
+            "workload.hyperparameter_set=NAME (docs/how-to/configure_a_run.md)"
         )
     if name == "optimizer":
         remedy = f"Run with workload={workload} --help for the available keys"

@@ -16,7 +16,7 @@ from suite.worker.heartbeat import WorkerStatus
 from suite.worker.runlog import RunLog
 
 KEY = "suite_open"
-"""Key of the line with these reasons (docs/logs.md)."""
+"""Key of the line with these reasons (docs/reference/log_format.md)."""
 
 
 def append_open_reasons(log: Path, reasons: Sequence[Deviation]) -> None:

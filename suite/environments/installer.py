@@ -1,4 +1,4 @@
-"""Installs packages with uv, which takes a fifth of pip's time (docs/environments.md), using the
+"""Installs packages with uv, which takes a fifth of pip's time (docs/how-to/install_and_environments.md), using the
 settings of pip.
 
 python -m suite.environments.installer ARGUMENTS    installs the packages in ARGUMENTS into this

@@ -190,7 +190,7 @@ def _activate_plugin(text: str, installs: bool) -> Plugin:
     if not entry_points:
         raise ValueError(
             f"plugins={text}: {dist.metadata['Name']} is not a plugin of the suite: it has no entry"
-            f" point in {', '.join(_LOADERS)}. See docs/adding_a_workload.md"
+            f" point in {', '.join(_LOADERS)}. See docs/tutorials/add_a_workload.md"
         )
     return Plugin(text, dist.metadata["Name"], dist.version, folder, entry_points)
 
@@ -246,10 +246,10 @@ def _check_loadable(plugin: Plugin) -> None:
         ):
             raise ValueError(
                 f"{subject} is {loaded!r}: expected the type {expected_type.__name__} and the name"
-                f" '{name}'. See docs/adding_a_workload.md"
+                f" '{name}'. See docs/tutorials/add_a_workload.md"
             )
         if missing := sorted(getattr(loaded, "__abstractmethods__", ())):
             methods = " and ".join(f"{method}()" for method in missing)
             raise ValueError(
-                f"{subject} is incomplete. Define {methods} in {loaded.__name__}. See docs/api.md"
+                f"{subject} is incomplete. Define {methods} in {loaded.__name__}. See docs/reference/plugin_api.md"
             )

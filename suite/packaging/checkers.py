@@ -115,7 +115,7 @@ def _unknown(record: logging.LogRecord) -> Complaint | None:
     """A message of the package checker that is new to us; None for what the verdicts on logs and
     sets already say.
     """
-    # A benchmark is skipped that the tool has no rules for: a package's notes and docs/packaging.md
+    # A benchmark is skipped that the tool has no rules for: a package's notes and docs/how-to/check_and_package.md
     # say so.
     known = (
         " Skipping benchmark", "Detected %d total files", "Unknown files", "Incorrect number of files",
@@ -126,5 +126,5 @@ def _unknown(record: logging.LogRecord) -> Complaint | None:
     ):
         return None
     return Complaint(
-        "", 0, clean(record.getMessage()), "no such message", "see docs/packaging.md", warning=True
+        "", 0, clean(record.getMessage()), "no such message", "see docs/how-to/check_and_package.md", warning=True
     )

@@ -77,7 +77,7 @@ class RunTrace:
     moments_ms: tuple[float, ...]
     """The same in order of time, without those that follow another one at once."""
     machines: frozenset[str]
-    """Digests of the machines' names (`suite_run`, docs/logs.md).
+    """Digests of the machines' names (`suite_run`, docs/reference/log_format.md).
 
     Empty if the log does not state them.
     """

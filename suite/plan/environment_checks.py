@@ -46,7 +46,7 @@ def check_open_ports(config: RunConfig, draft: PartialJob, log: Callable[[str], 
     )
     if settings.nodes > 1 or config.framework.allow_open_grpc:
         log(
-            f"warning: {risk}. Block access from outside with a firewall (docs/several_machines.md)"
+            f"warning: {risk}. Block access from outside with a firewall (docs/how-to/multiple_nodes.md)"
         )
         return
     if env.container is not None:

@@ -137,7 +137,7 @@ _telemetry = lru_cache(maxsize=8)(telemetry)
 
 
 def _beside(log: RunRecord) -> RecordedTelemetry:
-    """Return the telemetry of a run of this suite (docs/telemetry.md); empty for all foreign runs."""
+    """Return the telemetry of a run of this suite (docs/reference/telemetry.md); empty for all foreign runs."""
     whole = (
         log.settings.profile and not log.resumptions
     )  # the telemetry of a resumed run covers its last part only
@@ -491,7 +491,7 @@ class Run(Columns):
     """A run: the columns of its record, a row of the table of runs."""
 
     status: str = column(
-        "`success`, or how it ended (docs/logs.md: status.json)", _log("status"), unknown="success"
+        "`success`, or how it ended (docs/reference/log_format.md: status.json)", _log("status"), unknown="success"
     )
     reason: str = _text("Why it is no success", _log("reason"))
     succeeded: bool = column("It did what was asked", _log("succeeded"), unknown=True)
@@ -665,7 +665,7 @@ def _columns() -> Iterator[tuple[str, Column]]:
     """Yield the columns of a run: measured figures, then settings."""
     for item in sorted(fields(Run), key=lambda item: "column" not in item.metadata):
         one = item.metadata.get("column") or Column(
-            f"Setting `{item.name}` (docs/logs.md: suite_run)", _setting(item)
+            f"Setting `{item.name}` (docs/reference/log_format.md: suite_run)", _setting(item)
         )
         yield item.name, one
 

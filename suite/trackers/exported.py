@@ -220,7 +220,7 @@ def _figures(row: Run) -> Iterator[tuple[str, float]]:
 
 
 def _files(log: RunRecord) -> dict[str, Path]:
-    """The log, and of a run of ours what docs/logs.md names beside it; no links there, which may
+    """The log, and of a run of ours what docs/reference/log_format.md names beside it; no links there, which may
     lead anywhere.
     """
     folder, named = log.path.parent, list[Path]()

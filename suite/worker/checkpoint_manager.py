@@ -1,5 +1,5 @@
 """Writes checkpoints of a run, and resumes a run from a checkpoint (`checkpoint=…`,
-docs/checkpoints.md).
+docs/how-to/resume_and_checkpoints.md).
 """
 
 from __future__ import annotations

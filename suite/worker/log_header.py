@@ -1,4 +1,4 @@
-"""Writes the lines of a log that identify the run and list its settings (docs/logs.md)."""
+"""Writes the lines of a log that identify the run and list its settings (docs/reference/log_format.md)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATHS = ("backbone_weights",)
 
 def write_log_header(log: RunLog, run: RunSpec, workload: Workload) -> None:
     """Write the lines that identify the run: submission keys, `cache_clear`, and `suite_run`
-    (docs/logs.md).
+    (docs/reference/log_format.md).
 
     Args:
         log: The log of the run.

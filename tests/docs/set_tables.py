@@ -15,7 +15,9 @@ from workloads.api import Json
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 MARKS = {"published": "", "derived": "ᵈ", "presumed": "ᵖ"}
-LEGEND = "ᵈ derived, ᵖ presumed, all others published; [sources](hyperparameters.md)."
+LEGEND = (
+    "ᵈ derived, ᵖ presumed, without a mark: published. [Sources](../../how-to/configure_a_run.md)."
+)
 MARKED = re.compile(r"<!-- sets: (\w+) ([\w ]+) -->\n.*?<!-- sets: end -->", re.DOTALL)
 
 
@@ -60,5 +62,5 @@ def page(text: str) -> str:
 
 
 if __name__ == "__main__":
-    for path in DOCS.glob("*.md"):
+    for path in DOCS.rglob("*.md"):
         path.write_text(page(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The tutorial docs/adding_a_workload.md: its files are complete, run, and are those of the tests'
+"""The tutorial docs/tutorials/add_a_workload.md: its files are complete, run, and are those of the tests'
 package.
 """
 
@@ -7,7 +7,7 @@ import pytest
 from tests.docs.page_files import write_files
 from tests.helpers import PROJECT, events, only, run_suite
 
-TUTORIAL = PROJECT / "docs" / "adding_a_workload.md"
+TUTORIAL = PROJECT / "docs" / "tutorials/add_a_workload.md"
 FRAMEWORK = PROJECT / "docs" / "dev" / "add_a_framework.md"
 LINES = PROJECT / "tests" / "data" / "plugin_lines"
 

@@ -25,7 +25,7 @@ SHOWN = sorted(
 )
 ALL = list({command.words: command for command in SHOWN}.values())
 RUN = [command for command in ALL if command.runs]
-TUTORIAL = "docs/adding_a_workload.md"
+TUTORIAL = "docs/tutorials/add_a_workload.md"
 MAKE_TARGETS = set(re.findall(r"^([a-z-]+):.*##", (PROJECT / "Makefile").read_text(), re.MULTILINE))
 
 

@@ -1,11 +1,11 @@
-"""The notebook in docs/notebook.md: its code runs on our logs and the published ones, and its
+"""The notebook in docs/how-to/analyze_in_a_notebook.md: its code runs on our logs and the published ones, and its
 sentence is what it prints.
 """
 
 from testing.fake_logs import write_run
 from tests.helpers import PROJECT
 
-PAGE = PROJECT / "docs" / "notebook.md"
+PAGE = PROJECT / "docs" / "how-to/analyze_in_a_notebook.md"
 
 
 def test_the_notebook_draws_three_figures_and_prints_its_conclusion(tmp_path, monkeypatch, capsys):

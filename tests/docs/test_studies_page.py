@@ -1,4 +1,4 @@
-"""The table of docs/studies.md: every command is a study with keys that there are, and every study
+"""The table of docs/how-to/run_a_study.md: every command is a study with keys that there are, and every study
 has a command.
 """
 
@@ -11,7 +11,7 @@ from suite.config import overrides
 from suite.config.studies import cells
 from tests.helpers import PROJECT
 
-PAGE = (PROJECT / "docs" / "studies.md").read_text(encoding="utf-8")
+PAGE = (PROJECT / "docs" / "how-to/run_a_study.md").read_text(encoding="utf-8")
 COMMANDS = sorted(set(re.findall(r"`(study=[^`]+)`", PAGE)) - {"study=NAME"})
 
 

@@ -22,7 +22,7 @@ WORKLOADS = {
 """With what makes an epoch a few steps."""
 LAST_BIT = "maskrcnn", "mxnet"
 """Graphs whose memory is planned once sum in another order after a new start, on two devices:
-docs/checkpoints.md.
+docs/how-to/resume_and_checkpoints.md.
 """
 
 

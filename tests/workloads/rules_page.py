@@ -1,4 +1,4 @@
-"""The tables of docs/rules.md from the code: `python -m tests.workloads.rules_page` writes them
+"""The tables of docs/reference/closed_rules.md from the code: `python -m tests.workloads.rules_page` writes them
 anew, between its marks.
 """
 
@@ -24,7 +24,7 @@ from workloads.resnet50.workload import ResNet50
 from workloads.ssd.workload import SSD
 from workloads.transformer.workload import Transformer
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "rules.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference/closed_rules.md"
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 RULES = {
     NCF: rules_of_ncf,

@@ -1,4 +1,4 @@
-"""docs/rules.md shows the tables that decide."""
+"""docs/reference/closed_rules.md shows the tables that decide."""
 
 import dataclasses
 

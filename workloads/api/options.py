@@ -169,7 +169,7 @@ def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object)
     ):  # the command line cannot express mappings
         raise ValueError(
             f"{key}={value}: a mapping is needed; write it into a file of yours"
-            " (docs/environments.md)"
+            " (docs/how-to/install_and_environments.md)"
         )
     minimum, pattern, choices = (
         metadata.get("minimum"),

@@ -72,7 +72,7 @@ DEMO_MODEL: Mapping[str, Json] = {
     "mask_channels": 32,
     "classes": 10,
 }
-"""Smaller model for demos (docs/demos.md)."""
+"""Smaller model for demos (docs/reference/workloads/maskrcnn.md)."""
 
 
 def with_shapes(model: Mapping[str, Json], text: str) -> Mapping[str, Json]:

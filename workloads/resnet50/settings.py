@@ -31,7 +31,7 @@ DEMO_MODEL: Mapping[str, Json] = {
     "resize_size": 73,
     "area_minimum": 0.5,
 }
-"""Smaller model for demos (docs/demos.md).
+"""Smaller model for demos (docs/reference/workloads/resnet50.md).
 
 Crops of 5 % would hide the features that distinguish the classes of the demo.
 """

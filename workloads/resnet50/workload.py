@@ -41,11 +41,11 @@ class ResNet50(ClassifierWorkload):
     known_deviations = (
         (
             "images are resized with half-pixel centres, the TensorFlow reference's without"
-            " (docs/resnet50.md)"
+            " (docs/reference/workloads/resnet50.md)"
         ),
         (
             "the max pool pads on every side, as NVIDIA's; the TensorFlow reference's below and to"
-            " the right (docs/resnet50.md)"
+            " the right (docs/reference/workloads/resnet50.md)"
         ),
     )
     runs_required = 5

@@ -50,7 +50,7 @@ DEMO_MODEL: Mapping[str, Json] = {
     "crop_overlap": False,
     "jitter": [0.125, 0.3, 0.0, 0.0],
 }
-"""Smaller model for demos (docs/demos.md).
+"""Smaller model for demos (docs/reference/workloads/ssd.md).
 
 Half of the images are cropped, without a check of the overlap.
 """

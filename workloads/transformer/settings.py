@@ -24,7 +24,7 @@ DEMO_MODEL: Mapping[str, Json] = {
     "heads": 4,
     "extra_length": 50,
 }
-"""Smaller model for demos (docs/demos.md)."""
+"""Smaller model for demos (docs/reference/workloads/transformer.md)."""
 SIZES = ("hidden", "feed_forward", "layers", "heads")
 
 

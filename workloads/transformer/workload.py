@@ -24,7 +24,7 @@ from workloads.transformer.settings import (
 )
 
 REFERENCE_PARAMETERS = 210_804_736
-"""Number of parameters with 33,708 subwords (calculation in docs/transformer.md)."""
+"""Number of parameters with 33,708 subwords (calculation in docs/reference/workloads/transformer.md)."""
 REFERENCE_VOCABULARY = 33_708
 LENGTH_PENALTY = 0.6
 """Length penalty of the beam search (reference model_params.py)."""

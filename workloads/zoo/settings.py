@@ -21,7 +21,7 @@ DEMO_SIZES = {"inception_v3": 75, "overfeat": 71}
 DEMO_SIZE = 64
 TARGETS_TOP1 = {"cifar10": 0.76, "cifar-demo": 0.75, "fashion-mnist": 0.90}
 """Targets of LittleCNN. cifar10: accuracy in the scaling article with 16 images per step after 30
-epochs. cifar-demo and fashion-mnist: from measured runs (docs/zoo.md).
+epochs. cifar-demo and fashion-mnist: from measured runs (docs/reference/workloads/zoo.md).
 """
 
 

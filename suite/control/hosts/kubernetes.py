@@ -300,7 +300,7 @@ def _check(jobs: Sequence[Composed], launch: LaunchConfig) -> None:
         )
         raise ValueError(
             f"{setting}: expected an image. Set launch.kubernetes.image=NAME:TAG"
-            " (docs/environments.md)"
+            " (docs/how-to/install_and_environments.md)"
         )
     if not launch.kubernetes.logs:
         raise ValueError(

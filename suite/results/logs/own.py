@@ -1,4 +1,4 @@
-"""Reads logs of this suite strictly: each value has the place and the form that docs/logs.md
+"""Reads logs of this suite strictly: each value has the place and the form that docs/reference/log_format.md
 defines, or is a problem.
 
 A log of this suite states its settings, targets and first epoch in `suite_run`, so the reader

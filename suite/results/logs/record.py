@@ -150,7 +150,7 @@ class Throughput:
 
 @dataclass(frozen=True)
 class Condition:
-    """Share of the machine that the run got (`suite_condition`, docs/logs.md)."""
+    """Share of the machine that the run got (`suite_condition`, docs/reference/log_format.md)."""
 
     busy: tuple[str, ...] = ()
     """Reasons why the machine counts as busy, a few words each."""
@@ -248,7 +248,7 @@ class RunRecord:
     condition: Condition | None = None
     """Share of the machine, if the log has a `suite_condition`."""
     step_times: Mapping[str, float] = field(default_factory=dict)
-    """Step times of runs with `timing=steps` (`suite_step_times`, docs/logs.md): `count`,
+    """Step times of runs with `timing=steps` (`suite_step_times`, docs/reference/log_format.md): `count`,
     `mean_ms`, …
     """
     step_times_by: str = ""
@@ -258,7 +258,7 @@ class RunRecord:
     gradients: GradientAllReduceInfo | None = None
     """Traffic of the all-reduce in a step (`suite_gradients`)."""
     staleness: Mapping[str, float] = field(default_factory=dict)
-    """Staleness in runs with `update=async` (`suite_staleness`, docs/logs.md): `updates`, `mean`,
+    """Staleness in runs with `update=async` (`suite_staleness`, docs/reference/log_format.md): `updates`, `mean`,
     `most`.
     """
     problems: tuple[Problem, ...] = ()

@@ -35,7 +35,7 @@ class RecordedTelemetry:
     seconds: tuple[float, ...]
     """Seconds since `run_start`."""
     series: Mapping[str, tuple[float | None, ...]]
-    """Sensor name (docs/telemetry.md) to values: the sum of memory, power and processes, and the
+    """Sensor name (docs/reference/telemetry.md) to values: the sum of memory, power and processes, and the
     mean of further sensors.
     """
 

@@ -434,7 +434,7 @@ def _least(choices: Choices, name: str) -> Choice | None:
 
 
 def placement(choices: Choices, pair: Ratio | None) -> str:
-    """Return the placement of a queue's jobs (docs/scaling.md): `spread`, `sooner`, `fewest`,
+    """Return the placement of a queue's jobs (docs/how-to/predict_time_and_cost.md): `spread`, `sooner`, `fewest`,
     `between`, or `unknown`.
     """
     if pair is None or pair.total is None:
@@ -725,7 +725,7 @@ def _notes(advice: Advice) -> Iterator[str]:
         yield (
             f"Figures for {_listed(predicted)} devices are predictions of the scaling model with"
             f" {percent_text(scaling_model.LEVEL)} intervals, not measurements (suite scaling,"
-            " docs/scaling.md)."
+            " docs/how-to/predict_time_and_cost.md)."
         )
     elif advice.counts_to_predict and advice.why_none_predicted:
         yield (
@@ -756,7 +756,7 @@ def _notes(advice: Advice) -> Iterator[str]:
         with contextlib.suppress(ValueError):  # the size of the gradients is not known
             yield (
                 f"Each step sums {traffic_text(gradients_of(results))} over the devices"
-                " (docs/scaling.md)."
+                " (docs/how-to/predict_time_and_cost.md)."
             )
     for result in best:
         yield from result.mixed_notes

@@ -1,5 +1,5 @@
 """`suite compare`: ratios of two sets of results, their differences, and incomparable_reasons of meaningless
-ratios (docs/comparing.md).
+ratios (docs/how-to/compare.md).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Rows of a comparison, and their verdicts: sentences that claim a difference only if the runs show
-it (docs/comparing.md).
+it (docs/how-to/compare.md).
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ def test_open_servers_on_several_machines_print_a_warning_and_a_remote_machine_d
     )
     assert planned.findings == ()
     (note,) = planned.notes
-    assert "Block access from outside with a firewall (docs/several_machines.md)" in note
+    assert "Block access from outside with a firewall (docs/how-to/multiple_nodes.md)" in note
     (finding,) = draft_of(
         *TWO_DEVICES, "launch=ssh", "launch.hosts=[a]", fault="", hosts=hosts[:1]
     ).findings

@@ -56,6 +56,6 @@ def test_foreign_logs_have_separate_rows_for_evaluations_and_throughput_and_copi
 def test_the_pandas_example_of_the_notebook_page_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_run(tmp_path / "logs", "a", qualities=(0.3, 0.65))
-    page = (PROJECT / "docs" / "notebook.md").read_text()
+    page = (PROJECT / "docs" / "how-to/analyze_in_a_notebook.md").read_text()
     exec(page.split("## Curves")[1].split("```python\n")[1].partition("```")[0], {})
     assert "hr_at_10" in capsys.readouterr().out

@@ -18,7 +18,8 @@ from suite.results.table import read_runs, shareable
 from testing.fake_logs import write_run
 from tests.helpers import PROJECT
 
-PAGE = PROJECT / "docs" / "notebook.md"
+PAGE = PROJECT / "docs" / "reference/report_columns.md"
+NOTEBOOK = PROJECT / "docs" / "how-to/analyze_in_a_notebook.md"
 TYPES = {
     "text": "object",
     "number": "float64",
@@ -51,7 +52,7 @@ def of_result(name):
 
 
 def columns_text():
-    """Return the tables of columns that docs/notebook.md must contain.
+    """Return the tables of columns that docs/reference/report_columns.md must contain.
 
     Settings of one type share a row.
     """
@@ -62,7 +63,7 @@ def columns_text():
         elif column.shown:
             kind = "" if KINDS[name] == "number" else f" ({KINDS[name]})"
             found.append(f"| `{name}`{kind} | {column.text} | {of_result(name)} |")
-    found += ["", "| settings of a run (docs/logs.md: suite_run) | of a result |", "|---|---|"]
+    found += ["", "| settings of a run ([log format](log_format.md)) | of a result |", "|---|---|"]
     found += [
         f"| {', '.join(names)} ({kind}) | {result} |" for (kind, result), names in settings.items()
     ]
@@ -175,7 +176,7 @@ def test_the_page_for_notebooks_lists_every_column():
 
 
 def test_the_plot_example_of_the_notebook_page_writes_a_png(logs, tmp_path):
-    parts = [part.partition("```")[0] for part in PAGE.read_text().split("```python\n")[1:]]
+    parts = [part.partition("```")[0] for part in NOTEBOOK.read_text().split("```python\n")[1:]]
     code = next(part for part in parts if "vegalite_to_png" in part)
     assert len(code.splitlines()) <= 12
     write_run(tmp_path / "logs", "good")

@@ -157,7 +157,7 @@ def test_the_published_file_is_told_by_its_counts_and_its_digest(tmp_path, monke
     monkeypatch.setattr(ML100K, "archive_md5", hashlib.md5(source.read_bytes()).hexdigest())
     lines = ML100K().prepare(source, tmp_path / "published")
     assert lines[1:] == [
-        "notice: data set fingerprint not verified, so runs are open (docs/rules.md)"
+        "notice: data set fingerprint not verified, so runs are open (docs/reference/closed_rules.md)"
     ]
     assert ML100K().verify(tmp_path / "published")[-1] == lines[1]
     manifest = json.loads((tmp_path / "published" / "manifest.json").read_text())

@@ -121,7 +121,7 @@ def test_the_log_says_what_was_trained(epoch):
 
 @pytest.mark.full
 def test_ten_lines_of_plain_pytorch_use_what_was_trained(tmp_path):
-    """Those of docs/checkpoints.md, with the weights of the reference's network after a step."""
+    """Those of docs/how-to/resume_and_checkpoints.md, with the weights of the reference's network after a step."""
     few = (
         "profile=synthetic",
         "device=cpu",
@@ -131,7 +131,7 @@ def test_ten_lines_of_plain_pytorch_use_what_was_trained(tmp_path):
     )
     run_suite(tmp_path, "workload=resnet50", *few, "checkpoint.final=true", timeout=900, exits=0)
     (block,) = re.findall(
-        r"```python\n(.*?)```", (PROJECT / "docs" / "checkpoints.md").read_text(), re.DOTALL
+        r"```python\n(.*?)```", (PROJECT / "docs" / "how-to/resume_and_checkpoints.md").read_text(), re.DOTALL
     )
     weights = only(tmp_path.glob("logs/**/weights.npz"))
     lines = re.sub(r'load\(".*?"\)', f'load("{weights}")', block)

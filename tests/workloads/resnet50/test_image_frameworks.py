@@ -1,5 +1,5 @@
 """Evaluation pixels are those of TensorFlow's present resize; the reference called its legacy one
-(docs/images.md).
+(docs/how-to/prepare_data.md).
 """
 
 import numpy as np

@@ -37,7 +37,7 @@ OFF_FLOAT64 = {
     "resnet152": 2e-3,
 }
 """Limit of a loss' distance from float64; 5e-6 for the others, so that two frameworks are within
-1e-5 of each other. Already the first loss of the deep ones is 1e-5 away in float32: docs/zoo.md has
+1e-5 of each other. Already the first loss of the deep ones is 1e-5 away in float32: docs/reference/workloads/zoo.md has
 what was measured.
 """
 STOCK = [(framework, model) for framework, models in EQUAL.items() for model in models]

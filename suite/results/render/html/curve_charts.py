@@ -25,7 +25,7 @@ _SENSORS: Mapping[str, tuple[str, str]] = {
     "gpu_power_watts": ("GPU power", "W, all devices"),
     "gpu_memory_bytes": ("GPU memory in use", "GB, all devices"),
 }
-"""Sensor (docs/telemetry.md) to title and unit of its figure."""
+"""Sensor (docs/reference/telemetry.md) to title and unit of its figure."""
 Points = Iterable[tuple[float | None, float | None]]
 
 

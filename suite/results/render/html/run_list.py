@@ -36,7 +36,7 @@ _MAX_LINES = 80
 """Lines of a list of details: a log may contain any number of keys."""
 _MAX_METRICS = 3
 _ENVIRONMENT = ("environment", "versions", "hardware", "git", "cores", "cache_cleared")
-"""Keys of run.json (docs/logs.md) that are shown."""
+"""Keys of run.json (docs/reference/log_format.md) that are shown."""
 PART_NAMES: Mapping[str, str] = {
     "setup": "setup",
     "training": "training",
