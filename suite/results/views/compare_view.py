@@ -1,4 +1,4 @@
-"""`suite compare`: ratios of two sets of results, their differences, and incomparable_reasons of meaningless
+"""`suite compare`: ratios of two sets of results, their differences, and reasons to refuse meaningless
 ratios (docs/how-to/compare.md).
 """
 
