@@ -1,5 +1,6 @@
-"""Reads training logs into one table and makes results of it:
-`from suite.results import table; runs = table("logs/")`.
+"""Reads training logs into one table and makes results of it.
+
+Example: `from suite.results import table; runs = table("logs/")`.
 """
 
 from suite.results.curves import curves

@@ -73,8 +73,9 @@ BUSY, QUIET = LabelKind.BUSY.value, "not busy"
 
 
 def busy_label(conditions: Sequence[Condition | None]) -> Label | None:
-    """Return the label of runs on a busy machine, with the reasons of the run that lost most; None
-    if no machine was busy.
+    """Return the label of runs on a busy machine, with the reasons of the run that lost most.
+
+    Returns None if no machine was busy.
     """
     busy = [condition for condition in conditions if condition is not None and condition.busy]
     if not busy:
@@ -491,7 +492,9 @@ class Run(Columns):
     """A run: the columns of its record, a row of the table of runs."""
 
     status: str = column(
-        "`success`, or how it ended (docs/reference/log_format.md: status.json)", _log("status"), unknown="success"
+        "`success`, or how it ended (docs/reference/run_folder.md)",
+        _log("status"),
+        unknown="success",
     )
     reason: str = _text("Why it is no success", _log("reason"))
     succeeded: bool = column("It did what was asked", _log("succeeded"), unknown=True)

@@ -158,8 +158,9 @@ def _read_entry_at(folder: Path) -> Entry:
 
 
 def _find_submitter_folder(system_folder: Path) -> Path | None:
-    """Return the folder SUBMITTER of `SUBMITTER/results/SYSTEM`, or None for folders with a
-    different layout.
+    """Return the folder SUBMITTER of `SUBMITTER/results/SYSTEM`.
+
+    Returns None for folders with a different layout.
 
     The name `results` is common. So SUBMITTER must also contain `systems`, or be in a folder of a
     division or a round.

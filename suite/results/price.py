@@ -32,8 +32,9 @@ class Prices:
         return self.every
 
     def cost(self, result: Columns) -> float | None:
-        """Return the cost of a time to target, or None if the time, the number of devices, or the
-        price is unknown.
+        """Return the cost of a time to target.
+
+        Returns None if the time, the number of devices, or the price is unknown.
         """
         price = self.price(result)
         if price is None or result.seconds is None or not result.devices:

@@ -359,8 +359,9 @@ def _is_entry_of(published: Run, entry: Entry) -> bool:
 
 
 def _find_published_run(run: RunRecord) -> Run | None:
-    """Return the published run with the workload, start, and length of a log, or None if the log is
-    not published.
+    """Return the published run with the workload, start, and length of a log.
+
+    Returns None if the log is not published.
     """
     if not run.has_log or run.described_settings is None:
         return None

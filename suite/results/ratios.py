@@ -190,8 +190,9 @@ class Ratio:
 
     @property
     def chance(self) -> str:
-        """Note that the runs are too few to show whether devices change the epochs to target; empty
-        if it does not apply.
+        """Note that the runs are too few to show whether devices change the epochs to target.
+
+        The result is empty if it does not apply.
         """
         if (
             self.scaling != "strong"

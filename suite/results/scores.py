@@ -395,8 +395,9 @@ def shared_labels(results: Iterable[Result]) -> list[str]:
 
 
 def title(group: Sequence[Result]) -> str:
-    """Return the title of a group of results, with its labels:
-    `ncf in pytorch on local (demo, cpu)`.
+    """Return the title of a group of results, with its labels.
+
+    Example: `ncf in pytorch on local (demo, cpu)`.
     """
     first = group[0]
     systems = {row.system or row.device_name for row in group}

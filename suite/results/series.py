@@ -63,8 +63,9 @@ class Series(Generic[AnyResult]):
         return self.results[-1]
 
     def speedup(self, result: Result, intervals: bool = False) -> Ratio | None:
-        """Return how much better a result of the series is than the baseline; None for the
-        baseline.
+        """Return how much better a result of the series is than the baseline.
+
+        Returns None for the baseline.
 
         Args:
             result: A result of this series.

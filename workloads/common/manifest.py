@@ -72,7 +72,10 @@ class Manifest:
         unverified = (
             []
             if self.notes
-            else [f"{note}, so runs are open (docs/reference/closed_rules.md)" for note in unverified_notes(self)]
+            else [
+                f"{note}, so runs are open (docs/reference/closed_rules.md)"
+                for note in unverified_notes(self)
+            ]
         )
         return [f"notice: {note}" for note in (*self.notes, *unverified)]
 

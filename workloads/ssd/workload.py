@@ -217,8 +217,9 @@ class SSD(DetectionWorkload):
         }
 
     def compute_metrics(self, results: Arrays) -> dict[str, float]:
-        """Return COCO box AP. Raises ValueError unless each validation image was evaluated exactly
-        once.
+        """Return COCO box AP.
+
+        Raises ValueError unless each validation image was evaluated exactly once.
         """
         count = self.dataset_info.evaluation_samples
         check_evaluation_coverage(results["seen"], count, "images")

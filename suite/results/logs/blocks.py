@@ -25,8 +25,9 @@ class BlockTimes(NamedTuple):
 def block_times(
     events: Iterable[Event], run_start: Event | None, run_stop: Event | None
 ) -> BlockTimes | None:
-    """Return the setup and block times of a run; None for a run without a start, an end, or a
-    complete block.
+    """Return the setup and block times of a run.
+
+    Returns None for a run without a start, an end, or a complete block.
 
     A block that has no `block_stop` line, because the run was interrupted in it, is not counted.
     """

@@ -153,8 +153,9 @@ def filed_end(path: Path) -> RunEnd | None:
 
 
 def end_next_to(log: Path) -> RunEnd | None:
-    """Return the end in the `status.json` next to a log, or None if it cannot be read
-    (`filed_end`).
+    """Return the end in the `status.json` next to a log.
+
+    Returns None if it cannot be read (`filed_end`).
     """
     return filed_end(log.with_name(STATUS_FILE))
 

@@ -24,8 +24,9 @@ class Copies:
 
 
 def _entry_key(log: RunRecord) -> Hashable:
-    """Return the key of a log's entry, or None for logs of this suite, whose settings define their
-    experiment.
+    """Return the key of a log's entry.
+
+    Returns None for logs of this suite, whose settings define their experiment.
     """
     return None if log.settings.profile or log.entry is None else log.entry.key
 

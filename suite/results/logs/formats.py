@@ -71,8 +71,9 @@ def _metadata(value: Json) -> Mapping[str, Json]:
 
 
 def parse_mllog(text: str, start: int) -> Parsed:
-    """Parse `:::MLLOG {"namespace", "time_ms", "event_type", "key", "value", "metadata"}`. `time_s`
-    (seconds) is tolerated.
+    """Parse `:::MLLOG {"namespace", "time_ms", "event_type", "key", "value", "metadata"}`.
+
+    `time_s` (seconds) is tolerated.
     """
     record, end, remarks = _lenient_value(text, start)
     if not isinstance(record, dict):

@@ -60,8 +60,9 @@ _SUMMED = (
 
 
 def telemetry(folder: Path) -> RecordedTelemetry | None:
-    """Return the telemetry in a run's folder, or None if the file of a machine is missing or
-    unreadable.
+    """Return the telemetry in a run's folder.
+
+    Returns None if the file of a machine is missing or unreadable.
 
     Several machines are combined at the times of the first machine, with the nearest sample of each
     further machine.
@@ -147,8 +148,9 @@ def _at(
 
 
 def _combined(name: str, value: Json) -> float | None:
-    """Return the sum or the mean of a sample with a value per device or machine, or None if a value
-    is missing.
+    """Return the sum or the mean of a sample with a value per device or machine.
+
+    Returns None if a value is missing.
     """
     values = value if isinstance(value, list) else [value]
     present = [figure for value in values if (figure := number(value)) is not None]

@@ -88,8 +88,9 @@ def epochs_at(batch: float, results: Sequence[Result]) -> EpochsEstimate:
 def _applicable_rcps(
     results: Sequence[Result], measured: Mapping[float, float]
 ) -> Mapping[float, float]:
-    """Return the reference convergence points that hold for `results`; empty if their target or
-    epochs differ.
+    """Return the reference convergence points that hold for `results`.
+
+    The result is empty if their target or epochs differ.
     """
     workload = results[0].workload
     official = OFFICIAL_TARGETS["MLLOG"].get(_RCP_NAMES.get(workload, ""), {})
@@ -105,8 +106,9 @@ def _applicable_rcps(
 
 @functools.cache
 def reference_points(workload: str) -> Mapping[float, float]:
-    """Return the global batches of the rules' reference runs with their mean epochs; empty for a
-    workload without them.
+    """Return the global batches of the rules' reference runs with their mean epochs.
+
+    The result is empty for a workload without them.
     """
     if workload not in _RCP_NAMES:
         return {}

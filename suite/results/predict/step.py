@@ -165,8 +165,9 @@ class StepModel:
         return (middle.seconds, low.seconds / factor, high.seconds * factor), middle.binds
 
     def text(self, unit: str) -> str:
-        """Return the constants and the meaning of the bounds:
-        `t0 2 ms, c 0.01 ms per sample, 102.2 MB of gradients. …`.
+        """Return the constants and the meaning of the bounds.
+
+        Example: `t0 2 ms, c 0.01 ms per sample, 102.2 MB of gradients. …`.
         """
         cost = f"t0 {self.cost.t0 * 1e3:.3g} ms, c {self.cost.c * 1e3:.3g} ms per {unit}"
         source = (

@@ -1,5 +1,6 @@
-"""Validation of the scaling model on published results that it was not fitted to:
-`suite scaling --validate`.
+"""Validation of the scaling model on published results that it was not fitted to.
+
+Example: `suite scaling --validate`.
 
 The prediction of a result never uses its time. Perfect scaling and a power law predict the same
 results in the same way.

@@ -284,8 +284,9 @@ class Advice:
 
 
 def _groups(results: Sequence[Result]) -> dict[str, list[Result]]:
-    """Return each result's group that `suite scaling` would predict from; empty if it could not
-    from any.
+    """Return each result's group that `suite scaling` would predict from.
+
+    The result is empty if it could not from any.
     """
     with contextlib.suppress(ValueError):  # no result has both a batch and a time
         return {row.key: group for group in comparable_groups(results) for row in group}
@@ -424,8 +425,9 @@ def _measured_choice(result: Result, machine: int, prices: Prices | None) -> Cho
 
 
 def _least(choices: Choices, name: str) -> Choice | None:
-    """Return the choice with the least value of a column, the faster of equal choices, or None if
-    the column is empty.
+    """Return the choice with the least value of a column, the faster of equal choices.
+
+    Returns None if the column is empty.
     """
     with_value = [choice for choice in choices if getattr(choice, name) is not None]
     return min(
@@ -434,8 +436,9 @@ def _least(choices: Choices, name: str) -> Choice | None:
 
 
 def placement(choices: Choices, pair: Ratio | None) -> str:
-    """Return the placement of a queue's jobs (docs/how-to/predict_time_and_cost.md): `spread`, `sooner`, `fewest`,
-    `between`, or `unknown`.
+    """Return the placement of a queue's jobs (docs/how-to/predict_time_and_cost.md).
+
+    Examples: `spread`, `sooner`, `fewest`, `between`, or `unknown`.
     """
     if pair is None or pair.total is None:
         return "unknown"
@@ -585,8 +588,9 @@ def _flagged(choices: Choices, flag: str) -> Choice:
 
 
 def _queue(choice: Choice) -> str:
-    """Return the jobs of a queue as text: `eight 1-device jobs side by side`,
-    `8-device jobs in sequence`.
+    """Return the jobs of a queue as text.
+
+    Examples: `eight 1-device jobs side by side`, `8-device jobs in sequence`.
     """
     at_once = choice.jobs_at_once
     if at_once == 1:

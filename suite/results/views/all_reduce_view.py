@@ -26,8 +26,9 @@ DEFINITIONS = (
 
 
 def all_reduce_sections(results: Sequence[Result]) -> list[Section]:
-    """Return the section with a line for each result and size, and the fitted links; empty without
-    all-reduces.
+    """Return the section with a line for each result and size, and the fitted links.
+
+    The result is empty without all-reduces.
     """
     measured = [result for result in results if result.all_reduces]
     if not measured:

@@ -31,8 +31,9 @@ class Side:
     published: bool = False
 
     def name_of(self, result: Result) -> str:
-        """Return a name that is different for each result of the side:
-        `PyTorch on dgx1, learning rate 0.002`.
+        """Return a name that is different for each result of the side.
+
+        Example: `PyTorch on dgx1, learning rate 0.002`.
         """
         name = result_name(result)
         if self.published:
@@ -47,8 +48,9 @@ class Side:
         return ", ".join(filter(None, (name, settings.get(result.key))))
 
     def describe(self, result: Result) -> str:
-        """Return workload, devices, and name of a result:
-        `NCF on 2 devices (PyTorch on dgx1, learning rate 0.002)`.
+        """Return workload, devices, and name of a result.
+
+        Example: `NCF on 2 devices (PyTorch on dgx1, learning rate 0.002)`.
         """
         return f"{hardware_text(result)} ({self.name_of(result)})"
 

@@ -164,8 +164,9 @@ def _run_counts(best: Result, compared: Sequence[Result]) -> str:
 
 
 def _where(result: Result) -> str:
-    """Return devices and framework: `on 8 × V100 with PyTorch`,
-    `on 2 devices (1 core of AMD EPYC) with MXNet`.
+    """Return devices and framework.
+
+    Examples: `on 8 × V100 with PyTorch`, `on 2 devices (1 core of AMD EPYC) with MXNet`.
     """
     is_cpu = result.device == "cpu" or result.has_label(LabelKind.CPU)
     machine = (

@@ -435,8 +435,9 @@ def _stated(result: Result) -> tuple[str, ...]:
 
 
 def division(result: Result) -> tuple[str, ...]:
-    """Return the label of a result of the open division by a different submitter; empty for all
-    remaining results.
+    """Return the label of a result of the open division by a different submitter.
+
+    The result is empty for all remaining results.
     """
     return ("open division",) if result.division == "open" and not result.profile else ()
 

@@ -23,15 +23,17 @@ _REPLACED_KEYS = ("gpus", "output", "resume", "runs")
 
 
 def next_commands(result: Result) -> tuple[str, ...]:
-    """Return the command that measures a result of this suite on twice as many devices; empty if
-    the settings are unknown.
+    """Return the command that measures a result of this suite on twice as many devices.
+
+    The result is empty if the settings are unknown.
     """
     return _commands(result, f"gpus={2 * result.devices}") if result.devices else ()
 
 
 def repeating_commands(result: Result) -> tuple[str, ...]:
-    """Return the command that repeats a result of this suite for an interval; empty if the settings
-    are unknown.
+    """Return the command that repeats a result of this suite for an interval.
+
+    The result is empty if the settings are unknown.
     """
     return (
         _commands(result, f"gpus={result.devices}", f"runs={MINIMUM_RUNS}")

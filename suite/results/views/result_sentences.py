@@ -49,8 +49,9 @@ def open_division_sentence(deviations: Sequence[Deviation], verbose: bool = Fals
 
 
 def _reason_text(deviation: Deviation, verbose: bool) -> str:
-    """Return a reason as text: `data set is ml-demo instead of ml-20m`,
-    `model differs in mf_dim, mlp_layer_sizes`.
+    """Return a reason as text.
+
+    Examples: `data set is ml-demo instead of ml-20m`, `model differs in mf_dim, mlp_layer_sizes`.
     """
     if deviation.code is not DeviationCode.SETTING:
         return deviation.text
@@ -79,8 +80,9 @@ def result_notes(result: Result, deviations: Sequence[str], shared: Sequence[str
 
 
 def mean_text(result: Result) -> str:
-    """Return which mean the figures of a result are: `olympic mean of 8 of 10 runs`; empty for a
-    single run.
+    """Return which mean the figures of a result are: `olympic mean of 8 of 10 runs`.
+
+    The result is empty for a single run.
     """
     if not result.to_target or result.runs_successful < 2:
         return ""

@@ -114,8 +114,9 @@ def target_and_data_facts(results: Sequence[Result]) -> list[tuple[str, str]]:
 
 
 def target_and_data_text(results: Sequence[Result]) -> str:
-    """Return the target and the data set of results:
-    `target hit rate at 10 ≥ 0.635, data set ml-demo`.
+    """Return the target and the data set of results.
+
+    Example: `target hit rate at 10 ≥ 0.635, data set ml-demo`.
     """
     return ", ".join(f"{name.lower()} {text}" for name, text in target_and_data_facts(results))
 

@@ -120,8 +120,9 @@ def interval_sentence(speedups: Iterable[Ratio]) -> str:
 
 
 def _epochs_text(efficiency: float) -> str:
-    """Return how the number of epochs changed: `with the same number of epochs`,
-    `with 1.20× as many epochs`.
+    """Return how the number of epochs changed.
+
+    Examples: `with the same number of epochs`, `with 1.20× as many epochs`.
     """
     if abs(efficiency - 1) < SAME_EPOCHS:
         return "with the same number of epochs"

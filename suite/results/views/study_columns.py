@@ -225,8 +225,9 @@ def _doubling(result: Result, line: StudyLine, context: StudyContext) -> float |
 
 
 def _article_minutes(result: Result, line: StudyLine, context: StudyContext) -> float | None:
-    """Return the time in the DGX-1 scaling article on the same number of devices; None except for
-    reference runs.
+    """Return the time in the DGX-1 scaling article on the same number of devices.
+
+    Returns None except for reference runs.
     """
     if result.profile != "reference":
         return None

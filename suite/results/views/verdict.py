@@ -304,8 +304,9 @@ def _verdict_on_successful_runs(
 
 
 def _interval_of_better(row: ComparisonRow) -> Interval | None:
-    """Return the interval of the ratio of the better side to the worse side, or None without an
-    interval.
+    """Return the interval of the ratio of the better side to the worse side.
+
+    Returns None without an interval.
     """
     assert row.ratio is not None
     if not row.ratio_low or not row.ratio_high:

@@ -60,8 +60,9 @@ class CocoFolders(ImageDataset[Content]):
     """Size in bytes of the published image archive of each split."""
 
     def look(self, source: Path) -> Content:
-        """Read the annotation files of the folder `source`. Raises ValueError if any part is
-        missing.
+        """Read the annotation files of the folder `source`.
+
+        Raises ValueError if any part is missing.
         """
         expected = ", ".join(
             dict.fromkeys(folder for parts in self.parts.values() for folder in parts.values())

@@ -48,8 +48,9 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
 
     @abstractmethod
     def look(self, source: Path) -> Content:
-        """Return the content of the folder `source`. Raises ValueError if it is not such a data
-        set.
+        """Return the content of the folder `source`.
+
+        Raises ValueError if it is not such a data set.
         """
 
     @abstractmethod
@@ -126,8 +127,9 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         return lines
 
     def files(self, destination: Path) -> Iterator[str]:
-        """Yield the images outside the prepared folder, then its files. See
-        `workloads.api.Dataset`.
+        """Yield the images outside the prepared folder, then its files.
+
+        See `workloads.api.Dataset`.
         """
         manifest = manifests.read(destination)
         if manifest is None:

@@ -41,8 +41,9 @@ _HARMLESS = re.compile(
 
 
 class BadImage(ValueError):
-    """An invalid image file. The message is a single line without the file name, which the caller
-    adds.
+    """An invalid image file.
+
+    The message is a single line without the file name, which the caller adds.
     """
 
 
@@ -118,8 +119,9 @@ class Reader:
         self._regions = turbo.RegionDecoder() if turbo.library() else None
 
     def read(self, path: str | Path, size: int | None = None) -> memoryview:
-        """Return the content of a file. Raises BadImage if it is unreadable or not `size` bytes
-        long.
+        """Return the content of a file.
+
+        Raises BadImage if it is unreadable or not `size` bytes long.
         """
         try:
             with open_stream(path) as file:

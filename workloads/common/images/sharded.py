@@ -170,8 +170,9 @@ class ImageData(ABC):
 
     @abstractmethod
     def begin(self, job: ImageJob) -> Begun:
-        """Start the preparation of a training batch. Its images are written to `take(…,
-        job.shape)`.
+        """Start the preparation of a training batch.
+
+        Its images are written to `take(…, job.shape)`.
         """
 
     def evaluation_facts(self, images: Int64s, valid: Bools) -> dict[str, Array]:
@@ -317,8 +318,9 @@ class ImageData(ABC):
         )
 
     def _evaluate(self, out: UInt8s, image: int, reader: Reader) -> None:
-        """Write an evaluation image. A damaged image always ends the run, because none may be left
-        out.
+        """Write an evaluation image.
+
+        A damaged image always ends the run, because none may be left out.
         """
         path = self.evaluation_images.path(image)
         try:

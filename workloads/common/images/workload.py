@@ -114,8 +114,9 @@ class ImageWorkload(Workload):
         return {}
 
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """Return the training batch of each shape. All replicas have the same number of images per
-        step.
+        """Return the training batch of each shape.
+
+        All replicas have the same number of images per step.
         """
         count = self.images_per_replica
         return [

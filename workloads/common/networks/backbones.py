@@ -289,8 +289,9 @@ def _check(place: Path, digest: str) -> manifests.Manifest:
 
 
 def load(settings: Settings, shapes: Shapes) -> dict[str, Array]:
-    """Return the converted arrays by name, or an empty dictionary if the run starts from random
-    weights.
+    """Return the converted arrays by name.
+
+    Returns an empty dictionary if the run starts from random weights.
 
     Raises ValueError if the arrays are missing or do not match the settings.
     """

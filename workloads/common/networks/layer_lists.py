@@ -48,8 +48,9 @@ class Convolution:
 
 @dataclass(frozen=True)
 class Pool:
-    """Pooling. Averages include the zeros of the padding. Maps for max pooling have no negative
-    values.
+    """Pooling.
+
+    Averages include the zeros of the padding. Maps for max pooling have no negative values.
     """
 
     kind: str
@@ -238,8 +239,9 @@ class Builder:
         return self
 
     def fork(self, *branches: Callable[[Builder], Builder]) -> Builder:
-        """Add parallel branches. Each function appends its layers to a builder that starts at this
-        point.
+        """Add parallel branches.
+
+        Each function appends its layers to a builder that starts at this point.
         """
         built = [branch(Builder(self.channels, self.rows, self.columns)) for branch in branches]
         first = built[0]

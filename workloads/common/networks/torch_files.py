@@ -1,5 +1,6 @@
-"""Read weights from files written by PyTorch, without PyTorch. Supports all formats of
-`torch.save`.
+"""Read weights from files written by PyTorch, without PyTorch.
+
+Supports all formats of `torch.save`.
 
 - tar (before 0.1.10, torchvision's first ResNets): members `storages`, `tensors` and `pickle`
 - a sequence of pickles (up to 1.5): magic number, protocol, platform, objects, storage keys, then

@@ -135,8 +135,9 @@ class _Unpickler(pickle.Unpickler):
         self.persistent, self.allowed = persistent, allowed
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return the replacement of a name without importing it. Raises ValueError for forbidden
-        names.
+        """Return the replacement of a name without importing it.
+
+        Raises ValueError for forbidden names.
         """
         try:
             return self.allowed[module, name]

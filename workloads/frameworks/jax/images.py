@@ -40,8 +40,9 @@ class Layers(Model):
         self.dtype = dtype
 
     def __call__(self, images: jax.Array, training: bool) -> Any:
-        """Return fp32 outputs of uint8 images (B, H, W, 3). Training updates the running
-        statistics.
+        """Return fp32 outputs of uint8 images (B, H, W, 3).
+
+        Training updates the running statistics.
         """
         raise NotImplementedError
 

@@ -277,8 +277,9 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
     def _over_pieces(
         self, add: Callable[[Carried, Values], tuple[Carried, None]], start: Carried, batch: Values
     ) -> Carried:
-        """Fold `add` over the pieces of the batch in sequence. Only the activations of one piece
-        are in memory.
+        """Fold `add` over the pieces of the batch in sequence.
+
+        Only the activations of one piece are in memory.
         """
         count = self.updates.accumulation_steps
         if count == 1:

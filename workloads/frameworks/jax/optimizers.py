@@ -135,8 +135,9 @@ steps without overflow.
 
 
 class Optimizer:
-    """The workload's optimizer, clipping and loss scale for the trained parameters. It has no
-    arrays.
+    """The workload's optimizer, clipping and loss scale for the trained parameters.
+
+    It has no arrays.
 
     A replica's part of the loss is its sum divided by the weight of all replicas. It is multiplied
     by the number of replicas, so that values in fp16 do not shrink with more replicas. The sum of
@@ -232,8 +233,9 @@ class Optimizer:
 
 
 def _clipped(gradients: Values, clip_norm: float | None) -> Values:
-    """Scale the gradients so that their global L2 norm is at most `clip_norm`. None: return them
-    unchanged.
+    """Scale the gradients so that their global L2 norm is at most `clip_norm`.
+
+    None: return them unchanged.
     """
     if clip_norm is None:
         return gradients

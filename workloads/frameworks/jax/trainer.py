@@ -164,8 +164,9 @@ class JaxTrainer(Trainer):
         return self._run(self.run_loss(batch) for (batch,) in steps)
 
     def _run(self, totals: Iterator[jax.Array]) -> TrainStats:
-        """Run all steps. The only synchronizations with the device are the delayed loss checks and
-        the end.
+        """Run all steps.
+
+        The only synchronizations with the device are the delayed loss checks and the end.
         """
         self.total = self.own(np.zeros(2, np.float32))
         seen: deque[Callable[[], float]] = deque()

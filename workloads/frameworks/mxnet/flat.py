@@ -36,8 +36,9 @@ def views(flat: mx.nd.NDArray, shapes: Shapes) -> dict[str, mx.nd.NDArray]:
 
 @dataclass(frozen=True)
 class FlatLayout:
-    """Positions of the trained parameters in a flat vector. Parameters with the same rule are
-    adjacent.
+    """Positions of the trained parameters in a flat vector.
+
+    Parameters with the same rule are adjacent.
     """
 
     shapes: Shapes

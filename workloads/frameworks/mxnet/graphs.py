@@ -70,8 +70,9 @@ class Graphs:
         """Shapes to a graph, and the names of its inputs and of its outputs in order."""
 
     def __call__(self, arguments: Inputs, data: Inputs) -> dict[str, mx.nd.NDArray]:
-        """Return the results for a batch's arrays `data`. `arguments` must be the same arrays in
-        every call.
+        """Return the results for a batch's arrays `data`.
+
+        `arguments` must be the same arrays in every call.
         """
         if not self.compiled:
             return dict(self.function(self.model.bound(mx.nd, arguments), data))

@@ -72,8 +72,9 @@ class ImageTrainer(ModelTrainer):
         return ImageReplica(self.model, self.layout, self.adds_gradients, context)
 
     def load_weights(self, weights: Iterable[tuple[str, Array]]) -> None:
-        """Load parameters and statistics. Statistics that are missing in `weights` start at 0 and
-        1.
+        """Load parameters and statistics.
+
+        Statistics that are missing in `weights` start at 0 and 1.
         """
         first = {
             name: np.full(shape, float(name.endswith("var")))

@@ -153,7 +153,8 @@ def _keeps_blocks(layer: Layer) -> bool:
 
 
 def rectified(F: ModuleType, x: Tensor) -> Tensor:
-    """Apply oneDNN's ReLU. `F.relu` is an MXNet operator that converts maps to plain order and
-    back.
+    """Apply oneDNN's ReLU.
+
+    `F.relu` is an MXNet operator that converts maps to plain order and back.
     """
     return F.Activation(x, act_type="relu")

@@ -98,6 +98,7 @@ class Meeting:
 
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
         """Return the arrays of every worker on worker 0, and None on the remaining workers.
+
         Collective.
         """
         gathered = self.all_gather(arrays)
@@ -155,8 +156,9 @@ class SyncStore(Meeting):
 
     @property
     def sums(self) -> mx.kv.KVStore:
-        """Return the store that sums the pushes of the contexts of all processes. Callers use keys
-        below ROWS.
+        """Return the store that sums the pushes of the contexts of all processes.
+
+        Callers use keys below ROWS.
         """
         return self._store
 

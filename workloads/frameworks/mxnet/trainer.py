@@ -100,8 +100,9 @@ class MXNetTrainer(Trainer):
         return [self.run_outputs(batch, replica) for replica, batch in enumerate(batches)]
 
     def to_device(self, array: Array, context: mx.Context) -> mx.nd.NDArray:
-        """Copy an array to a device without synchronization. The array must not be modified
-        afterwards.
+        """Copy an array to a device without synchronization.
+
+        The array must not be modified afterwards.
 
         `mx.nd.array` would wait for the current work of the first context.
         """

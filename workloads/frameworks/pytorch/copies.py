@@ -31,8 +31,9 @@ def pinned(batches: Iterable[list[Batch]], device: torch.device) -> Iterator[lis
 
 
 def upload(array: Array, device: torch.device) -> Tensor:
-    """Copy an array to the device. On CUDA, the copy goes through pinned memory without
-    synchronization.
+    """Copy an array to the device.
+
+    On CUDA, the copy goes through pinned memory without synchronization.
 
     The arrays of `pinned` are in pinned memory already. PyTorch reuses a pinned block only after
     the copy from it is complete, so the caller may overwrite the array immediately.

@@ -54,8 +54,9 @@ def _unnamed(before: set[int]) -> list[int]:
 
 
 def _threads() -> dict[int, str]:
-    """Return the names of this process's threads by id, or an empty dictionary if the system does
-    not list threads.
+    """Return the names of this process's threads by id.
+
+    Returns an empty dictionary if the system does not list threads.
     """
     names = {}
     for task in _TASKS.iterdir() if _TASKS.is_dir() else []:

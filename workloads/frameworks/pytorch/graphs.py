@@ -17,8 +17,9 @@ Rate: TypeAlias = float | Tensor
 
 
 class StepGraph:
-    """CUDA graph of the step of a single shape. Each replay first copies the new values into the
-    arrays of its kernels.
+    """CUDA graph of the step of a single shape.
+
+    Each replay first copies the new values into the arrays of its kernels.
     """
 
     def __init__(

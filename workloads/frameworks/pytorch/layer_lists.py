@@ -50,8 +50,9 @@ class LayerNetwork(nn.Module):
         self.steps = self.sequence(network.layers)
 
     def forward(self, images: Tensor, masks: dict[str, Tensor] | None = None) -> Tensor:
-        """Return fp32 logits (B, K) of uint8 images (B, S, S, 3). Without masks, dropout is
-        disabled.
+        """Return fp32 logits (B, K) of uint8 images (B, S, S, 3).
+
+        Without masks, dropout is disabled.
         """
         return run(self.steps, self.normalised(images), masks or {}).float()
 

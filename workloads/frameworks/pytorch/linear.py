@@ -17,8 +17,9 @@ from torch import Tensor
 
 
 def _find() -> Any:
-    """Return oneDNN's fused linear operator (which torch.compile emits), or None if this build
-    lacks it.
+    """Return oneDNN's fused linear operator (which torch.compile emits).
+
+    Returns None if this build lacks it.
     """
     try:
         return torch.ops.mkldnn._linear_pointwise.default
@@ -31,8 +32,9 @@ _library = "onednn" if _FUSED is not None else "mkl"
 
 
 def use_library(library: str) -> None:
-    """Use `mkl` or `onednn` in this process. The empty string selects oneDNN if this build includes
-    it.
+    """Use `mkl` or `onednn` in this process.
+
+    The empty string selects oneDNN if this build includes it.
 
     Raises:
         ValueError: This build lacks the library.

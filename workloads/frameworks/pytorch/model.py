@@ -64,8 +64,9 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
     # -------------------------------------------------------------------------------------------
 
     def build(self) -> nn.Module:
-        """Return the model, whose parameters have canonical names. `setup` moves it to the
-        device.
+        """Return the model, whose parameters have canonical names.
+
+        `setup` moves it to the device.
         """
         raise NotImplementedError
 
@@ -152,6 +153,7 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
 
     def _warm_up(self) -> None:
         """Run every shape once in the run's mode, so that kernels are selected and compiled.
+
         Restore the buffers.
         """
         buffers = {name: value.clone() for name, value in self.model.named_buffers()}
@@ -200,8 +202,9 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         return self._run(self.gradients_alone(batch) for (batch,) in steps)
 
     def step(self, batch: Batch, learning_rate: float) -> Tensor:
-        """Run `eager_step`. With `framework.graphs=on`, later steps of a full batch replay a CUDA
-        graph.
+        """Run `eager_step`.
+
+        With `framework.graphs=on`, later steps of a full batch replay a CUDA graph.
         """
         if self.settings.graphs != "on" or batch.global_samples != self.settings.global_batch_size:
             return self.eager_step(batch, learning_rate)
@@ -304,8 +307,9 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         return list(by_name.values())
 
     def clear_gradients(self) -> None:
-        """Drop all gradients. The next backward pass allocates new gradients, which is cheaper than
-        adding to zeros.
+        """Drop all gradients.
+
+        The next backward pass allocates new gradients, which is cheaper than adding to zeros.
 
         If a step may not use every parameter, the gradients are set to 0 instead.
         """

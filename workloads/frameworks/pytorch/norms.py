@@ -54,8 +54,9 @@ def activated(norm: nn.Module, x: Tensor, shortcut: Tensor | None = None) -> Ten
 
 
 class Fused(torch.autograd.Function):
-    """Fused version of `activated` in Triton kernels. The forward pass reads a map twice and writes
-    it once.
+    """Fused version of `activated` in Triton kernels.
+
+    The forward pass reads a map twice and writes it once.
     """
 
     @staticmethod

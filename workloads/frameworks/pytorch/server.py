@@ -79,8 +79,9 @@ def views(flat: Tensor, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Tens
 
 
 class ParameterServerTransport:
-    """Connection of a worker to the parameter server. The first worker sends the initial
-    weights.
+    """Connection of a worker to the parameter server.
+
+    The first worker sends the initial weights.
     """
 
     def __init__(
@@ -154,8 +155,9 @@ def serve(workload: Workload, address: str, workers: int) -> None:
 
 
 def _next(group: Group) -> tuple[int, int] | None:
-    """Return the next message, or None if a worker has disconnected, which is not an error of the
-    server.
+    """Return the next message.
+
+    Returns None if a worker has disconnected, which is not an error of the server.
     """
     try:
         return group.next_message()

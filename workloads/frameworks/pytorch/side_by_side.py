@@ -21,8 +21,9 @@ class SideBySide:
     """Thread pool with one thread per core of the device."""
 
     def __init__(self, count: int) -> None:
-        """Create the pool. With a `count` of 1, no thread is started, and parts are computed in the
-        caller's thread.
+        """Create the pool.
+
+        With a `count` of 1, no thread is started, and parts are computed in the caller's thread.
         """
         self.count = count
         self._pool: ThreadPoolExecutor | None = None

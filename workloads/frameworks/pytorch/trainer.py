@@ -105,8 +105,9 @@ class PyTorchTrainer(Trainer):
 
     @contextlib.contextmanager
     def prefetch_to_device(self, batches: Iterator[list[Batch]]) -> Iterator[Iterator[list[Batch]]]:
-        """Copy batches to pinned memory in a thread, one batch ahead, on CUDA. `upload` then skips
-        this copy.
+        """Copy batches to pinned memory in a thread, one batch ahead, on CUDA.
+
+        `upload` then skips this copy.
         """
         if self.device.type != "cuda":
             yield batches
@@ -117,8 +118,9 @@ class PyTorchTrainer(Trainer):
     def time_steps(
         self, steps: Iterable[list[Batch]], seconds: list[float]
     ) -> Iterator[list[Batch]] | None:
-        """Record a CUDA event before and after each step's work on the stream. None: the device is
-        a CPU.
+        """Record a CUDA event before and after each step's work on the stream.
+
+        None: the device is a CPU.
         """
         return between_events(steps, seconds) if self.device.type == "cuda" else None
 
@@ -131,8 +133,9 @@ class PyTorchTrainer(Trainer):
             return self._run(self.run_loss(batch) for (batch,) in steps)
 
     def _run(self, losses: Iterator[Tensor]) -> TrainStats:
-        """Run all steps. The only synchronizations with the device are the delayed loss checks and
-        the end.
+        """Run all steps.
+
+        The only synchronizations with the device are the delayed loss checks and the end.
         """
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         host = torch.zeros((), dtype=torch.float64, pin_memory=self.device.type == "cuda")

@@ -24,8 +24,9 @@ from workloads.frameworks.tensorflow.variables import Model, Shapes, Tensors
 
 
 class ImageModel(Model):
-    """Variables by canonical name, and the layers that use them. `dtype` is the type of the
-    activations.
+    """Variables by canonical name, and the layers that use them.
+
+    `dtype` is the type of the activations.
 
     If `as_products`, 1×1 convolutions of stride 1 are matrix products (on a CPU, ResNet's training
     step is 5 to 9 % faster). `constants` are the scales and shifts of frozen norms. Subclasses

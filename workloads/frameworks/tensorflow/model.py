@@ -219,8 +219,9 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         self._update(gradients, scalars[1:])
 
     def _reduced(self, scale: tf.Tensor, *inputs: tf.Tensor) -> Tensors:
-        """Return the gradients, summed over pieces and replicas. They include a dynamic loss
-        scale.
+        """Return the gradients, summed over pieces and replicas.
+
+        They include a dynamic loss scale.
         """
         gradients = self._gradients(scale, *inputs)
         summed = self.sum_over_replicas(list(gradients.values()))
@@ -287,8 +288,9 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         return self._summed_gradients(scale, *self.tensors(batch, training=True))
 
     def run_loss(self, batch: Batch) -> None:
-        """Compute the loss of a batch without gradients. Running statistics are updated, as in a
-        step.
+        """Compute the loss of a batch without gradients.
+
+        Running statistics are updated, as in a step.
         """
         tensors = self.tensors(batch, training=True)
         self._loss(tf.constant(np.float32(1 / batch.global_weight_sum)), *tensors)

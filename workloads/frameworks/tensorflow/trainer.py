@@ -135,8 +135,9 @@ class TensorFlowTrainer(Trainer):
         return tensors if self.strategy is None else self._sum(tensors)
 
     def new_sum(self) -> Callable[[Sequence[tf.Tensor]], Sequence[tf.Tensor]]:
-        """Return the function that `sum_over_replicas` calls. It is traced for the shapes of its
-        tensors.
+        """Return the function that `sum_over_replicas` calls.
+
+        It is traced for the shapes of its tensors.
         """
         return self._in_replica(_all_reduce)
 

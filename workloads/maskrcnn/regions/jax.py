@@ -32,8 +32,9 @@ NONE = -jnp.inf
 
 
 class Proposals(NamedTuple):
-    """Each image has K slots, and some may be unused. In evaluation, the
-    slots are sorted by score, best first.
+    """Each image has K slots, and some may be unused.
+
+    In evaluation, the slots are sorted by score, best first.
     """
 
     box: jax.Array

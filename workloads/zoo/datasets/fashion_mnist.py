@@ -38,8 +38,9 @@ BYTES_MAXIMUM = 16 + COUNTS["fashion-mnist"]["train"] * SIDE**2
 
 
 def read_idx(path: Path, magic: int) -> UInt8s:
-    """Read the array of a gzipped IDX file. Raises ValueError if its header and content do not
-    match.
+    """Read the array of a gzipped IDX file.
+
+    Raises ValueError if its header and content do not match.
     """
     try:
         with open_stream(path) as file, gzip.open(file) as unpacked:

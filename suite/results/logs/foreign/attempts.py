@@ -112,8 +112,9 @@ def events_with_identity(attempts: Sequence[Attempt], chosen: int) -> Sequence[E
 
 
 def attempts_text(attempts: Sequence[Attempt], chosen: int) -> str:
-    """Return the remark on a log with several attempts:
-    `2 attempts in one file: attempt 2 (lines 40 to 90) is used, …`.
+    """Return the remark on a log with several attempts.
+
+    Example: `2 attempts in one file: attempt 2 (lines 40 to 90) is used, …`.
     """
     first, last = attempts[chosen].lines
     which = (

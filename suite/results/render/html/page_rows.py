@@ -127,8 +127,9 @@ class PageRows:
         return " ".join(str(self.number(row)) for row in rows)
 
     def files(self, row: Columns) -> tuple[str, str] | None:
-        """Return a text and a relative link to the log of a row, or to the folder of its logs; None
-        without logs.
+        """Return a text and a relative link to the log of a row, or to the folder of its logs.
+
+        Returns None without logs.
         """
         attempts: Sequence[Columns] = row.attempts if isinstance(row, Result) else (row,)
         paths = [Path(attempt.path) for attempt in attempts if attempt.path]

@@ -122,8 +122,9 @@ def subject_text(row: Columns) -> str:
 
 
 def _summary(run: Run) -> str:
-    """Return a run in a line: `NCF with PyTorch on 2 devices: 5.6 s to target, 5 epochs, hit rate
-    at 10 0.651`.
+    """Return a run in a line.
+
+    Example: `NCF with PyTorch on 2 devices: 5.6 s to target, 5 epochs, hit rate at 10 0.651`.
     """
     subject, measured = subject_text(run), ", ".join(_measured(run))
     texts = [f"{subject}: {measured}" if subject and measured else subject or measured]

@@ -228,8 +228,9 @@ def _bar_charts(study: StudyResult, y: str, looks: Sequence[charts.Look]) -> lis
 
 
 def _loss_charts(study: StudyResult, looks: Sequence[charts.Look]) -> list[charts.Chart]:
-    """Return validation loss over epochs and over seconds, with a curve for each line; empty if it
-    was not measured.
+    """Return validation loss over epochs and over seconds, with a curve for each line.
+
+    The result is empty if it was not measured.
     """
     drawn: list[charts.Chart] = []
     for x, scale in (("epochs", None), ("seconds", 1.0)):

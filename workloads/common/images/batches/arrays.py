@@ -42,8 +42,9 @@ def write(folder: Path, splits: dict[str, Split]) -> dict[str, int]:
 
 
 def read(folder: Path, split: str, count: int) -> Split:
-    """Map a split into memory. Raises ValueError with the name of a file that is missing or
-    invalid.
+    """Map a split into memory.
+
+    Raises ValueError with the name of a file that is missing or invalid.
     """
     images = mapped(folder / f"{split}_image.npy", "uint8")
     square = images.ndim == 4 and images.shape[1] == images.shape[2] and images.shape[3] in (1, 3)

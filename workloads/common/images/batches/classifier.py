@@ -18,8 +18,9 @@ class ClassifierWorkload(ImageWorkload):
         return {"label": ArraySpec((count,), "int32")}
 
     def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
-        """Return whether each image is classified correctly, without padding. `logits` are (B,
-        classes).
+        """Return whether each image is classified correctly, without padding.
+
+        `logits` are (B, classes).
         """
         correct = np.argmax(outputs["logits"], axis=1) == batch.arrays["label"]
         return {"correct": correct[batch.arrays["valid"]]}

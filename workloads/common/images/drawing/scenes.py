@@ -114,8 +114,9 @@ def choose_look(draws: Draws, kind: int, texture_loyalty: float, hue_loyalty: fl
 
 
 def any_look(draws: Draws) -> Look:
-    """Return a look that does not depend on the class. Muted colors keep it from outshining
-    objects.
+    """Return a look that does not depend on the class.
+
+    Muted colors keep it from outshining objects.
     """
     texture = tuple(TEXTURES)[draws.integer(0, len(TEXTURES) - 1)]
     return _colours(draws, texture, draws.uniform(), saturation=0.1)
@@ -241,8 +242,9 @@ def background(draws: Draws, height: int, width: int) -> Canvas:
 
 
 def clutter(canvas: Canvas, draws: Draws, count: int) -> None:
-    """Draw `count` strokes, blobs and boxes at random positions. Blobs and boxes have random
-    textures.
+    """Draw `count` strokes, blobs and boxes at random positions.
+
+    Blobs and boxes have random textures.
     """
     height, width = canvas.shape[1:]
     side = min(height, width)

@@ -18,8 +18,9 @@ from workloads.frameworks.mxnet.optimizers.reduction import GradientSum
 
 
 class Optimizer:
-    """Base class of the optimizers. A step is `reduce`, `clip` and `update`, which enqueue work
-    without waiting.
+    """Base class of the optimizers.
+
+    A step is `reduce`, `clip` and `update`, which enqueue work without waiting.
 
     `weights` and `gradients` contain one flat vector per context, arranged by `layout`. The weights
     of all contexts stay equal: every context computes the same update from the same values, or
@@ -115,8 +116,9 @@ class Optimizer:
         raise NotImplementedError
 
     def share(self) -> None:
-        """Send each context the weights that different contexts have updated. Only necessary for
-        sharded optimizers.
+        """Send each context the weights that different contexts have updated.
+
+        Only necessary for sharded optimizers.
         """
 
     def factor(self, name: str) -> float:
@@ -376,8 +378,9 @@ class Adam(Optimizer):
 
 
 class Rmsprop(Optimizer):
-    """RMSprop: s ← ρ·s + (1 - ρ)·g², w ← w - rate · g / (√s + ε). MXNet's operator adds epsilon
-    under the root.
+    """RMSprop: s ← ρ·s + (1 - ρ)·g², w ← w - rate · g / (√s + ε).
+
+    MXNet's operator adds epsilon under the root.
     """
 
     def apply(self, rate: float) -> None:

@@ -11,8 +11,9 @@ from workloads.common.randomness import GAMMA, MULTIPLIER_1, MULTIPLIER_2
 
 
 def _signed(value: int) -> tl.constexpr:
-    """Convert a uint64 to the int64 with the same bits. Products and sums of both types wrap
-    equally.
+    """Convert a uint64 to the int64 with the same bits.
+
+    Products and sums of both types wrap equally.
     """
     return tl.constexpr(value - (1 << 64) if value >> 63 else value)
 

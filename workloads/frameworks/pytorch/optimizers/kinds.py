@@ -118,8 +118,9 @@ class Stock(Optimizer):
 
 
 class Sgd(Stock):
-    """SGD: v ← m·v + (g + d·w), w ← w - rate·v. Without momentum there are no velocities and no
-    state.
+    """SGD: v ← m·v + (g + d·w), w ← w - rate·v.
+
+    Without momentum there are no velocities and no state.
     """
 
     skips = True
@@ -187,8 +188,9 @@ class Adam(Stock):
     skips = True
 
     def prepare(self) -> None:
-        """Create the optimizer, with a step count per parameter, as PyTorch requires. All counts
-        are equal.
+        """Create the optimizer, with a step count per parameter, as PyTorch requires.
+
+        All counts are equal.
         """
         values, device = self.settings, next(iter(self.parameters.values())).device
         self.optimizer = torch.optim.Adam(

@@ -11,8 +11,9 @@ from workloads.api import Arrays, LossScaling
 
 
 def clip(gradients: list[Tensor], clip_norm: float | None) -> None:
-    """Multiply all gradients in place by min(1, clip_norm / their global L2 norm). None: keep them
-    unchanged.
+    """Multiply all gradients in place by min(1, clip_norm / their global L2 norm).
+
+    None: keep them unchanged.
 
     torch.nn.utils.clip_grad_norm_ adds 1e-6 to the norm, unlike the clipping of the suite's other
     frameworks.
