@@ -1,5 +1,6 @@
-"""The `suite` command: one module below `suite/commands/` for each subcommand, imported only when
-it is used.
+"""The `suite` command.
+
+Each subcommand is a module in `suite/commands/`, imported only if the subcommand is used.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code (2 for a user's mistake, with one line on standard
-    error).
+    """Run one command and return its exit code.
+
+    The code is 2 after a mistake of the user, which is reported in one line on standard error.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     process.prepare()

@@ -1,5 +1,6 @@
-"""`python -m suite.agent --lease SECONDS` serves the controller that is connected to its standard
-input and output.
+"""`python -m suite.agent --lease SECONDS` executes requests that it reads from standard input.
+
+Its answers go to standard output. The controller is connected to both streams.
 """
 
 from __future__ import annotations

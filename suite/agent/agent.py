@@ -1,8 +1,7 @@
-"""Executes the controller's requests on one machine, and reports events of the machine's processes
-and files.
+"""Executes the controller's requests on one machine, and reports events there.
 
-The agent checks its processes ten times per second. It exits when the connection closes or its
-lease expires.
+Events concern the processes of the machine and the files that they write. The agent checks its
+processes ten times per second. It exits when the connection closes or its lease expires.
 
 The first event describes the machine. suite/agent/messages.py defines all requests and events.
 """
@@ -282,15 +281,14 @@ class Agent:
         return WorkerState(pid in self._pids.values() and processes.is_stopped(pid))
 
     def _ping(self) -> Done:
-        """Answer after a tick, so that the controller has received all earlier events before the
-        answer.
-        """
+        """Answer after a tick, so that all earlier events precede the answer."""
         self.tick()
         return Done()
 
     def _finish(self, ending: Sequence[str] = ()) -> Done:
-        """End all processes of the run, then its containers with the command `ending`, and send the
-        remaining files.
+        """End all processes of the run, then its containers, and send the remaining files.
+
+        The command `ending` ends the containers.
         """
         processes.end_descendants()
         children.run_ending(
@@ -343,8 +341,10 @@ class Agent:
         return FreePorts(tuple(network.free_ports(count, address)))
 
     def _route(self, to: str) -> Route:
-        """Return the address that a host name resolves to here, and the local address and interface
-        that reach it.
+        """Return the route from this machine to a host.
+
+        The route contains the address of the host, and the local address and interface that reach
+        it.
         """
         peer = network.resolved(to)
         address, interface = network.route(peer)

@@ -1,5 +1,6 @@
-"""Sends the files of a folder as events: whole heartbeat files, and the bytes that were appended to
-all remaining files.
+"""Sends the files of a folder as events.
+
+Heartbeat files are sent whole. Of all remaining files, only the appended bytes are sent.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Messages between controller and agent: a pair of streams with a JSON object per line, and a
-keep-alive message when idle.
+"""Messages between controller and agent over a pair of streams, with one JSON object per line.
 
-JSON escapes line ends, so each line is a message (suite/agent/messages.py). Neither side ever
-blocks on its peer: a reader thread and a writer thread serve the streams. If the connection is
-down, messages fill a queue instead of blocking the sender.
+Both sides send a keep-alive message when idle. JSON escapes line ends, so each line is a message
+(suite/agent/messages.py). Neither side ever blocks on its peer: a reader thread and a writer thread
+serve the streams. If the connection is down, messages fill a queue instead of blocking the sender.
 """
 
 from __future__ import annotations

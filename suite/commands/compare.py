@@ -1,5 +1,6 @@
-"""`suite compare A B`, `suite compare LOGS… [--to NAME | --to-logs LOGS…]`: compare results, and
-judge convergence.
+"""Compare results, and judge convergence.
+
+Usage: `suite compare A B` or `suite compare LOGS… [--to NAME | --to-logs LOGS…]`.
 """
 
 from __future__ import annotations

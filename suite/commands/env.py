@@ -126,8 +126,9 @@ def _check(name: str) -> int:
 
 
 def _table() -> str:
-    """Return the table of environments: those with a lock file, then those that the user created
-    without one.
+    """Return the table of environments.
+
+    Environments with a lock file come first, then those that the user created without a lock file.
     """
     locked = list(locks.framework_locks())
     rows = [("NAME", "STATE", "PYTHON", "FRAMEWORK", "LOCK")]

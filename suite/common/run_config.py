@@ -149,8 +149,9 @@ class SlurmConfig:
 
 @dataclass
 class KubernetesConfig:
-    """`launch.kubernetes.*`: the manifest that `launch=kubernetes` writes
-    (docs/several_machines.md).
+    """`launch.kubernetes.*`: the manifest that `launch=kubernetes` writes.
+
+    See docs/several_machines.md.
     """
 
     submit: bool = option(False, "run kubectl apply on the manifest")
@@ -165,8 +166,9 @@ class KubernetesConfig:
 
 @dataclass
 class LaunchConfig:
-    """`launch.*`: the machines of a run, and how processes are started on them
-    (docs/several_machines.md).
+    """`launch.*`: the machines of a run, and how processes are started on them.
+
+    See docs/several_machines.md.
     """
 
     by: str = option(
@@ -405,8 +407,9 @@ def known_fields(kind: Any) -> dict[str, Field[Any]]:
 
 
 def subgroup(item: Field[Any]) -> Callable[[], Any] | None:
-    """Return the dataclass of a field that is a group (`cpu`, `environment`, …), or None for a
-    plain value.
+    """Return the dataclass of a field that is a group (`cpu`, `environment`, …).
+
+    None for a field with a plain value.
     """
     factory = item.default_factory
     return factory if factory is not MISSING and hasattr(factory, "__dataclass_fields__") else None

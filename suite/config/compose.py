@@ -1,5 +1,6 @@
-"""Composes the jobs of a command line: checks overrides, reads files with Hydra, and expands sweeps
-and studies.
+"""Composes the jobs of a command line.
+
+It checks overrides, reads files with Hydra, and expands sweeps and studies.
 """
 
 from __future__ import annotations

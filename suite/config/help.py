@@ -81,8 +81,7 @@ def help_text(overrides: Mapping[str, Sequence[str]]) -> str:
 
 
 def _workload_keys(name: str, profile: str, framework: str, typed_set: str) -> list[str]:
-    """Return the lines about a workload: its keys with their values, its frameworks, and its
-    hyperparameter sets.
+    """Return the lines about a workload: its keys, its frameworks, and its hyperparameter sets.
 
     No framework has separate keys. The only keys of `framework.*` are those of the suite.
 
@@ -90,7 +89,7 @@ def _workload_keys(name: str, profile: str, framework: str, typed_set: str) -> l
         name: Name of the workload.
         profile: Profile, which sets the values of the keys.
         framework: Framework, for its default hyperparameter set.
-        typed_set: Hyperparameter set of the command line. Empty: the default set.
+        set_name: Hyperparameter set of the command line. Empty: the default set.
     """
     kind = registry.load_workload(name)
     try:

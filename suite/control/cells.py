@@ -1,5 +1,6 @@
-"""The cells of a study, with the reason for each cell that cannot run, and the file
-`study-NAME.json` that lists them.
+"""The cells of a study, and the file `study-NAME.json` that lists them.
+
+A cell that cannot run has a reason.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Main program of `run_suite.py`: composes and plans the jobs, checks that they can run, and
-executes the command's target.
+"""Main program of `run_suite.py`.
+
+It composes and plans the jobs, checks that they can run, and executes the command's target.
 """
 
 from __future__ import annotations

@@ -46,8 +46,9 @@ class _Held:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Ignore further signals, and raise KeyboardInterrupt, or note the signal inside
-    `signals_held`.
+    """Ignore further signals, and raise KeyboardInterrupt.
+
+    Inside `signals_held`, the signal is only noted.
     """
     for (
         following
@@ -131,6 +132,9 @@ class WholeLines(Console):
 
 
 def resuming_command(arguments: Sequence[str], output: Path) -> str:
-    """Return the command line that resumes an interrupted command, for the shell of this machine."""
+    """Return the command line that resumes an interrupted command.
+
+    It is quoted for the shell of this machine.
+    """
     overrides = [word for word in arguments if word.partition("=")[0] not in ("output", "resume")]
     return f"{run_command()} {shlex.join([*overrides, f'output={output}', 'resume=true'])}"

@@ -1,5 +1,6 @@
-"""Records the topology and telemetry of a run's machines, and whether programs outside the run
-disturbed it.
+"""Records the topology and telemetry of a run's machines.
+
+It also records whether programs outside the run disturbed it.
 """
 
 from __future__ import annotations
@@ -17,9 +18,7 @@ from suite.worker.heartbeat import WorkerStatus
 
 
 class MachineRecords:
-    """The telemetry and topology files of a run, and the line on the condition of the machines in
-    its log.
-    """
+    """The telemetry and topology files of a run, and the log line on the state of its machines."""
 
     def __init__(self, run: RunSpec, has_agents: bool) -> None:
         """Prepare the records.

@@ -1,5 +1,6 @@
-"""Prints the progress of a run: a table with a row per evaluation block, and the current phase
-between rows.
+"""Prints the progress of a run: a table with a row per evaluation block.
+
+Between two rows, it prints the current phase.
 """
 
 from __future__ import annotations

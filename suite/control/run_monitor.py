@@ -1,5 +1,6 @@
-"""Decides from the heartbeats, processes, and machines of a run whether it has ended, how it ended,
-and what failed first.
+"""Decides whether a run has ended, how it ended, and what failed first.
+
+The decision is based on the heartbeats, processes, and machines of the run.
 """
 
 from __future__ import annotations
@@ -244,7 +245,10 @@ class RunMonitor:
         return None
 
     def heartbeats(self) -> list[WorkerStatus | None]:
-        """Return the newest state of each worker, or None for a worker before its first heartbeat."""
+        """Return the newest state of each worker.
+
+        The state is None before the first heartbeat of the worker.
+        """
         return [read_heartbeat(self.folder, process) for process in range(len(self.process_hosts))]
 
     def remove_heartbeats(self) -> None:
@@ -255,8 +259,10 @@ class RunMonitor:
     def _left(
         self, heartbeats: list[WorkerStatus | None], exits: dict[str, int | None]
     ) -> RunStatus | None:
-        """Return the status if a command ended before its workers finished, or failed before all
-        workers finished.
+        """Return the status of a run in which a command ended too early.
+
+        This is a command that ended before its workers finished, or failed before all workers
+        finished.
         """
         if all(heartbeat is not None and heartbeat.status for heartbeat in heartbeats):
             return None

@@ -43,8 +43,9 @@ class EndedRun:
 
     @property
     def is_expected(self) -> bool:
-        """Whether the run succeeded, or is a cell of a study that did not fit into memory, which
-        the study's table shows.
+        """Whether the run succeeded, or is a cell of a study that did not fit into memory.
+
+        The study's table shows such a cell.
         """
         status = self.status.status
         return (status == "success" and not self.is_lost) or (
@@ -66,8 +67,9 @@ class EndedRun:
         return f"[red]{escape(text)}[/]  {escape(relative_path(self._file_to_read()))}"
 
     def _file_to_read(self) -> Path:
-        """Return the file to read about the end of the run: the log, or the file with the traceback
-        of the failed process.
+        """Return the file to read about the end of the run.
+
+        This is the log, or the file with the traceback of the failed process.
         """
         folder = self.log.parent
         if self.status.status in ("failed", "oom") and self.status.process is not None:

@@ -63,10 +63,10 @@ class ProcessTree:
         self._search_at = 0.0
 
     def sample(self) -> dict[str, Json]:
-        """Return the CPU use since the last sample (100: all CPUs of the machine), the resident
-        memory, and the process count.
+        """Return the CPU use since the last sample, the resident memory, and the process count.
 
-        Memory that several processes share counts once per process.
+        A CPU use of 100 means all CPUs of the machine. Memory that several processes share counts
+        once per process.
         """
         now = time.monotonic()
         if now >= self._search_at:

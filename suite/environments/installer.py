@@ -1,8 +1,9 @@
-"""Installs packages with uv, which takes a fifth of pip's time (docs/environments.md), using the
-settings of pip.
+"""Installs packages with uv, using the settings of pip.
 
-python -m suite.environments.installer ARGUMENTS    installs the packages in ARGUMENTS into this
-Python, without dependencies
+uv takes a fifth of pip's time (docs/environments.md).
+
+`python -m suite.environments.installer ARGUMENTS` installs the packages in ARGUMENTS into this
+Python, without dependencies.
 """
 
 from __future__ import annotations

@@ -130,6 +130,7 @@ def create(
         recreate: Start from an empty folder.
         python: Interpreter of the environment. Default: this interpreter if the lock supports it,
             else an interpreter on the PATH that the lock supports.
+        print_line: Receives each line of progress.
         project: Checkout that is installed (editable) into the environment.
 
     Raises:
@@ -212,6 +213,7 @@ def remove(name: str, print_line: PrintLine = print, project: Path = PROJECT) ->
 
     Args:
         name: Name of the environment.
+        print_line: Receives each line of progress.
         project: Checkout whose locks are used.
 
     Raises:

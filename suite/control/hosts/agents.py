@@ -1,5 +1,6 @@
-"""Starts an agent on each machine of a command, collects the facts of the machines, and checks that
-the machines agree.
+"""Starts an agent on each machine of a command.
+
+It collects the facts of the machines, and checks that the machines agree.
 """
 
 from __future__ import annotations
@@ -139,8 +140,9 @@ class Agents:
         self._meet_at_port()
 
     def _meet_at_port(self) -> None:
-        """Reserve `launch.port` for the worker processes, except with `launch=external`, whose
-        agents connect to it.
+        """Reserve `launch.port` for the worker processes.
+
+        With `launch=external` the port is not available, because the agents connect to it.
         """
         self._links[0].port = self._launch.port if self._launch.by != "external" else None
 
@@ -191,7 +193,7 @@ def open_agents(launch: LaunchConfig, count: int, env: Mapping[str, str] = os.en
     Args:
         launch: `launch.*` of the command.
         count: Number of machines.
-        variables: Environment variables.
+        env: Environment variables.
 
     Raises:
         ValueError: There are too few machines, or a machine cannot be used. The message is a single

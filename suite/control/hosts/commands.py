@@ -1,5 +1,6 @@
-"""Runs a `suite` command on several machines, and prints the output of each with its name:
-`suite doctor --hosts a,b`.
+"""Runs a `suite` command on several machines, for example `suite doctor --hosts a,b`.
+
+The output of each machine is printed with the name of the machine.
 """
 
 from __future__ import annotations
@@ -32,8 +33,7 @@ def run_on_hosts(
     print_line: Callable[[str], None],
     env: Mapping[str, str] = os.environ,
 ) -> int:
-    """Run `suite ARGUMENTS` on all machines of `launch` at the same time, and return the largest
-    exit code.
+    """Run `suite ARGUMENTS` on all machines at the same time, and return the largest exit code.
 
     Args:
         arguments: Arguments of `suite`.

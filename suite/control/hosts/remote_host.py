@@ -240,8 +240,9 @@ class RemoteHost:
                 self._exhausts = f"machine {self.host.name}: {event.reason}"
 
     def _write(self, part: FileEvent) -> None:
-        """Write a part of a file of the machine into the folder of the run, or into the folder of
-        the machine.
+        """Write a part of a file of the machine into a local folder.
+
+        This is the folder of the run or of the machine.
         """
         name = part.name
         if name == f"{TELEMETRY_PROCESS}.log" and not part.data:
