@@ -89,7 +89,8 @@ def add_format(parser: argparse.ArgumentParser) -> None:
 
 _HTML_SUFFIXES = (".html", ".htm")
 _FORMATS_OF_SUFFIXES: Mapping[str, str] = {
-    ".md": "markdown", ".markdown": "markdown", ".csv": "csv", ".json": "json", ".parquet": "parquet",
+    ".md": "markdown", ".markdown": "markdown", ".csv": "csv", ".json": "json",
+    ".parquet": "parquet",
 }  # fmt: skip
 _PLAIN_SUFFIXES = ("", ".txt", ".log")
 """Suffixes that fit every format that is text."""

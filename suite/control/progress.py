@@ -70,7 +70,7 @@ class Progress:
             self._spinner = None
 
     def update(self, heartbeats: Sequence[WorkerStatus | None]) -> None:
-        """Print the blocks that have ended since the last call, and the phase that the run is in."""
+        """Print the blocks that have ended since the last call, and the phase of the run."""
         heartbeat = heartbeats[0]
         if heartbeat is not None:
             self._samples = heartbeat.samples

@@ -296,7 +296,7 @@ class RunMonitor:
         return f" ({exit_text(code)})" if code is not None else ""
 
     def _last_line(self, name: str) -> str:
-        """Return the last line of a process's text log, or the line before the stacks of a crash."""
+        """Return the last line of a process's log, or the line before the stacks of a crash."""
         try:
             lines = _text_from(self.folder / f"{name}.log", -LOG_BYTES).strip().splitlines()
         except OSError:

@@ -43,8 +43,10 @@ for name in ("sitecustomize", "usercustomize"):
     path = getattr(sys.modules.get(name), "__file__", None)
     if path and os.path.dirname(os.path.abspath(path)) != library:
         variables[name] = path
-shown = {name: hidden if re.search(secret, name, re.I) else value for name, value in variables.items()}
-print(json.dumps({"versions": {name: version(name) for name in packages}, "env": shown}))
+for name in variables:
+    if re.search(secret, name, re.I):
+        variables[name] = hidden
+print(json.dumps({"versions": {name: version(name) for name in packages}, "env": variables}))
 """
 
 

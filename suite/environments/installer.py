@@ -18,8 +18,8 @@ from suite.environments.captured_command import captured
 
 INDEXES = {"index-url": "UV_DEFAULT_INDEX", "extra-index-url": "UV_INDEX"}
 VARIABLES = {
-    "find-links": "UV_FIND_LINKS", "trusted-host": "UV_INSECURE_HOST", "cert": "SSL_CERT_FILE", "proxy": "ALL_PROXY",
-    "timeout": "UV_HTTP_TIMEOUT",
+    "find-links": "UV_FIND_LINKS", "trusted-host": "UV_INSECURE_HOST", "cert": "SSL_CERT_FILE",
+    "proxy": "ALL_PROXY", "timeout": "UV_HTTP_TIMEOUT",
 }  # fmt: skip
 """Environment variables of uv by the setting of pip. uv does not read the settings of pip
 (docs.astral.sh/uv/pip/compatibility). Several values are separated by spaces in both, except that
@@ -28,11 +28,10 @@ uv separates links by commas.
 
 
 def install(python: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
-    """Return the command that installs packages without their dependencies, and the environment
-    variables of the command.
+    """Return the command that installs packages without dependencies, and its variables.
 
-    The variables contain the settings from pip's files and from `PIP_…` variables. A variable of uv
-    that is already set takes precedence.
+    The environment variables contain the settings from pip's files and from `PIP_…` variables. A
+    variable of uv that is already set takes precedence.
 
     Args:
         python: Interpreter into whose environment the packages are installed.

@@ -45,8 +45,9 @@ def die_with_parent() -> None:
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of all descendants whose parent ends, so that no process leaves
-    its tree (Linux).
+    """Make this process the parent of all descendants whose parent ends (Linux).
+
+    No process then leaves its tree.
     """
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -63,7 +64,7 @@ def start(
 
     Args:
         arguments: The argv.
-        variables: All environment variables of the process.
+        env: All environment variables of the process.
         log: File to which the output of the process is appended.
         folder: Working directory of the process.
         network: Private network in which the process is started. None: the network of this process.

@@ -1,5 +1,6 @@
-"""Errors of a run that this machine or a framework cannot execute, although its settings have no
-mistake.
+"""Errors of a run that this machine or a framework cannot execute.
+
+The settings of such a run have no mistake.
 """
 
 from __future__ import annotations

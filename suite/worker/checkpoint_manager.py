@@ -1,5 +1,6 @@
-"""Writes checkpoints of a run, and resumes a run from a checkpoint (`checkpoint=…`,
-docs/checkpoints.md).
+"""Writes checkpoints of a run, and resumes a run from a checkpoint.
+
+See `checkpoint=…` in docs/checkpoints.md.
 """
 
 from __future__ import annotations
@@ -64,9 +65,7 @@ class CheckpointManager:
         self._checked_step, self._check_step = step, step + 1
 
     def next_check_step(self, stop_step: int) -> int:
-        """Return the step at which steps that would end at `stop_step` are interrupted, to check
-        the clock.
-        """
+        """Return the step at which steps up to `stop_step` pause to check the clock."""
         return min(stop_step, self._check_step) if self._seconds else stop_step
 
     def should_save(self, step: int) -> bool:

@@ -1,5 +1,6 @@
-"""The heartbeat of a worker: a small JSON file with its newest state, written by the worker and
-read by the controller.
+"""The heartbeat of a worker: a small JSON file with its newest state.
+
+The worker writes it, and the controller reads it.
 """
 
 from __future__ import annotations

@@ -37,8 +37,9 @@ from workloads.api import WorkerContext
 
 
 def redirect_output(path: Path) -> None:
-    """Append standard output and standard error, including that of native code, to the text log at
-    `path`.
+    """Append standard output and standard error to the text log at `path`.
+
+    The output of native code is included.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(descriptor, 1)

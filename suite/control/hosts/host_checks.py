@@ -200,7 +200,7 @@ def check_environments(
 
 
 def _check_variables(machine: str, remote: Mapping[str, str], local: Mapping[str, str]) -> None:
-    """Raise ValueError if a variable that puts a run into the open division differs on a machine."""
+    """Raise ValueError if a variable that opens the division of a run differs on a machine."""
     for name in sorted({*remote, *local}):
         if opens_run(name) and remote.get(name) != local.get(name):
             texts = (

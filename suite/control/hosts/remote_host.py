@@ -127,8 +127,9 @@ class RemoteHost:
         self._watch_machine(str(run["settings"]["device"]))
 
     def _put(self, path: Path) -> None:
-        """Copy a file of the run to the machine, in pieces, so that heartbeats can pass between
-        them.
+        """Copy a file of the run to the machine in pieces.
+
+        Heartbeats can pass between two pieces.
         """
         with open(path, "rb") as stream:
             at = 0
