@@ -246,7 +246,7 @@ class Agent:
             data: The part, from `pack`.
         """
         assert self.folder is not None
-        self._new_files.known.add(name)
+        self._new_files.known_files.add(name)
         with open(self.folder / name, "ab" if at else "wb") as stream:
             stream.write(unpack(data))
         return Done()

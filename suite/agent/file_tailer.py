@@ -21,7 +21,7 @@ class FileTailer:
     def __init__(self, folder: Path) -> None:
         """Start to follow `folder`. Files that exist already are not sent."""
         self.folder = folder
-        self.known = {entry.name for entry in os.scandir(folder)}
+        self.known_files = {entry.name for entry in os.scandir(folder)}
         """Files that the controller already has, and that are never sent."""
         self._sent: dict[str, tuple[int, int]] = {}
         """Maps a file to its inode and the bytes sent.
@@ -43,7 +43,7 @@ class FileTailer:
             entry.name for entry in os.scandir(self.folder) if entry.is_file(follow_symlinks=False)
         )
         for name in sorted(names, key=is_beat):
-            if name in self.known or is_temporary(name):
+            if name in self.known_files or is_temporary(name):
                 continue
             try:
                 if is_beat(name):

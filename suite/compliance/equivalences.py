@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from suite.catalog.rounds import get_round
 from suite.common import registry
-from suite.launch.registered_frameworks import known
+from suite.launch.registered_frameworks import registered_frameworks
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
 
@@ -38,8 +38,8 @@ def equivalences(record: RunRecord) -> list[str]:
     if not optimizer:
         return notes
     framework = clean(settings.framework, 20)
-    known_here = known().get(framework)
-    measured = known_here.max_error_vs_float64.get(optimizer) if known_here else None
+    definition = registered_frameworks().get(framework)
+    measured = definition.max_error_vs_float64.get(optimizer) if definition else None
     figure = (
         f"ten steps stay within {measured:.1e} of float64"
         if measured

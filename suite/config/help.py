@@ -23,7 +23,7 @@ from suite.config.key_suggestions import (
     suite_keys,
     workload_keys,
 )
-from suite.launch.registered_frameworks import known
+from suite.launch.registered_frameworks import registered_frameworks
 from workloads.api import OPTION_GROUPS, find_trainer, invalid_choice
 
 HEAD = """Train workloads to a quality target and log it.
@@ -114,7 +114,7 @@ def _workload_keys(name: str, profile: str, framework: str, set_name: str) -> li
         if batch is not None
         else []
     )
-    trainers = {framework: find_trainer(kind, framework) for framework in known()}
+    trainers = {framework: find_trainer(kind, framework) for framework in registered_frameworks()}
     offered = [
         f"{framework} ({', '.join(trainer.precisions)})"
         for framework, trainer in trainers.items()

@@ -19,7 +19,13 @@ from suite.control.progress import Progress
 from suite.control.run_status import RunStatus
 from suite.control.supervise import Supervisor
 from suite.plan.job import Job
-from suite.plan.resume import FINISHED, find_resume, finished_status, restore_status, set_aside
+from suite.plan.resume import (
+    FINISHED,
+    find_resume,
+    finished_status,
+    restore_status,
+    move_to_superseded,
+)
 from suite.preflight import check_machine
 
 
@@ -142,7 +148,7 @@ def _run(
             lost = ", but it was ended before weights.npz was written" if without_weights else ""
             command.show([f"{job.name}/run_{index}"])
             return EndedRun(job, index, RunStatus(earlier, f"finished earlier{lost}")), []
-        command.show([f"unfinished attempt kept in {relative_path(set_aside(folder))}"])
+        command.show([f"unfinished attempt kept in {relative_path(move_to_superseded(folder))}"])
     if agents is not None:
         agents.ready()
     resume = find_resume(job.run(index, cache_cleared=False), folder, command.warn)

@@ -9,7 +9,7 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from suite.common.paths import PROJECT
-from suite.environments import own_package, venvs
+from suite.environments import suite_package, venvs
 from suite.environments.captured_command import captured, last_line
 from suite.environments.environment import Environment, libraries_of
 from suite.environments.locks import Lock
@@ -128,7 +128,7 @@ def _check_import(environment: Environment, module: str) -> CheckResult:
 
 def _check_entry_points(folder: Path, project: Path) -> CheckResult:
     """Check that the environment sees all workloads and trainers that the package declares."""
-    declared = own_package.entry_points(project)
+    declared = suite_package.entry_points(project)
     points = (
         point for distribution in installed(folder).values() for point in distribution.entry_points
     )

@@ -26,7 +26,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from suite.common.paths import PROJECT, shipped
-from suite.environments import own_package
+from suite.environments import suite_package
 from suite.environments.builds import Build
 from workloads import files
 
@@ -194,5 +194,5 @@ def digest(lock: Lock, project: Path = PROJECT, creator: str = "") -> str:
         SHA-256 in hexadecimal digits.
     """
     checkout = (creator or str(project)).encode()
-    parts = (files.read_bytes(lock.path), own_package.fingerprint(project), checkout)
+    parts = (files.read_bytes(lock.path), suite_package.fingerprint(project), checkout)
     return hashlib.sha256(b"\0".join(parts)).hexdigest()

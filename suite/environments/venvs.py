@@ -19,7 +19,7 @@ from pathlib import Path
 
 from suite.common.command_text import localize_commands
 from suite.common.paths import PROJECT, env_root
-from suite.environments import installer, locks, own_package
+from suite.environments import installer, locks, suite_package
 from suite.environments.captured_command import captured
 from suite.environments.locks import Lock, Version
 from workloads import files
@@ -198,10 +198,10 @@ def _make(
     install("--requirement", str(lock.path))
     # Two concurrent builds of the same checkout would write the same metadata folder.
     with _exclusive_lock("install", lambda line: None):
-        if own_package.is_checkout(project):
+        if suite_package.is_checkout(project):
             install("--no-build-isolation", "--editable", str(project))
         else:
-            own_package.copy_into(next(folder.glob("lib/python3.*/site-packages")))
+            suite_package.copy_into(next(folder.glob("lib/python3.*/site-packages")))
     marker = {"digest": locks.digest(lock, project), "python": version, "project": str(project)}
     unfinished = folder / f"{MARKER}.new"
     unfinished.write_text(json.dumps(marker), encoding="utf-8")

@@ -8,7 +8,7 @@ from suite.common import registry
 from suite.launch.base import TUNING_VARIABLES, Framework
 
 
-def known() -> dict[str, Framework]:
+def registered_frameworks() -> dict[str, Framework]:
     """Return the registered frameworks by name.
 
     A framework whose package cannot be imported is left out, like a framework that is not
@@ -28,7 +28,7 @@ def title_of(name: str) -> str:
 
     A name that is not registered is returned unchanged.
     """
-    framework = known().get(name)
+    framework = registered_frameworks().get(name)
     return framework.title or name if framework else name
 
 
@@ -39,5 +39,9 @@ def tuning_variables() -> tuple[str, ...]:
     """
     return (
         *TUNING_VARIABLES,
-        *(prefix for framework in known().values() for prefix in framework.tuning_variables),
+        *(
+            prefix
+            for framework in registered_frameworks().values()
+            for prefix in framework.tuning_variables
+        ),
     )

@@ -323,7 +323,7 @@ def _run_count(run: RunSpec) -> int:
     return run.runs_required if runs == "official" else int(runs) if runs.isdecimal() else 1
 
 
-def set_aside(folder: Path) -> Path:
+def move_to_superseded(folder: Path) -> Path:
     """Move the folder of an unfinished attempt to `superseded/`. Return its new path."""
     superseded = folder.parent / SUPERSEDED
     superseded.mkdir(exist_ok=True)

@@ -64,7 +64,7 @@ def resolve_settings(
     profile = config.profile.name
     rules = workload.default_rules if config.rules == "auto" else config.rules
     of_round = get_round(rules, workload)
-    options = typed_options(config, workload)
+    options = options_from_config(config, workload)
     defaults = workload.defaults(profile, of_round, _set_by_user(workload, options))
     devices = decide_devices(config, profile, framework, hosts, lacks)
     device, cores = devices.kind, devices.cores
@@ -122,7 +122,7 @@ def _settings_from_config(config: RunConfig, decided: Mapping[str, Json]) -> dic
     return values
 
 
-def typed_options(config: RunConfig, workload: type[Workload]) -> dict[str, Json]:
+def options_from_config(config: RunConfig, workload: type[Workload]) -> dict[str, Json]:
     """Return the values of the workload's `Options` by field name.
 
     The values come from the groups that hold their keys.

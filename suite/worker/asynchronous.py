@@ -33,7 +33,7 @@ from workloads.api import (
 _SUMS = ("steps", "loss", "samples", "data_bytes")
 
 
-def own_batches(batches: Iterable[list[Batch]]) -> Iterator[list[Batch]]:
+def local_batches(batches: Iterable[list[Batch]]) -> Iterator[list[Batch]]:
     """Yield the share of each batch that this worker trains on, as a separate batch.
 
     Empty shares are skipped.

@@ -38,7 +38,7 @@ from suite.common.loop_state import Block, LoopState
 from suite.common.run_end import EndCode
 from suite.common.runspec import RunSpec
 from suite.machine.contention import Contention
-from suite.worker.asynchronous import Asynchronous, own_batches
+from suite.worker.asynchronous import Asynchronous, local_batches
 from suite.worker.checkpoint_manager import CheckpointManager
 from suite.worker.clock import ClockCheck
 from suite.worker.evaluation import eval_accuracy_value, evaluate, keep_alive, targets_reached
@@ -271,7 +271,7 @@ class Loop:
 
     def _batches(self, data: DataPipeline, count: int) -> Iterator[list[Batch]]:
         if self.asynchronous is not None:  # a worker may have to compute all updates
-            return own_batches(data.train(0, count * self.worker.world_size))
+            return local_batches(data.train(0, count * self.worker.world_size))
         if self.settings.mode != "inference":
             return data.train(self.position, count)
         return itertools.islice(evaluated_again(data), count)

@@ -9,7 +9,7 @@ import pytest
 from suite.cli import COMMANDS
 from suite.common import registry
 from suite.environments import containers
-from suite.launch.registered_frameworks import known, title_of
+from suite.launch.registered_frameworks import registered_frameworks, title_of
 from suite.results.names import framework_name
 from suite.results.render.html.charts import framework_slots
 from tests.helpers import PROJECT, TOY, run_suite_here, suite_here
@@ -102,7 +102,7 @@ def test_no_command_is_left_out():
 
 
 def test_what_is_known_of_it_is_in_its_value(installed, monkeypatch):
-    assert known()["quartz"].max_error_vs_float64 == {"sgd": 1.25e-7}
+    assert registered_frameworks()["quartz"].max_error_vs_float64 == {"sgd": 1.25e-7}
     assert (title_of("quartz"), title_of("nobody's")) == ("Quartz Framework", "nobody's")
     assert framework_name("NVIDIA Quartz 21.3") == "quartz"
     slots = framework_slots(["quartz", "aaa"])

@@ -24,7 +24,7 @@ from suite.control.hosts.host_checks import (
     last_error_line,
     request_all,
 )
-from suite.control.hosts.remote_host import own_variables
+from suite.control.hosts.remote_host import suite_variables
 from suite.control.interrupts import signals_held
 from suite.launch.base import variables_set_by_run
 from suite.launch.hosts import AvailableHost
@@ -112,7 +112,7 @@ class Agents:
             "folder": settings.data_dir,
         }
         argv = [sys.executable, "-m", "suite.control.caches", json.dumps(arguments)]
-        order = {"command": argv, "most_seconds": CLEAR_SECONDS, "env": own_variables()}
+        order = {"command": argv, "most_seconds": CLEAR_SECONDS, "env": suite_variables()}
         all_cleared, lines = True, []
         for link, response in request_all(
             self._links[: settings.nodes], RUN_COMMAND, CLEAR_SECONDS, **order

@@ -15,7 +15,7 @@ from suite.common.run_config import LaunchConfig
 from suite.control.hosts import launchers
 from suite.control.hosts.connection import AgentConnection
 from suite.control.hosts.host_control import ConnectionLost
-from suite.control.hosts.remote_host import own_variables
+from suite.control.hosts.remote_host import suite_variables
 from suite.launch.children import exit_text
 
 MAX_SECONDS = 6 * 3600.0
@@ -71,7 +71,7 @@ def run_on_hosts(
 
 def _answer(link: AgentConnection, command: Sequence[str]) -> tuple[int, list[str]]:
     """Run a command on a machine, and return its exit code and its lines of output."""
-    order = {"command": list(command), "most_seconds": MAX_SECONDS, "env": own_variables()}
+    order = {"command": list(command), "most_seconds": MAX_SECONDS, "env": suite_variables()}
     try:
         link.greet()
         return _read(link.call(RUN_COMMAND, MAX_SECONDS, **order))

@@ -293,7 +293,7 @@ def external_process(launch: LaunchConfig, env: Mapping[str, str] = os.environ) 
     port = int(launch.port or _whole(env, "MASTER_PORT", PORTS[0], PORTS[-1], PORT))
     first = ""
     if rank.number == 0:
-        first = _own_address(env)
+        first = _listen_address(env)
     elif rank.local == 0:
         first = _first_machine(env)
     return ExternalProcess(rank, token, (first, port))
@@ -315,7 +315,7 @@ def _first_machine(env: Mapping[str, str]) -> str:
     return expanded([listed])[0]
 
 
-def _own_address(env: Mapping[str, str]) -> str:
+def _listen_address(env: Mapping[str, str]) -> str:
     """Return the address to which agents connect.
 
     Empty, for all interfaces, if it is not an address of this machine.

@@ -62,7 +62,7 @@ def carried_variables() -> dict[str, str]:
     }
 
 
-def own_variables() -> dict[str, str]:
+def suite_variables() -> dict[str, str]:
     """Return the same variables for modules of the suite, with this checkout on the Python path."""
     carried = carried_variables()
     path = [str(PROJECT), carried.get("PYTHONPATH", "")]
@@ -142,7 +142,7 @@ class RemoteHost:
         argv = [sys.executable, "-m", "suite.control.telemetry", str(self.folder), device]
         with contextlib.suppress(ValueError):
             self.link.call(
-                messages.START, name=TELEMETRY_PROCESS, arguments=argv, env=own_variables()
+                messages.START, name=TELEMETRY_PROCESS, arguments=argv, env=suite_variables()
             )
 
     def ports(self) -> list[int]:

@@ -23,7 +23,7 @@ from suite.launch.recorded_env import (
     recorded_prefixes,
     recorded_variables,
 )
-from suite.launch.registered_frameworks import known
+from suite.launch.registered_frameworks import registered_frameworks
 from tests.helpers import PROJECT, TOY_RUN, examples, run_suite, suite_here
 from tests.suite.two_hosts import HOSTS, make_run
 
@@ -103,7 +103,7 @@ def test_any_bytes_become_text_of_json(found):
     assert len(recorded) <= len(env)
 
 
-@pytest.mark.parametrize("framework", known().values(), ids=lambda framework: framework.name)
+@pytest.mark.parametrize("framework", registered_frameworks().values(), ids=lambda framework: framework.name)
 @pytest.mark.parametrize(
     "changes", [{}, {"device": "cuda"}, {"device": "cuda", "link": "no_p2p"}, {"update": "async"}]
 )

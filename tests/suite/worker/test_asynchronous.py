@@ -10,7 +10,7 @@ import numpy as np
 from suite.launch.base import worker_context_for
 from suite.results.logs.reader import read
 from suite.worker import loop as loop_module
-from suite.worker.asynchronous import own_batches
+from suite.worker.asynchronous import local_batches
 from suite.worker.heartbeat import HeartbeatWriter
 from suite.worker.loop import Loop
 from suite.worker.runlog import JsonLines, RunLog
@@ -247,7 +247,7 @@ def test_a_worker_trains_on_the_mean_of_its_own_share():
         [Batch({"x": np.zeros(3)}, 3.0, 4.0, 4, {"tokens": 40})],
         [Batch({"x": np.zeros(3)}, 0.0, 4.0, 4, {"tokens": 40})],  # padding alone
     ]
-    ((own,),) = own_batches(batches)
+    ((own,),) = local_batches(batches)
     assert (own.weight_sum, own.global_weight_sum, own.global_samples, own.global_counts) == (
         3.0,
         3.0,

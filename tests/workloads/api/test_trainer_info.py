@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from suite.common import registry
-from suite.launch.registered_frameworks import known
+from suite.launch.registered_frameworks import registered_frameworks
 from tests.helpers import PROJECT, TOY, only
 from workloads import entry_points
 from workloads.api import TrainerInfo, Workload, find_trainer, frameworks_of, get_trainer
@@ -90,7 +90,7 @@ def test_no_member_of_a_workload_names_a_framework():
                 for node in ast.walk(value)
                 if isinstance(node, ast.Constant)
             }
-            assert not strings & {*known()}, path
+            assert not strings & {*registered_frameworks()}, path
 
 
 def test_a_derived_workload_has_the_trainers_of_its_base():

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from suite.launch.registered_frameworks import known
+from suite.launch.registered_frameworks import registered_frameworks
 from tests.frameworks_probe import below, probe, probe_together, relative
 from tests.workloads.frameworks import synthetic_updates
 from tests.workloads.frameworks.devices import FRAMEWORKS, on_devices
@@ -97,7 +97,7 @@ def test_packages_say_how_far_from_float64_an_optimizer_is(optimizer, framework)
                 largest,
                 *(relative(found[name], value) for name, value in wanted.items() if value.any()),
             )
-    assert largest <= 1.5 * known()[framework].max_error_vs_float64[optimizer]
+    assert largest <= 1.5 * registered_frameworks()[framework].max_error_vs_float64[optimizer]
 
 
 @chosen()

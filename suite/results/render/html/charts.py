@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Any, NamedTuple, TypeVar
 
 from suite.common.labels import LabelKind, label_of_text
-from suite.launch.registered_frameworks import known
+from suite.launch.registered_frameworks import registered_frameworks
 from suite.results.columns import BUSY, Columns, Result
 from suite.results.combine import grouped
 from suite.results.experiment_key import label
@@ -323,7 +323,7 @@ def framework_slots(names: Iterable[str]) -> dict[str, int]:
     """
     registered = {
         name: framework.colour
-        for name, framework in known().items()
+        for name, framework in registered_frameworks().items()
         if framework.colour is not None
     }
     further = sorted({name for name in names if name and name not in registered})
