@@ -105,7 +105,7 @@ def _rows(run: ExportedRun) -> Iterator[dict[str, float]]:
     """
     points: dict[tuple[int, str, int], dict[str, float]] = {}
     for scalar in run.scalars:
-        position = {} if scalar.axis == "result" else {scalar.axis: scalar.at}
+        position: dict[str, float] = {} if scalar.axis == "result" else {scalar.axis: scalar.at}
         key = scalar.time_ms, scalar.axis, scalar.at
         points.setdefault(key, position)[scalar.name] = scalar.value
     for number, (time_ms, axis, at) in enumerate(sorted(points)):

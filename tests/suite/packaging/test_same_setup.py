@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from suite.packaging.choose_runs import choose_runs
 from suite.packaging.same_setup import (
     find_copy,
+    find_different_code,
     find_foreign_overlap,
-    find_other_code,
     find_overlap,
 )
 from suite.packaging.tree import check_tree
@@ -406,4 +406,4 @@ def test_runs_of_one_result_have_one_code(tmp_path, digests, differ):
     ]
     for log in logs:
         log.write_text(log.read_text().replace('"code_digest": ""', '"code": ""'))
-    assert bool(find_other_code(records_of(logs))) == differ
+    assert bool(find_different_code(records_of(logs))) == differ
