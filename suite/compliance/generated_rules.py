@@ -27,12 +27,12 @@ from suite.results.targets import metric_abbreviation
 from workloads.api import Round, Settings, Workload
 
 NCF_DEMO, NCF_REFERENCE, OF_V05 = NAMES = ("ncf_demo", "ncf_reference", "v0.5")
-"""Rules for NCF demos, for NCF with `profile=reference`, and for other workloads of round v0.5."""
+"""Rules for NCF demos, for NCF with `profile=reference`, and for the rest of round v0.5."""
 _NCF = "ncf"
 _INIT_MS = 20 * 60 * 1000
 """Longest time between `init_start` and `init_stop` in milliseconds."""
 _OPTIMIZER_NAMES = {"adam": ("adam", "lazy_adam")}
-"""Optimizer to the names under which logs of round v0.5 list its implementations."""
+"""Maps an optimizer to the names under which logs of round v0.5 list its implementations."""
 
 _SAME_EPOCH = "v['metadata']['epoch_num'] == s['epoch']"
 _NEXT_EPOCH = "v['metadata']['epoch_num'] == s['epoch'] + 1"
@@ -41,10 +41,9 @@ _POSITIVE = ("v['value'] > 0", "above 0")
 _SHARE = ("0 <= v['value'] < 1", "from 0 to below 1")
 _IN_ORDER = "log each epoch once and in order"
 _LOG_WHAT_WAS_USED = "log what the run used"
-_TRAIN_LONGER = (
-    "train longer, or choose other hyperparameters (some runs miss the target even with good ones)"
-)
-_AS_THE_RULES = "sample as the rules say (no overrides of the sampling)"
+_TRAIN_LONGER = "train longer, or choose different hyperparameters (some runs miss the target even with good"
+    " hyperparameters)"
+_AS_THE_RULES = "sample as the rules require (no overrides of the sampling)"
 _FULL_MODEL = "train the full model (profile=reference without overrides of the model)"
 _COUNTS: Mapping[str, str] = {
     **dict.fromkeys(("train_samples", "eval_samples", "eval_hp_num_users"), ""),
@@ -92,7 +91,7 @@ def rule_text(name: str) -> str:
 def _ncf_entries(is_reference: bool) -> list[Entry]:
     """Return the rules for NCF. The init window is optional, because clock v0.5 has none.
 
-    EpochSchedule of a log without `suite_run` count from 1.
+    Logs without `suite_run` count epochs from 1.
     """
     kind = registry.load_workload(_NCF)
     found = get_round(kind.default_rules, kind)
@@ -116,7 +115,7 @@ def _ncf_entries(is_reference: bool) -> list[Entry]:
              needs="once, after init_start, before run_start, less than 20 minutes after "
              "init_start"),
         _key("run_start", "EXACTLY_ONE", "s['init'] is None or s['init_done']",
-             post="s['run'] = True", needs="after init_stop where there is an init_start",
+             post="s['run'] = True", needs="after init_stop, if init_start was logged",
              do="end the init window before the clock starts"),
         _run_stop(),
         *_epochs(first_epoch),
@@ -134,7 +133,8 @@ def _v05_entries() -> list[Entry]:
     of_round = get_round(OF_V05, kinds[0])
     targets = {kind.mlperf_name: dict(get_round(OF_V05, kind).targets) for kind in kinds}
     rules, clock = repr(of_round.name), repr(of_round.clock)
-    (metrics,) = (least for least in targets.values() if len(least) > 1)  # one workload has several
+    # Exactly one workload has several metrics.
+    (metrics,) = (least for least in targets.values() if len(least) > 1)
     several = " and ".join(f"v['value'][{name!r}] >= s['least'][{name!r}]" for name in metrics)
     single = "v['value'] >= min(s['least'].values())"
     least = "v['value']['targets'] or s['least']"
@@ -144,18 +144,20 @@ def _v05_entries() -> list[Entry]:
         _begin("'least': {'none': 0.0}", epoch=of_round.first_epoch - 1),
         _key("suite_run", "EXACTLY_ONE",
              f"v['value']['rules'] == {rules} and v['value']['clock'] == {clock}",
-             post=f"s['least'] = s['of_round'] if v['value']['profile'] == 'reference' else {least}",
-             needs=f"rules {of_round.name} with its own clock",
-             do="leave --rules out for a log of another round"),
+             post="s['least'] = s['of_round'] if v['value']['profile'] == 'reference' "
+             f"else {least}",
+             needs=f"rules {of_round.name} with the clock of this round",
+             do="leave --rules out for a log of a different round"),
         *_identity(tuple(targets), False, post=f"{of_benchmark}; s['least'] = s['of_round']"),
         _key("init_start", check="False", do="log run_start before the model is built",
-             needs=f"none, the clock of {of_round.clock} starts before any work on the benchmark"),
+             needs=f"no such line, because the clock of {of_round.clock} starts before any work on "
+             "the benchmark"),
         _key("run_start", "EXACTLY_ONE", "not s['run']", post="s['run'] = True", needs="once",
              do="start the clock once"),
         _run_stop(),
         *_epochs(f"(the first is {of_round.first_epoch})"),
         _eval_accuracy(f"{several} if isinstance(v['value'], dict) else {single}",
-                       "the target (of the round; of a demo its own)", joined=" at "),
+                       "the target of the round, or the target of the demo", joined=" at "),
         _batch_size(),
         _setting("train_samples", _POSITIVE, _LOG_WHAT_WAS_USED),
         _setting("eval_samples", _POSITIVE, _LOG_WHAT_WAS_USED),
@@ -194,12 +196,12 @@ def _key(
 
 
 def _setting(name: str, condition: tuple[str, str], do: str) -> Entry:
-    """Return the rule for a key that is logged once. `condition` is code and the same in words."""
+    """Return the rule for a key that is logged once. `condition` is code and its text."""
     return _key(name, "EXACTLY_ONE", condition[0], needs=condition[1], do=do)
 
 
 def _one_of(*values: str) -> tuple[str, str]:
-    """Return the condition that a value is one of these, as code and in words."""
+    """Return the condition that a value is one of these, as code and as text."""
     if len(values) == 1:
         return f"v['value'] == {values[0]!r}", values[0]
     return f"v['value'] in {values!r}", f"{', '.join(values[:-1])} or {values[-1]}"
@@ -213,12 +215,12 @@ def _identity(benchmarks: Sequence[str], is_cleared: bool, post: str = "") -> li
         is_cleared: Whether the caches must have been cleared.
         post: Code to run after `submission_benchmark`.
     """
-    of_settings = "log one of the two; the suite derives it from the settings"
-    of_benchmark = "check logs of other benchmarks without --rules"
-    text = ("isinstance(v['value'], str) and len(v['value']) > 0", "a text that is not empty")
+    of_settings = "log closed or open. The suite derives it from the settings"
+    of_benchmark = "leave --rules out for logs of a different benchmark"
+    text = ("isinstance(v['value'], str) and len(v['value']) > 0", "a string that is not empty")
     statuses = _one_of("cloud", "onprem", "preview", "research")
     check, needs = _one_of(*benchmarks)
-    seed = ("int(v['value']) >= 0", "a whole number from 0 on")
+    seed = ("int(v['value']) >= 0", "an integer of at least 0")
     if is_cleared:
         cleared, of_cleared = "v['value'] is True", "true"
         do = "have the caches cleared before the run (system.cache_clear_command)"
@@ -241,7 +243,7 @@ def _run_stop() -> Entry:
     return _key(
         "run_stop", "EXACTLY_ONE", "s['run'] and v['metadata'].get('status') == 'success'",
         post="s['end'] = True", needs="status success in the metadata, after run_start",
-        do="look into status.json for what ended the run; train until the target is reached",
+        do="see status.json for the end of the run, and train until the target is reached",
     )  # fmt: skip
 
 
@@ -276,7 +278,7 @@ def _epochs(first_epoch: str) -> list[Entry]:
 def _eval_accuracy(is_reached: str, target: str, joined: str = " with ") -> Entry:
     """Return the rule for evaluations.
 
-    One must reach the target; each belongs to the last epoch.
+    At least one evaluation must reach the target. Each evaluation belongs to the last epoch.
     """
     return _key(
         "eval_accuracy", "AT_LEAST_ONE", f"s['run'] and not s['end'] and {_SAME_EPOCH}",
@@ -291,7 +293,10 @@ def _batch_size() -> Entry:
 
 
 def _ncf_settings(kind: type[Workload], found: Round, is_reference: bool) -> list[Entry]:
-    """Return the rules for NCF's settings. Counts and model are the reference's, or above 0."""
+    """Return the rules for NCF's settings.
+
+    Counts and sizes of the model equal the reference's values, or are above 0.
+    """
     run = _reference_run(kind, found)
     facts = run.dataset_info
     samples = {"train_samples": facts.train_samples, "eval_samples": facts.evaluation_samples}
@@ -328,20 +333,24 @@ def _of_reference(name: str, value: Any, do: str) -> Entry:
 
 
 def _free(name: str, value: Any) -> Entry:
-    """Return the rule that a count is above 0, or each size if the reference's `value` is a list."""
+    """Return the rule that a count is above 0, or every size in a list.
+
+    It is a list if the reference's `value` is a list.
+    """
     above_0 = "len(v['value']) > 0 and all(size > 0 for size in v['value'])"
     condition = (above_0, "a list of sizes above 0") if isinstance(value, list) else _POSITIVE
     return _setting(name, condition, _LOG_WHAT_WAS_USED)
 
 
 def _reference_run(kind: type[Workload], found: Round) -> Workload:
-    """Return the workload of a run with `profile=reference`, with the published counts of its data."""
+    """Return the workload of a run with `profile=reference` and the published data counts."""
     defaults = kind.defaults("reference", found, {})
     chosen = named_sets(kind)[defaults.hyperparameter_set]
     values = {name: item.value for name, item in chosen.items()}
     settings = Settings(
-        workload=kind.name, profile="reference", rules=found.name, round=found.figures, device="cpu", devices=1,
-        nodes=1, cores_per_device=1, global_batch_size=values["global_batch_size"], model=defaults.model,
+        workload=kind.name, profile="reference", rules=found.name, round=found.figures,
+        device="cpu", devices=1, nodes=1, cores_per_device=1,
+        global_batch_size=values["global_batch_size"], model=defaults.model,
         targets=defaults.targets, hyperparameters=values,
     )  # fmt: skip
     return kind(settings, kind.load_dataset_info(settings))

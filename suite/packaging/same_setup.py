@@ -92,7 +92,7 @@ class RunTrace:
     system: str
     """`system` of `suite_run`. Empty if this suite did not write the log."""
     code_digest: str
-    """`code_digest` of `suite_run`. Empty if this version of the suite did not write the log."""
+    """`code_digest` of `suite_run`. Empty in foreign logs and in logs of older versions."""
 
 
 def difference(records: Sequence[RunRecord]) -> str:
@@ -157,9 +157,9 @@ def find_overlap(records: Sequence[RunRecord]) -> str:
 def find_foreign_overlap(records: Sequence[RunRecord]) -> str:
     """Return the names of two foreign logs whose runs overlapped in time.
 
-    Empty if there are no such logs. Foreign logs, which this suite did not write, do not name their machines. 215 of the
-    1,326 result sets of rounds v1.0 to v5.1 overlap, since large clusters train several runs at a
-    time.
+    Empty if there are no such logs. A foreign log, which this suite did not write, does not name
+    its machine. 215 of the 1,326 result sets of rounds v1.0 to v5.1 overlap, since large clusters
+    train several runs at a time.
     """
     pairs = _overlapping(records)
     return next(

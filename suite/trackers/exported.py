@@ -64,7 +64,7 @@ class ExportedRun:
     """A run in the form that all trackers receive."""
 
     identity: str
-    """Identifies the run. All copies of a log have the same identity from the first evaluation on."""
+    """Identifies the run. It is the same for all copies of a log, from the first evaluation on."""
     name: str
     workload: str
     labels: tuple[str, ...]

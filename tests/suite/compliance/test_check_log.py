@@ -338,7 +338,7 @@ def test_a_run_of_fixed_length_is_judged_as_one(tmp_path, profile):
     verdict = check_file(log, rules="ncf_demo")
     assert verdict.passed == (profile == "demo")
     (said,) = [verdict.text] if verdict.passed else [item.do for item in verdict.complaints]
-    assert "stop=epochs:1 asked for one epoch" in said
+    assert "stop=epochs:1 requested one epoch" in said
     assert said.endswith("type stop=target for one")
     missed = check_file(write(tmp_path / "result_1.txt", demo_log(qualities=(0.16,))))
     assert {item.key for item in missed.complaints} == {"run_stop", "eval_accuracy"}
@@ -368,7 +368,7 @@ LOWER_TARGET = {
 def test_a_changed_target_is_told(tmp_path, suite_run):
     lines = demo_log((0.3, 0.59), status="success", targets={"hr_at_10": 0.5}, **suite_run)
     (complaint,) = check_file(write(tmp_path / "result_0.txt", lines)).complaints
-    assert complaint.do == "target 0.5 was typed, the rules ask 0.635: leave workload.target out"
+    assert complaint.do == "the target was set to 0.5, but the rules require 0.635. Leave workload.target out"
 
 
 @pytest.mark.parametrize("key", ["init_start", "opt_weight_decay", "eval_start"])
@@ -426,7 +426,7 @@ NO_RULES = ["[]", "", "- KEY: {REQ: EXACTLY_ONE}", "- KEY: text", "just text", "
 def test_what_is_no_rule_file_is_one_line(tmp_path, text):
     rules = tmp_path / "own.yaml"
     rules.write_text(text)
-    with pytest.raises(ValueError, match=one_line("is no rule file")):
+    with pytest.raises(ValueError, match=one_line("is not a rule file")):
         check_file(DEMO, rules=str(rules))
 
 

@@ -104,7 +104,7 @@ def test_a_copy_in_a_tree_fails_its_result_set(tmp_path, trick):
     assert not result_set.passed
     (found,) = [item.found for item in result_set.complaints if not item.warning]
     assert found.startswith(
-        "one run twice: box/resnet/result_1.txt and box/resnet/result_4.txt have the same "
+        "the same run twice: box/resnet/result_1.txt and box/resnet/result_4.txt have the same "
     )
 
 
@@ -369,7 +369,7 @@ def test_runs_of_two_benchmarks_on_one_machine_are_compared_too(tmp_path, shared
         log.write_text(log.read_text().replace('"machines": ["b"]', '"machines": ["a"]'))
     failed = [verdict for verdict in check_tree(tree) if not verdict.passed]
     assert [item.needed for verdict in failed for item in verdict.complaints] == [
-        "one run at a time on a machine"
+        "one run at a time on each machine"
     ]
 
 
@@ -383,7 +383,7 @@ def test_overlapping_runs_of_other_programs_are_a_warning(tmp_path):
         PackageOptions(submitter="EXAMPLE_ORG", system="box"),
     )
     assert any(
-        "overlap in time; such runs need different machines" in note for note in packaged.notes
+        "overlap in time. Such runs need different machines" in note for note in packaged.notes
     )
     assert all(verdict.passed for verdict in check_tree(packaged.folder))
     assert not all(verdict.passed for verdict in check_tree(packaged.folder, werror=True))
