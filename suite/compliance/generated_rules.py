@@ -41,8 +41,10 @@ _POSITIVE = ("v['value'] > 0", "above 0")
 _SHARE = ("0 <= v['value'] < 1", "from 0 to below 1")
 _IN_ORDER = "log each epoch once and in order"
 _LOG_WHAT_WAS_USED = "log what the run used"
-_TRAIN_LONGER = "train longer, or choose different hyperparameters (some runs miss the target even with good"
+_TRAIN_LONGER = (
+    "train longer, or choose different hyperparameters (some runs miss the target even with good"
     " hyperparameters)"
+)
 _AS_THE_RULES = "sample as the rules require (no overrides of the sampling)"
 _FULL_MODEL = "train the full model (profile=reference without overrides of the model)"
 _COUNTS: Mapping[str, str] = {

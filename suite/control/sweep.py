@@ -23,8 +23,8 @@ from suite.plan.resume import (
     FINISHED,
     find_resume,
     finished_status,
-    restore_status,
     move_to_superseded,
+    restore_status,
 )
 from suite.preflight import check_machine
 
