@@ -395,9 +395,10 @@ def _build(kind: type[_Config], values: Mapping[str, Any]) -> _Config:
     for item in fields(kind):  # type: ignore[arg-type]
         if item.name in values:
             group = subgroup(item)
-            built[item.name] = (
-                values[item.name] if group is None else _build(group, values[item.name])
-            )  # type: ignore[arg-type]
+            value = values[item.name]
+            if group is not None:
+                value = _build(group, value)  # type: ignore[arg-type]
+            built[item.name] = value
     return kind(**built)
 
 
