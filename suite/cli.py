@@ -109,9 +109,8 @@ def _main(arguments: list[str]) -> int:
     except (ValueError, OSError) as error:
         from suite.results.text import clean
 
-        message = clean(
-            localize_commands(str(error)), _LONGEST_MESSAGE
-        )  # it may hold text of a log
+        # The message may contain text of a log.
+        message = clean(localize_commands(str(error)), _LONGEST_MESSAGE)
         print(f"suite {parsed.command}: {message}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

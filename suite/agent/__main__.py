@@ -24,9 +24,8 @@ def main() -> int:
     )
     args = parser.parse_args()
     output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(
-        sys.stderr.fileno(), sys.stdout.fileno()
-    )  # printed text goes to stderr, so that it cannot corrupt messages
+    # Printed text goes to stderr, so that it cannot corrupt messages.
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     Agent(MessageStream(sys.stdin.buffer, output), args.lease).run()
     return 0
 

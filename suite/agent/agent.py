@@ -291,9 +291,8 @@ class Agent:
         The command `ending` ends the containers.
         """
         processes.end_descendants()
-        children.run_ending(
-            ending
-        )  # only now, because `end_descendants` would end this command too
+        # This must follow `end_descendants`, which would end this command too.
+        children.run_ending(ending)
         self.tick()
         self._ship(math.inf)
         self._forget_run()

@@ -72,9 +72,8 @@ class FileTailer:
         with open(self.folder / name, "rb") as stream:
             status = os.fstat(stream.fileno())
             inode, sent = self._sent.get(name, (None, 0))
-            whole = (
-                inode != status.st_ino or status.st_size < sent
-            )  # the file is new, was replaced, or was truncated
+            # Send the file from its start if it is new, was replaced, or was truncated.
+            whole = inode != status.st_ino or status.st_size < sent
             at = 0 if whole else sent
             while whole or at < status.st_size:
                 stream.seek(at)
@@ -82,7 +81,6 @@ class FileTailer:
                 self._sent[name] = status.st_ino, at + len(data)
                 yield FileEvent(name, at, data)
                 at, whole = at + len(data), False
-                if (
-                    not data
-                ):  # truncated at this moment: the next call sends the file from its start
+                # The file was truncated meanwhile. The next call sends it from its start.
+                if not data:
                     return

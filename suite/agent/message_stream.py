@@ -71,9 +71,8 @@ class MessageStream:
                     if seconds > 0
                     else self._incoming.get_nowait()
                 )
-                if (
-                    message is None
-                ):  # end of the stream: put the mark back, so that later calls do not wait
+                # At the end of the stream, put the mark back, so that later calls do not wait.
+                if message is None:
                     self._incoming.put(None)
                     return
                 yield message

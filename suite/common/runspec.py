@@ -239,12 +239,13 @@ def dataset_info_from_json(value: Mapping[str, Any], path: Path) -> DatasetInfo:
 
 
 def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
+    # These keys are newer than the schema.
     new: dict[str, Any] = {
         "hosts": [],
         "study": "",
         "study_cell": [],
         "overrides": [],
-    }  # newer than the schema
+    }
     new |= {"label_facts": [], "deviation_facts": []}
     new |= {
         "checkpoint": "off",
@@ -255,11 +256,12 @@ def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
         "code_digest": "",
     }
     value = {**new, **current_run_file(value)}
+    # Older files lack these keys.
     settings = {
         "threads_per_device": "auto",
         "round": {},
         **value["settings"],
-    }  # older files lack these keys
+    }
     settings.pop("clock", None)  # older files have the clock in addition to the round
     value["settings"] = _build(Settings, settings, path)
     value["dataset_info"] = dataset_info_from_json(value["dataset_info"], path)

@@ -238,9 +238,8 @@ def texts(argument: str) -> list[str]:
                 f" {', '.join(key_suggestions.choices(key, None)) or 'none'}"
             )
         return list(values)
-    return [
-        text.replace("\\:", ":") for text in override.sweep_string_iterator()
-    ]  # Hydra returns per_device\:8
+    # Hydra returns a text such as per_device\:8.
+    return [text.replace("\\:", ":") for text in override.sweep_string_iterator()]
 
 
 def count(argument: str) -> int:

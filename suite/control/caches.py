@@ -248,9 +248,8 @@ class Files:
                 for done in [pool.submit(self._drop_some) for _ in range(THREADS)]:
                     done.result()
             finally:
-                self._paths = iter(
-                    ()
-                )  # after an interrupt, each thread ends after the files that it has taken
+                # After an interrupt, each thread ends after the files that it has taken.
+                self._paths = iter(())
 
     def _drop_some(self) -> None:
         while paths := self._next():

@@ -253,5 +253,6 @@ def _earlier() -> Iterator[Earlier]:
             KeyError,
             TypeError,
             AttributeError,
-        ):  # incomplete, or of a different version
+        ):
+            # The file is incomplete, or of a different version.
             continue

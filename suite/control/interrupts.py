@@ -50,9 +50,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
     Inside `signals_held`, the signal is only noted.
     """
-    for (
-        following
-    ) in SIGNALS:  # the processes are ended and the status is written once, which takes seconds
+    # Processes are ended and the status is written only once, which takes seconds.
+    for following in SIGNALS:
         signal.signal(following, signal.SIG_IGN)
     if number == signal.SIGHUP:
         _leave_terminal()

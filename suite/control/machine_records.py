@@ -72,9 +72,8 @@ class MachineRecords:
             telemetry.stop()
         paths = [(host, self.folder_of(host) / "telemetry.jsonl") for host in self._run.hosts]
         for _, path in paths if self._has_agents else ():
-            with contextlib.suppress(
-                OSError, ValueError, TypeError
-            ):  # the file did not arrive, or is incomplete
+            # The file may not have arrived, or may be incomplete.
+            with contextlib.suppress(OSError, ValueError, TypeError):
                 cut(path, self._log)
         samples = [row for host, path in paths for row in condition.device_rows(path, host.devices)]
         names = [host.name for host in process_hosts]

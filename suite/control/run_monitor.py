@@ -106,9 +106,8 @@ class RunMonitor:
             assert first is not None
             return RunStatus(first.status, first.reason)
         left = None if all_done else self._left(heartbeats, exits)
-        if (
-            left is not None and self._has_agents
-        ):  # the process may exit before its reason arrives here
+        # The process may exit before its reason arrives here.
+        if left is not None and self._has_agents:
             return self._first_of_all(self._failed(self.heartbeats()) or left)
         return None if all_done else left or self._hung(heartbeats)
 
@@ -363,9 +362,8 @@ class RunMonitor:
         if not self._control_of(heartbeat.process).stack(heartbeat.pid):
             return ""
         frame, size, deadline = "", before, time.monotonic() + STACK_SECONDS
-        while time.monotonic() < deadline and not (
-            frame and log.stat().st_size == size
-        ):  # until the log stops growing
+        # Wait until the log stops growing.
+        while time.monotonic() < deadline and not (frame and log.stat().st_size == size):
             size = log.stat().st_size
             time.sleep(POLL_SECONDS)
             self._control_of(heartbeat.process).failure()  # receives the output that has arrived

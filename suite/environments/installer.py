@@ -43,9 +43,8 @@ def install(python: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
     settings = _settings()
     no_index = settings.get("no-index", "").lower() in ("1", "true", "yes", "on")
     variable_names = VARIABLES if no_index else {**VARIABLES, **INDEXES}
-    env = {
-        "UV_INDEX_STRATEGY": "unsafe-best-match"
-    }  # the best version in all indexes, which is what pip chooses
+    # Like pip, uv then chooses the best version in all indexes.
+    env = {"UV_INDEX_STRATEGY": "unsafe-best-match"}
     for name in variable_names.keys() & settings.keys():
         env[variable_names[name]] = ("," if name == "find-links" else " ").join(
             settings[name].split()

@@ -370,9 +370,8 @@ def command_variables(run: RunSpec, host: Host, command: Command) -> dict[str, s
 def variables_set_by_run(framework: Framework, run: RunSpec) -> frozenset[str]:
     """Return the names of all variables that the run sets for its processes."""
     hosts = hosts_of(run)
-    ports = tuple(
-        range(1, sum(len(host.replicas) for host in hosts) + 1)
-    )  # arbitrary numbers: the values are not used
+    # The port numbers are arbitrary, because they are not used.
+    ports = tuple(range(1, sum(len(host.replicas) for host in hosts) + 1))
     rendezvous = Rendezvous(hosts, ports, len(ports) + 1)
     return frozenset(
         name

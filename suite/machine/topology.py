@@ -48,9 +48,8 @@ def _cached_topology() -> Json:
     """
     try:
         return topology()
-    except (
-        Exception
-    ) as error:  # an unexpected answer of the kernel or the driver must not end a run
+    except Exception as error:
+        # An unexpected answer of the kernel or the driver must not end a run.
         return {"schema": SCHEMA, "error": f"{type(error).__name__}: {error}"}
 
 

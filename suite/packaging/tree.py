@@ -56,9 +56,8 @@ def check_tree(folder: Path, werror: bool = False) -> list[Verdict]:
     for result_folder in _result_folders(folder):
         verdicts += check_results(folder, result_folder, werror, checked)
     verdicts += [_structure_verdict(folder, werror)]
-    if all(
-        verdict.passed for verdict in systems
-    ):  # The package checker stops at a description that it cannot read.
+    # The package checker stops at a description that it cannot read.
+    if all(verdict.passed for verdict in systems):
         verdicts.append(check_package(folder, werror))
     else:
         text = "not run: repair the system descriptions first"

@@ -106,9 +106,8 @@ def finished_status(folder: Path, run: RunSpec) -> str:
     if end is None or not is_finished:
         _refuse_lost_log(folder, run)
         return ""
-    reached = (
-        end.status is EndStatus.SUCCESS or not run.settings.to_target
-    )  # a run of fixed length logs `aborted` too
+    # A run of fixed length logs `aborted` too.
+    reached = end.status is EndStatus.SUCCESS or not run.settings.to_target
     return "success" if reached else "target_missed"
 
 

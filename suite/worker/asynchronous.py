@@ -115,9 +115,8 @@ class Asynchronous:
         }
         gathered = self.trainer.gather(local)
         staleness.clear()
-        self.trainer.broadcast(
-            0.0
-        )  # no worker continues until rank 0 has the results of all workers
+        # No worker continues until rank 0 has the results of all workers.
+        self.trainer.broadcast(0.0)
         self.exchange.pull()
         return None if gathered is None else self._added(gathered)
 

@@ -122,9 +122,8 @@ class CheckpointManager:
                     {"seconds": round(perf_counter() - begin, 6), **written},
                     step=step,
                 )
-            self.trainer.broadcast(
-                0.0
-            )  # without this, workers would wait for rank 0 inside a step, which is timed
+            # Without this, workers would wait for rank 0 inside a step, which is timed.
+            self.trainer.broadcast(0.0)
 
     def restore(self) -> tuple[int, LoopState]:
         """Load the state of the trainer from the checkpoint of a resumed run. Called after `setup`.

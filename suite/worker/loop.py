@@ -131,9 +131,8 @@ class Loop:
             outcome = self._train_to_stop()
         except Exception as error:
             if self.started:
-                with contextlib.suppress(
-                    OSError
-                ):  # the exception may be that the log cannot be written
+                # The exception may be that the log cannot be written.
+                with contextlib.suppress(OSError):
                     self._stop_clock(
                         status="aborted", reason=one_line(error), code=code_of(error).value
                     )
@@ -236,9 +235,8 @@ class Loop:
             for number, (first, stop, evaluates) in enumerate(self._blocks(), start=1):
                 if stop <= self.position:
                     continue
-                if (
-                    first >= self.position
-                ):  # otherwise, `restore` has loaded the block from the checkpoint
+                # Otherwise, `restore` has loaded the block from the checkpoint.
+                if first >= self.position:
                     self.block = Block(number, first, stop)
                 reached = self._run_block(steps, data, evaluates)
                 if reached and self.stop.at_target:

@@ -113,9 +113,8 @@ def main() -> int:
     redirect_output(Path(run.folder) / f"worker-{worker.rank}.log")
     check_network()
     faulthandler.enable()
-    faulthandler.register(
-        STACK_SIGNAL, all_threads=True
-    )  # the controller requests the stacks of a hung process
+    # The controller requests the stacks of a hung process.
+    faulthandler.register(STACK_SIGNAL, all_threads=True)
     pin_to_cores(worker)
     heartbeat = HeartbeatWriter(Path(run.folder), worker.rank)
     try:
@@ -124,9 +123,8 @@ def main() -> int:
         with contextlib.suppress(OSError):  # on a full disk, the text log cannot be written
             traceback.print_exc()
             sys.stderr.flush()
-        if (
-            not heartbeat.state.status
-        ):  # after the text log, which readers of the heartbeat may open
+        # This must follow the text log, which readers of the heartbeat may open.
+        if not heartbeat.state.status:
             code, reason = end_of(error, run)
             heartbeat.finish(status_of(error), reason, code.value)
         os._exit(1)  # a framework's exit handlers may wait for peers that are gone

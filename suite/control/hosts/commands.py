@@ -51,15 +51,13 @@ def run_on_hosts(
     names = launchers.machine_names(launch, env)
     with ThreadPoolExecutor(len(names)) as pool:
         try:
-            for name in (
-                names
-            ):  # in this thread: an agent's client is killed when the thread that started it ends
+            # Start agents in this thread: a client is killed when the thread that started it ends.
+            for name in names:
                 links.append(launchers.start_agent(name, by, launch))
             codes = []
             for link, response in [(link, pool.submit(_answer, link, command)) for link in links]:
-                code, lines = (
-                    response.result()
-                )  # in the order of the machines, each result as soon as it is available
+                # Results arrive in the order of the machines, each as soon as it is available.
+                code, lines = response.result()
                 codes.append(code)
                 for line in lines:
                     print_line(f"{link.name}: {line}")

@@ -233,9 +233,8 @@ class AgentConnection:
             return
         if self._loss is not None and self.facts is not None and not self._ended:
             self._ended = True
-            _start(
-                self._client.ending(self.facts)
-            )  # a suspended agent or a step of SLURM may outlive its client
+            # A suspended agent or a step of SLURM may outlive its client.
+            _start(self._client.ending(self.facts))
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._client.process.wait(CLIENT_SECONDS if self._loss is None else 0.1)
         if self._client.process.poll() is None:

@@ -116,9 +116,8 @@ class RemoteHost:
         self._ending: PendingResponse[messages.Done] | None = None
         link.on_event = self._take
         run = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
-        watches = (
-            not environment.argv_prefix
-        )  # process ids inside a container are not valid on the machine
+        # Process ids inside a container are not valid on the machine.
+        watches = not environment.argv_prefix
         self.folder = Path(
             link.call(messages.BEGIN, BEGIN_SECONDS, run=run, watches_pids=watches).path
         )
