@@ -1,6 +1,6 @@
 """Sends the files of a folder as events.
 
-Heartbeat files are sent whole. Of all remaining files, only the appended bytes are sent.
+Heartbeat files are sent whole. All remaining files are sent as the bytes appended to them.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def _create(name: str, recreate: bool, python: str | None) -> int:
 def _confirm(question: str) -> bool:
     """Ask the user, and return whether the answer is yes.
 
-    Without a terminal, return False and ask nothing.
+    Without a terminal, return False without a question.
     """
     return sys.stdin.isatty() and input(question).strip().lower() in ("y", "yes")
 

@@ -244,7 +244,7 @@ def _what_to_do(key: str, hints: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _event_text(event: Event) -> str:
-    """Return value and metadata of an event in one line, except the source location."""
+    """Return value and metadata of an event in one line, without the source location."""
     texts = [] if event.value is None else [_json_text(event.value)]
     texts += [
         f"{name} {_json_text(value)}"

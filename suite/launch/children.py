@@ -30,7 +30,7 @@ Processes of a run do not need it.
 def die_with_parent() -> None:
     """Make the kernel kill this process when its parent ends.
 
-    This function has no effect on systems other than Linux.
+    This function only has an effect on Linux.
 
     The kernel does not report the end of a parent that ended before the call. If the id of the
     parent changes during the call, the parent has ended, and this process kills itself. A parent id

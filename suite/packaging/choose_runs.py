@@ -212,11 +212,13 @@ def _choose_runs(benchmark: str, records: list[RunRecord]) -> ChosenRuns:
     """Return the first runs by start, after checking that all runs belong to the same result."""
     if text := difference(records):
         raise ValueError(
-            f"{benchmark}: runs of one result must be equal except for the seed, but {text}."
+            f"{benchmark}: runs of a result must be equal except for the seed, but {text}."
             " Package them separately"
         )
     if text := find_copy(records):
-        raise ValueError(f"{benchmark}: {text}, so they are copies of one run. Give each run once")
+        raise ValueError(
+            f"{benchmark}: {text}, so they are copies of the same run. Give each run once"
+        )
     required = RUNS_REQUIRED[workload_name(benchmark)]
     if len(records) < required:
         raise ValueError(

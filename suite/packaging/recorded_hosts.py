@@ -20,13 +20,13 @@ class RecordedHost:
     name: str
     """Empty for the only machine of a run."""
     interface: str
-    """Interface at which the other nodes reach it: `eth0`, `ib0`."""
+    """Interface at which its peers reach it: `eth0`, `ib0`."""
     topology: Recorded
     hardware: Recorded
 
 
 def recorded_hosts(record: RunRecord) -> list[RecordedHost]:
-    """Return the nodes of a run in the order of their devices. There is at least one node."""
+    """Return the nodes of a run in the order of their devices. The list is never empty."""
     folder = record.path.parent
     run = Recorded.read(folder / "run.json")
     hardware, hosts = run.part("hardware"), run.parts("hosts", _NODES_LIMIT)
@@ -56,7 +56,7 @@ def hosts_note(nodes: Sequence[RecordedHost], device: str) -> str:
 
 
 def networking(node: RecordedHost) -> str:
-    """Return the interface to the other nodes, and the ports of InfiniBand.
+    """Return the interface to the peer nodes, and the ports of InfiniBand.
 
     The text is, for example, `eth0, 25000 Mbit/s, driver mlx5_core`.
     """

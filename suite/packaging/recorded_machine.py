@@ -31,7 +31,7 @@ def description_fields(records: Sequence[RunRecord]) -> dict[str, Json]:
         for name in _EQUAL_IN_ALL_RUNS:
             if values[name] != first[name]:
                 raise ValueError(
-                    f"the runs of one system differ: {name} is {first[name]!r} in"
+                    f"the runs of the system differ: {name} is {first[name]!r} in"
                     f" {clean(str(records[0].path), 200)} and {values[name]!r} in"
                     f" {clean(str(record.path), 200)}. Package them separately"
                 )

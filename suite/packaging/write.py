@@ -84,7 +84,7 @@ def package(logs: Sequence[Path], out: Path, options: PackageOptions) -> Package
         _check_written_tree(temporary)
         temporary.chmod(0o755)
         if os.path.lexists(out):
-            raise ValueError(f"{out} was created meanwhile. Nothing was written to it")
+            raise ValueError(f"{out} was created meanwhile and is not overwritten")
         temporary.rename(out)
     folders = tuple((str(out / path), fields) for path, fields in packaged.unknown)
     return Packaged(out, packaged.sets, folders, packaged.notes, packaged.warnings)

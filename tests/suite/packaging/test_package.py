@@ -292,7 +292,7 @@ REFUSED = {
         "global_batch_size: 3,264 in .*, 1,632 in .*result_2.txt",
     ),
     "a copy": (spoilt_ssd(4, lambda log: log.write_bytes(log.with_name("result_1.txt").read_bytes())),
-     "result_1.txt and .*result_4.txt have the same run_start, so they are copies of one run"),
+     "result_1.txt and .*result_4.txt have the same run_start, so they are copies of the same run"),
     "equal seeds": (spoilt_ssd(4, lambda log: derived(DATA / "0.7.0" / "ssd.txt", log, 4000, 101, JITTER_MS)),
      "seed_checker 1.0.0: seed: seed 101 in result_1.txt and result_4.txt"),
     "a rule broken": (of_ssd(max_samples=7), "result_0.txt fails the rules .*max_samples: 7, needed: one of 1, 50"),
@@ -543,7 +543,7 @@ def test_different_machines_are_refused(tmp_path):
         tmp_path / "job", 1, machine={**MACHINE, "cpu": {**MACHINE["cpu"], "model": "Other CPU"}}
     )
     with pytest.raises(
-        ValueError, match="one system differ: host_processor_model_name is 'Test CPU 9000'"
+        ValueError, match="the system differ: host_processor_model_name is 'Test CPU 9000'"
     ):
         description_fields([read(one), read(other)])
 

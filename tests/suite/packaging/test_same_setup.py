@@ -85,7 +85,7 @@ def test_a_copy_is_found_whatever_its_seed(tmp_path, trick):
     assert "logs/result_1.txt and " in message
     assert "logs/result_4.txt have the same " in message
     with pytest.raises(
-        ValueError, match=r"resnet: .*result_1.txt and .*result_4.txt .* copies of one run"
+        ValueError, match=r"resnet: .*result_1.txt and .*result_4.txt .* copies of the same run"
     ):
         choose_runs(collect([tmp_path / "logs"]))
 
