@@ -42,10 +42,9 @@ _SHARE = ("0 <= v['value'] < 1", "from 0 to below 1")
 _IN_ORDER = "log each epoch once and in order"
 _LOG_WHAT_WAS_USED = "log what the run used"
 _TRAIN_LONGER = (
-    "train longer, or choose different hyperparameters (some runs miss the target even with good"
-    " hyperparameters)"
+    "train longer, or choose other hyperparameters (some runs miss the target even with good ones)"
 )
-_AS_THE_RULES = "sample as the rules require (no overrides of the sampling)"
+_AS_THE_RULES = "sample as the rules say (no overrides of the sampling)"
 _FULL_MODEL = "train the full model (profile=reference without overrides of the model)"
 _COUNTS: Mapping[str, str] = {
     **dict.fromkeys(("train_samples", "eval_samples", "eval_hp_num_users"), ""),
@@ -117,7 +116,7 @@ def _ncf_entries(is_reference: bool) -> list[Entry]:
              needs="once, after init_start, before run_start, less than 20 minutes after "
              "init_start"),
         _key("run_start", "EXACTLY_ONE", "s['init'] is None or s['init_done']",
-             post="s['run'] = True", needs="after init_stop, if init_start was logged",
+             post="s['run'] = True", needs="after init_stop where there is an init_start",
              do="end the init window before the clock starts"),
         _run_stop(),
         *_epochs(first_epoch),
@@ -148,18 +147,17 @@ def _v05_entries() -> list[Entry]:
              f"v['value']['rules'] == {rules} and v['value']['clock'] == {clock}",
              post="s['least'] = s['of_round'] if v['value']['profile'] == 'reference' "
              f"else {least}",
-             needs=f"rules {of_round.name} with the clock of this round",
-             do="leave --rules out for a log of a different round"),
+             needs=f"rules {of_round.name} with its own clock",
+             do="leave --rules out for a log of another round"),
         *_identity(tuple(targets), False, post=f"{of_benchmark}; s['least'] = s['of_round']"),
         _key("init_start", check="False", do="log run_start before the model is built",
-             needs=f"no such line, because the clock of {of_round.clock} starts before any work on "
-             "the benchmark"),
+             needs=f"none, the clock of {of_round.clock} starts before any work on the benchmark"),
         _key("run_start", "EXACTLY_ONE", "not s['run']", post="s['run'] = True", needs="once",
              do="start the clock once"),
         _run_stop(),
         *_epochs(f"(the first is {of_round.first_epoch})"),
         _eval_accuracy(f"{several} if isinstance(v['value'], dict) else {single}",
-                       "the target of the round, or the target of the demo", joined=" at "),
+                       "the target (of the round; of a demo its own)", joined=" at "),
         _batch_size(),
         _setting("train_samples", _POSITIVE, _LOG_WHAT_WAS_USED),
         _setting("eval_samples", _POSITIVE, _LOG_WHAT_WAS_USED),
@@ -217,12 +215,12 @@ def _identity(benchmarks: Sequence[str], is_cleared: bool, post: str = "") -> li
         is_cleared: Whether the caches must have been cleared.
         post: Code to run after `submission_benchmark`.
     """
-    of_settings = "log closed or open. The suite derives it from the settings"
-    of_benchmark = "leave --rules out for logs of a different benchmark"
-    text = ("isinstance(v['value'], str) and len(v['value']) > 0", "a string that is not empty")
+    of_settings = "log one of the two; the suite derives it from the settings"
+    of_benchmark = "check logs of other benchmarks without --rules"
+    text = ("isinstance(v['value'], str) and len(v['value']) > 0", "a text that is not empty")
     statuses = _one_of("cloud", "onprem", "preview", "research")
     check, needs = _one_of(*benchmarks)
-    seed = ("int(v['value']) >= 0", "an integer of at least 0")
+    seed = ("int(v['value']) >= 0", "a whole number from 0 on")
     if is_cleared:
         cleared, of_cleared = "v['value'] is True", "true"
         do = "have the caches cleared before the run (system.cache_clear_command)"
@@ -245,7 +243,7 @@ def _run_stop() -> Entry:
     return _key(
         "run_stop", "EXACTLY_ONE", "s['run'] and v['metadata'].get('status') == 'success'",
         post="s['end'] = True", needs="status success in the metadata, after run_start",
-        do="see status.json for the end of the run, and train until the target is reached",
+        do="look into status.json for what ended the run; train until the target is reached",
     )  # fmt: skip
 
 
