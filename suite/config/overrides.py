@@ -87,7 +87,7 @@ def in_full(argument: str) -> str:
     plain = bool(value) and not set(value) & set("'\"")
     if key in _LISTS and plain:
         inner = value[1:-1] if value[0] == "[" and value[-1] == "]" else value
-        # not between the brackets of node[1,3]
+        # Do not split between the brackets of node[1,3].
         return f"{key}={_list(re.split(r',(?![^[]*])', inner))}"
     if key in _PATHS and value and value[0] not in "'\"":
         return f"{key}={_quote(value)}"

@@ -82,7 +82,7 @@ class RunMonitor:
         Returns:
             How the run ended, or None while it continues.
         """
-        # read before the heartbeats, so that the last heartbeat of a worker that exited is included
+        # Read these before the heartbeats, to include the last heartbeat of a worker that exited.
         exits = self._exits()
         heartbeats = self.heartbeats()
         show(heartbeats)

@@ -76,8 +76,8 @@ def start(
     def prepare() -> None:
         if network is not None:
             network.enter()
-        # before exec, so that the process never runs without it, and after the change of user
-        # namespace
+        # This precedes exec, so that the process never runs without it, and follows the change of
+        # user namespace.
         die_with_parent()
 
     if network is not None:

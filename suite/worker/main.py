@@ -18,7 +18,7 @@ from pathlib import Path
 from suite.launch.children import die_with_parent
 
 if __name__ == "__main__":
-    # before slow imports, so that the process ends if its parent ends during them
+    # This precedes slow imports, so that the process ends if its parent ends during them.
     die_with_parent()
 
 from suite.common.registry import load_trainer, load_workload

@@ -349,9 +349,12 @@ def test_a_run_without_a_log_is_left_out_and_another_submitter_is_said(tmp_path)
     notes = package([tmp_path / "logs"], tmp_path / "out", options).notes
     assert "left out: job/run_0 has no log in which the clock started (oom)" in notes
     assert (
-        "systems/box.json has submitter US, but the logs have EXAMPLE_ORG. Logs are not edited" in notes
+        "systems/box.json has submitter US, but the logs have EXAMPLE_ORG. Logs are not edited"
+        in notes
     )
-    assert "systems/box.json has status cloud, but the logs have onprem. Logs are not edited" in notes
+    assert (
+        "systems/box.json has status cloud, but the logs have onprem. Logs are not edited" in notes
+    )
 
 
 @pytest.mark.parametrize(
@@ -501,7 +504,10 @@ def test_runs_of_ours_whose_commit_is_not_known(tmp_path):
     packaged = package([tmp_path / "logs"], tmp_path / "out", PackageOptions(code=tmp_path))
     assert sorted(os.listdir(tmp_path)) == ["logs", "out"]
     assert_passes_the_tools(tmp_path / "out", tmp_path)
-    assert "resnet: --code was not used, because the logs contain the commit of the code" in packaged.notes
+    assert (
+        "resnet: --code was not used, because the logs contain the commit of the code"
+        in packaged.notes
+    )
     assert any(note.startswith("not counted: 1 attempts") for note in packaged.notes)
     assert any("the commit of the runs is not in this checkout" in note for note in packaged.notes)
     ((path, unknown),) = packaged.unknown
