@@ -293,8 +293,8 @@ class TelemetryRecorder:
             stream.write(json.dumps(self._header(), ensure_ascii=False) + "\n")
             while True:
                 # After a late sample, samples are left out rather than shifted. The next sample is
-                # The next sample is at least half an interval away, because CPU shares of a shorter
-                # time are meaningless.
+                # at least half an interval away, because CPU shares of a shorter time are
+                # meaningless.
                 tick = int((time.monotonic() - begin) / self.interval_seconds + 0.5) + 1
                 if self._ended.wait(
                     max(0.0, begin + tick * self.interval_seconds - time.monotonic())
