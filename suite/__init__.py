@@ -1,5 +1,3 @@
-"""The runner: composes settings, launches workers, times training to a quality target, and reads
-the logs.
-"""
+"""The benchmark suite: settings, worker launch, timing to a quality target, and log analysis."""
 
 __version__ = "0.1.0"

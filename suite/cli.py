@@ -1,5 +1,6 @@
-"""The `suite` command: one module below `suite/commands/` for each subcommand, imported only when
-it is used.
+"""The `suite` command.
+
+Each subcommand is a module in `suite/commands/`, imported only if the subcommand is used.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code (2 for a user's mistake, with one line on standard
-    error).
+    """Run one command and return its exit code.
+
+    The code is 2 after a mistake of the user, which is reported in one line on standard error.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     process.prepare()
@@ -107,9 +109,8 @@ def _main(arguments: list[str]) -> int:
     except (ValueError, OSError) as error:
         from suite.results.text import clean
 
-        message = clean(
-            localize_commands(str(error)), _LONGEST_MESSAGE
-        )  # it may hold text of a log
+        # The message may contain text of a log.
+        message = clean(localize_commands(str(error)), _LONGEST_MESSAGE)
         print(f"suite {parsed.command}: {message}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

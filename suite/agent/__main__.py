@@ -1,5 +1,6 @@
-"""`python -m suite.agent --lease SECONDS` serves the controller that is connected to its standard
-input and output.
+"""`python -m suite.agent --lease SECONDS` executes requests that it reads from standard input.
+
+Its answers go to standard output. The controller is connected to both streams.
 """
 
 from __future__ import annotations
@@ -23,9 +24,8 @@ def main() -> int:
     )
     args = parser.parse_args()
     output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(
-        sys.stderr.fileno(), sys.stdout.fileno()
-    )  # printed text goes to stderr, so that it cannot corrupt messages
+    # Printed text goes to stderr, so that it cannot corrupt messages.
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     Agent(MessageStream(sys.stdin.buffer, output), args.lease).run()
     return 0
 

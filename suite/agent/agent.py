@@ -1,8 +1,7 @@
-"""Executes the controller's requests on one machine, and reports events of the machine's processes
-and files.
+"""Executes the controller's requests on one machine, and reports events there.
 
-The agent checks its processes ten times per second. It exits when the connection closes or its
-lease expires.
+Events concern the processes of the machine and the files that they write. The agent checks its
+processes ten times per second. It exits when the connection closes or its lease expires.
 
 The first event describes the machine. suite/agent/messages.py defines all requests and events.
 """
@@ -247,7 +246,7 @@ class Agent:
             data: The part, from `pack`.
         """
         assert self.folder is not None
-        self._new_files.known.add(name)
+        self._new_files.known_files.add(name)
         with open(self.folder / name, "ab" if at else "wb") as stream:
             stream.write(unpack(data))
         return Done()
@@ -282,20 +281,18 @@ class Agent:
         return WorkerState(pid in self._pids.values() and processes.is_stopped(pid))
 
     def _ping(self) -> Done:
-        """Answer after a tick, so that the controller has received all earlier events before the
-        answer.
-        """
+        """Answer after a tick, so that all earlier events precede the answer."""
         self.tick()
         return Done()
 
     def _finish(self, ending: Sequence[str] = ()) -> Done:
-        """End all processes of the run, then its containers with the command `ending`, and send the
-        remaining files.
+        """End all processes of the run, then its containers, and send the remaining files.
+
+        The command `ending` ends the containers.
         """
         processes.end_descendants()
-        children.run_ending(
-            ending
-        )  # only now, because `end_descendants` would end this command too
+        # This must follow `end_descendants`, which would end this command too.
+        children.run_ending(ending)
         self.tick()
         self._ship(math.inf)
         self._forget_run()
@@ -343,8 +340,10 @@ class Agent:
         return FreePorts(tuple(network.free_ports(count, address)))
 
     def _route(self, to: str) -> Route:
-        """Return the address that a host name resolves to here, and the local address and interface
-        that reach it.
+        """Return the route from this machine to a host.
+
+        The route contains the address of the host, and the local address and interface that reach
+        it.
         """
         peer = network.resolved(to)
         address, interface = network.route(peer)

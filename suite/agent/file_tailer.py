@@ -1,5 +1,6 @@
-"""Sends the files of a folder as events: whole heartbeat files, and the bytes that were appended to
-all remaining files.
+"""Sends the files of a folder as events.
+
+Heartbeat files are sent whole. All remaining files are sent as the bytes appended to them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class FileTailer:
     def __init__(self, folder: Path) -> None:
         """Start to follow `folder`. Files that exist already are not sent."""
         self.folder = folder
-        self.known = {entry.name for entry in os.scandir(folder)}
+        self.known_files = {entry.name for entry in os.scandir(folder)}
         """Files that the controller already has, and that are never sent."""
         self._sent: dict[str, tuple[int, int]] = {}
         """Maps a file to its inode and the bytes sent.
@@ -42,7 +43,7 @@ class FileTailer:
             entry.name for entry in os.scandir(self.folder) if entry.is_file(follow_symlinks=False)
         )
         for name in sorted(names, key=is_beat):
-            if name in self.known or is_temporary(name):
+            if name in self.known_files or is_temporary(name):
                 continue
             try:
                 if is_beat(name):
@@ -71,9 +72,8 @@ class FileTailer:
         with open(self.folder / name, "rb") as stream:
             status = os.fstat(stream.fileno())
             inode, sent = self._sent.get(name, (None, 0))
-            whole = (
-                inode != status.st_ino or status.st_size < sent
-            )  # the file is new, was replaced, or was truncated
+            # Send the file from its start if it is new, was replaced, or was truncated.
+            whole = inode != status.st_ino or status.st_size < sent
             at = 0 if whole else sent
             while whole or at < status.st_size:
                 stream.seek(at)
@@ -81,7 +81,6 @@ class FileTailer:
                 self._sent[name] = status.st_ino, at + len(data)
                 yield FileEvent(name, at, data)
                 at, whole = at + len(data), False
-                if (
-                    not data
-                ):  # truncated at this moment: the next call sends the file from its start
+                # The file was truncated meanwhile. The next call sends it from its start.
+                if not data:
                     return

@@ -1,9 +1,8 @@
-"""Messages between controller and agent: a pair of streams with a JSON object per line, and a
-keep-alive message when idle.
+"""Messages between controller and agent over a pair of streams, with one JSON object per line.
 
-JSON escapes line ends, so each line is a message (suite/agent/messages.py). Neither side ever
-blocks on its peer: a reader thread and a writer thread serve the streams. If the connection is
-down, messages fill a queue instead of blocking the sender.
+Both sides send a keep-alive message when idle. JSON escapes line ends, so each line is a message
+(suite/agent/messages.py). Neither side ever blocks on its peer: a reader thread and a writer thread
+serve the streams. If the connection is down, messages fill a queue instead of blocking the sender.
 """
 
 from __future__ import annotations
@@ -72,9 +71,8 @@ class MessageStream:
                     if seconds > 0
                     else self._incoming.get_nowait()
                 )
-                if (
-                    message is None
-                ):  # end of the stream: put the mark back, so that later calls do not wait
+                # At the end of the stream, put the mark back, so that later calls do not wait.
+                if message is None:
                     self._incoming.put(None)
                     return
                 yield message

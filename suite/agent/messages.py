@@ -171,10 +171,10 @@ class FreePorts:
 
 @dataclass(frozen=True)
 class Route:
-    """Route from the machine to another machine."""
+    """Route from the machine to a peer machine."""
 
     peer: str
-    """Address to which the name of the other machine resolves."""
+    """Address to which the name of the peer resolves."""
     address: str
     """Local address that reaches the peer."""
     interface: str
@@ -243,7 +243,7 @@ def decode(kind: type[T], value: Any, ignores_unknown: bool = False) -> T:
 
     Args:
         kind: The dataclass.
-        value: The JSON object. It may be any value, because it comes from another process.
+        value: The JSON object. It may be any value, because it comes from a different process.
         ignores_unknown: Ignore unknown keys.
 
     Raises:

@@ -138,8 +138,7 @@ class Deviation:
 
 
 def deviation_from_json(value: Json) -> Deviation | None:
-    """Return the deviation that an object of `deviation_facts` states, or None for an invalid
-    value.
+    """Return the deviation from an object that `deviation_facts` built, or None if it is invalid.
 
     A code of a later version becomes `UNKNOWN`.
     """
@@ -287,8 +286,9 @@ def _translate(text: str) -> Deviation:
 
 
 def _translate_setting(text: str) -> Deviation:
-    """Return the deviation for a sentence about a setting, in any form that an earlier version
-    wrote.
+    """Return the deviation for a sentence about a setting.
+
+    Accepts every form of the sentence that an earlier version wrote.
     """
     if match := _PARTS.fullmatch(text):
         parts = tuple(match["parts"].split(", "))
@@ -326,8 +326,9 @@ def _setting_called(name: str) -> str:
 
 
 def _numbers_by_metric(text: str) -> dict[str, float] | None:
-    """Return `{"hr_at_10": 0.5}` for `hr_at_10 0.5`, or None if the text is not a list of metrics
-    with numbers.
+    """Return `{"hr_at_10": 0.5}` for `hr_at_10 0.5`.
+
+    None if the text is not a list of metrics with numbers.
     """
     pairs = [item.rpartition(" ") for item in text.split(", ")]
     try:

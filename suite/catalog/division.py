@@ -1,6 +1,4 @@
-"""Reasons why a run with given settings is in the open division, according to the rules of its
-round.
-"""
+"""Decides by the rules of a round whether settings belong to the open division, and why."""
 
 from __future__ import annotations
 
@@ -27,8 +25,7 @@ _SPLIT = ("hyperparameters", "hyperparameter_sources", "options", "round")
 def find_deviations(
     workload: type[Workload], settings: Settings, **rule_inputs: Json
 ) -> list[Deviation]:
-    """Return the reasons why these settings are in the open division, according to the rules of
-    their round only.
+    """Return the reasons why these settings are in the open division, by the rules of their round.
 
     Args:
         workload: Workload of the run.
@@ -60,8 +57,9 @@ def find_deviations(
 
 
 def effective_settings(workload: type[Workload], settings: Settings) -> dict[str, Json]:
-    """Return all values that determine the computation of a run, by name: settings, then
-    hyperparameters and options.
+    """Return all values that determine the computation of a run, by name.
+
+    Settings come first, then hyperparameters and options.
     """
     of_run = {
         item.name: getattr(settings, item.name)
@@ -82,8 +80,7 @@ def effective_settings(workload: type[Workload], settings: Settings) -> dict[str
 
 
 def schedule_inputs(workload: Workload) -> dict[str, Json]:
-    """Return values that rules check and that depend on both the settings and the counts of the
-    data.
+    """Return values that rules check and that depend on both the settings and the size of the data.
 
     The last three values count in the batch unit of the workload. They are None if the schedule has
     no such end.

@@ -41,8 +41,9 @@ def current_name(name: str) -> str:
 
 
 def current_settings(values: Mapping[str, Json]) -> dict[str, Json]:
-    """Return settings with current names and values, including the hyperparameters and options
-    among them.
+    """Return settings with current names and values.
+
+    Hyperparameters and options inside the settings are translated too.
     """
     renamed = {}
     for former, value in values.items():

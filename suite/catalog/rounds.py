@@ -1,11 +1,13 @@
-"""Reads rounds from YAML files: `rounds/NAME.yaml` in `conf/` or in a folder of the user
-(docs/dev/add_a_round.md).
+"""Reads rounds from YAML files: `rounds/NAME.yaml` in `conf/` or in a folder of the user.
+
+The format is described in docs/dev/add_a_round.md. An example:
 
     setup_is_timed: false
     first_epoch: 1
     bleu_scale: 0.01
     ruleset: 4.1.0
-    phrases: {settings: "v4.1, Hyperparameters"}    # {settings} in a source; {round} is the round's name
+    # {settings} in a source is replaced by this phrase, {round} by the name of the round.
+    phrases: {settings: "v4.1, Hyperparameters"}
     rows: [every, {precision: {one_of: [fp32, bf16]}, source: "{round}, Numerical formats"}]
     workloads:
       resnet50:

@@ -69,8 +69,9 @@ def one_of(*chosen: Json) -> Allowed:
 
 
 def reference(parts: Mapping[str, Json], free: tuple[str, ...] = ()) -> Allowed:
-    """Allow a model whose parts equal the reference, except that the parts in `free` may have any
-    value.
+    """Allow a model whose parts equal the reference.
+
+    The parts in `free` may have any value.
     """
 
     def differing_parts(value: Mapping[str, Json]) -> list[str]:
@@ -143,7 +144,7 @@ def below(*bounds: float | str) -> Allowed:
 
 
 def multiple(of: float) -> Allowed:
-    """Allow `of` times 1, 2, 3, …"""
+    """Allow `of` times 1, 2, 3, and so on."""
     return Allowed(
         f"{shown(of)} · k",
         lambda value, values: float(value) / of > 0.5 and _is_whole(float(value) / of),
@@ -158,9 +159,7 @@ def power_of_two(of: float) -> Allowed:
 
 
 def per_batch(rate: float, batch: int) -> Allowed:
-    """Allow `rate` per `batch` samples of the global batch, up to rounding, as a reference computes
-    it.
-    """
+    """Allow `rate` per `batch` samples of the global batch, with the rounding of the reference."""
     text = f"{shown(rate)} · global batch / {batch}"
     return Allowed(
         text, lambda value, values: _is_close(value, rate * values["global_batch_size"] / batch)
@@ -185,10 +184,10 @@ LESS_HALVINGS = Allowed(
 
 
 def stretched(boundaries: tuple[float, ...], least: int | None = None) -> Allowed:
-    """Allow a schedule that is stretched in time: each boundary times 1 + k/10, with the same
-    integer k for all boundaries.
+    """Allow a schedule that is stretched in time.
 
-    k is at least `least`. None: k may be negative if all boundaries remain positive.
+    Each boundary may be multiplied by 1 + k/10, with the same integer k for all boundaries. k is at
+    least `least`. None: k may be negative if all boundaries remain positive.
     """
 
     def allows(value: Json, values: Values) -> bool:
@@ -296,8 +295,9 @@ class Rule:
 
 @dataclass(frozen=True)
 class ClosedRound(Round):
-    """A round for one workload, with the closed rules, which the controller and the readers of logs
-    check.
+    """A round for one workload, with the closed rules.
+
+    The controller and the readers of logs check these rules.
     """
 
     rows: tuple[Rule, ...] = ()
@@ -315,8 +315,9 @@ class ClosedRound(Round):
     """
 
     def listed_values(self, name: str, otherwise: Json = None) -> Json:
-        """Return the values that the first row of a setting lists, or `otherwise` if no row names
-        the setting.
+        """Return the values that the first row of a setting lists.
+
+        Returns `otherwise` if no row names the setting.
         """
         return next((row.allowed.listed for row in self.rows if name in row.names), otherwise)
 

@@ -1,12 +1,16 @@
-"""Reads hyperparameter sets from YAML files: `hyperparameters/WORKLOAD/NAME.yaml` in `conf/` or in
-a folder of the user.
+"""Reads hyperparameter sets: `hyperparameters/WORKLOAD/NAME.yaml` in `conf/` or in a user's folder.
+
+An example:
 
     sentence: NVIDIA's closed entry of v0.7 for a DGX-1
-    source: "published: NVIDIA v0.7, config_DGX1.sh and logs"   # of every value without a source
-    based_on: nvidia_v0.6_dgx1                                  # defines all other values, with sources
+    # Source of every value without a source:
+    source: "published: NVIDIA v0.7, config_DGX1.sh and logs"
+    # Set that defines all other values, with their sources:
+    based_on: nvidia_v0.6_dgx1
     learning_rate: 7.4
     lr_scaling: {value: none, source: "presumed: tuned for this batch"}
-    weight_decay: {source: "published: …"}                      # value of based_on, different source
+    # Value of based_on with a different source:
+    weight_decay: {source: "published: …"}
 
 Keys are the hyperparameters of the workload's `Options`, `global_batch_size` and `lr_scaling`.
 `based_on_source` replaces the sources of all values that come from the set in `based_on`.
@@ -51,8 +55,9 @@ def search(folders: Iterable[Path]) -> None:
 
 
 def folders() -> tuple[Path, ...]:
-    """Return the folders that are searched for sets and rounds: the shipped folder, then the
-    folders of the user.
+    """Return the folders that are searched for sets and rounds.
+
+    The shipped folder comes first, then the folders of the user.
     """
     return (SHIPPED, *_user_folders)
 
@@ -76,8 +81,9 @@ class HyperparameterSet(dict[str, Hyperparameter]):
 
     @property
     def plain(self) -> dict[str, Json]:
-        """Hyperparameters by name, without the settings of the run: `global_batch_size`,
-        `lr_scaling`.
+        """Hyperparameters by name, without `global_batch_size` and `lr_scaling`.
+
+        These two are settings of the run.
         """
         return {
             name: item.value

@@ -139,8 +139,9 @@ def _loader(allow_duplicate_keys: bool) -> type[yaml.SafeLoader]:
 
 
 def _check_aliases(root: yaml.Node) -> None:
-    """Raise MarkedYAMLError if the aliases below a node add more than `MAX_ALIASED` values, or if
-    an alias contains itself.
+    """Raise MarkedYAMLError if the aliases below a node add more than `MAX_ALIASED` values.
+
+    An alias that contains itself raises the same error.
     """
     import yaml
 
@@ -185,8 +186,9 @@ def _check_aliases(root: yaml.Node) -> None:
 
 
 def _error_text(error: yaml.MarkedYAMLError, text: str) -> str:
-    """Return an error of the parser in one line: the line, the problem, and the line where the
-    unfinished part begins.
+    """Return an error of the parser in one line.
+
+    The text contains the line number, the problem, and the line where the unfinished part begins.
     """
     mark, start = error.problem_mark or error.context_mark, error.context_mark
     if mark is None:

@@ -18,8 +18,13 @@ _MAX_DEVICES = 1_000_000
 
 
 def add(parser: argparse._ActionsContainer, usage: str, text: str, **more: Any) -> None:
-    """Add an argument by its usage, such as `paths DIR`, `--figures FOLDER`, or `--werror` (without
-    a value), with its help.
+    """Add an argument by its usage: `paths DIR`, `--figures FOLDER`, or `--werror` without a value.
+
+    Args:
+        parser: Parser or group that gets the argument.
+        usage: Name of the argument, and the name of its value if it has a value.
+        text: Help text.
+        more: Further arguments of `add_argument`.
     """
     name, _, metavar = usage.partition(" ")
     if metavar:
@@ -84,17 +89,18 @@ def add_format(parser: argparse.ArgumentParser) -> None:
 
 _HTML_SUFFIXES = (".html", ".htm")
 _FORMATS_OF_SUFFIXES: Mapping[str, str] = {
-    ".md": "markdown", ".markdown": "markdown", ".csv": "csv", ".json": "json", ".parquet": "parquet",
+    ".md": "markdown", ".markdown": "markdown", ".csv": "csv", ".json": "json",
+    ".parquet": "parquet",
 }  # fmt: skip
 _PLAIN_SUFFIXES = ("", ".txt", ".log")
 """Suffixes that fit every format that is text."""
 
 
 def resolve_output(args: argparse.Namespace) -> None:
-    """Set `args.format` from `--format` and the suffix of `--output`; call it before anything is
-    read.
+    """Set `args.format` from `--format` and the suffix of `--output`.
 
-    An HTML file as `--output` becomes `args.html` if the command writes HTML pages.
+    Call this before anything is read. An HTML file as `--output` becomes `args.html` if the command
+    writes HTML pages.
 
     Raises:
         ValueError: `write` would refuse the output, or the suffix and the format do not match.
@@ -159,8 +165,7 @@ def _format_of_file(path: Path, chosen: str | None) -> str:
 
 
 def write(view: View, args: argparse.Namespace) -> None:
-    """Print the view, or write it to a new file, in the format and to the file that `add_format`
-    reads.
+    """Print the view, or write it to a new file, according to the options of `add_format`.
 
     Raises ValueError for an output that cannot be written.
     """
@@ -194,8 +199,9 @@ def print_notes(notes: Sequence[str], args: argparse.Namespace) -> None:
 
 
 def add_machines(parser: argparse.ArgumentParser) -> None:
-    """Add the machines on which the command runs: `--launch`, `--hosts`, `--hostfile`, as
-    `launch.*` of a run.
+    """Add the options that choose the machines: `--launch`, `--hosts`, and `--hostfile`.
+
+    They correspond to `launch.*` of a run.
     """
     group = parser.add_argument_group("several machines (docs/how-to/multiple_nodes.md)")
     text = (
@@ -240,8 +246,9 @@ def launch_of(args: argparse.Namespace, env: Mapping[str, str] = os.environ) -> 
 
 
 def without_machines(argv: Sequence[str], args: argparse.Namespace) -> list[str]:
-    """Return the command line for the machines: without the arguments that name them, with absolute
-    paths.
+    """Return the command line for the machines.
+
+    The arguments that name the machines are removed, and all paths are absolute.
     """
     parser = argparse.ArgumentParser(add_help=False)
     add_machines(parser)

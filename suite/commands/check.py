@@ -1,6 +1,4 @@
-"""`suite check DIR|FILE…`: check logs, folders of runs, and submission trees against the MLPerf
-rules.
-"""
+"""`suite check DIR|FILE…`: check logs, run folders, and submissions against the MLPerf rules."""
 
 from __future__ import annotations
 
@@ -81,8 +79,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _verdicts(path: Path, rules: str | None, werror: bool) -> Iterator[Verdict]:
-    """Yield the verdicts on a log, on the logs below a folder of runs, or on the parts of a
-    submission tree.
+    """Yield the verdicts on a path.
+
+    The path is a log, a folder of runs with logs, or a submission tree.
     """
     from suite.compliance.check_log import Verdict, check_file, not_ended
     from suite.packaging.layout import is_tree
@@ -110,8 +109,9 @@ def _verdicts(path: Path, rules: str | None, werror: bool) -> Iterator[Verdict]:
 
 
 def lines(verdict: Verdict) -> list[str]:
-    """Return the lines of a verdict: the verdict, the choice of rules, four lines per complaint,
-    and a line per remark.
+    """Return the lines of a verdict.
+
+    They are the verdict, the choice of rules, four lines per complaint, and a line per remark.
     """
     from suite.results.text import clean
 

@@ -1,5 +1,6 @@
-"""`suite compare A B`, `suite compare LOGS… [--to NAME | --to-logs LOGS…]`: compare results, and
-judge convergence.
+"""Compare results, and judge convergence.
+
+Usage: `suite compare A B` or `suite compare LOGS… [--to NAME | --to-logs LOGS…]`.
 """
 
 from __future__ import annotations
@@ -66,24 +67,24 @@ def _sides(args: argparse.Namespace) -> tuple[Side, Side | None]:
     from suite.results.views.compare_sides import logs_side, published_side
 
     workloads = [name for name in args.workload.split(",") if name]
-    paths, other_paths, argument = list(args.logs), list(args.to_logs or ()), "--to-logs"
+    paths, second_paths, argument = list(args.logs), list(args.to_logs or ()), "--to-logs"
     to = _published_name(args, paths)
-    if to is None and not other_paths and len(paths) > 1:
+    if to is None and not second_paths and len(paths) > 1:
         if len(paths) > 2:
             raise ValueError(
                 f"{len(paths)} folders: expected one or two. Run: suite compare {paths[0]}"
                 f" {paths[1]}, or name the second set after --to-logs: suite compare {paths[0]}"
                 f" --to-logs {' '.join(map(str, paths[1:]))}"
             )
-        paths, other_paths, argument = paths[:1], paths[1:], "LOGS"
-    names = _published_among([*paths, *other_paths])
-    if to is None and names and len(paths) == len(other_paths) == 1:
-        if {str(paths[0]), str(other_paths[0])} <= names.keys():
-            _refuse_same(str(paths[0]).strip("/").lower(), str(other_paths[0]).strip("/").lower())
+        paths, second_paths, argument = paths[:1], paths[1:], "LOGS"
+    names = _published_among([*paths, *second_paths])
+    if to is None and names and len(paths) == len(second_paths) == 1:
+        if {str(paths[0]), str(second_paths[0])} <= names.keys():
+            _refuse_same(str(paths[0]).strip("/").lower(), str(second_paths[0]).strip("/").lower())
             ours = published_side(str(paths[0]), "A", workloads)
-            return ours, published_side(str(other_paths[0]), "B", workloads)
+            return ours, published_side(str(second_paths[0]), "B", workloads)
         (to,) = names
-        paths, other_paths = [path for path in (*paths, *other_paths) if str(path) != to], []
+        paths, second_paths = [path for path in (*paths, *second_paths) if str(path) != to], []
     elif to is not None and len(paths) == 1 and str(paths[0]) in names and args.profile is None:
         return published_side(str(paths[0]), "A", workloads), published_side(to, "B", workloads)
     elif names:
@@ -92,11 +93,11 @@ def _sides(args: argparse.Namespace) -> tuple[Side, Side | None]:
             f"{first} is the name of published results, not a folder. "
             f"Run: suite compare {first} --to NAME, or suite compare LOGS --to {first}"
         )
-    check_logs([*paths, *other_paths])
-    if other_paths:
-        _refuse_same(set(map(real_path, paths)), set(map(real_path, other_paths)))
+    check_logs([*paths, *second_paths])
+    if second_paths:
+        _refuse_same(set(map(real_path, paths)), set(map(real_path, second_paths)))
         ours = logs_side(paths, "A", args.profile, workloads)
-        return ours, logs_side(other_paths, "B", args.profile, workloads, argument)
+        return ours, logs_side(second_paths, "B", args.profile, workloads, argument)
     theirs = None if to is None else published_side(to, workloads=workloads)
     return logs_side(paths, "ours", args.profile, workloads), theirs
 

@@ -52,8 +52,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a line for each finding, or all findings as JSON. Return 1 if a run is impossible,
-    otherwise 0.
+    """Print a line per finding, or all findings as JSON.
+
+    Returns 1 if a run is impossible, otherwise 0.
 
     Raises:
         ValueError: An argument is invalid.
@@ -85,8 +86,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _need(args: argparse.Namespace) -> tuple[Resources, list[Finding]]:
-    """Return the resources that a run with these options needs, and the problems that planning such
-    a run finds.
+    """Return the resources that a run with these options needs.
+
+    The second value lists the problems that planning such a run finds.
     """
     from suite.common import registry
     from suite.common.paths import log_root

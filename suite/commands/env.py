@@ -97,7 +97,7 @@ def _create(name: str, recreate: bool, python: str | None) -> int:
 def _confirm(question: str) -> bool:
     """Ask the user, and return whether the answer is yes.
 
-    Without a terminal, return False and ask nothing.
+    Without a terminal, return False without a question.
     """
     return sys.stdin.isatty() and input(question).strip().lower() in ("y", "yes")
 
@@ -126,8 +126,9 @@ def _check(name: str) -> int:
 
 
 def _table() -> str:
-    """Return the table of environments: those with a lock file, then those that the user created
-    without one.
+    """Return the table of environments.
+
+    Environments with a lock file come first, then those that the user created without a lock file.
     """
     locked = list(locks.framework_locks())
     rows = [("NAME", "STATE", "PYTHON", "FRAMEWORK", "LOCK")]

@@ -98,9 +98,8 @@ def run(args: argparse.Namespace) -> int:
     skipped = new_scalars = 0
     with contextlib.suppress(KeyboardInterrupt) if args.follow else contextlib.nullcontext():
         while True:
-            in_sweep = args.follow and _is_sweep_running(
-                args.paths
-            )  # before reading: the sweep may end meanwhile
+            # This must precede reading, because the sweep may end meanwhile.
+            in_sweep = args.follow and _is_sweep_running(args.paths)
             runs, skipped = _read_runs(args.paths, in_sweep)
             new_scalars += sum(_export(tracker, exported_run) for exported_run in runs)
             is_complete = not args.follow or all(

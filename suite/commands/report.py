@@ -1,6 +1,4 @@
-"""`suite report DIR…`: print tables of time to target, throughput, and speedup, or write a page
-with figures.
-"""
+"""`suite report DIR…`: print tables of time to target, throughput, and speedup, or write a page."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""`suite scaling`: predicts time on more devices than were measured, and validates the scaling
-model on published results.
+"""`suite scaling`: predict the time on more devices than were measured.
+
+It also validates the scaling model on published results.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     """Print or write the tables and return 0.
 
     Raises:
-        ValueError: There is nothing to show, or a file would be overwritten.
+        ValueError: There are no results to show, or a file would be overwritten.
     """
     from suite.results.scores import find_published, measured
     from suite.results.views.tables_view import tables

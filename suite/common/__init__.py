@@ -1,5 +1,5 @@
-"""Code that all packages of `suite` share: paths, the registry of plugins, `run.json`, checkpoints,
-and labels.
+"""Code that all packages of `suite` share.
 
-All packages of `suite` may import it. It only imports `workloads.api` and `workloads.files`.
+It covers paths, the registry of plugins, `run.json`, checkpoints, and labels. All packages of
+`suite` may import it. It only imports `workloads.api` and `workloads.files`.
 """

@@ -50,9 +50,7 @@ class Checkpoint:
 
 
 def step_of(path: Path) -> int:
-    """Return the number of steps in the name of a checkpoint, or -1 if the name is not that of a
-    checkpoint.
-    """
+    """Return the number of steps in the name of a checkpoint, or -1 for any different file name."""
     name = _NAME.fullmatch(path.name)
     return int(name[1]) if name else -1
 

@@ -25,8 +25,9 @@ _MODULES = [Path(__file__).resolve().parents[1] / name for name in ("cli.py", "_
 
 
 def program() -> str:
-    """Return the prefix of the messages of a run: `suite run` if the user ran this command, and
-    `run_suite.py` otherwise.
+    """Return the prefix of the messages of a run: `suite run` or `run_suite.py`.
+
+    It is the command that the user ran.
     """
     return "suite run" if _is_suite(Path(sys.argv[0])) else "run_suite.py"
 
@@ -60,19 +61,17 @@ def suite_command() -> str:
 
 
 def run_command() -> str:
-    """Return the command that starts runs here: run_suite.py in a checkout, `suite run` for an
-    installed package.
-    """
+    """Return the command that starts runs: `suite run`, or run_suite.py in a checkout."""
     if not IN_CHECKOUT or program() == "suite run":
         return f"{suite_command()} run"
     return f"{_shortest(Path(sys.executable))} {_shortest(PROJECT / 'run_suite.py')}"
 
 
 def _shortest(path: Path) -> str:
-    """Return the shortest command for a script, quoted: its name if it is on the PATH, its relative
-    path, or its full path.
+    """Return the shortest command for a script, quoted.
 
-    The relative path is only used below the working directory.
+    This is its name if it is on the PATH, its relative path if it lies below the working directory,
+    and its full path otherwise.
     """
     on_path = shutil.which(path.name)
     if on_path is not None and _in_real_folder(Path(on_path)) == _in_real_folder(path):
@@ -82,7 +81,8 @@ def _shortest(path: Path) -> str:
 
 
 def _in_real_folder(path: Path) -> Path:
-    """Return a path with the links of its folder resolved, but not the file, which is a link in a
-    virtual environment.
+    """Return a path with the links of its folder resolved.
+
+    The file itself is not resolved, because it is a link in a virtual environment.
     """
     return path.parent.resolve() / path.name

@@ -1,5 +1,6 @@
-"""Finds configuration files in the shipped folder, and in the folders of `--config-dir` and
-`hydra.searchpath`.
+"""Finds configuration files in the shipped folder and in the folders of the user.
+
+The user's folders come from `--config-dir` and `hydra.searchpath`.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ def search_words() -> list[str]:
 
 
 def flags() -> list[str]:
-    """Return `--config-dir FOLDER` if there is a single user folder, and the override of
-    `search_words` otherwise.
+    """Return the arguments that make a command search the user's folders.
+
+    For a single folder this is `--config-dir FOLDER`, otherwise the override of `search_words`.
     """
     return ["--config-dir", str(_user_folders[0])] if len(_user_folders) == 1 else search_words()
 

@@ -1,5 +1,4 @@
-"""Prints a notice if the suite runs from a copy in site-packages, although the user works in a
-checkout.
+"""Prints a notice if the suite runs from site-packages although the user works in a checkout.
 
 `pip install .` copies the package. Edits of the checkout then have no effect on the commands. The
 copy uses data, logs, and environments in the working directory instead of the checkout.
@@ -48,8 +47,9 @@ def print_copy_notice(program: str) -> None:
 
 
 def _checkout_of_installation() -> Path | None:
-    """Return the folder that pip recorded as the source of this package, or None if it is not a
-    checkout.
+    """Return the checkout from which pip installed this package.
+
+    None if pip recorded no source, or if the source is not a checkout.
     """
     try:
         recorded = distribution(DISTRIBUTION).read_text("direct_url.json")

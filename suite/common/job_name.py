@@ -64,7 +64,7 @@ def named(
         profile: Name of the profile.
         devices: Number of devices.
         device: Kind of device. It is left out of the name if it is `auto`.
-        words: Overrides `key=value` of the command line.
+        overrides: Overrides `key=value` of the command line.
     """
     name = (
         f"{workload}-{framework}-{profile}-{devices}dev{'' if device == 'auto' else f'-{device}'}"

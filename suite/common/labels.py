@@ -67,8 +67,9 @@ class Label:
 
     @property
     def text(self) -> str:
-        """The text for users, such as `straggler 50 ms`,
-        `busy machine (2 of 3 runs): others took 48 % of its cores`.
+        """The text for users, such as `straggler 50 ms`.
+
+        A label may also have a scope: `busy machine (2 of 3 runs): others took 48 % of its cores`.
         """
         if self.kind in _TEXT_IS_DETAIL:
             return self.detail
@@ -120,8 +121,7 @@ _PLAIN = {
 
 @functools.lru_cache(maxsize=4096)
 def label_of_text(text: str) -> Label:
-    """Return the label that an older version of the suite wrote as text only, without
-    `label_facts`.
+    """Return the label for a text of an older version, which wrote no `label_facts`.
 
     Every text that is not a fixed label is a note of the data set.
     """

@@ -38,8 +38,9 @@ def read_logged_end(log: Path) -> RunEnd | None:
 
 
 def read_filed_end(folder: Path) -> RunEnd | None:
-    """Return the end that `status.json` in a run's folder records, or None if the file is missing
-    or damaged.
+    """Return the end that `status.json` in a run's folder records.
+
+    None if the file is missing or damaged.
     """
     try:
         return StatusFile.read(folder / STATUS_FILE).end

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Block:
-    """Measurements of an evaluation block, which ends with an evaluation, or at the end of the run."""
+    """Measurements of a block of steps that ends with an evaluation or at the end of the run."""
 
     number: int
     first_step: int

@@ -59,9 +59,7 @@ def output_locked(output: Path) -> Iterator[Callable[[], None]]:
 
 
 def refuse_link_to_nothing(output: Path) -> None:
-    """Raise ValueError if an output folder is, or lies below, a link that leads nowhere or back to
-    itself.
-    """
+    """Raise ValueError if an output folder is, or lies below, a broken or circular link."""
     link = next(
         (above for above in (output, *output.parents) if above.is_symlink() and not above.exists()),
         None,
@@ -73,8 +71,7 @@ def refuse_link_to_nothing(output: Path) -> None:
 
 
 def holder_was_killed(output: Path) -> bool:
-    """Check whether the controller that locked `output` on this machine ended without removing the
-    lock file.
+    """Check whether the controller that locked `output` here ended without removing its lock file.
 
     Returns False if this cannot be determined: without a lock file, or if it is from a different
     machine or a copy.
@@ -91,8 +88,9 @@ def is_held(output: Path) -> bool:
 
 
 def _is_locked(output: Path) -> bool | None:
-    """Return whether a process holds the lock file, or None without a lock file that this machine
-    wrote.
+    """Return whether a process holds the lock file.
+
+    None if there is no lock file that this machine wrote.
     """
     try:
         descriptor = os.open(

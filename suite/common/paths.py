@@ -1,6 +1,4 @@
-"""Paths of the checkout or the installed package, of shipped folders, and of the folders for data,
-logs, and environments.
-"""
+"""Paths of the checkout or the installed package, and of data, logs, and environments."""
 
 import os
 import sys
@@ -35,15 +33,17 @@ def data_root() -> Path:
 
 
 def log_root() -> Path:
-    """Return the folder for the output of runs: $SUITE_LOG_DIR, or `logs` by default, as in
-    `data_root`.
+    """Return the folder for the output of runs: $SUITE_LOG_DIR, or `logs` by default.
+
+    The rules are those of `data_root`.
     """
     return _root("SUITE_LOG_DIR", "logs")
 
 
 def env_root() -> Path:
-    """Return the folder of framework environments: $SUITE_ENV_DIR, or `.envs` by default, as in
-    `data_root`.
+    """Return the folder of framework environments: $SUITE_ENV_DIR, or `.envs` by default.
+
+    The rules are those of `data_root`.
     """
     return _root("SUITE_ENV_DIR", ".envs")
 
@@ -94,8 +94,7 @@ def in_utf8(path: Path, what: str) -> Path:
 
 
 def folds_names(folder: Path) -> bool:
-    """Return True if the file system of `folder` does not distinguish names in upper and lower
-    case.
+    """Return True if the file system of `folder` ignores the case of names.
 
     The check creates a temporary file in `folder`, or in the nearest parent folder that exists.
     False if that fails.
@@ -132,8 +131,9 @@ def expand_user(text: str) -> Path:
 
 
 def _root(variable: str, folder: str) -> Path:
-    """Return the absolute path in an environment variable, or `folder` if the variable is empty or
-    not set. Expands `~`.
+    """Return the absolute path in an environment variable, with `~` expanded.
+
+    Returns `folder` if the variable is empty or not set.
     """
     value = os.environ.get(variable, "")
     if value:

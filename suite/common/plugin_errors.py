@@ -55,10 +55,10 @@ def plugin_packages() -> set[str]:
 
 
 def describe_plugin_error(error: Exception) -> str | None:
-    """Return a message of a single line for an error in a plugin's code, or None for all remaining
-    errors.
+    """Return a single-line message for an error in a plugin's code.
 
-    The traceback is written to a new file. The message contains its path.
+    Returns None for an error in any different code. The traceback is written to a new file. The
+    message contains its path.
     """
     packages = plugin_packages()
     if isinstance(error, SyntaxError) and error.filename:

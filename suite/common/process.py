@@ -1,5 +1,6 @@
-"""Prepares the process of every command of the suite: its output streams, and the import path of
-the Pythons it starts.
+"""Prepares the process of every command of the suite.
+
+This concerns its output streams, and the import path of the Python processes that it starts.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ import sys
 
 
 def prepare() -> None:
-    """Replace characters that the terminal cannot print, and keep child Pythons from importing from
-    the current folder.
+    """Set up output streams and imports of this process and of the Python processes it starts.
 
-    Exits with a message if the current folder was deleted. Python 3.10 ignores the variable
-    PYTHONSAFEPATH, so it still imports a `json.py` in the current folder first.
+    Characters that the terminal cannot print are replaced. Child processes do not import from the
+    current folder. Python 3.10 ignores the variable PYTHONSAFEPATH, so it still imports a `json.py`
+    in the current folder first.
+
+    Exits with a message if the current folder was deleted.
     """
     try:
         os.getcwd()
@@ -27,7 +30,8 @@ def prepare() -> None:
 
 
 def print_no_more() -> None:
-    """Discard all further output, after the reader of a pipe has closed it
-    (`suite report … | head`).
+    """Discard all further output.
+
+    Called after the reader of a pipe has closed it (`suite report … | head`).
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

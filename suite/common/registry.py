@@ -1,9 +1,9 @@
-"""Finds workloads, frameworks, trainers, data sets, studies, and launchers by entry points, and
-imports them on demand.
+"""Finds plugins by their entry points, and imports them on demand.
 
-A plugin is an installed distribution that registers its classes in the same groups as the suite.
-This module has no list of built-in classes. The trainers of a workload are declared in the module
-`trainers` of its package, and only packages with a framework register them by an entry point
+Workloads, frameworks, trainers, data sets, studies, and launchers are plugins. A plugin is an
+installed distribution that registers its classes in the same groups as the suite. This module has
+no list of built-in classes. The trainers of a workload are declared in the module `trainers` of its
+package, and only packages with a framework register them by an entry point
 (`workloads.api.trainer_info`).
 """
 
@@ -95,8 +95,9 @@ def trainer_module(workload: str, framework: str) -> str:
 
 
 def packages_of(workload: str, framework: str) -> set[str]:
-    """Return the top-level packages that declare a workload and its trainer, without importing
-    them.
+    """Return the top-level packages that declare a workload and its trainer.
+
+    The packages are not imported.
     """
     keys = ((WORKLOADS, workload), (TRAINERS, framework))
     return {module.partition(".")[0] for group, name in keys if (module := module_of(group, name))}
@@ -111,8 +112,9 @@ def load_framework(name: str) -> Any:
 
 
 def load_dataset(name: str) -> Dataset:
-    """Return the data set with a name: a registered data set, or a user-defined data set that was
-    prepared.
+    """Return the data set with a name.
+
+    It is a registered data set, or a user-defined data set that was prepared.
 
     Raises:
         ValueError: There is no such data set. The error lists the allowed names.
@@ -127,8 +129,9 @@ def load_dataset(name: str) -> Dataset:
 
 
 def dataset_names() -> list[str]:
-    """Return the sorted names of registered data sets and user-defined data sets
-    (`suite data prepare KIND --name NAME`).
+    """Return the sorted names of registered and user-defined data sets.
+
+    `suite data prepare KIND --name NAME` creates a user-defined data set.
     """
     user_names = (
         path.parent.name
@@ -139,8 +142,9 @@ def dataset_names() -> list[str]:
 
 
 def _user_dataset(folder: Path) -> Dataset | None:
-    """Return the user-defined data set that is prepared in `folder`, or None without a valid
-    manifest of such a data set.
+    """Return the user-defined data set that is prepared in `folder`.
+
+    None if the folder has no valid manifest of such a data set.
     """
     try:
         kind = files.read_json(folder / "manifest.json", _LARGEST_MANIFEST)["options"]["kind"]

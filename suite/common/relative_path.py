@@ -6,8 +6,9 @@ from pathlib import Path
 
 
 def relative_path(path: Path) -> str:
-    """Return the path relative to the working directory, or unchanged if it does not lie below the
-    working directory.
+    """Return the path relative to the working directory.
+
+    A path outside the working directory is returned unchanged.
     """
     try:
         return str(path.absolute().relative_to(Path.cwd()))

@@ -149,8 +149,9 @@ class SlurmConfig:
 
 @dataclass
 class KubernetesConfig:
-    """`launch.kubernetes.*`: the manifest that `launch=kubernetes` writes
-    (docs/how-to/multiple_nodes.md).
+    """`launch.kubernetes.*`: the manifest that `launch=kubernetes` writes.
+
+    See docs/how-to/multiple_nodes.md.
     """
 
     submit: bool = option(False, "run kubectl apply on the manifest")
@@ -165,8 +166,9 @@ class KubernetesConfig:
 
 @dataclass
 class LaunchConfig:
-    """`launch.*`: the machines of a run, and how processes are started on them
-    (docs/how-to/multiple_nodes.md).
+    """`launch.*`: the machines of a run, and how processes are started on them.
+
+    See docs/how-to/multiple_nodes.md.
     """
 
     by: str = option(
@@ -393,9 +395,10 @@ def _build(kind: type[_Config], values: Mapping[str, Any]) -> _Config:
     for item in fields(kind):  # type: ignore[arg-type]
         if item.name in values:
             group = subgroup(item)
-            built[item.name] = (
-                values[item.name] if group is None else _build(group, values[item.name])
-            )  # type: ignore[arg-type]
+            value = values[item.name]
+            if group is not None:
+                value = _build(group, value)  # type: ignore[arg-type]
+            built[item.name] = value
     return kind(**built)
 
 
@@ -405,8 +408,9 @@ def known_fields(kind: Any) -> dict[str, Field[Any]]:
 
 
 def subgroup(item: Field[Any]) -> Callable[[], Any] | None:
-    """Return the dataclass of a field that is a group (`cpu`, `environment`, …), or None for a
-    plain value.
+    """Return the dataclass of a field that is a group (`cpu`, `environment`, …).
+
+    None for a field with a plain value.
     """
     factory = item.default_factory
     return factory if factory is not MISSING and hasattr(factory, "__dataclass_fields__") else None

@@ -97,8 +97,9 @@ def end_of(status_text: str, code: str, detail: str) -> RunEnd:
 
 
 def parse_code(code: object, status: EndStatus, sentence: str) -> EndCode:
-    """Return the code in a file, or derive it from the status and the sentence if the file does not
-    have a valid code.
+    """Return the end code that a file contains.
+
+    If the code is missing or invalid, it is derived from the status and the sentence.
     """
     try:
         return EndCode(code or None)

@@ -24,8 +24,9 @@ _BEAT = re.compile(r"\.worker-\d+\.json")
 
 
 def safe_name(text: str) -> str:
-    """Return `text` as a path component of letters (of any script), digits, and `_.=+-`, without a
-    leading dot.
+    """Return `text` as a path component of letters, digits, and `_.=+-`, without a leading dot.
+
+    Letters of any script are kept.
     """
     return re.sub(r"[^\w.=+-]+", "_", text).strip("._") or "_"
 
@@ -61,7 +62,5 @@ def is_beat(name: str) -> bool:
 
 
 def is_temporary(name: str) -> bool:
-    """Check whether a file name is that of a temporary file of
-    `suite.common.runspec.write_atomically`.
-    """
+    """Check whether `suite.common.runspec.write_atomically` uses this name for a temporary file."""
     return name.startswith(".") and name.endswith(".tmp")

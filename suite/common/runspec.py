@@ -1,5 +1,6 @@
-"""The specification of a run: a frozen dataclass with everything that is decided before the run
-starts, stored in run.json.
+"""The specification of a run, stored in run.json.
+
+It is a frozen dataclass with everything that is decided before the run starts.
 """
 
 from __future__ import annotations
@@ -59,9 +60,7 @@ class Host:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """Specification of a run: settings, facts about the data, and a description of the machines and
-    the code.
-    """
+    """Specification of a run: settings, facts about the data, the machines, and the code."""
 
     run_index: int
     runs_required: int
@@ -156,8 +155,9 @@ class RunSpec:
 
 
 def labels_and_deviations(run: RunSpec) -> dict[str, Json]:
-    """Return labels and deviations, as sentences and as data, in the form of `run.json` and the
-    `suite_run` line of a log.
+    """Return labels and deviations, as sentences and as data.
+
+    `run.json` and the `suite_run` line of a log have this form.
     """
     return {
         "labels": [label.text for label in run.labels],
@@ -168,8 +168,9 @@ def labels_and_deviations(run: RunSpec) -> dict[str, Json]:
 
 
 def labels_from_json(value: Mapping[str, Json]) -> tuple[Label, ...]:
-    """Return the labels in an object that `labels_and_deviations` returned, or in that of a version
-    without `label_facts`.
+    """Return the labels in an object from `labels_and_deviations`.
+
+    The object of an older version, without `label_facts`, is accepted too.
     """
     labels = [label_from_json(fact) for fact in value.get("label_facts") or ()]
     valid = tuple(label for label in labels if label is not None)
@@ -177,8 +178,9 @@ def labels_from_json(value: Mapping[str, Json]) -> tuple[Label, ...]:
 
 
 def deviations_from_json(value: Mapping[str, Json]) -> tuple[Deviation, ...]:
-    """Return the deviations in an object that `labels_and_deviations` returned, or in that of an
-    older version.
+    """Return the deviations in an object from `labels_and_deviations`.
+
+    The object of an older version, without `deviation_facts`, is accepted too.
     """
     deviations = [deviation_from_json(fact) for fact in value.get("deviation_facts") or ()]
     valid = tuple(deviation for deviation in deviations if deviation is not None)
@@ -237,12 +239,13 @@ def dataset_info_from_json(value: Mapping[str, Any], path: Path) -> DatasetInfo:
 
 
 def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
+    # These keys are newer than the schema.
     new: dict[str, Any] = {
         "hosts": [],
         "study": "",
         "study_cell": [],
         "overrides": [],
-    }  # newer than the schema
+    }
     new |= {"label_facts": [], "deviation_facts": []}
     new |= {
         "checkpoint": "off",
@@ -253,11 +256,12 @@ def _run_of(value: dict[str, Any], path: Path) -> RunSpec:
         "code_digest": "",
     }
     value = {**new, **current_run_file(value)}
+    # Older files lack these keys.
     settings = {
         "threads_per_device": "auto",
         "round": {},
         **value["settings"],
-    }  # older files lack these keys
+    }
     settings.pop("clock", None)  # older files have the clock in addition to the round
     value["settings"] = _build(Settings, settings, path)
     value["dataset_info"] = dataset_info_from_json(value["dataset_info"], path)

@@ -1,8 +1,8 @@
-"""Computes digests of the source code that a run imports: the code that the controller expects, and
-a worker's loaded code.
+"""Computes digests of the source code that a run imports.
 
-A digest covers paths and git's blob ids, so it can be computed from the files of a checkout and
-from a commit.
+The controller computes the digest that it expects, and each worker the digest of its loaded code. A
+digest covers paths and git's blob ids, so it can be computed from the files of a checkout and from
+a commit.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class LoadedCode:
 
 
 def code_folders(workload: str, framework: str) -> tuple[str, ...]:
-    """Return the folders below a checkout from which a run of this workload and framework imports,
-    with their subfolders.
+    """Return the folders of a checkout from which a run of this workload and framework imports.
 
-    In addition, a run imports `suite/__init__.py` and the files directly in `workloads`.
+    Their subfolders are included. In addition, a run imports `suite/__init__.py` and the files
+    directly in `workloads`.
     """
     folders = [f"suite/{folder}" for folder in _SUITE_FOLDERS]
     return (*folders, *_SHARED, *sorted(_workload_folders(workload, framework)))
@@ -71,11 +71,11 @@ def expected_digest(workload: str, framework: str) -> str:
 
 
 def loaded_code(workload: str, framework: str) -> LoadedCode:
-    """Return one digest of the modules that this process has imported, and of all files in
-    `code_folders` of their checkout.
+    """Return one digest of the code that this process has loaded.
 
-    A module of these packages that was loaded from a different folder is included under its full
-    path, so it changes the digest.
+    It covers the imported modules and all files in `code_folders` of their checkout. A module of
+    these packages that was loaded from a different folder is included under its full path, so it
+    changes the digest.
     """
     root = os.path.dirname(sys.modules["suite"].__path__[0])
     files = _listed_files(root, workload, framework)
@@ -91,16 +91,15 @@ def loaded_code(workload: str, framework: str) -> LoadedCode:
 
 
 def digest_below(root: Path, workload: str, framework: str) -> str:
-    """Return the digest of the code in a copy of a checkout, such as a package's `source` folder."""
+    """Return the digest of the code in a copy of a checkout, such as `source` of a package."""
     return _digest(_blobs(_listed_files(str(root), workload, framework)))
 
 
 def files_unlike_commit(workload: str, framework: str) -> list[str]:
-    """Return the files of a run's code in this checkout that differ from its commit, including
-    added and missing files.
+    """Return the files of a run's code in this checkout that differ from its commit.
 
-    Empty without git. Files of plugins are not compared, because they do not belong to this
-    repository.
+    Added and missing files are included. Empty without git. Files of plugins are not compared,
+    because they do not belong to this repository.
     """
     commit = git_state()["commit"]
     committed = committed_blobs(commit, _PACKAGES) if isinstance(commit, str) else None
@@ -121,7 +120,7 @@ def files_unlike_commit(workload: str, framework: str) -> list[str]:
 
 
 def code_deviations(workload: str, framework: str) -> tuple[Deviation, ...]:
-    """Return a deviation if the code of this checkout differs from the commit that the log names."""
+    """Return a deviation if the code of this checkout differs from the commit in the log."""
     changed = files_unlike_commit(workload, framework)
     if not changed:
         return ()
@@ -139,15 +138,14 @@ def blob_id(content: bytes, algorithm: str = "sha1") -> str:
 
 
 def uses_plugin(workload: str, framework: str) -> bool:
-    """Return True if a run of this workload and framework imports code that is not part of this
-    repository.
-    """
+    """Return True if this workload and framework need code from outside this repository."""
     return bool(_plugin_packages(workload, framework))
 
 
 def _modules(workload: str, framework: str) -> list[str]:
-    """Return the modules that define the workload, the framework, and their trainer, without
-    importing the framework.
+    """Return the modules that define the workload, the framework, and their trainer.
+
+    The framework is not imported.
     """
     modules = (
         registry.module_of(registry.WORKLOADS, workload),
@@ -170,8 +168,9 @@ def _plugin_packages(workload: str, framework: str) -> set[str]:
 
 
 def _listed_files(root: str, workload: str, framework: str) -> dict[str, str]:
-    """Return the paths of a run's Python files by name, from the checkout at `root` and from
-    installed plugins.
+    """Return the paths of a run's Python files, by name.
+
+    The files come from the checkout at `root` and from installed plugins.
     """
     paths = [os.path.join(root, _PACKAGE_FILE), *_files_in(os.path.join(root, "workloads"))]
     for folder in code_folders(workload, framework):

@@ -67,8 +67,9 @@ class StudyCell:
 
 
 def study_names() -> list[str]:
-    """Return the sorted names of studies from conf/study/, the user's configuration folders, and
-    plugins.
+    """Return the sorted names of studies.
+
+    They come from conf/study/, the user's configuration folders, and plugins.
     """
     return sorted({*conf.files("study"), *registry.names(registry.STUDIES)})
 
@@ -143,8 +144,9 @@ def to_override_text(value: Json) -> str:
 
 
 def _described(name: str) -> Mapping[str, Any]:
-    """Return the description of a study from its file or from a plugin, which provides a
-    description or the path of a file.
+    """Return the description of a study, from its file or from a plugin.
+
+    A plugin provides a description or the path of a file.
     """
     source = conf.files("study").get(name) or registry.load_study(name)
     if not isinstance(source, str | Path):

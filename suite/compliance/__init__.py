@@ -1,5 +1,4 @@
-"""Checks logs with mlperf-logging's compliance checker, its rule files and ours, and explains what
-it complains about.
+"""Checks logs with mlperf-logging's compliance checker and with further rules of this suite.
 
-It reads logs and starts no run.
+Complaints of the checker are explained, with a remedy. The package reads logs and starts no run.
 """

@@ -1,9 +1,8 @@
-"""Checks logs against the MLPerf rules with mlperf-logging's compliance checker; each complaint
-says what to do.
+"""Checks logs against the MLPerf rules with mlperf-logging's compliance checker.
 
-The checker runs the code in rule files. Rule files come from mlperf-logging or from the user, or
-they are generated from the round tables. Text of a log never becomes code, and it cannot name a
-file outside the folders of these rule files.
+Each complaint contains a remedy. The checker runs the code in rule files. Rule files come from
+mlperf-logging or from the user, or they are generated from the round tables. Text of a log never
+becomes code, and it cannot name a file outside the folders of these rule files.
 """
 
 from __future__ import annotations
@@ -41,34 +40,39 @@ from suite.results.text import clean
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of `suite check` for one log or one part of a submission tree."""
+    """The result of `suite check` for a log or a part of a submission tree."""
 
     path: Path
     passed: bool
     text: str
-    """One line."""
+    """A single line."""
     rules_name: str
     """Name of the rule file or checker that was used."""
     complaints: tuple[Complaint, ...]
     remarks: tuple[str, ...] = ()
-    """What fails nothing: deviations that the reader and the checker tolerate, MLPerf's target
-    where a demo has its own.
+    """Findings that do not fail the log.
+
+    These are deviations that the reader and the checker tolerate, and MLPerf's target if a demo has
+    a different target.
     """
     judged: bool = True
-    """False for a run that has not ended, and where no rules are known for such a log: then
-    `passed` says nothing.
+    """False for a run that has not ended, and if there are no rules for the log.
+
+    `passed` then has no meaning.
     """
     why_rules: str = ""
-    """Why these rules, where the log does not say."""
+    """Reason for the choice of these rules, if the log does not determine them."""
     missed_target: bool = False
-    """True if the log fails, and only because its run missed the target and did not claim success.
-    """
+    """True if the log fails only because its run missed the target and did not claim success."""
 
     @classmethod
     def of(
         cls, path: Path, rules: str, good: str, complaints: Sequence[Complaint], werror: bool
     ) -> Verdict:
-        """The verdict that follows from complaints; `good` is its text if there are none."""
+        """Return the verdict that follows from complaints.
+
+        `good` is its text if there are no complaints.
+        """
         passed = not any(werror or not complaint.warning for complaint in complaints)
         return cls(
             path, passed, counted(complaints) if complaints else good, rules, tuple(complaints)
@@ -76,12 +80,12 @@ class Verdict:
 
 
 def counted(complaints: Sequence[Complaint]) -> str:
-    """`1 complaint`, `2 complaints`."""
+    """Return the number of complaints as text: `1 complaint`, `2 complaints`."""
     return f"{len(complaints)} complaint{'s' if len(complaints) != 1 else ''}"
 
 
 def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Verdict:
-    """Check one log. No content of a log raises an error.
+    """Check a log. No content of a log raises an error.
 
     Args:
         path: The log.
@@ -106,7 +110,7 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     if requested is not None and not requested.replaces_ruleset and has_none:
         raise ValueError(
             f"--rules {rules}: {path} is of rules={record.settings.rules}, which no ruleset of"
-            " mlperf-logging has; leave --rules out: the suite has rules for that round"
+            " mlperf-logging has. Leave --rules out, because the suite has rules for this round"
         )
     read_by = "MLL" if chosen is not None and chosen.ruleset == "0.6.0" else "MLLOG"
     mllog_events = [event for event in events if event.format == read_by]
@@ -122,7 +126,8 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     if asked := asked_otherwise(record):
         kept = [item for item in complaints if item.key not in OF_TRAINING]
         complaints = kept + [asked] * (profile == "reference" and len(kept) < len(complaints))
-    elif chosen.replaces_ruleset or profile == "reference":  # other demos have targets of their own
+    # The target of a demo with the rules of MLPerf does not come from these rules.
+    elif chosen.replaces_ruleset or profile == "reference":
         changed = changed_target(record)
         complaints = [
             replace(item, do=changed) if changed and _of_target(item) else item
@@ -188,7 +193,8 @@ def _complaints(
         complaints.append(early)
         last_of_each_line = [_counted_from_0(event) for event in last_of_each_line]
     complaints += run_checker(last_of_each_line, rules, werror)
-    if record.status == "truncated":  # what else is missing follows from the cut
+    # The remaining missing records follow from the cut.
+    if record.status == "truncated":
         complaints = [
             item for item in complaints if item.found != MISSING or item.key == "run_stop"
         ]
@@ -196,9 +202,9 @@ def _complaints(
 
 
 def _new_complaints(found: Sequence[Complaint], complaints: Sequence[Complaint]) -> list[Complaint]:
-    """Return the complaints found that concern a key without a complaint by the rules.
+    """Return the complaints in `found` about keys for which the rules have no complaint.
 
-    That the target was missed hides nothing: another complaint about the same key decides whether a
+    A missed target hides no complaint: a further complaint about the same key decides whether a
     result set accepts the log.
     """
     by_rules = (item for item in complaints if item.kind is ComplaintKind.RULE)
@@ -207,11 +213,11 @@ def _new_complaints(found: Sequence[Complaint], complaints: Sequence[Complaint])
 
 
 def _unsuccessful_run(record: RunRecord, complaints: Sequence[Complaint]) -> Complaint | None:
-    """Return the complaint about a run that did not end with success, if none of `complaints`
-    concerns its end.
+    """Return the complaint about a run that did not end with success.
 
-    The rules do not compare the order of records: a run that stopped before its deciding evaluation
-    has all that they ask for.
+    Returns None if `complaints` already contains a complaint about its end. The rules do not
+    compare the order of records: a run that stopped before its deciding evaluation has all records
+    that they require.
     """
     keys = {item.key for item in complaints if not item.warning}
     if record.finished or keys.intersection(("run_stop", "eval_accuracy")):
@@ -224,18 +230,22 @@ def _unsuccessful_run(record: RunRecord, complaints: Sequence[Complaint]) -> Com
 
 
 def _of_target(complaint: Complaint) -> bool:
-    """Return True for the complaint that no evaluation reached the target of the rules, which demos
-    do not share.
+    """Return True for the complaint that no evaluation reached the target of the rules.
+
+    Demos have different targets.
     """
     return complaint.key == "eval_accuracy" and complaint.kind is ComplaintKind.TARGET_MISSED
 
 
 def not_ended(path: Path) -> Verdict:
-    """The verdict on a run that goes on, or whose controller was killed: none."""
+    """Return the verdict on a run that is in progress, or whose controller was killed.
+
+    It is not judged.
+    """
     return Verdict(
         path,
         False,
-        f"{NOT_ENDED.detail}; check it again when it has ended",
+        f"{NOT_ENDED.detail}. Check it again when it has ended",
         "none",
         (),
         judged=False,
@@ -243,34 +253,34 @@ def not_ended(path: Path) -> Verdict:
 
 
 def _not_judged(path: Path, record: RunRecord, rules: Ruleset | None) -> Verdict:
-    """The verdict on a log whose lines no ruleset reads, or not the one that was asked for."""
+    """Return the verdict on a log that no ruleset, or not the requested ruleset, can read."""
     name, why = "none", "of round v0.5, for which mlperf-logging has no rules"
     if record.settings.profile and rulesets.ruleset_of(record) is None:
         named = clean(record.settings.ruleset, 20)
-        lacks = (
+        reason = (
             f"mlperf-logging has no ruleset {named} with {clean(record.benchmark, 20)}"
             if named
             else ""
         )
-        why = f"of rules={clean(record.settings.rules, 40)}, a round that the suite lacks: "
-        why += lacks or "what it followed is not known"
+        why = f"of rules={clean(record.settings.rules, 40)}, a round that is not installed: "
+        why += reason or "its ruleset is unknown"
     elif rules is not None:
-        other = "0.6.0" if record.format == "MLL" else RULESET
-        name, why = rules.name, f"which ruleset {rules.ruleset} does not read; type --rules {other}"
-    text = f"holds :::{record.format} lines{', ' if rules else ' '}{why}"
+        suitable = "0.6.0" if record.format == "MLL" else RULESET
+        name, why = rules.name, f"which ruleset {rules.ruleset} cannot read. Set --rules {suitable}"
+    text = f"contains :::{record.format} lines{', ' if rules else ' '}{why}"
     return Verdict(path, False, text, name, (), judged=False)
 
 
 def _unreadable_line(problem: Problem) -> Complaint:
-    needed = "every :::MLLOG line holds one JSON object with time_ms, key, value and metadata"
-    do = "if the run was cut off or the disk was full, run again; never edit a log"
+    needed = "every :::MLLOG line contains a JSON object with time_ms, key, value and metadata"
+    do = "if the run was cut off or the disk was full, run again. Never edit a log"
     return Complaint("", problem.line, problem.text, needed, do)
 
 
 def _joined_records(line: int) -> Complaint:
-    problem = "several records on one line, of which the checker reads only the last"
+    problem = "several records in a line (the checker only reads the last record)"
     do = "log from one process, and end each record with a new line"
-    return Complaint("", line, problem, "one record a line", do, warning=True)
+    return Complaint("", line, problem, "one record per line", do, warning=True)
 
 
 def _several_attempts(events: Sequence[Event]) -> Iterator[Complaint]:
@@ -278,15 +288,13 @@ def _several_attempts(events: Sequence[Event]) -> Iterator[Complaint]:
     found = attempts.find_attempts(without_repeats(events))
     if len(found) > 1:
         parts = (f"{first} to {last}" for first, last in (attempt.lines for attempt in found[:10]))
-        do = f"split the file, one attempt a file: lines {', '.join(parts)}"
+        do = f"split the file into one file per attempt: lines {', '.join(parts)}"
         text = attempts.attempts_text(found, attempts.choose_attempt(found))
-        yield Complaint("run_start", found[1].lines[0], text, "one run a file", do, warning=True)
+        yield Complaint("run_start", found[1].lines[0], text, "one run per file", do, warning=True)
 
 
 def _counts_from_1(events: Sequence[Event], record: RunRecord) -> Complaint | None:
-    """The complaint on a log of this suite under round v0.5 whose first epoch is 1, as before the
-    suite followed that round.
-    """
+    """Return the complaint on a log of an old version under round v0.5, whose first epoch is 1."""
     first = next((event for event in events if event.key == "epoch_start"), None)
     of_round = find_round(record.settings.rules) if record.settings.profile else None
     if (
@@ -301,10 +309,11 @@ def _counts_from_1(events: Sequence[Event], record: RunRecord) -> Complaint | No
         for event in events
         if event.key == "suite_run"
     ):
-        return None  # a later version wrote it: warm-up steps took in the start of the first epoch
+        # A later version wrote the log: its warm-up steps contain the start of the first epoch.
+        return None
     do = (
-        "an older version of the suite wrote it: nothing but the numbers differs, which were read"
-        " as one less"
+        "an older version of the suite wrote the log. Only the numbers of the epochs differ, and"
+        " they were reduced by one"
     )
     return Complaint(
         "epoch_start",
@@ -331,14 +340,14 @@ def _verdict_text(passed: bool, record: RunRecord, complaints: Sequence[Complain
     if passed and profile in ("", "reference"):
         return "passes (not verified by MLCommons Association)"
     if passed:
-        what = "demo target has" if profile == "demo" else "these data have"
-        return f"log format valid; {what} no relation to MLPerf"
+        subject = "demo target has" if profile == "demo" else "these data have"
+        return f"log format valid; {subject} no relation to MLPerf"
     count = counted(complaints)
-    return f"cut off: the log has no run_stop; {count}" if record.status == "truncated" else count
+    return f"cut off: the log has no run_stop ({count})" if record.status == "truncated" else count
 
 
 def run_checker(events: Sequence[Event], rules: Ruleset, werror: bool) -> list[Complaint]:
-    """Run the checker in this process on the records that were read; its messages as complaints."""
+    """Run the checker in this process on the parsed records. Return its messages as complaints."""
     lines = [_log_line(event, rules.ruleset) for event in events]
     stopped: list[Complaint] = []
     with open_rules(rules) as rule_file, rule_files.captured_messages():
@@ -346,18 +355,18 @@ def run_checker(events: Sequence[Event], rules: Ruleset, werror: bool) -> list[C
         checker = rule_files.restricted_checker(rules.ruleset, folders, werror=werror)
         try:
             checker.check_loglines(lines, str(rule_file))
-        except Exception as error:  # rule code met a value that it cannot compare
+        except Exception as error:  # Code of a rule cannot compare a value.
             problem = f"the checker stopped with {type(error).__name__}: {error}"
             needed = (
-                "values of the type that the rules ask for (eval_accuracy: a number); rules"
-                " that run"
+                "values of the type that the rules expect (eval_accuracy: a number), and rules"
+                " without errors"
             )
-            do = "log numbers as numbers; try rules of your own on a good log first"
+            do = "log numbers as numbers. Try user-defined rules on a valid log first"
             stopped = [Complaint("", 0, problem, needed, do)]
     rule_hints = hints(rules)
     messages = [*checker.overwritable.values(), *checker.not_overwritable]
-    # Where there are no rules for a value (a benchmark, an optimizer), the value itself has been
-    # complained about.
+    # If a value (a benchmark, an optimizer) has no rules, there is already a complaint about the
+    # value.
     messages = [text for text in messages if text not in checker.missing_rules_messages] or messages
     complaints = [explain(message, events, rule_hints) for message in messages]
     complaints += [
@@ -368,8 +377,9 @@ def run_checker(events: Sequence[Event], rules: Ruleset, werror: bool) -> list[C
 
 
 def _log_line(event: Event, ruleset: str) -> Any:
-    """A line as the ruleset's parser gives it, of that parser's own type (rule code copies and
-    changes some): v0.6 counts seconds.
+    """Return a line in the form and type of the ruleset's parser. v0.6 counts seconds.
+
+    Code in rule files copies and changes some lines, so their type matters.
     """
     value = {"value": event.value, "metadata": dict(event.metadata)}
     time = event.time_ms / 1000 if ruleset == "0.6.0" else event.time_ms

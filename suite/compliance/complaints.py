@@ -1,5 +1,6 @@
-"""Turns messages of the compliance checker into complaints: key, what was found, what is needed,
-what to do.
+"""Turns messages of the compliance checker into complaints.
+
+A complaint has a key, the value that was found, the value that is needed, and a remedy.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from suite.results.text import clean
 
 
 class ComplaintKind(enum.Enum):
-    """Why a log is complained about, for code that decides by it."""
+    """The kind of a complaint, for code that decides by it."""
 
     RULE = "rule"
     """A rule is violated, or the log contradicts itself."""
     TARGET_MISSED = "target missed"
-    """The run did not reach the target and its log says so.
+    """The run did not reach the target, and its log does not claim that it did.
 
     A result set may contain such runs (docs/how-to/check_and_package.md).
     """
@@ -32,12 +33,12 @@ class ComplaintKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Complaint:
-    """One thing that is wrong with a log."""
+    """A problem of a log."""
 
     key: str
-    """The log key; empty: the line or the file as a whole."""
+    """The log key. Empty: the line or the file as a whole."""
     line: int
-    """Line in the file, from 1; 0: no single line."""
+    """Line in the file, from 1. 0: the complaint does not concern a single line."""
     found: str
     needed: str
     do: str
@@ -49,8 +50,8 @@ class Complaint:
 MISSING = "not in the log"
 """`found` of a key that is required and absent."""
 _JOINED = "aggregated_"
-"""How rule files (Stable Diffusion's) begin the name of a key that they make of several lines of
-another.
+"""Prefix of keys that rule files (Stable Diffusion's) derive from several lines with a different
+key.
 """
 _CHECK = re.compile(
     r"CHECK for '(.*?)' failed in line (\d+):\n.*?\nfailed test: (.*?)\ncurrent context", re.DOTALL
@@ -60,7 +61,7 @@ _COUNT = re.compile(r"Required (\S+) occurrence of (.*?)(?: but found (\d+).*)?$
 _NEVER = re.compile(r"Failed checks for (\S+) : (.*)$", re.DOTALL)
 
 END_REMEDY = (
-    "the run was cut off or ended without success: see status.json beside the log, and run again"
+    "the run was cut off or ended without success: see status.json next to the log, and run again"
 )
 _WHAT_TO_DO: Mapping[str, str] = {
     "eval_accuracy": "train longer or choose other hyperparameters until the target is reached",
@@ -71,18 +72,18 @@ _WHAT_TO_DO: Mapping[str, str] = {
     "cache_clear": "have the caches cleared before the run (system.cache_clear_command)",
     "seed": "log the seed of the run",
     "submission_benchmark": (
-        "use a benchmark of the ruleset, or give rules of your own with --rules FILE"
+        "use a benchmark of the ruleset, or set user-defined rules with --rules FILE"
     ),
     "submission_org": "set profile.submission_org=NAME",
     "submission_platform": "set system.submission_platform=NAME",
     "submission_status": "set profile.submission_status=onprem",
-    "submission_division": "log closed or open; the suite derives it from the settings",
+    "submission_division": "log closed or open. The suite derives it from the settings",
     "global_batch_size": "log the samples per optimizer step over all devices",
 }
 OF_TRAINING = ("run_stop", "eval_accuracy", "eval_start", "eval_stop", "epoch_start", "epoch_stop")
-"""Keys that say whether and how the target was reached."""
+"""Keys that show whether and how the run reached the target."""
 _KEYS_OF_EVENTS = ("run_stop", "eval_accuracy", "cache_clear")
-"""Keys that are missing if something did not happen, rather than was not logged."""
+"""Keys that are missing if an event did not happen, not because it was not logged."""
 _TESTS_IN_WORDS: Mapping[str, str] = {
     "s['init_started']": "after init_start",
     "s['run_started']": "after run_start",
@@ -111,9 +112,9 @@ _PATTERNS: Sequence[tuple[re.Pattern[str], str]] = (
 def explain(
     message: str, events: Sequence[Event], hints: Mapping[str, Mapping[str, Any]]
 ) -> Complaint:
-    """A message of the checker as a complaint.
+    """Return a message of the checker as a complaint.
 
-    `hints`: key to its rule, which may say NEEDS and DO.
+    `hints` maps a key to its rule, which may have NEEDS and DO.
     """
     if match := _CHECK.match(message):
         key, line = match[1].removeprefix(_JOINED), max(int(match[2]), 0)
@@ -138,20 +139,21 @@ def explain(
     if match := _COUNT.match(message):
         return _count_complaint(match, events)
     if match := _CRASH.match(message):
-        problem = "a value or metadata of another type than the rule expects"
-        return Complaint("", 0, problem, condition_text(match[1]), "repair the program that logs")
+        problem = "a value or metadata with a different type than the rule expects"
+        return Complaint("", 0, problem, condition_text(match[1]), "fix the program that logs")
     return Complaint("", 0, clean(message, 300), "the rule to hold", "see the rule file")
 
 
 def _is_unsuccessful_stop(event: Event) -> bool:
-    """Return True for a `run_stop` whose status is a string other than `success`."""
+    """Return True for a `run_stop` whose status is a string and not `success`."""
     status = event.metadata.get("status")
     return event.key == "run_stop" and isinstance(status, str) and status != "success"
 
 
 def asked_otherwise(record: RunRecord) -> Complaint | None:
-    """The complaint on a run that did what was asked of it, which was not to reach the target; None
-    for any other.
+    """Return the complaint on a run that was not requested to reach the target, and that completed.
+
+    Returns None for all remaining runs.
     """
     settings = record.settings
     if not settings.profile or settings.to_target or not record.finished:
@@ -162,19 +164,20 @@ def asked_otherwise(record: RunRecord) -> Complaint | None:
         else f"mode={clean(settings.mode, 40)}"
     )
     kind, _, count = settings.stop.partition(":")
-    what = f"{count} {kind}" if count else "other work"
-    what = f"one {kind[:-1]}" if count == "1" else clean(what, 40)
-    way = "stop=target" if count else "mode=train"
+    length = clean(f"{count} {kind}", 40) if count else "a different mode"
+    length = f"one {kind[:-1]}" if count == "1" else length
+    remedy = "stop=target" if count else "mode=train"
     do = (
-        f"{asked} asked for {what}, not for the target: fine as a throughput run, no result by the"
-        f" rules; type {way} for one"
+        f"{asked} requested {length} instead of the target: a valid throughput run, but not a"
+        f" result by the rules. For a result, set {remedy}"
     )
     return Complaint("suite_run", 0, asked, "a run to the target", do)
 
 
 def changed_target(record: RunRecord) -> str:
-    """Return the remedy for a run with other targets than the rules; empty if the targets are those
-    of the rules.
+    """Return the remedy for a run whose targets differ from the rules.
+
+    Empty if the targets are those of the rules.
     """
     about_targets = [
         deviation
@@ -186,22 +189,23 @@ def changed_target(record: RunRecord) -> str:
     targets, required = about_targets[0].value, about_targets[0].allowed_values
     if not isinstance(targets, Mapping) or not isinstance(required, Mapping):
         return ""
-    if len(targets) == len(required) == 1:  # the name of the only metric adds nothing
-        given, rules = (shown(next(iter(values.values()))) for values in (targets, required))
+    if len(targets) == len(required) == 1:
+        target, rule = (shown(next(iter(values.values()))) for values in (targets, required))
     else:
-        given, rules = (
+        target, rule = (
             shown(targets),
-            " and ".join(f"{metric} {shown(target)}" for metric, target in required.items()),
+            " and ".join(f"{metric} {shown(least)}" for metric, least in required.items()),
         )
     return (
-        f"target {clean(given, 60)} was typed, the rules ask {clean(rules, 60)}: leave"
+        f"the target was set to {clean(target, 60)}, but the rules require {clean(rule, 60)}. Leave"
         " workload.target out"
     )
 
 
 def _count_complaint(match: re.Match[str], events: Sequence[Event]) -> Complaint:
-    """The complaint for `Required EXACTLY_ONE occurrence of 'x' but found n`, or AT_LEAST_ONE of
-    several keys.
+    """Return the complaint for `Required EXACTLY_ONE occurrence of 'x' but found n`.
+
+    The message may also have AT_LEAST_ONE and several keys.
     """
     keys = [key.removeprefix(_JOINED) for key in re.findall(r"'([^']*)'", match[2])]
     key = " or ".join(keys)
@@ -230,14 +234,17 @@ def _what_to_do(key: str, hints: Mapping[str, Mapping[str, Any]]) -> str:
     if advice := hints.get(key, {}).get("DO"):
         return str(advice)
     if key.startswith("opt_"):
-        return "take a published hyperparameter set; other values are for division open"
+        return (
+            "use a published hyperparameter set. Any other value is only allowed in the open"
+            " division"
+        )
     return _WHAT_TO_DO.get(
         key, "log a value that the rules allow, or change the setting that it comes from"
     )
 
 
 def _event_text(event: Event) -> str:
-    """Value and metadata of an event on one line, without the source location that logged it."""
+    """Return value and metadata of an event in one line, without the source location."""
     texts = [] if event.value is None else [_json_text(event.value)]
     texts += [
         f"{name} {_json_text(value)}"
@@ -255,7 +262,7 @@ def _json_text(value: Any) -> str:
 
 
 def _best_value_text(key: str, events: Sequence[Event]) -> str:
-    """The best logged value of a key: `best 0.612 (epoch 7) of 20`."""
+    """Return the best logged value of a key: `best 0.612 (epoch 7) of 20`."""
     same_key = [event for event in events if event.key == key]
     numbers = [(value, event) for event in same_key if (value := number(event.value)) is not None]
     if not numbers:
@@ -270,7 +277,10 @@ def _best_value_text(key: str, events: Sequence[Event]) -> str:
 
 
 def _metrics_text(key: str, events: Sequence[Event]) -> str:
-    """The last value of each metric of a key that logs them one by one: `FID 95.2, CLIP 0.14`."""
+    """Return the last value of each metric of a key: `FID 95.2, CLIP 0.14`.
+
+    The log has a line for each metric.
+    """
     last = {
         str(event.metadata.get("metric", "")): event.value for event in events if event.key == key
     }
@@ -284,7 +294,7 @@ def _metrics_text(key: str, events: Sequence[Event]) -> str:
 
 
 def condition_text(test: str) -> str:
-    """A condition of a rule file in words; an unknown one is quoted."""
+    """Return a condition of a rule file in words. An unknown condition is quoted."""
     return " and ".join(
         _single_condition_text(part.strip()) for part in test.strip().split(" and ")
     )

@@ -1,7 +1,7 @@
-"""What the closed rules ask a submitter to state: parts that are not a framework's stock ones, and
-what they were held against.
+"""Statements that the closed rules require from a submitter about parts that differ from the stock.
 
-docs/explanation/open_and_closed_division.md has the equations and how the figures were measured.
+Such a part is not the framework's stock implementation, and was compared with a reference.
+docs/explanation/open_and_closed_division.md has the equations and describes how the figures were measured.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from suite.results.text import clean
 
 RANDOM_NUMBERS = (
     "random numbers are an integer hash of their coordinates (SplitMix64,"
-    " workloads/common/randomness.py), not the framework's stock generator, which the closed rules"
-    " ask for: state it; how it is tested: docs/explanation/open_and_closed_division.md"
+    " workloads/common/randomness.py), but the closed rules require the framework's stock"
+    " generator. State this difference in the submission. docs/explanation/open_and_closed_division.md describes the tests"
 )
 
 
 def equivalences(record: RunRecord) -> list[str]:
-    """Notes on the random numbers, the workload and the optimizer of our runs."""
+    """Return notes on the random numbers, the workload, and the optimizer of a run.
+
+    The log of the run is from this suite.
+    """
     settings, optimizer = (
         record.settings,
         clean(str(record.hyperparameters.get("opt_name", "")), 20),
@@ -32,26 +35,26 @@ def equivalences(record: RunRecord) -> list[str]:
             workload.known_deviations,
             get_round(settings.rules, workload).listed_optimizers,
         )
-    except ValueError:  # not installed here, or of a round that it does not have
+    except ValueError:  # The workload is not installed here, or its round does not have it.
         stated, listed = (), {}
     notes = [RANDOM_NUMBERS, *stated]
     if not optimizer:
         return notes
     framework = clean(settings.framework, 20)
-    known_here = registered_frameworks().get(framework)
-    measured = known_here.max_error_vs_float64.get(optimizer) if known_here else None
+    definition = registered_frameworks().get(framework)
+    measured = definition.max_error_vs_float64.get(optimizer) if definition else None
     figure = (
         f"ten steps stay within {measured:.1e} of float64"
         if measured
         else "it was not measured here"
     )
     note = (
-        f"optimizer {optimizer} is the suite's own in {framework}; its equation:"
-        f" workloads/common/optimizers.py; {figure} (docs/explanation/open_and_closed_division.md)"
+        f"optimizer {optimizer} is implemented by the suite in {framework} (equation:"
+        f" workloads/common/optimizers.py, docs/explanation/open_and_closed_division.md): {figure}"
     )
     if listed and framework not in listed.get(optimizer, frozenset()):
         note += (
-            f"; round {settings.rules} lists none for {framework}: show the equivalence to the"
-            " review"
+            f". Round {settings.rules} does not list it for {framework}: demonstrate the"
+            " equivalence in the review"
         )
     return [*notes, note]

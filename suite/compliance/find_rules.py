@@ -1,4 +1,4 @@
-"""Finds the rules that `suite check --rules` names, and opens rules for the compliance checker."""
+"""Finds the rules for `suite check --rules`, and opens rules for the compliance checker."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def find_rules(name: str) -> Ruleset:
     if not path.is_file():
         names = ", ".join([*generated_rules.NAMES, *rulesets.installed()])
         raise ValueError(
-            f"--rules {name}: no such rules; choose one of {names} or give the path of a rule file"
+            f"--rules {name}: no such rules; allowed: {names}, or the path of a rule file"
         )
     rule_entries(path)
     return Ruleset(RULESET, path)
@@ -62,7 +62,7 @@ def hints(rules: Ruleset) -> dict[str, Mapping[str, Any]]:
 
 
 def rule_entries(path: Path) -> list[Mapping[str, Any]]:
-    """The entries of a rule file, as text: code in it is run only by the checker."""
+    """Return the entries of a rule file as text. Only the checker runs the code in it."""
     try:
         text = read_text(path)
         parse_yaml(text, path, allow_duplicate_keys=True)  # published rule files repeat keys
@@ -76,11 +76,11 @@ def rule_entries(path: Path) -> list[Mapping[str, Any]]:
             or not entries
             or not all(isinstance(key, dict) and "NAME" in key for key in keys)
         ):
-            raise ValueError("a list of BEGIN, KEY and END")
+            raise ValueError("expected a list of BEGIN, KEY and END")
     except (OSError, ValueError) as error:
         first = str(error).removeprefix(f"{path}: ")
         command = "python -m suite.compliance.generated_rules ncf_reference"
         raise ValueError(
-            f"{path} is no rule file: {first}; start from the output of: {command}"
+            f"{path} is not a rule file: {first}. Start with the output of: {command}"
         ) from error
     return list(entries)

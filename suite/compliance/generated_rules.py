@@ -27,12 +27,12 @@ from suite.results.targets import metric_abbreviation
 from workloads.api import Round, Settings, Workload
 
 NCF_DEMO, NCF_REFERENCE, OF_V05 = NAMES = ("ncf_demo", "ncf_reference", "v0.5")
-"""Rules for NCF demos, for NCF with `profile=reference`, and for other workloads of round v0.5."""
+"""Rules for NCF demos, for NCF with `profile=reference`, and for the rest of round v0.5."""
 _NCF = "ncf"
 _INIT_MS = 20 * 60 * 1000
 """Longest time between `init_start` and `init_stop` in milliseconds."""
 _OPTIMIZER_NAMES = {"adam": ("adam", "lazy_adam")}
-"""Optimizer to the names under which logs of round v0.5 list its implementations."""
+"""Maps an optimizer to the names under which logs of round v0.5 list its implementations."""
 
 _SAME_EPOCH = "v['metadata']['epoch_num'] == s['epoch']"
 _NEXT_EPOCH = "v['metadata']['epoch_num'] == s['epoch'] + 1"
@@ -92,7 +92,7 @@ def rule_text(name: str) -> str:
 def _ncf_entries(is_reference: bool) -> list[Entry]:
     """Return the rules for NCF. The init window is optional, because clock v0.5 has none.
 
-    EpochSchedule of a log without `suite_run` count from 1.
+    Logs without `suite_run` count epochs from 1.
     """
     kind = registry.load_workload(_NCF)
     found = get_round(kind.default_rules, kind)
@@ -134,7 +134,8 @@ def _v05_entries() -> list[Entry]:
     of_round = get_round(OF_V05, kinds[0])
     targets = {kind.mlperf_name: dict(get_round(OF_V05, kind).targets) for kind in kinds}
     rules, clock = repr(of_round.name), repr(of_round.clock)
-    (metrics,) = (least for least in targets.values() if len(least) > 1)  # one workload has several
+    # Exactly one workload has several metrics.
+    (metrics,) = (least for least in targets.values() if len(least) > 1)
     several = " and ".join(f"v['value'][{name!r}] >= s['least'][{name!r}]" for name in metrics)
     single = "v['value'] >= min(s['least'].values())"
     least = "v['value']['targets'] or s['least']"
@@ -144,7 +145,8 @@ def _v05_entries() -> list[Entry]:
         _begin("'least': {'none': 0.0}", epoch=of_round.first_epoch - 1),
         _key("suite_run", "EXACTLY_ONE",
              f"v['value']['rules'] == {rules} and v['value']['clock'] == {clock}",
-             post=f"s['least'] = s['of_round'] if v['value']['profile'] == 'reference' else {least}",
+             post="s['least'] = s['of_round'] if v['value']['profile'] == 'reference' "
+             f"else {least}",
              needs=f"rules {of_round.name} with its own clock",
              do="leave --rules out for a log of another round"),
         *_identity(tuple(targets), False, post=f"{of_benchmark}; s['least'] = s['of_round']"),
@@ -194,12 +196,12 @@ def _key(
 
 
 def _setting(name: str, condition: tuple[str, str], do: str) -> Entry:
-    """Return the rule for a key that is logged once. `condition` is code and the same in words."""
+    """Return the rule for a key that is logged once. `condition` is code and its text."""
     return _key(name, "EXACTLY_ONE", condition[0], needs=condition[1], do=do)
 
 
 def _one_of(*values: str) -> tuple[str, str]:
-    """Return the condition that a value is one of these, as code and in words."""
+    """Return the condition that a value is one of these, as code and as text."""
     if len(values) == 1:
         return f"v['value'] == {values[0]!r}", values[0]
     return f"v['value'] in {values!r}", f"{', '.join(values[:-1])} or {values[-1]}"
@@ -276,7 +278,7 @@ def _epochs(first_epoch: str) -> list[Entry]:
 def _eval_accuracy(is_reached: str, target: str, joined: str = " with ") -> Entry:
     """Return the rule for evaluations.
 
-    One must reach the target; each belongs to the last epoch.
+    At least one evaluation must reach the target. Each evaluation belongs to the last epoch.
     """
     return _key(
         "eval_accuracy", "AT_LEAST_ONE", f"s['run'] and not s['end'] and {_SAME_EPOCH}",
@@ -291,7 +293,10 @@ def _batch_size() -> Entry:
 
 
 def _ncf_settings(kind: type[Workload], found: Round, is_reference: bool) -> list[Entry]:
-    """Return the rules for NCF's settings. Counts and model are the reference's, or above 0."""
+    """Return the rules for NCF's settings.
+
+    Counts and sizes of the model equal the reference's values, or are above 0.
+    """
     run = _reference_run(kind, found)
     facts = run.dataset_info
     samples = {"train_samples": facts.train_samples, "eval_samples": facts.evaluation_samples}
@@ -328,20 +333,24 @@ def _of_reference(name: str, value: Any, do: str) -> Entry:
 
 
 def _free(name: str, value: Any) -> Entry:
-    """Return the rule that a count is above 0, or each size if the reference's `value` is a list."""
+    """Return the rule that a count is above 0, or every size in a list.
+
+    It is a list if the reference's `value` is a list.
+    """
     above_0 = "len(v['value']) > 0 and all(size > 0 for size in v['value'])"
     condition = (above_0, "a list of sizes above 0") if isinstance(value, list) else _POSITIVE
     return _setting(name, condition, _LOG_WHAT_WAS_USED)
 
 
 def _reference_run(kind: type[Workload], found: Round) -> Workload:
-    """Return the workload of a run with `profile=reference`, with the published counts of its data."""
+    """Return the workload of a run with `profile=reference` and the published data counts."""
     defaults = kind.defaults("reference", found, {})
     chosen = named_sets(kind)[defaults.hyperparameter_set]
     values = {name: item.value for name, item in chosen.items()}
     settings = Settings(
-        workload=kind.name, profile="reference", rules=found.name, round=found.figures, device="cpu", devices=1,
-        nodes=1, cores_per_device=1, global_batch_size=values["global_batch_size"], model=defaults.model,
+        workload=kind.name, profile="reference", rules=found.name, round=found.figures,
+        device="cpu", devices=1, nodes=1, cores_per_device=1,
+        global_batch_size=values["global_batch_size"], model=defaults.model,
         targets=defaults.targets, hyperparameters=values,
     )  # fmt: skip
     return kind(settings, kind.load_dataset_info(settings))

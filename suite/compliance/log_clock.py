@@ -20,21 +20,26 @@ from suite.results.logs.record import RunRecord
 from workloads.api import Json
 
 STAMP_MS = 10.0
-"""Tolerance between two readings of one clock: stamps are whole milliseconds, and seconds are
-rounded to 0.0001 in `suite_condition` and to 1e-9 in `tracked_stats`.
+"""Tolerance between two readings of one clock.
+
+Stamps are whole milliseconds, and seconds are rounded to 0.0001 in `suite_condition` and to 1e-9 in
+`tracked_stats`.
 """
 START_SECONDS = 2.0
-"""Longest time in which one process reads the kernel's counters next to `run_start` and `run_stop`,
-on a busy machine too.
+"""Longest time in which a process reads the kernel's counters next to `run_start` and `run_stop`.
+
+The limit also holds on a busy machine.
 """
 START_SECONDS_OF_MANY = 10.0
-"""The same for several processes: versions without `code_digest` logged the longest count of all
-processes, which start one after another.
+"""The same limit for several processes.
+
+Versions without `code_digest` logged the longest count of all processes, which start one after
+another.
 """
 RUN_START_SECONDS = 10.0
-"""Longest time from the line that `run_start` follows directly to `run_start`.
+"""Longest time from the line that `run_start` directly follows to `run_start`.
 
-It takes milliseconds, on a busy machine seconds.
+It takes milliseconds, or seconds on a busy machine.
 """
 _WITHIN_RUN = frozenset({"block", "epoch", "eval"})
 _BEFORE_RUN = ("submission_benchmark", "cache_clear", "suite_run", "init_start", "init_stop")
@@ -43,13 +48,13 @@ _BEFORE_RUN = ("submission_benchmark", "cache_clear", "suite_run", "init_start",
 def find_clock_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
     """Yield complaints about time stamps that no run has.
 
-    `events`: all records in the order of the file.
+    `events` are all records in the order of the file.
     """
     yield from _falling_stamps(events)
     starts = [event for event in events if event.key == "run_start"]
     stops = [event for event in events if event.key == "run_stop"]
     if len(starts) != 1 or len(stops) != 1:
-        return  # the rules and the reader complain about it
+        return  # The rules and the reader have complaints about this.
     start, stop = starts[0], stops[0]
     yield from _order(events, events.index(start), events.index(stop))
     yield from _start_delay(events, start)
@@ -70,9 +75,7 @@ def _falling_stamps(events: Sequence[Event]) -> Iterator[Complaint]:
 
 
 def _order(events: Sequence[Event], start: int, stop: int) -> Iterator[Complaint]:
-    """Yield the first line on the wrong side of `run_start`, and the first on the wrong side of
-    `run_stop`.
-    """
+    """Yield the first line on the wrong side of `run_start`, and of `run_stop`."""
     for event in events[:start]:
         if _is_within_run(event):
             needed = f"after run_start (line {events[start].line})"
@@ -98,7 +101,7 @@ def _is_within_run(event: Event) -> bool:
 
 
 def _start_delay(events: Sequence[Event], start: Event) -> Iterator[Complaint]:
-    """Check that `run_start` follows `init_stop` at once, or `suite_run` where setup is timed."""
+    """Check that `run_start` directly follows `init_stop`, or `suite_run` if setup is timed."""
     key = "init_stop" if any(event.key == "init_stop" for event in events) else "suite_run"
     before = [event for event in events if event.key == key]
     if not before:
@@ -151,10 +154,10 @@ def _counted_seconds(
     The latter leaves out a resumed run's interruptions.
     """
     lasted = (stop.time_ms - start.time_ms) / 1e3
-    counts_one_process = record.settings.devices == 1 or bool(
+    counts_single_process = record.settings.devices == 1 or bool(
         suite_run_value(events).get("code_digest")
     )
-    tolerance = START_SECONDS if counts_one_process else START_SECONDS_OF_MANY
+    tolerance = START_SECONDS if counts_single_process else START_SECONDS_OF_MANY
     for event in events:
         if event.key != "suite_condition" or not isinstance(event.value, dict):
             continue
@@ -174,6 +177,6 @@ def _counted_seconds(
 
 
 def _sum_seconds(values: Iterator[Json]) -> float | None:
-    """Return the sum of the values that are numbers, or None if there are none."""
+    """Return the sum of the values that are numbers, or None without such values."""
     numbers = [seconds for value in values if (seconds := number(value)) is not None]
     return math.fsum(numbers) if numbers else None

@@ -1,8 +1,7 @@
-"""The division of a log of this suite, judged anew by the table of its round: the settings, and the
-keys that follow from them.
+"""Decides the division of a log of this suite anew, with the table of its round.
 
-The checker of mlperf-logging believes `submission_division` and looks only at the keys that its
-rule files name.
+It checks the settings, and the keys that follow from them. The checker of mlperf-logging trusts
+`submission_division` and checks only the keys that its rule files name.
 """
 
 from __future__ import annotations
@@ -30,40 +29,48 @@ from workloads.api import Json, Settings, Workload, fingerprints
 
 RESUMED = Deviation(DeviationCode.RESUMED, detail="the run was resumed from a checkpoint")
 _FILE_OPTIONS = ("backbone_weights",)
-"""Keys that hold a path or a digest of a file: its contents are judged by the notes of the data."""
+"""Keys with a path or a digest of a file. The notes of the data judge its contents."""
 
 
 class ExpectedLog(NamedTuple):
-    """What follows from the settings of a run."""
+    """Values that follow from the settings of a run."""
 
     deviations: tuple[Deviation, ...]
-    """Reasons for division open."""
+    """Reasons for the open division."""
     keys: Mapping[str, Json]
-    """Key to the value that its log must have."""
+    """Maps a key to the value that the log must have."""
     about_train_samples: int
-    """Training samples, where those of the published data that are too long are left out; 0: `keys`
-    has their number.
+    """Approximate number of training samples, if published samples that are too long are left out.
+
+    0: `keys` has the exact number.
     """
 
 
 def is_logged_closed(events: Sequence[Event]) -> bool:
-    """Return True if a log states division closed."""
+    """Return True if a log states the closed division."""
     return any(event.key == "submission_division" and event.value == "closed" for event in events)
 
 
 def find_division_complaints(
     record: RunRecord, events: Sequence[Event], parts: Mapping[str, Json] | None
 ) -> Iterator[Complaint]:
-    """Yield what makes a run open whose log says closed, and keys of the log that do not follow
-    from its settings.
+    """Yield the reasons why a run whose log states the closed division is open.
 
-    `parts`: `PARTS` and `SHARES` of the run (`logged_workload.recorded_parts`).
+    Keys of the log that do not follow from its settings are included. `parts` are `PARTS` and
+    `SHARES` of the run (`logged_workload.recorded_parts`).
     """
     line = next((event.line for event in events if event.key == "submission_division"), 0)
     if parts is None:
-        do = "an older version of the suite wrote it: check it next to its run.json, or run again"
+        do = (
+            "an older version of the suite wrote the log. Check it next to its run.json, or run"
+            " again"
+        )
         yield Complaint(
-            "suite_run", line, "no hyperparameters", "those of the run, for division closed", do
+            "suite_run",
+            line,
+            "no hyperparameters",
+            "the hyperparameters of the run, for the closed division",
+            do,
         )
         return
     settings = json.dumps(logged_settings(record), default=str)
@@ -82,10 +89,11 @@ def find_division_complaints(
         found.append(RESUMED)
     reasons = (*record.settings.deviations, *(deviation.text for deviation in found))
     needed = (
-        f"what rules={clean(record.settings.rules, 20)} allows in division closed (docs/reference/closed_rules.md)"
+        f"settings that rules={clean(record.settings.rules, 20)} allows in the closed division"
+        " (docs/reference/closed_rules.md)"
     )
     for reason in dict.fromkeys(reasons):
-        do = "only an open run may have that: run again without it"
+        do = "this is only allowed in the open division: run again without it"
         yield Complaint("submission_division", line, clean(reason, 200), needed, do)
     yield from _key_complaints(expected, events)
 
@@ -113,17 +121,17 @@ def _key_complaints(expected: ExpectedLog, events: Sequence[Event]) -> Iterator[
 
 @functools.lru_cache(maxsize=256)
 def _expected_log(settings_json: str, parts_json: str) -> ExpectedLog:
-    """Return what follows from the settings in `suite_run` and the run's `PARTS` and `SHARES`, both
-    as JSON.
+    """Return the values that follow from the settings in `suite_run`.
+
+    Both arguments are JSON. `parts_json` has the run's `PARTS` and `SHARES`.
     """
     logged, parts = json.loads(settings_json), json.loads(parts_json)
     kind: type[Workload] = registry.load_workload(logged["workload"])
     settings = Settings(**logged, **{name: parts[name] for name in PARTS})
     if (closed := find_round(settings.rules, kind)) is not None:
         settings = replace(settings, round=closed.figures)
-    dataset_info = kind.load_dataset_info(
-        settings
-    )  # without a folder of data: the published counts
+    # Without a folder of data, the counts are the published counts.
+    dataset_info = kind.load_dataset_info(settings)
     workload = kind(settings, dataset_info)
     shares = {name: parts[name] for name in SHARES if name in parts}
     rule_inputs = {

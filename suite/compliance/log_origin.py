@@ -1,4 +1,4 @@
-"""Which logs this suite wrote, and whether their `suite_run` line is there and sound.
+"""Decides which logs this suite wrote, and whether their `suite_run` line is valid.
 
 Every check of the suite's logs starts from `suite_run`. A log that shows other signs of this suite
 must therefore have it.
@@ -20,7 +20,7 @@ from suite.results.logs.recorded_telemetry import json_lines, json_object
 from suite.results.text import clean
 from workloads import files
 
-NEVER_EDIT = "a log is never edited: run again, and give the log as it was written"
+NEVER_EDIT = "a log must not be edited: run again, and give the log as it was written"
 PROFILES = ("reference", "demo", "synthetic")
 _KEY_PREFIX = "suite_"
 _FILE_ENTRY = re.compile(rb'"file"\s{0,9}:\s{0,9}("(?:[^"\\]|\\.){1,400}")')
@@ -46,7 +46,7 @@ _KEYS_OF_FILES = {
     "status.json": frozenset({"run_index", "controller"}),
     "topology.json": frozenset({"gpu_nvlink", "gpu_pcie", "numa_nodes"}),
 }
-"""File that the suite writes next to a log, with keys by which its object is recognized.
+"""Maps a file that the suite writes next to a log to keys that identify its object.
 
 A single key suffices.
 """
@@ -54,13 +54,13 @@ _KEYS_OF_ROWS = {
     "metrics.jsonl": frozenset({"train_seconds", "samples_per_second"}),
     "telemetry.jsonl": frozenset({"sensors", "run_memory_bytes"}),
 }
-"""The same for files with one object on each line."""
+"""The same for files with an object on each line."""
 
 
 def signs_of_suite(record: RunRecord, events: Sequence[Event]) -> list[str]:
-    """Return what shows that this suite wrote a log, apart from `suite_run`.
+    """Return the signs that this suite wrote a log, apart from `suite_run`.
 
-    Empty for the logs of other programs.
+    Empty for foreign logs.
     """
     keys = sorted(
         {event.key for event in events if event.key.strip().lower().startswith(_KEY_PREFIX)}
@@ -87,9 +87,9 @@ def _files_of_suite(log: Path) -> Iterator[str]:
 
 
 def find_origin_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
-    """Yield complaints about a missing, repeated or damaged `suite_run`.
+    """Yield complaints about a missing, repeated, or damaged `suite_run`.
 
-    No content of the log raises.
+    No content of the log raises an error.
     """
     lines = [event for event in events if event.key == "suite_run"]
     if not lines:
@@ -130,7 +130,7 @@ def find_origin_complaints(record: RunRecord, events: Sequence[Event]) -> Iterat
 def _find_source_file(path: Path) -> str:
     """Return a source file of this suite that a log names in its metadata, or an empty string.
 
-    The reader leaves them out.
+    The reader skips these entries.
     """
     try:
         with files.open_stream(path) as stream:

@@ -1,7 +1,7 @@
-"""Checks of a log's blocks, epochs, evaluations, steps and samples against the schedule that the
-run's settings prescribe.
+"""Checks of a log against the schedule that the run's settings prescribe.
 
-The schedule is that of suite/worker/loop.py: train to the next evaluation step, evaluate, decide.
+The checks cover blocks, epochs, evaluations, steps, and samples. The schedule is that of
+suite/worker/loop.py: train to the next evaluation step, evaluate, decide.
 """
 
 from __future__ import annotations
@@ -25,25 +25,24 @@ BLOCK_KEYS = frozenset(
         *("eval_start", "eval_accuracy", "eval_stop", "tracked_stats"),
     }
 )
-"""Keys of the lines that the loop writes for a block, in an order that follows from the schedule.
-"""
+"""Keys of the lines that the loop writes for a block. The schedule determines their order."""
 SHARE_ROUNDING = 1e-6
 """`left_out_share` is rounded up to a multiple of this (`share_of_samples`)."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """What a run does step by step, as far as its settings and the counts of its data decide it."""
+    """The steps of a run, as far as they follow from its settings and the counts of its data."""
 
     steps_per_epoch: int
     epoch_samples: int
     """Samples of an epoch, in the unit of `tracked_stats.samples`."""
     step_samples: int
-    """Samples of a step at most."""
+    """Largest number of samples of a step."""
     has_full_steps: bool
-    """True if every step but an epoch's last has `step_samples`."""
+    """True if every step except the last step of an epoch has `step_samples`."""
     evaluation_steps: Callable[[], Iterator[int]]
-    """Makes an iterator over the step counts after which the run is evaluated."""
+    """Returns an iterator over the step counts after which the run is evaluated."""
 
     def samples_before(self, step: int) -> tuple[int, int]:
         """Return the least and the largest number of samples in the first `step` steps."""
@@ -63,7 +62,7 @@ class Block:
 
 
 class ContradictoryCountsError(Exception):
-    """The steps and samples of an epoch do not fit the log's own counts."""
+    """The steps and samples of an epoch contradict the counts in the same log."""
 
     def __init__(self, complaint: Complaint) -> None:
         super().__init__(complaint.found)
@@ -76,13 +75,13 @@ def find_schedule_complaints(
     """Return complaints about lines that the schedule of the run does not have.
 
     Args:
-        record: The run, which came to its end.
+        record: The run, which must have completed.
         events: All records in the order of the file.
         logged: The workload of the run.
         first_epoch: Number of the first epoch in the log.
 
     Raises:
-        NotVerifiableError: Only part of the facts is known, so nothing was compared.
+        NotVerifiableError: Some facts are missing, so no line was compared.
     """
     try:
         schedule = build_schedule(record, events, logged)
@@ -109,9 +108,8 @@ def build_schedule(record: RunRecord, events: Sequence[Event], logged: LoggedWor
         steps = workload.steps_per_epoch
         return Schedule(steps, samples, _largest_step(workload), False, workload.evaluation_steps)
     repeated = of_epoch.repeated
-    if (
-        not logged.has_recorded_facts
-    ):  # it may follow from the shapes of the images, and the log has it
+    # The number may follow from the shapes of the images. The log contains it.
+    if not logged.has_recorded_facts:
         repeated = whole_number(suite_run_value(events).get("repeated_samples_per_epoch")) or 0
     samples = of_epoch.trained + repeated
     has_full_steps = workload.steps_per_epoch == num_steps(
@@ -122,15 +120,14 @@ def build_schedule(record: RunRecord, events: Sequence[Event], logged: LoggedWor
 
 
 def _check_repeated_samples(events: Sequence[Event], logged: LoggedWorkload) -> None:
-    """Compare the repeated samples that a log states with its share of them, and with the least
-    number of its workload.
+    """Compare the repeated samples in a log with their share, and with the minimum of the workload.
 
     Images of several shapes fill a last batch for each shape, so their number can be larger. Raises
     ContradictoryCountsError.
     """
     workload, suite_run = logged.workload, suite_run_value(events)
     stated = suite_run.get("repeated_samples_per_epoch")
-    if stated is None:  # older versions
+    if stated is None:  # an older version wrote the log
         return
     repeated, share = whole_number(stated), number(suite_run.get("repeated_share"))
     depends_on_lengths = bool(workload.length_dependent_log_keys) and not logged.has_recorded_facts
@@ -160,11 +157,14 @@ def _check_repeated_samples(events: Sequence[Event], logged: LoggedWorkload) -> 
 
 
 def _schedule_from_log(record: RunRecord, events: Sequence[Event], workload: Workload) -> Schedule:
-    """Return the schedule of a run on samples of unknown lengths: its first block tells the steps
-    and samples of an epoch.
+    """Return the schedule of a run on samples of unknown lengths.
 
-    They must fit the counts in the log. Raises NotVerifiableError if the first block need not
-    consist of whole epochs, and ContradictoryCountsError if they do not fit.
+    The first block determines the steps and samples of an epoch. They must fit the counts in the
+    log.
+
+    Raises:
+        NotVerifiableError: The first block need not consist of whole epochs.
+        ContradictoryCountsError: The steps or samples do not fit the counts.
     """
     first = next(iter(record.throughput), None)
     begun = next((event for event in events if event.key == "block_start"), None)
@@ -208,7 +208,7 @@ def _schedule_from_log(record: RunRecord, events: Sequence[Event], workload: Wor
                 "tracked_stats",
                 first.line,
                 f"{samples} samples in {steps} steps per epoch",
-                f"{least} to {most} samples, as train_samples says, in steps of {smallest} to"
+                f"{least} to {most} samples, according to train_samples, in steps of {smallest} to"
                 f" {largest}",
                 NEVER_EDIT,
             )
@@ -220,8 +220,8 @@ def _schedule_from_log(record: RunRecord, events: Sequence[Event], workload: Wor
 def _epochs_of_first_block(record: RunRecord, events: Sequence[Event], workload: Workload) -> int:
     """Return the number of epochs in the first block of a run, or 0 if it ends within an epoch.
 
-    The published counts decide: whether a block ends with an epoch does not depend on the number of
-    steps of an epoch.
+    The published counts are used, because the number of steps of an epoch does not determine
+    whether a block ends with an epoch.
     """
     per_epoch = workload.steps_per_epoch
     schedule = Schedule(
@@ -234,7 +234,7 @@ def _epochs_of_first_block(record: RunRecord, events: Sequence[Event], workload:
 
 
 def _largest_step(workload: Workload) -> int:
-    """Return the most samples of a step."""
+    """Return the largest number of samples of a step."""
     return max(_step_sizes(workload))
 
 
@@ -248,7 +248,10 @@ def _step_sizes(workload: Workload) -> list[int]:
 
 
 def _scaled_steps(workload: Workload, steps_per_epoch: int) -> Iterator[int]:
-    """Yield the evaluation steps of a workload whose epochs really have `steps_per_epoch` steps."""
+    """Yield the evaluation steps of a workload whose epochs have `steps_per_epoch` steps.
+
+    The workload itself computes with a different number of steps.
+    """
     for step in workload.evaluation_steps():
         if workload.steps_per_epoch == steps_per_epoch:
             yield step
@@ -298,7 +301,7 @@ def block_lines(
 ) -> Iterator[tuple[str, Mapping[str, int]]]:
     """Yield key and metadata of each line of a block, in order.
 
-    `first_epoch`: number of the run's first epoch.
+    `first_epoch` is the number of the run's first epoch.
     """
     steps = schedule.steps_per_epoch
     begin, end = block.first_step // steps, (block.stop_step - 1) // steps
@@ -318,7 +321,7 @@ def block_lines(
 def _order_complaints(
     record: RunRecord, events: Sequence[Event], schedule: Schedule, first_epoch: int
 ) -> Iterator[Complaint]:
-    """Yield the first line that differs from the schedule."""
+    """Yield a complaint about the first line that differs from the schedule."""
     settings = record.settings
     lines = [event for event in events if event.key in BLOCK_KEYS]
     stop = next((event for event in events if event.key == "run_stop"), None)
@@ -328,11 +331,11 @@ def _order_complaints(
         if first_that_meets(record.targets, [item], record.benchmark) is not None
     }
     max_epochs = _max_epochs(settings, events)
-    place, is_reached = 0, False
+    position, is_reached = 0, False
     for block in find_blocks(schedule, settings, max_epochs):
         for key, metadata in block_lines(block, schedule, first_epoch):
             needed = f"{key}{_metadata_text(metadata)}, by the schedule of the run's settings"
-            event = lines[place] if place < len(lines) else stop
+            event = lines[position] if position < len(lines) else stop
             if event is None:
                 yield Complaint(key, 0, MISSING, needed, NEVER_EDIT)
                 return
@@ -347,11 +350,11 @@ def _order_complaints(
                 )
                 return
             is_reached = is_reached or (key == "eval_accuracy" and event.line in reached)
-            place += 1
+            position += 1
         if is_reached and settings.to_target:
             break
-    if place < len(lines):
-        event = lines[place]
+    if position < len(lines):
+        event = lines[position]
         why = (
             "the target was reached" if is_reached and settings.to_target else "the run's last step"
         )
@@ -359,9 +362,9 @@ def _order_complaints(
 
 
 def _max_epochs(settings: RunSettings, events: Sequence[Event]) -> int | None:
-    """Return the limit of a run's epochs.
+    """Return the maximum number of epochs of a run.
 
-    Older versions logged it with the hyperparameters alone.
+    Older versions logged it only with the hyperparameters.
     """
     if settings.max_epochs is not None:
         return settings.max_epochs
@@ -378,17 +381,16 @@ def _metadata_text(metadata: Mapping[str, Json]) -> str:
 
 
 def _sample_complaints(record: RunRecord, schedule: Schedule) -> Iterator[Complaint]:
-    """Yield the first block whose number of samples is not that of its steps."""
+    """Yield a complaint about the first block whose number of samples does not fit its steps."""
     settings = record.settings
-    if settings.mode == "inference":  # evaluation samples
+    if settings.mode == "inference":  # `samples` counts evaluation samples
         return
     before = settings.timing_warmup_steps
     for block in record.throughput:
         step = block.step or 0
         least, most = _samples_between(schedule, before, step)
-        if (
-            settings.asynchronous
-        ):  # other workers may be at updates of the step that follows, or of a smaller batch
+        # Some workers may already compute updates of the next step, or of a smaller batch.
+        if settings.asynchronous:
             least, most = least - schedule.step_samples, most + schedule.step_samples
         if block.samples is None or not least <= block.samples <= most:
             found = (
@@ -409,8 +411,9 @@ def _sample_complaints(record: RunRecord, schedule: Schedule) -> Iterator[Compla
 
 
 def _samples_between(schedule: Schedule, first_step: int, stop_step: int) -> tuple[int, int]:
-    """Return the least and the largest number of samples in the steps from `first_step` up to
-    `stop_step`.
+    """Return the smallest and the largest number of samples in a range of steps.
+
+    The range is from `first_step` up to, but not including, `stop_step`.
     """
     before, after = schedule.samples_before(first_step), schedule.samples_before(stop_step)
     if before[0] == before[1] and after[0] == after[1]:

@@ -1,7 +1,7 @@
-"""The workload of a run, built anew from its log and, where it is next to the log, from run.json.
+"""The workload of a run, reconstructed from its log and from run.json if it is next to the log.
 
 Schedules, the keys of the log, and the division follow from it. The published counts of the
-workload's data stand in for facts that only run.json holds.
+workload's data replace facts that only run.json contains.
 """
 
 from __future__ import annotations
@@ -21,33 +21,30 @@ from suite.results.text import clean
 from workloads.api import DatasetInfo, Json, Settings, Workload, field_names
 
 PARTS = ("model", "hyperparameters", "options")
-"""Objects of `suite_run` that decide what a run computes, in addition to its settings."""
+"""Objects of `suite_run` that determine the computation of a run, in addition to its settings."""
 SHARES = ("repeated_share", "left_out_share")
-"""Keys of `suite_run` that follow from the lengths and shapes of the samples, which the published
-counts do not tell.
+"""Keys of `suite_run` that follow from the lengths and shapes of the samples.
+
+The published counts do not contain these lengths and shapes.
 """
 MAX_RUN_FILE_BYTES = 16 << 20
 
 
 class NotVerifiableError(Exception):
-    """The log and the files next to it do not hold what a check needs.
-
-    The text names what is missing.
-    """
+    """The log and the files next to it lack data that a check needs. The text names them."""
 
 
 @dataclass(frozen=True)
 class LoggedWorkload:
-    """A run's workload."""
+    """The workload of a run."""
 
     workload: Workload
     has_recorded_facts: bool
-    """True if its facts about the data come from run.json, with the lengths and shapes of samples.
-    """
+    """True if its facts come from run.json, with the lengths and shapes of samples."""
 
 
 def read_run_file(record: RunRecord) -> Mapping[str, Json]:
-    """Return the object in the run.json next to a log. Empty if there is none."""
+    """Return the object in the run.json next to a log. Empty if the file is missing."""
     return current_run_file(json_object(record.path.with_name("run.json"), MAX_RUN_FILE_BYTES))
 
 
@@ -69,7 +66,7 @@ def recorded_parts(events: Sequence[Event], run_file: Mapping[str, Json]) -> dic
 
 
 def suite_run_value(events: Sequence[Event]) -> Mapping[str, Json]:
-    """Return the object in the first `suite_run`. Empty if there is none."""
+    """Return the object in the first `suite_run`. Empty if the line is missing."""
     values = (event.value for event in events if event.key == "suite_run")
     return next((value for value in values if isinstance(value, dict)), {})
 
@@ -85,7 +82,7 @@ def build_workload(
     Raises:
         NotVerifiableError: The round of the run is not installed here, and run.json does not
             describe it.
-        ValueError: No run can have these settings. Settings of wrong types raise other errors.
+        ValueError: No run can have these settings. Settings of wrong types raise different errors.
     """
     kind = registry.load_workload(record.settings.workload)
     settings = Settings(**logged_settings(record), **{name: parts[name] for name in PARTS})
@@ -116,15 +113,17 @@ def _logged_count(events: Sequence[Event], key: str) -> int:
 
 
 def _recorded_facts(record: RunRecord, run_file: Mapping[str, Json]) -> DatasetInfo | None:
-    """Return the facts in run.json, or None if it has none of this log's data."""
+    """Return the facts about the data in run.json.
+
+    Returns None if run.json has no facts, or facts about different data than the log.
+    """
     value = run_file.get("dataset_info")
     if not isinstance(value, dict) or value.get("fingerprint") != record.settings.data_fingerprint:
         return None
     arrays = value.get("arrays")
     names = arrays.values() if isinstance(arrays, dict) else ()
-    if not all(
-        isinstance(name, str) and Path(name).name == name for name in names
-    ):  # a path leads out of the folder
+    # A path could lead out of the folder.
+    if not all(isinstance(name, str) and Path(name).name == name for name in names):
         return None
     dataset_info = dataset_info_from_json(value, record.path.with_name("run.json"))
     return (

@@ -1,7 +1,7 @@
-"""Compares a log with the files that the suite writes next to it: run.json, status.json and
-metrics.jsonl.
+"""Compares a log with the files that the suite writes next to it.
 
-Each of them states what the log states too. A log that was edited contradicts a file that was not.
+These are run.json, status.json, and metrics.jsonl. They repeat facts of the log, so a log that was
+edited contradicts a file that was not.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ from workloads.api import Json, Settings, field_names
 
 METRICS_FILE = "metrics.jsonl"
 ELAPSED_SECONDS = 1.0
-"""Longest wait of a process between two readings of its clock that follow each other directly, on a
-busy machine.
-"""
+"""Longest wait of a process between two consecutive readings of its clock, on a busy machine."""
 _RESTORE = (
     "give the log with the files that the suite wrote next to it, as they were written, or run"
     " again"
@@ -38,17 +36,18 @@ _SUBMISSION_KEYS = {
     "submission_benchmark": "benchmark",
     **{key: key for key in ("submission_org", "submission_status", "submission_platform")},
 }
-"""Key of the log to its name in run.json's `identity`."""
+"""Maps a key of the log to its name in run.json's `identity`."""
 _FILE_OPTIONS = ("backbone_weights",)
-"""Options that the log leaves out, because they name a file of one machine."""
+"""Options that the log does not contain, because they name a file of a single machine."""
 _TAKEN_AS_SET = frozenset(
     {
         *("profile", "workload", "framework", "devices", "nodes", "precision", "rules", "mode"),
         *("timing_warmup_steps", "update", "straggler_ms"),
     }
 )
-"""Settings that planning takes as they are set on the command line, unless they are set to `auto`
-or `all`.
+"""Settings that planning takes unchanged from the command line.
+
+The values `auto` and `all` are exceptions.
 """
 _OF_FIRST_ATTEMPT = frozenset(
     {
@@ -64,22 +63,23 @@ _OF_FIRST_ATTEMPT = frozenset(
         *("submission_org", "submission_status", "submission_platform"),
     }
 )
-"""DatasetInfo that a resumed run's log has from its first attempt, and its run.json from the last
-one. They may differ.
+"""Facts that may differ after a resumption.
+
+The log of a resumed run has them from the first attempt, and run.json from the last attempt.
 """
 _NEVER_ABSENT = frozenset({"code_digest", "environment_variables", "deviations", "labels"})
-"""DatasetInfo that decide the division. A log has each of them if its run.json has it."""
+"""Facts that decide the division. A log has each of them if its run.json has it."""
 _RESOLVED = ("auto", "all", "null", "")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One fact that the log and run.json both state."""
+    """A fact that both the log and run.json contain."""
 
     key: str
-    """Key of the log that holds the fact."""
+    """Key of the log that contains the fact."""
     name: str
-    """What is compared."""
+    """Name of the fact."""
     logged: Json
     recorded: Json
 
@@ -89,7 +89,7 @@ def find_run_file_complaints(
 ) -> Iterator[Complaint]:
     """Yield each contradiction between a log and the run.json next to it.
 
-    `run_file`: its object; empty if there is none.
+    `run_file` is the object in run.json. Empty if the file is missing.
     """
     is_resumed = bool(run_file.get("resume_from"))
     for fact in (*_facts(events, run_file), *_overrides(record, events, run_file)):
@@ -105,7 +105,7 @@ def find_run_file_complaints(
 
 
 def list_unverified(record: RunRecord, run_file: Mapping[str, Json]) -> list[str]:
-    """Return what could not be compared with run.json, because the file or a part of it is missing."""
+    """Return the parts that could not be compared because run.json, or a part of it, is missing."""
     if not run_file:
         return ["run.json is not next to the log"]
     parts = (
@@ -128,7 +128,7 @@ def list_unverified(record: RunRecord, run_file: Mapping[str, Json]) -> list[str
 
 
 def _facts(events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Difference]:
-    """Yield everything that both the log and run.json state."""
+    """Yield all facts that both the log and run.json contain."""
     logged = suite_run_value(events)
     first: dict[str, Json] = {}
     for event in events:
@@ -145,9 +145,8 @@ def _facts(events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Di
             yield Difference("suite_run", name, logged[name], settings[name])
     for name, value in _object(settings.get("options")).items():
         options = logged.get("options")
-        is_path = isinstance(value, str) and value.startswith(
-            "/"
-        )  # in a container, folders have other paths
+        # The paths of folders are different inside a container.
+        is_path = isinstance(value, str) and value.startswith("/")
         if isinstance(options, dict) and name not in _FILE_OPTIONS and not is_path:
             yield Difference("suite_run", f"options.{name}", options.get(name), value)
     for name in _IDENTITY:
@@ -166,9 +165,8 @@ def _facts(events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Di
         ("suite_version", versions, "suite"),
         ("git_commit", git, "commit"),
     ]
-    if is_logged_closed(
-        events
-    ):  # a run whose workers imported other code than the controller expected is open
+    # A run whose workers imported different code than the controller expected is open.
+    if is_logged_closed(events):
         pairs.append(("code_digest", run_file, "code_digest"))
     for name, source, source_name in pairs:
         recorded = source.get(source_name)
@@ -200,7 +198,7 @@ def _facts(events: Sequence[Event], run_file: Mapping[str, Json]) -> Iterator[Di
 def _overrides(
     record: RunRecord, events: Sequence[Event], run_file: Mapping[str, Json]
 ) -> Iterator[Difference]:
-    """Yield the settings that run.json says were set on the command line, and the seed."""
+    """Yield the settings that were set on the command line according to run.json, and the seed."""
     overrides = run_file.get("overrides")
     texts = (
         [text for text in overrides if isinstance(text, str)] if isinstance(overrides, list) else []
@@ -228,10 +226,10 @@ def _overrides(
 def _workload_override(
     record: RunRecord, events: Sequence[Event], key: str, value: str
 ) -> Iterator[Difference]:
-    """Yield what an override of the target, the end, the batch size, or a hyperparameter says, next
-    to the log.
+    """Yield the setting of an override of the target, the end, the batch size, or a hyperparameter.
 
-    Scaling by the batch size changes rates, so they are compared in runs without scaling alone.
+    The value of the override is compared with the log. Scaling by the batch size changes rates, so
+    they are only compared in runs without scaling.
     """
     settings, override = record.settings, number(value)
     if key == "stop" and value not in _RESOLVED:
@@ -261,7 +259,7 @@ def _resumptions(
     resumed = _object(run_file["resume_from"])
     line = next((event.line for event in events if event.key == "suite_continued"), 0)
     count = whole_number(resumed.get("resumptions")) if resumed else 0
-    if count is None:  # an older version of the suite did not count
+    if count is None:  # An older version of the suite did not count resumptions.
         count = max(1, record.resumptions)
     if record.resumptions != count:
         needed = f"{count}, as in run.json"
@@ -271,8 +269,8 @@ def _resumptions(
 def find_status_complaints(record: RunRecord) -> Iterator[Complaint]:
     """Yield a contradiction with status.json, which the controller writes when the run has ended.
 
-    The controller sees failures that the log does not hold, and reasons for division open that the
-    log has in its last line.
+    The controller detects failures that the log does not contain. It also records reasons for the
+    open division, which the log has in its last line.
     """
     yield from _open_reason_complaints(record)
     filed = end_next_to(record.path)
@@ -284,11 +282,15 @@ def find_status_complaints(record: RunRecord) -> Iterator[Complaint]:
         return
     if filed.status not in (EndStatus.SUCCESS, EndStatus.RUNNING):
         found = (
-            "success, but status.json beside it says"
+            "success, but status.json next to it has"
             f" {clean(f'{filed.status.value} {filed.detail}', 120)}"
         )
         yield Complaint(
-            "run_stop", 0, found, "one end of a run", "see why in status.json; run again"
+            "run_stop",
+            0,
+            found,
+            "the same end in both files",
+            "see the reason in status.json, and run again",
         )
 
 
@@ -304,7 +306,10 @@ def _open_reason_complaints(record: RunRecord) -> Iterator[Complaint]:
 
 
 def find_metrics_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
-    """Yield the first block whose figures or quality differ from those in metrics.jsonl."""
+    """Yield a complaint about the first block that differs from metrics.jsonl.
+
+    Figures and quality are compared.
+    """
     rows = list(json_lines(record.path.with_name(METRICS_FILE)))
     if not rows:
         return
@@ -349,8 +354,8 @@ def _elapsed_complaints(
 ) -> Iterator[Complaint]:
     """Compare the time from `run_start` to the end of a block with that in metrics.jsonl.
 
-    Both follow one monotonic clock. Between `run_start` and the start of the other count, and
-    between the end of the block and its row, a process may wait for a core.
+    Both times follow the same monotonic clock. A process may wait for a core between `run_start`
+    and the start of the second count, and between the end of the block and its row.
     """
     start = next((event for event in events if event.key == "run_start"), None)
     elapsed = number(row.get("elapsed_seconds"))
@@ -364,7 +369,7 @@ def _elapsed_complaints(
 
 
 def _is_equal(logged: Json, recorded: Json) -> bool:
-    """Compare two JSON values. Numbers are equal as numbers, whether they are integers or not."""
+    """Compare two JSON values. Integers and floating-point numbers can be equal."""
     if type(logged) in (int, float) and type(recorded) in (int, float):
         return bool(logged == recorded)
     if isinstance(logged, dict) and isinstance(recorded, dict):

@@ -1,8 +1,8 @@
-"""mlperf-logging's checkers, restricted to the rule files of that package and of folders that the
-caller names.
+"""mlperf-logging's checkers, restricted to certain rule files.
 
-Its rule files are code, and some choose the next rule file by a value in the log. Every use of that
-checker goes through here, so that text of a log cannot name a file elsewhere.
+Allowed are the rule files of that package and of folders that the caller names. Its rule files are
+code, and some choose the next rule file by a value in the log. Every use of that checker goes
+through this module, so that text of a log cannot name a file in a different folder.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from typing import Any
 import yaml
 
 NO_RULES_MESSAGE = "Could not find config file:"
-"""Beginning of the message about a log that asks for rules that do not exist, as the checker of
-mlperf-logging words it.
+"""Beginning of the message about a log that needs rules that do not exist.
+
+The text is that of mlperf-logging's checker.
 """
 _PARSERS = "mlperf_logging.compliance_checker.mlp_parser"
 
 
 @functools.lru_cache(maxsize=64)
 def parse_rules(text: str) -> Any:
-    """A rule file as plain lists, objects and texts, for reading only. Raises yaml.YAMLError.
+    """Return a rule file as lists, objects, and texts, for reading only. Raises yaml.YAMLError.
 
-    Cached: parsing in Python takes 0.1 s, ten times as long as checking a log.
+    The result is cached: parsing in Python takes 0.1 s, ten times as long as checking a log.
     """
     return yaml.load(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
 
@@ -39,19 +40,17 @@ def parse_rules(text: str) -> Any:
 _CACHED_YAML = SimpleNamespace(
     BaseLoader=yaml.BaseLoader, load=lambda stream, Loader: parse_rules(stream.read())
 )
-"""Replaces the module `yaml` in the checker, which would parse each rule file again for every log.
-"""
+"""Replaces the module `yaml` in the checker, which would parse a rule file again for every log."""
 
 
 def restricted_checker(
     ruleset: str, folders: Sequence[Path] = (), quiet: bool = False, werror: bool = False
 ) -> Any:
-    """Return a compliance checker that opens only the rule files of mlperf-logging and those in
-    `folders`.
+    """Return a compliance checker that opens only rule files of mlperf-logging and in `folders`.
 
-    A rule file of one ruleset may continue with a rule file of another:
-    `training_4.0.0/closed_resnet.yaml` names files of `training_3.1.0`. Every rule file that lies
-    in the installed package is therefore allowed.
+    A rule file may continue with a rule file of a different ruleset:
+    `training_4.0.0/closed_resnet.yaml` names files of `training_3.1.0`. Every rule file in the
+    installed package is therefore allowed.
 
     Args:
         ruleset: Ruleset of mlperf-logging, such as `0.7.0`. It selects the parser's line type.
@@ -63,12 +62,12 @@ def restricted_checker(
 
     package_folder = Path(mlp_compliance.__file__).resolve().parent
     mlp_compliance.yaml = _CACHED_YAML
-    mlp_compliance.enqueued_configs.clear()  # a check that stopped early does not clear its queue
+    mlp_compliance.enqueued_configs.clear()  # A check that stopped early does not clear its queue.
 
     class Checker(mlp_compliance.ComplianceChecker):  # type: ignore[misc]
         def __init__(self, *arguments: Any, **options: Any) -> None:
             self.missing_rules_messages: list[str] = []
-            """Messages about rules that the log asks for and that do not exist."""
+            """Messages about rules that the log needs and that do not exist."""
             super().__init__(*arguments, **options)
 
         def configured_checks(self, loglines: Sequence[Any], config_file: str) -> None:
@@ -86,17 +85,16 @@ def restricted_checker(
 
 @functools.cache
 def line_type(ruleset: str) -> Any:
-    """The type of the lines that a ruleset's rule files see: a tuple up to 3.0.0, a dataclass from
-    3.1.0 on.
+    """Return the type of the lines that a ruleset's rule files receive.
+
+    It is a tuple up to 3.0.0, and a dataclass from 3.1.0 on.
     """
     return importlib.import_module(f"{_PARSERS}.ruleset_{ruleset.replace('.', '')}").LogLine
 
 
 @contextlib.contextmanager
 def restricted_package_checker() -> Iterator[Any]:
-    """Context with the module `mlperf_logging.package_checker.package_checker` using our restricted
-    checkers.
-    """
+    """Context with mlperf-logging's package checker, which uses restricted compliance checkers."""
     from mlperf_logging.compliance_checker import mlp_compliance
     from mlperf_logging.package_checker import package_checker
 
@@ -113,8 +111,9 @@ def restricted_package_checker() -> Iterator[Any]:
 
 @contextlib.contextmanager
 def captured_messages() -> Iterator[list[logging.LogRecord]]:
-    """Context that collects the checkers' warnings and errors; without a handler the root logger
-    would print them.
+    """Context that collects the checkers' warnings and errors.
+
+    Without a handler, the root logger would print them.
     """
     root, handler = logging.getLogger(), BufferingHandler(capacity=sys.maxsize)
     handler.setLevel(logging.WARNING)

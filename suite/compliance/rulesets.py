@@ -1,5 +1,6 @@
-"""Which rules a log is held against: those of its round, as far as the installed mlperf-logging has
-them.
+"""Chooses the rules against which a log is checked.
+
+These are the rules of its round, as far as the installed mlperf-logging has them.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from suite.results.logs.record import RunRecord
 from suite.results.names import round_of_folder
 
 DEFAULT = "0.7.0"
-"""The ruleset of this suite's own logs, and of logs that do not tell their round."""
+"""The ruleset for logs of this suite, and for logs whose round is unknown."""
 
 
 @dataclass(frozen=True)
 class Ruleset:
-    """The rules for one log."""
+    """The rules for a log."""
 
     ruleset: str
-    """Whose checker reads the log: `0.7.0`."""
+    """Version of the checker that reads the log: `0.7.0`."""
     file: Path | None = None
     """Rule file of the user."""
     remark: str = ""
-    """Why these, where the log does not say."""
+    """Reason for the choice, if the log does not determine the rules."""
     generated: str = ""
     """Name of the suite's generated rules (`generated_rules.NAMES`).
 
@@ -36,12 +37,12 @@ class Ruleset:
 
     @property
     def replaces_ruleset(self) -> bool:
-        """Whether the user's or the suite's rules apply in place of those of the ruleset."""
+        """Whether the user's or the suite's rules replace those of the ruleset."""
         return bool(self.file or self.generated)
 
     @property
     def name(self) -> str:
-        """As verdicts show it."""
+        """Name of the rules in verdicts."""
         if self.generated:
             return f"suite rules {self.generated}"
         return str(self.file) if self.file else f"mlperf-logging training_{self.ruleset}"
@@ -49,24 +50,24 @@ class Ruleset:
 
 @functools.cache
 def installed() -> tuple[str, ...]:
-    """The rulesets of the installed checker, in order: 0.6.0, 0.7.0, …"""
+    """Return the rulesets of the installed checker, in order: 0.6.0, 0.7.0, and so on."""
     folders = (path.name.removeprefix("training_") for path in _checker_folder().glob("training_*"))
     return tuple(sorted(name for name in folders if re.fullmatch(r"\d+\.\d+\.\d+", name)))
 
 
 def rules_of(record: RunRecord) -> Ruleset | None:
-    """The rules of the log's round; None for a format that no ruleset reads (v0.5), and for a round
-    of ours that there is not.
+    """Return the rules of the log's round.
 
-    The format tells v0.6 apart, a log of this suite names its profile; of others the folder's name
-    counts (`v1.1`).
+    Returns None for a format that no ruleset reads (v0.5), and for a log of this suite with an
+    unknown round. A log of v0.6 has a different format, and a log of this suite contains its
+    profile. For foreign logs, the name of the folder decides (`v1.1`).
     """
     if record.format == "MLL":
         return Ruleset("0.6.0")
     ruleset = ruleset_of(record) if record.settings.profile else None
     if record.format != "MLLOG" or (record.settings.profile and ruleset is None):
         return None
-    if record.benchmark == "ncf":  # no ruleset has it
+    if record.benchmark == "ncf":  # no ruleset of mlperf-logging has NCF
         reference = record.settings.profile in ("", "reference")
         return Ruleset(DEFAULT, generated=NCF_REFERENCE if reference else NCF_DEMO)
     if record.settings.profile:
@@ -79,15 +80,16 @@ def rules_of(record: RunRecord) -> Ruleset | None:
     return Ruleset(
         ruleset,
         None,
-        f"the log does not name its round; type --rules {installed()[-1]} or another for its own",
+        f"the log does not name its round. To choose a round, set --rules {installed()[-1]}",
     )
 
 
 def ruleset_of(record: RunRecord) -> str | None:
-    """The ruleset of a log of ours; empty: mlperf-logging has none for its round.
+    """Return the ruleset of a log of this suite.
 
-    Of a round that is a file of the user's, what the log says; None: nothing that is installed and
-    has the benchmark.
+    Empty if mlperf-logging has no ruleset for its round. If the round is a user's file, the log
+    contains the ruleset. Returns None if this ruleset is not installed, or does not have the
+    benchmark.
     """
     found = find_round(record.settings.rules)
     if found is not None:

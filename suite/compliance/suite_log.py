@@ -1,8 +1,8 @@
 """Checks that go beyond mlperf-logging's rules, for logs of this suite.
 
-A log of this suite states what was run and what was measured, step by step. It must agree with the
-rules of its round, with itself, and with the files next to it. What no check of a log can find is
-in docs/reference/closed_rules.md.
+A log of this suite records the settings and the measurements of a run, step by step. It must agree
+with the rules of its round, with itself, and with the files next to it. docs/reference/closed_rules.md lists the
+violations that no check of a log can find.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LOGGED_ONCE = frozenset(
 
 @dataclass
 class Findings:
-    """What is wrong with a log of this suite, and what could not be checked."""
+    """Problems of a log of this suite, and checks that were not possible."""
 
     complaints: list[Complaint] = field(default_factory=list)
     unverified: list[str] = field(default_factory=list)
@@ -62,15 +62,15 @@ def find_complaints(
 ) -> Findings:
     """Check a log of this suite.
 
-    Logs of other programs have no findings. No content of the log raises.
+    Foreign logs have no findings. No content of the log raises an error.
 
     Args:
         record: The run.
         events: All records of the log in the order of the file.
-        problems: What the reader found in the records, problems of single lines left out.
-        is_early_version: True for a log that counts epochs from 1 where its round counts from 0.
-        is_readable: False if a line could not be read. The log fails then, and what is missing
-            follows from that line.
+        problems: Problems that the reader found in the records, except problems of single lines.
+        is_early_version: True for a log that counts epochs from 1 although its round counts from 0.
+        is_readable: False if a line could not be read. The log then fails, and records may be
+            missing because of this line.
     """
     findings = Findings()
     findings.complaints += log_origin.find_origin_complaints(record, events)
@@ -82,13 +82,13 @@ def find_complaints(
             record, events, is_early_version, findings.unverified
         ):
             findings.complaints.append(complaint)
-    except Exception as error:  # settings that no run has, in whatever way
+    except Exception as error:  # No run has these settings.
         problem = (
             f"settings that no run can have ({type(error).__name__}: {clean(str(error), 120)})"
         )
         line = next((event.line for event in events if event.key == "suite_run"), 0)
         findings.complaints.append(
-            Complaint("suite_run", line, problem, "those of a run", NEVER_EDIT)
+            Complaint("suite_run", line, problem, "valid settings", NEVER_EDIT)
         )
     return findings
 
@@ -134,7 +134,7 @@ def _reader_complaints(problems: Iterable[Problem]) -> Iterator[Complaint]:
 
 
 def _batch_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Complaint]:
-    """Compare the batch size, which a log states twice."""
+    """Compare the batch size, which a log contains twice."""
     size = record.settings.global_batch_size
     for event in events:
         if event.key == "global_batch_size" and event.value != size:
@@ -145,9 +145,9 @@ def _batch_complaints(record: RunRecord, events: Sequence[Event]) -> Iterator[Co
 
 
 def _repeated_key_complaints(events: Sequence[Event]) -> Iterator[Complaint]:
-    """Yield the second line of each key that a run logs once.
+    """Yield a complaint about the second line of each key that a run logs once.
 
-    Readers of the log may use different ones of them.
+    Readers of the log may use different lines.
     """
     seen: set[str] = set()
     for event in events:
@@ -158,17 +158,23 @@ def _repeated_key_complaints(events: Sequence[Event]) -> Iterator[Complaint]:
 
 
 def _stop_complaints(events: Sequence[Event]) -> Iterator[Complaint]:
-    """Yield a `run_stop` of a success that has a reason, which only runs that an error ended have."""
+    """Yield a complaint about a `run_stop` with both success and a reason.
+
+    Only runs that an error ended have a reason.
+    """
     for event in events:
         reason = event.metadata.get("reason") if event.key == "run_stop" else None
         if reason and event.metadata.get("status") == "success":
             found = f"success, and the reason {clean(str(reason), 80)}"
-            yield Complaint("run_stop", event.line, found, "either of them", NEVER_EDIT)
+            yield Complaint(
+                "run_stop", event.line, found, "success without a reason, or a failure", NEVER_EDIT
+            )
 
 
 def _came_to_its_end(record: RunRecord, events: Sequence[Event]) -> bool:
-    """Return True for a run that reached its target or its last step, False for one that an error
-    ended.
+    """Return True for a run that reached its target or its last step.
+
+    Returns False for a run that an error ended.
     """
     stops = [event for event in events if event.key == "run_stop"]
     return record.finished or any("reason" not in event.metadata for event in stops)

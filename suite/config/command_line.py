@@ -1,5 +1,6 @@
-"""Parts of a command line that are needed before Hydra composes: flags, the user's folders, and
-plugins.
+"""Reads the parts of a command line that Hydra needs before it composes.
+
+These are flags, the user's folders, and plugins.
 """
 
 from __future__ import annotations
@@ -145,8 +146,7 @@ def search_folders(override_list: list[str], config_dir: str | None) -> list[str
 
 
 def plugins_of(override_list: Sequence[str]) -> list[str]:
-    """Return the plugins of the command line, or the plugins of conf/config.yaml if the command
-    line sets none.
+    """Return the plugins of the command line, or else the plugins of conf/config.yaml.
 
     The names are checked later, when the plugins are activated.
 

@@ -17,9 +17,11 @@ from suite.config import key_suggestions
 
 INSTALL = """_suite() {{
   case "$COMP_LINE" in
-    *run_suite.py\\ *|*suite\\ run\\ *) COMPREPLY=($(COMP_LINE="${{COMP_LINE:0:$COMP_POINT}}" {command} -sc query=bash)) ;;
+    *run_suite.py\\ *|*suite\\ run\\ *)
+      COMPREPLY=($(COMP_LINE="${{COMP_LINE:0:$COMP_POINT}}" {command} -sc query=bash)) ;;
     *suite\\ *\\ *) COMPREPLY=() ;;
-    suite\\ *|.venv/bin/suite\\ *) COMPREPLY=($(COMP_LINE="${{COMP_LINE:0:$COMP_POINT}}" {command} -sc query=bash)) ;;
+    suite\\ *|.venv/bin/suite\\ *)
+      COMPREPLY=($(COMP_LINE="${{COMP_LINE:0:$COMP_POINT}}" {command} -sc query=bash)) ;;
     *) COMPREPLY=() ;;
   esac
 }}

@@ -1,5 +1,6 @@
-"""Composes the jobs of a command line: checks overrides, reads files with Hydra, and expands sweeps
-and studies.
+"""Composes the jobs of a command line.
+
+It checks overrides, reads files with Hydra, and expands sweeps and studies.
 """
 
 from __future__ import annotations
@@ -253,9 +254,8 @@ def _prepare(override_list: Sequence[str], multirun: bool, composer: Composer) -
         )
     overrides.check(chosen, (), multirun)
     available = registry.names(registry.WORKLOADS)
-    if not workloads or not set(workloads) <= set(
-        available
-    ):  # a file of the user sets the workload
+    # A file of the user sets the workload.
+    if not workloads or not set(workloads) <= set(available):
         grid = itertools.product(
             *([f"{key}={value}" for value in values] for key, values in _swept(chosen))
         )

@@ -1,5 +1,6 @@
-"""Composes the configuration of a job with Hydra, from the overrides of the job and the files below
-conf/.
+"""Composes the configuration of a job with Hydra.
+
+The inputs are the overrides of the job and the files below conf/.
 """
 
 from __future__ import annotations
@@ -73,8 +74,9 @@ class Composer:
     def sweep_params(
         self, override_list: Sequence[str], workloads: Sequence[str]
     ) -> dict[str, str]:
-        """Return `hydra.sweeper.params` of the chosen files: key to the values of a sweep, such as
-        `{"seed": "1,2"}`.
+        """Return `hydra.sweeper.params` of the chosen files.
+
+        It maps a key to the values of a sweep, such as `{"seed": "1,2"}`.
         """
         params = self._composed_files(override_list, workloads).hydra.sweeper.params
         return {str(key): str(value) for key, value in (params or {}).items()}
@@ -102,8 +104,9 @@ class Composer:
 def print_by_hydra(
     argv: Sequence[str], override_list: Sequence[str], workloads: Sequence[str]
 ) -> None:
-    """Run Hydra with a flag for which it prints and exits, such as `--info`, `--hydra-help`, or
-    `--cfg hydra`.
+    """Run Hydra with a flag such as `--info`, `--hydra-help`, or `--cfg hydra`.
+
+    With such a flag, Hydra prints and exits.
 
     Args:
         argv: The flags.
@@ -124,8 +127,9 @@ def print_by_hydra(
 
 
 def store_schema(workloads: Sequence[str]) -> None:
-    """Store the schema in Hydra, and the workloads and frameworks of installed packages that have
-    no file below conf/.
+    """Store the schema in Hydra.
+
+    Workloads and frameworks of installed packages that have no file below conf/ are stored too.
     """
     without_file = [
         (group, name)
@@ -194,8 +198,7 @@ def _options(workload: str) -> type:
 
 @functools.lru_cache(maxsize=1)  # Hydra keeps only the last stored schema
 def _store(kinds: tuple[type, ...], nodes: tuple[tuple[str, str, type | None], ...]) -> None:
-    """Store RunConfig, extended by the keys of the workloads' options outside `workload`, and
-    `nodes`.
+    """Store `nodes`, and RunConfig extended by option keys of the workloads outside `workload`.
 
     Args:
         kinds: `Options` of the workloads of the command. With a single workload its defaults are

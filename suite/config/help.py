@@ -28,12 +28,12 @@ from workloads.api import OPTION_GROUPS, find_trainer, invalid_choice
 
 HEAD = """Train workloads to a quality target and log it.
 
-    python run_suite.py workload=ncf profile=demo                    one run, no data set, no GPU
-    python run_suite.py workload=ncf gpus=8                          one run on 8 devices
-    python run_suite.py -m workload=ncf profile=demo gpus=1,2        a sweep, with a table at the end
-    python run_suite.py workload=ncf --cfg job                       print the settings and stop
-    python run_suite.py workload=ncf profile=demo --help             this help, with the keys and defaults of NCF's demo
-    python run_suite.py study=batch_size study.size=ci               an experiment: its jobs, its table, its figure
+    python run_suite.py workload=ncf profile=demo              one run, no data set, no GPU
+    python run_suite.py workload=ncf gpus=8                    one run on 8 devices
+    python run_suite.py -m workload=ncf profile=demo gpus=1,2  a sweep, with a table at the end
+    python run_suite.py workload=ncf --cfg job                 print the settings and stop
+    python run_suite.py workload=ncf profile=demo --help       help, with the defaults of NCF's demo
+    python run_suite.py study=batch_size study.size=ci         a study with its table and figure
 """
 
 
@@ -80,9 +80,8 @@ def help_text(overrides: Mapping[str, Sequence[str]]) -> str:
     return "\n".join([*lines, "", *_variables()])
 
 
-def _workload_keys(name: str, profile: str, framework: str, typed_set: str) -> list[str]:
-    """Return the lines about a workload: its keys with their values, its frameworks, and its
-    hyperparameter sets.
+def _workload_keys(name: str, profile: str, framework: str, set_name: str) -> list[str]:
+    """Return the lines about a workload: its keys, its frameworks, and its hyperparameter sets.
 
     No framework has separate keys. The only keys of `framework.*` are those of the suite.
 
@@ -90,7 +89,7 @@ def _workload_keys(name: str, profile: str, framework: str, typed_set: str) -> l
         name: Name of the workload.
         profile: Profile, which sets the values of the keys.
         framework: Framework, for its default hyperparameter set.
-        typed_set: Hyperparameter set of the command line. Empty: the default set.
+        set_name: Hyperparameter set of the command line. Empty: the default set.
     """
     kind = registry.load_workload(name)
     try:
@@ -98,7 +97,7 @@ def _workload_keys(name: str, profile: str, framework: str, typed_set: str) -> l
     except ValueError as error:
         return [f"workload={name}: {error}"]
     sets = named_sets(kind)
-    chosen_name = typed_set or defaults.set_for(framework)
+    chosen_name = set_name or defaults.set_for(framework)
     if chosen_name not in sets and chosen_name:
         return [str(invalid_choice("workload.hyperparameter_set", chosen_name, sets))]
     chosen = sets.get(chosen_name)

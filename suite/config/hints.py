@@ -1,7 +1,7 @@
-"""Next steps for arguments that other programs accept: `amp=true`, `workload=all`, `seed=0..3`,
-`dry-run`.
+"""Suggests next steps for arguments that other programs accept but this suite does not.
 
-The arguments are checked before Hydra parses them.
+Examples are `amp=true`, `workload=all`, `seed=0..3`, and `dry-run`. The arguments are checked
+before Hydra parses them.
 """
 
 from __future__ import annotations
@@ -126,8 +126,9 @@ _BARE = {
 
 
 def next_step(argument: str, following: str = "") -> str:
-    """Return the next step for a flag, word, or key that the suite does not have, or an empty
-    string if there is no hint.
+    """Return the next step for a flag, word, or key that the suite does not have.
+
+    Returns an empty string if there is no hint.
 
     Args:
         argument: A word of the command line, `key=value`, `word` or `--flag`.
@@ -142,10 +143,10 @@ def next_step(argument: str, following: str = "") -> str:
 
 
 def next_step_for_value(argument: str) -> str:
-    """Return the allowed values and the next step for a value that is not allowed, or an empty
-    string if there is no hint.
+    """Return the allowed values and the next step for a value that is not allowed.
 
-    Files and packages may add values, so the user's folders must be searched before.
+    Returns an empty string if there is no hint. Files and packages may add values, so the user's
+    folders must be searched before.
     """
     key, _, value = argument.partition("=")
     value = value.strip("'\"")
@@ -156,7 +157,7 @@ def next_step_for_value(argument: str) -> str:
 
 
 def _allowed_text(key: str) -> str:
-    """Return the allowed values of a key for a message, or an empty string if they are not a list."""
+    """Return the allowed values of a key for a message, or an empty string without such a list."""
     item = suite_keys().get(key)
     return FORMS.get(key) or ", ".join(
         choices(key, item) if item is not None or key in GROUPS else ()
@@ -273,8 +274,9 @@ def _step_for_value(key: str, value: str) -> str:
 
 
 def _list_of_integers(text: str) -> str:
-    """Return `0..3`, `0-3`, `0:3`, `[0,1]` or `0;1` as a list for `-m`, or an empty string for a
-    different form.
+    """Return `0..3`, `0-3`, `0:3`, `[0,1]` or `0;1` as a list for `-m`.
+
+    Returns an empty string for a different form.
     """
     span = re.fullmatch(r"(\d{1,9})(?:\.{2,3}|-|:)(\d{1,9})", text)
     if span:
@@ -292,8 +294,9 @@ def _list_of_integers(text: str) -> str:
 
 
 def _checkpoint(text: str) -> str:
-    """Return the value of `checkpoint.when` for a different spelling, or an empty string if the
-    meaning is not clear.
+    """Return the value of `checkpoint.when` for a different spelling.
+
+    Returns an empty string if the meaning is not clear.
     """
     if text in _FALSE:
         return "off"

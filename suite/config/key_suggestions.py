@@ -88,8 +88,7 @@ def group_choices(group: str) -> list[str]:
 
 
 def suite_keys(kind: Any = RunConfig, prefix: str = "") -> dict[str, Field[Any]]:
-    """Return the keys that every workload has, such as `gpus` and `cpu.cores_per_device`, with
-    their fields.
+    """Return the keys that every workload has, such as `cpu.cores_per_device`, with their fields.
 
     Keys that choose a file are excluded.
 
@@ -108,15 +107,14 @@ def suite_keys(kind: Any = RunConfig, prefix: str = "") -> dict[str, Field[Any]]
 
 
 def workload_keys(workload: str) -> dict[str, Field[Any]]:
-    """Return the keys of a workload, such as `workload.learning_rate` and `data.decode`, with their
-    fields.
-    """
+    """Return the keys of a workload with their fields, such as `workload.learning_rate`."""
     return option_keys(registry.load_workload(workload).Options)
 
 
 def choices(key: str, item: Field[Any] | None, workload: str = "") -> list[str]:
-    """Return the allowed values of a key for tab completion and `glob(…)`, or an empty list if they
-    are not a list.
+    """Return the allowed values of a key, for tab completion and `glob(…)`.
+
+    The list is empty if the allowed values cannot be listed.
 
     Args:
         key: Full key, such as `precision`.

@@ -1,5 +1,6 @@
-"""Checks the command line before Hydra parses it, so that each mistake has a message of a single
-line.
+"""Checks the command line before Hydra parses it.
+
+Each mistake therefore has a message of a single line.
 """
 
 from __future__ import annotations
@@ -75,19 +76,18 @@ _LISTS = ("launch.hosts", "launch.slurm.sbatch", "launch.kubernetes.node_selecto
 
 
 def in_full(argument: str) -> str:
-    """Return an override with its full key and quoted values: `timing=steps` becomes
-    `timing.each=steps`.
+    """Return an override with its full key and quoted values.
 
-    Paths are quoted, and so is every item of `plugins=[PATH,…]` and of the lists of `launch.*`.
-    Hydra's grammar does not allow commas, brackets, non-ASCII letters, or leading and trailing
-    spaces in values without quotes.
+    For example, `timing=steps` becomes `timing.each=steps`. Paths are quoted, and so is every item
+    of `plugins=[PATH,…]` and of the lists of `launch.*`. Hydra's grammar does not allow commas,
+    brackets, non-ASCII letters, or leading and trailing spaces in values without quotes.
     """
     key, _, value = argument.partition("=")
     key = key.lstrip("+") if key.lstrip("+") in ("study", "experiment") else SHORT.get(key, key)
     plain = bool(value) and not set(value) & set("'\"")
     if key in _LISTS and plain:
         inner = value[1:-1] if value[0] == "[" and value[-1] == "]" else value
-        # not between the brackets of node[1,3]
+        # Do not split between the brackets of node[1,3].
         return f"{key}={_list(re.split(r',(?![^[]*])', inner))}"
     if key in _PATHS and value and value[0] not in "'\"":
         return f"{key}={_quote(value)}"
@@ -100,8 +100,9 @@ def in_full(argument: str) -> str:
 
 
 def experiment_or_study(argument: str) -> str:
-    """Return `experiment=NAME` as `study=NAME`, unless the user's folders have a file
-    experiment/NAME.yaml.
+    """Return `experiment=NAME` as `study=NAME`.
+
+    The override is unchanged if the user's folders have a file experiment/NAME.yaml.
     """
     if not argument.startswith("experiment="):
         return argument
@@ -111,8 +112,10 @@ def experiment_or_study(argument: str) -> str:
 
 
 def sweeper_params(argument: str) -> list[str]:
-    """Convert `hydra.sweeper.params.KEY=VALUES` and `hydra.sweeper.params={KEY: VALUES}` to
-    `KEY=VALUES`.
+    """Convert overrides of `hydra.sweeper.params` to the form `KEY=VALUES`.
+
+    The forms `hydra.sweeper.params.KEY=VALUES` and `hydra.sweeper.params={KEY: VALUES}` are
+    accepted.
 
     Raises:
         ValueError: The value of `hydra.sweeper.params` is not a mapping.
@@ -235,9 +238,8 @@ def texts(argument: str) -> list[str]:
                 f" {', '.join(key_suggestions.choices(key, None)) or 'none'}"
             )
         return list(values)
-    return [
-        text.replace("\\:", ":") for text in override.sweep_string_iterator()
-    ]  # Hydra returns per_device\:8
+    # Hydra returns a text such as per_device\:8.
+    return [text.replace("\\:", ":") for text in override.sweep_string_iterator()]
 
 
 def count(argument: str) -> int:
@@ -440,8 +442,9 @@ def check_key(key: str, value: Any, workloads: Sequence[str]) -> None:
 
 
 def _check_set_alone(key: str, value: Any, workload: str) -> None:
-    """Raise ValueError for a key that only hyperparameter sets may set, such as `optimizer`, with
-    the folder of their files.
+    """Raise ValueError for a key that only hyperparameter sets may set, such as `optimizer`.
+
+    The message contains the folder of their files.
     """
     name = _OPTIMIZER.get(key.removeprefix("workload."), key.removeprefix("workload."))
     item = hyperparameter_fields(registry.load_workload(workload).Options).get(name)

@@ -1,5 +1,6 @@
-"""Expands `study=NAME` and the other overrides of the command line to the overrides of each job of
-the study.
+"""Expands `study=NAME` to the overrides of each job of the study.
+
+The other overrides of the command line are included.
 """
 
 from __future__ import annotations

@@ -67,8 +67,9 @@ def divides(config: RunConfig) -> bool:
 
 
 def left_out(configs: Sequence[RunConfig]) -> str:
-    """Return a note about the jobs of a sweep whose devices are not divisible by their machines, or
-    an empty string.
+    """Return a note about the jobs of a sweep whose devices are not divisible by their machines.
+
+    Returns an empty string if there are no such jobs.
 
     Raises:
         ValueError: No job has a number of devices that is divisible by the number of machines.
@@ -84,8 +85,9 @@ def left_out(configs: Sequence[RunConfig]) -> str:
 
 
 def _most(config: RunConfig) -> int:
-    """Return the number of devices of this machine: its GPUs, or its cores divided by the cores per
-    device.
+    """Return the number of devices of this machine.
+
+    These are its GPUs, or else its cores divided by the cores per device.
     """
     gpus, each = [] if config.device == "cpu" else devices.gpus(), str(config.cpu.cores_per_device)
     return len(gpus) or len(devices.cpu_cores()) // max(1, int(each) if each.isdecimal() else 1)

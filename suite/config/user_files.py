@@ -1,5 +1,6 @@
-"""Checks configuration files before Hydra composes them, so that each mistake has a single message
-with the file name.
+"""Checks configuration files before Hydra composes them.
+
+Each mistake therefore has a single message with the file name.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Drops the data set from the page cache before a run, and checks the result, which decides
-`cache_clear` in the log.
+"""Drops the data set from the page cache before a run, and checks the result.
+
+The result decides `cache_clear` in the log.
 
 On a remote machine, the controller runs `python -m suite.control.caches JSON`, where `JSON` holds
 the arguments of `clear`. The command prints the result of `clear` as JSON. Its exit code is 1 if
@@ -197,10 +198,10 @@ def _drop_everything() -> None:
 
 @dataclass
 class CacheSample:
-    """A random sample of at most `limit` of the added paths, each with the same probability
-    (reservoir sampling).
+    """A random sample of at most `limit` of the added paths, by reservoir sampling.
 
-    Each run has a different sample, so that it cannot be predicted which files are checked.
+    Each path has the same probability. Each run has a different sample, so that it cannot be
+    predicted which files are checked.
     """
 
     limit: int
@@ -217,8 +218,9 @@ class CacheSample:
 
 
 class Files:
-    """Iterates once over the files of a data set, which may come from a generator, and keeps a
-    sample of their paths.
+    """Iterates once over the files of a data set, and keeps a sample of their paths.
+
+    The files may come from a generator.
     """
 
     def __init__(self, folder: str, paths: Iterator[str]) -> None:
@@ -246,9 +248,8 @@ class Files:
                 for done in [pool.submit(self._drop_some) for _ in range(THREADS)]:
                     done.result()
             finally:
-                self._paths = iter(
-                    ()
-                )  # after an interrupt, each thread ends after the files that it has taken
+                # After an interrupt, each thread ends after the files that it has taken.
+                self._paths = iter(())
 
     def _drop_some(self) -> None:
         while paths := self._next():
@@ -301,11 +302,10 @@ def _kept(paths: Iterable[str]) -> str:
 
 
 def resident_pages(path: str | os.PathLike[str]) -> tuple[int, int]:
-    """Return the number of a file's pages that are in the page cache, and the number of all its
-    pages. No page is read.
+    """Return the number of a file's pages in the page cache, and the number of all its pages.
 
-    If the user neither owns the file nor may write it, the kernel reports all its pages as resident
-    (mincore(2), since Linux 5.2).
+    No page is read. If the user neither owns the file nor may write it, the kernel reports all its
+    pages as resident (mincore(2), since Linux 5.2).
 
     Raises:
         OSError: The file cannot be opened, or the kernel does not report its pages.
@@ -356,8 +356,9 @@ def _file_system(path: str) -> str:
 
 
 def main() -> int:
-    """Clear the caches for the JSON request in the first argument, and print the result of `clear`
-    as JSON.
+    """Clear the caches for the JSON request in the first argument.
+
+    The result of `clear` is printed as JSON.
     """
     try:
         request = json.loads(sys.argv[1])

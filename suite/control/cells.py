@@ -1,5 +1,6 @@
-"""The cells of a study, with the reason for each cell that cannot run, and the file
-`study-NAME.json` that lists them.
+"""The cells of a study, and the file `study-NAME.json` that lists them.
+
+A cell that cannot run has a reason.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def impossible(planned: Plan, cell: StudyCell | None) -> UnsupportedError | None
 
 
 def write_study(output: Path, cells: Sequence[PlannedCell]) -> None:
-    """Write `study-NAME.json`: name, size, table and figure of the study, and its cells in order."""
+    """Write `study-NAME.json`: the study with its table and figure, and its cells in order."""
     cell_objects = []
     for name, cell, error in cells:
         skipped = {} if error is None else {"shown": error.shown, "reason": str(error)}

@@ -1,5 +1,6 @@
-"""Clears the caches of all machines before a run, and checks after the run whether the data set has
-changed.
+"""Clears the caches of all machines before a run.
+
+After the run, it checks whether the data set has changed.
 """
 
 from __future__ import annotations

@@ -78,8 +78,10 @@ def output_folder(composed: Composed) -> Path:
 
 
 def job_name(composed: Composed) -> str:
-    """Return a job's folder name: workload, framework, profile, devices, and the remaining
-    overrides or the cell of a study.
+    """Return the folder name of a job.
+
+    It contains the workload, framework, profile, devices, and the remaining overrides or the cell
+    of a study.
     """
     config = composed.config
     overrides = composed.overrides if composed.cell is None else composed.cell.texts

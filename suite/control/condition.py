@@ -143,7 +143,9 @@ def _core_shares(reported: Sequence[tuple[str, Mapping[str, Json]]]) -> dict[str
 
 
 def _device_figures(device_rows: Sequence[Mapping[str, Json]]) -> Iterator[tuple[str, Json]]:
-    """Yield the mean of each clock and slowdown, and the largest number of processes outside the
+    """Yield figures about the devices of a machine.
+
+    These are the mean of each clock and slowdown, and the largest number of processes outside the
     run on a GPU.
     """
     means = {

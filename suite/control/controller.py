@@ -1,5 +1,6 @@
-"""Main program of `run_suite.py`: composes and plans the jobs, checks that they can run, and
-executes the command's target.
+"""Main program of `run_suite.py`.
+
+It composes and plans the jobs, checks that they can run, and executes the command's target.
 """
 
 from __future__ import annotations
@@ -102,9 +103,8 @@ def _run_command(arguments: Sequence[str]) -> int:
             code = target.execute(plans)
     except (ValueError, OSError) as error:
         if isinstance(error, OSError) and command is not None:
-            error.filename = error.filename or str(
-                command.output
-            )  # the error of a full disk has no file name
+            # The error of a full disk has no file name.
+            error.filename = error.filename or str(command.output)
         print(clean_lines(f"{program()}: {localize_commands(one_line(error))}"), file=sys.stderr)
         code = 2
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Lines of `dry_run=true`: the runs that a command would start, and the problems that prevent them."""
+"""Lines of `dry_run=true`: the runs that a command would start, and problems that prevent them."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ class Earlier(NamedTuple):
 def lines(
     plans: Sequence[tuple[str, Plan]], output: Path, submits: bool, full: bool = False
 ) -> Iterator[str]:
-    """Yield the details of a job and the folders of its runs, or a table if the command has several
-    jobs.
+    """Yield the details of a job and the folders of its runs, or a table for several jobs.
 
     Args:
         plans: Name and plan of each job.
@@ -254,5 +253,6 @@ def _earlier() -> Iterator[Earlier]:
             KeyError,
             TypeError,
             AttributeError,
-        ):  # incomplete, or of a different version
+        ):
+            # The file is incomplete, or of a different version.
             continue

@@ -1,6 +1,4 @@
-"""Checks that the folders of jobs differ from each other, and that they do not hold earlier
-results.
-"""
+"""Checks that the folders of jobs differ, and that they do not hold earlier results."""
 
 from __future__ import annotations
 
@@ -51,12 +49,11 @@ def refuse_equal(jobs: Sequence[Job], output: Path) -> None:
 def check_folders(
     jobs: Sequence[Job], resume: bool, output: Path, arguments: Sequence[str]
 ) -> None:
-    """Raise ValueError if the folder of a job holds results, or, with `resume`, results of
-    different settings.
+    """Raise ValueError if the folder of a job holds results.
 
-    The caller holds the lock of `output`. A resumed command that is not recorded in `output` must
-    match the unfinished runs in this folder. Otherwise it would train from scratch in addition to
-    them.
+    With `resume`, the error is raised only for results of different settings. The caller holds the
+    lock of `output`. A resumed command that is not recorded in `output` must match the unfinished
+    runs in this folder. Otherwise it would train from scratch in addition to them.
 
     Args:
         jobs: The jobs of the command.

@@ -46,12 +46,12 @@ class _Held:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Ignore further signals, and raise KeyboardInterrupt, or note the signal inside
-    `signals_held`.
+    """Ignore further signals, and raise KeyboardInterrupt.
+
+    Inside `signals_held`, the signal is only noted.
     """
-    for (
-        following
-    ) in SIGNALS:  # the processes are ended and the status is written once, which takes seconds
+    # Processes are ended and the status is written only once, which takes seconds.
+    for following in SIGNALS:
         signal.signal(following, signal.SIG_IGN)
     if number == signal.SIGHUP:
         _leave_terminal()
@@ -131,6 +131,9 @@ class WholeLines(Console):
 
 
 def resuming_command(arguments: Sequence[str], output: Path) -> str:
-    """Return the command line that resumes an interrupted command, for the shell of this machine."""
+    """Return the command line that resumes an interrupted command.
+
+    It is quoted for the shell of this machine.
+    """
     overrides = [word for word in arguments if word.partition("=")[0] not in ("output", "resume")]
     return f"{run_command()} {shlex.join([*overrides, f'output={output}', 'resume=true'])}"

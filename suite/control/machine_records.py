@@ -1,5 +1,6 @@
-"""Records the topology and telemetry of a run's machines, and whether programs outside the run
-disturbed it.
+"""Records the topology and telemetry of a run's machines.
+
+It also records whether programs outside the run disturbed it.
 """
 
 from __future__ import annotations
@@ -17,9 +18,7 @@ from suite.worker.heartbeat import WorkerStatus
 
 
 class MachineRecords:
-    """The telemetry and topology files of a run, and the line on the condition of the machines in
-    its log.
-    """
+    """The telemetry and topology files of a run, and the log line on the state of its machines."""
 
     def __init__(self, run: RunSpec, has_agents: bool) -> None:
         """Prepare the records.
@@ -73,9 +72,8 @@ class MachineRecords:
             telemetry.stop()
         paths = [(host, self.folder_of(host) / "telemetry.jsonl") for host in self._run.hosts]
         for _, path in paths if self._has_agents else ():
-            with contextlib.suppress(
-                OSError, ValueError, TypeError
-            ):  # the file did not arrive, or is incomplete
+            # The file may not have arrived, or may be incomplete.
+            with contextlib.suppress(OSError, ValueError, TypeError):
                 cut(path, self._log)
         samples = [row for host, path in paths for row in condition.device_rows(path, host.devices)]
         names = [host.name for host in process_hosts]

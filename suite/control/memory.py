@@ -1,5 +1,6 @@
-"""Advice for a run that ran out of memory, and the log to read. suite/machine/exhaustion.py decides
-when such a run ends.
+"""Advice for a run that ran out of memory, and the name of the log to read.
+
+suite/machine/exhaustion.py decides when such a run ends.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ def batch_advice(run: RunSpec) -> str:
 
 
 def log_to_read(folder: Path, name: str) -> str:
-    """Return the name of the text log to read about a process: the log of the process, or the first
-    log that is not empty.
+    """Return the name of the text log to read about a process.
+
+    This is the log of the process, or the first log that is not empty.
     """
     logs = sorted(folder.glob("*.log"), key=lambda path: path.name)
     for path in (folder / f"{name}.log", *logs, folder / "telemetry.jsonl"):

@@ -1,5 +1,6 @@
-"""Appends reasons for division open that are found after the first lines of the log have been
-written.
+"""Appends late reasons for the open division to a log.
+
+They are found after the first lines of the log have been written.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ def append_open_reasons(log: Path, reasons: Sequence[Deviation]) -> None:
 def code_deviation(
     run: RunSpec, heartbeats: Sequence[WorkerStatus | None], environment: str
 ) -> Deviation | None:
-    """Return the deviation of a run whose workers imported different code than the controller's
-    checkout has.
+    """Return the deviation of a run whose workers imported different code than expected.
+
+    The expected code is that of the controller's checkout.
 
     Args:
         run: The run, with the digest of the code that it should use.

@@ -1,5 +1,6 @@
-"""Plans all jobs of a command, refuses a command that cannot run, and prepares demo data, before
-the first run starts.
+"""Plans all jobs of a command before the first run starts.
+
+It refuses a command that cannot run, and prepares demo data.
 """
 
 from __future__ import annotations

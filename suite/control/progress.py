@@ -1,5 +1,6 @@
-"""Prints the progress of a run: a table with a row per evaluation block, and the current phase
-between rows.
+"""Prints the progress of a run: a table with a row per evaluation block.
+
+Between two rows, it prints the current phase.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Progress:
             self._spinner = None
 
     def update(self, heartbeats: Sequence[WorkerStatus | None]) -> None:
-        """Print the blocks that have ended since the last call, and the phase that the run is in."""
+        """Print the blocks that have ended since the last call, and the phase of the run."""
         heartbeat = heartbeats[0]
         if heartbeat is not None:
             self._samples = heartbeat.samples

@@ -1,5 +1,6 @@
-"""Decides from the heartbeats, processes, and machines of a run whether it has ended, how it ended,
-and what failed first.
+"""Decides whether a run has ended, how it ended, and what failed first.
+
+The decision is based on the heartbeats, processes, and machines of the run.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class RunMonitor:
         Returns:
             How the run ended, or None while it continues.
         """
-        # read before the heartbeats, so that the last heartbeat of a worker that exited is included
+        # Read these before the heartbeats, to include the last heartbeat of a worker that exited.
         exits = self._exits()
         heartbeats = self.heartbeats()
         show(heartbeats)
@@ -105,9 +106,8 @@ class RunMonitor:
             assert first is not None
             return RunStatus(first.status, first.reason)
         left = None if all_done else self._left(heartbeats, exits)
-        if (
-            left is not None and self._has_agents
-        ):  # the process may exit before its reason arrives here
+        # The process may exit before its reason arrives here.
+        if left is not None and self._has_agents:
             return self._first_of_all(self._failed(self.heartbeats()) or left)
         return None if all_done else left or self._hung(heartbeats)
 
@@ -244,7 +244,10 @@ class RunMonitor:
         return None
 
     def heartbeats(self) -> list[WorkerStatus | None]:
-        """Return the newest state of each worker, or None for a worker before its first heartbeat."""
+        """Return the newest state of each worker.
+
+        The state is None before the first heartbeat of the worker.
+        """
         return [read_heartbeat(self.folder, process) for process in range(len(self.process_hosts))]
 
     def remove_heartbeats(self) -> None:
@@ -255,8 +258,10 @@ class RunMonitor:
     def _left(
         self, heartbeats: list[WorkerStatus | None], exits: dict[str, int | None]
     ) -> RunStatus | None:
-        """Return the status if a command ended before its workers finished, or failed before all
-        workers finished.
+        """Return the status of a run in which a command ended too early.
+
+        This is a command that ended before its workers finished, or failed before all workers
+        finished.
         """
         if all(heartbeat is not None and heartbeat.status for heartbeat in heartbeats):
             return None
@@ -290,7 +295,7 @@ class RunMonitor:
         return f" ({exit_text(code)})" if code is not None else ""
 
     def _last_line(self, name: str) -> str:
-        """Return the last line of a process's text log, or the line before the stacks of a crash."""
+        """Return the last line of a process's log, or the line before the stacks of a crash."""
         try:
             lines = _text_from(self.folder / f"{name}.log", -LOG_BYTES).strip().splitlines()
         except OSError:
@@ -357,9 +362,8 @@ class RunMonitor:
         if not self._control_of(heartbeat.process).stack(heartbeat.pid):
             return ""
         frame, size, deadline = "", before, time.monotonic() + STACK_SECONDS
-        while time.monotonic() < deadline and not (
-            frame and log.stat().st_size == size
-        ):  # until the log stops growing
+        # Wait until the log stops growing.
+        while time.monotonic() < deadline and not (frame and log.stat().st_size == size):
             size = log.stat().st_size
             time.sleep(POLL_SECONDS)
             self._control_of(heartbeat.process).failure()  # receives the output that has arrived

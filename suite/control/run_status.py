@@ -58,6 +58,7 @@ class StatusWriter:
         if status.status != "running":
             elapsed = datetime.timedelta(seconds=time.monotonic() - self._start)
             self._ended = ended = self._ended or self.started + elapsed
+        # `open_reasons` are also in the last line of the log.
         filed = StatusFile(
             **asdict(status),
             started=_time_text(self.started),
@@ -68,9 +69,7 @@ class StatusWriter:
             framework=settings.framework,
             profile=settings.profile,
             devices=settings.devices,
-            open_reasons=tuple(
-                reason.text for reason in open_reasons
-            ),  # these are also in the last line of the log
+            open_reasons=tuple(reason.text for reason in open_reasons),
         )
         filed.write(Path(self._run.folder) / STATUS_FILE)
 

@@ -59,8 +59,9 @@ def one_line(error: ValueError | OSError) -> str:
 
 
 def _summarize(ended: Sequence[EndedRun], console: Console) -> None:
-    """Print the report of the runs, and, even if there is no report, their folder and the command
-    for the page.
+    """Print the report of the runs, their folder, and the command for the page.
+
+    The folder and the command are printed even if the report fails.
     """
     try:
         from suite.results.render.document import markdown

@@ -56,9 +56,8 @@ class Supervisor:
                 workers have ended.
         """
         self.hosts = hosts_of(run)
-        self.run_spec = replace(
-            run, hosts=self.hosts
-        )  # a worker in a container sees a different host name
+        # A worker in a container sees a different host name.
+        self.run_spec = replace(run, hosts=self.hosts)
         self.folder = Path(run.folder)
         self.framework, self.environment = framework, environment
         self.progress = progress
@@ -93,9 +92,8 @@ class Supervisor:
         """
         self.folder.mkdir(parents=True, exist_ok=False)
         self.run_spec.write(self.folder / RUN_FILE)
-        if (
-            self._checkpoint is not None
-        ):  # after run.json, because a checkpoint cannot be used without it
+        # This must follow run.json, because a checkpoint cannot be used without it.
+        if self._checkpoint is not None:
             self._checkpoint.replace(self.folder / self._checkpoint.name)
         status = RunStatus("failed", "the controller stopped because of an unexpected error")
         try:

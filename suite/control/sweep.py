@@ -19,7 +19,13 @@ from suite.control.progress import Progress
 from suite.control.run_status import RunStatus
 from suite.control.supervise import Supervisor
 from suite.plan.job import Job
-from suite.plan.resume import FINISHED, find_resume, finished_status, restore_status, set_aside
+from suite.plan.resume import (
+    FINISHED,
+    find_resume,
+    finished_status,
+    move_to_superseded,
+    restore_status,
+)
 from suite.preflight import check_machine
 
 
@@ -43,8 +49,9 @@ class EndedRun:
 
     @property
     def is_expected(self) -> bool:
-        """Whether the run succeeded, or is a cell of a study that did not fit into memory, which
-        the study's table shows.
+        """Whether the run succeeded, or is a cell of a study that did not fit into memory.
+
+        The study's table shows such a cell.
         """
         status = self.status.status
         return (status == "success" and not self.is_lost) or (
@@ -66,8 +73,9 @@ class EndedRun:
         return f"[red]{escape(text)}[/]  {escape(relative_path(self._file_to_read()))}"
 
     def _file_to_read(self) -> Path:
-        """Return the file to read about the end of the run: the log, or the file with the traceback
-        of the failed process.
+        """Return the file to read about the end of the run.
+
+        This is the log, or the file with the traceback of the failed process.
         """
         folder = self.log.parent
         if self.status.status in ("failed", "oom") and self.status.process is not None:
@@ -140,7 +148,7 @@ def _run(
             lost = ", but it was ended before weights.npz was written" if without_weights else ""
             command.show([f"{job.name}/run_{index}"])
             return EndedRun(job, index, RunStatus(earlier, f"finished earlier{lost}")), []
-        command.show([f"unfinished attempt kept in {relative_path(set_aside(folder))}"])
+        command.show([f"unfinished attempt kept in {relative_path(move_to_superseded(folder))}"])
     if agents is not None:
         agents.ready()
     resume = find_resume(job.run(index, cache_cleared=False), folder, command.warn)

@@ -63,10 +63,10 @@ class ProcessTree:
         self._search_at = 0.0
 
     def sample(self) -> dict[str, Json]:
-        """Return the CPU use since the last sample (100: all CPUs of the machine), the resident
-        memory, and the process count.
+        """Return the CPU use since the last sample, the resident memory, and the process count.
 
-        Memory that several processes share counts once per process.
+        A CPU use of 100 means all CPUs of the machine. Memory that several processes share counts
+        once per process.
         """
         now = time.monotonic()
         if now >= self._search_at:
@@ -74,10 +74,11 @@ class ProcessTree:
         before, self._cpu_seconds = self._cpu_seconds, {}
         busy_seconds, memory_bytes = 0.0, 0
         for pid, process in self._processes.items():
+            # The process may have ended since the last search.
             with (
                 contextlib.suppress(psutil.Error),
                 process.oneshot(),
-            ):  # the process may have ended since the last search
+            ):
                 times = process.cpu_times()
                 memory_bytes += process.memory_info().rss
                 self._cpu_seconds[pid] = times.user + times.system
@@ -280,9 +281,8 @@ class TelemetryRecorder:
         try:
             with devices.nvml() if self._with_gpus else contextlib.nullcontext() as nvml:
                 self._sample(Sensors(nvml, self._with_gpus, self._root))
-        except (
-            Exception
-        ) as error:  # if the disk is full or the driver fails, the run continues without telemetry
+        except Exception as error:
+            # If the disk is full or the driver fails, the run continues without telemetry.
             self._reasons = {**self._reasons, "telemetry": f"{type(error).__name__}: {error}"}
 
     def _sample(self, sensors: Sensors) -> None:

@@ -1,5 +1,6 @@
-"""The CUDA version and the GPU architectures that a framework was built for, and whether a machine
-can run this build.
+"""The CUDA version and the GPU architectures that a framework was built for.
+
+It also checks whether a machine can run this build.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from suite.common.paths import PROJECT
-from suite.environments import own_package, venvs
+from suite.environments import suite_package, venvs
 from suite.environments.captured_command import captured, last_line
 from suite.environments.environment import Environment, libraries_of
 from suite.environments.locks import Lock
@@ -53,8 +53,9 @@ def check_environment(name: str, project: Path = PROJECT) -> list[CheckResult]:
 
 
 def installed(folder: Path) -> dict[str, metadata.Distribution]:
-    """Return the distributions in an environment's site-packages by canonical name, without
-    starting its Python.
+    """Return the distributions in an environment's site-packages, by canonical name.
+
+    The Python of the environment is not started.
     """
     site_packages = [str(path) for path in folder.glob("lib/python3.*/site-packages")]
     return {
@@ -89,9 +90,7 @@ def damage(status: venvs.EnvironmentStatus) -> str:
 def _version_mismatches(
     status: venvs.EnvironmentStatus, distributions: Mapping[str, metadata.Distribution]
 ) -> list[str]:
-    """Return a text for each package that is missing, or whose version is not the version in the
-    lock.
-    """
+    """Return a text for each package that is missing or whose version differs from the lock."""
     pins = status.lock.pins(venvs.parsed_version(status.python_version)) if status.lock else {}
     versions = {
         name: distributions[name].version if name in distributions else "missing" for name in pins
@@ -128,10 +127,8 @@ def _check_import(environment: Environment, module: str) -> CheckResult:
 
 
 def _check_entry_points(folder: Path, project: Path) -> CheckResult:
-    """Check that the workloads and trainers that the package declares are visible in the
-    environment.
-    """
-    declared = own_package.entry_points(project)
+    """Check that the environment sees all workloads and trainers that the package declares."""
+    declared = suite_package.entry_points(project)
     points = (
         point for distribution in installed(folder).values() for point in distribution.entry_points
     )

@@ -1,5 +1,6 @@
-"""Builds command lines for docker, podman, apptainer, and enroot, checks their images, and ends
-leftover containers.
+"""Builds command lines for docker, podman, apptainer, and enroot.
+
+It also checks their images, and ends leftover containers.
 
 A container is a command prefix. It shares the network, the shared memory, and the process ids of
 the machine, so that collectives and supervision work as without a container. Code, plugins, and
@@ -140,7 +141,7 @@ class Container:
 
 
 def passed_variables() -> dict[str, str]:
-    """Return the environment variables of this process that are passed to workers in a container."""
+    """Return the environment variables of this process that workers in a container receive."""
     prefixes = (*PASSED_VARIABLES, *tuning_variables())
     return {
         name: value
@@ -150,8 +151,9 @@ def passed_variables() -> dict[str, str]:
 
 
 def container_name(run: str, process: str) -> str:
-    """Return a name that docker and podman accept and that depends only on the folder of the run
-    and the process.
+    """Return a container name that docker and podman accept.
+
+    It depends only on the folder of the run and the process.
     """
     return f"suite-{hashlib.sha256(run.encode()).hexdigest()[:12]}-{process}"
 
@@ -222,8 +224,9 @@ def _image_id(program: str, image: str) -> str:
 
 
 def _image_file(program: str, image: str) -> str:
-    """Return the absolute path of an image that is a file or a folder, or the name of a container
-    of enroot.
+    """Return the absolute path of an image, or the name of a container of enroot.
+
+    The image is a file or a folder.
 
     Raises:
         ValueError: The image does not exist, or is a URL.
@@ -281,8 +284,9 @@ def end_leftovers(program: str, log: Callable[[str], object]) -> None:
 
 
 def _owner() -> str:
-    """Return the owner of the containers that this process starts: machine, process id, and start
-    time in whole seconds.
+    """Return the owner of the containers that this process starts.
+
+    The text contains the machine, the process id, and the start time in whole seconds.
     """
     return f"{platform.node()}/{os.getpid()}/{psutil.Process().create_time():.0f}"
 
@@ -384,8 +388,9 @@ def _fields(mount: Mount, target: str, read_only: str) -> list[str]:
 
 
 def _csv(fields: Sequence[str]) -> str:
-    """Return fields as a line of CSV, the format of `--mount`, so that a comma in a path does not
-    separate fields.
+    """Return fields as a line of CSV, the format of `--mount`.
+
+    A comma in a path therefore does not separate fields.
     """
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(fields)

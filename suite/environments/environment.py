@@ -43,8 +43,10 @@ for name in ("sitecustomize", "usercustomize"):
     path = getattr(sys.modules.get(name), "__file__", None)
     if path and os.path.dirname(os.path.abspath(path)) != library:
         variables[name] = path
-shown = {name: hidden if re.search(secret, name, re.I) else value for name, value in variables.items()}
-print(json.dumps({"versions": {name: version(name) for name in packages}, "env": shown}))
+for name in variables:
+    if re.search(secret, name, re.I):
+        variables[name] = hidden
+print(json.dumps({"versions": {name: version(name) for name in packages}, "env": variables}))
 """
 
 
@@ -98,7 +100,7 @@ class Environment:
         Args:
             folder: Folder of the run, which is mounted into the container.
             name: Name of the process, such as `worker-3`.
-            variables: Environment variables of the process, which are set in the container.
+            env: Environment variables of the process, which are set in the container.
         """
         if self.container is None:
             return self
@@ -122,14 +124,16 @@ class Environment:
         )
 
     def map_path(self, path: str | os.PathLike[str]) -> str:
-        """Return a path inside the environment: the longest mapped folder that contains the path is
-        replaced.
+        """Return a path inside the environment.
+
+        The longest mapped folder that contains the path is replaced.
         """
         return mapped(path, self.path_map)
 
     def _mounts(self, container: containers.Container) -> list[containers.Mount]:
-        """Return mounts of code, plugins, and data, which are read-only, and of the folder of the
-        run, which is writable.
+        """Return the mounts of a container.
+
+        Code, plugins, and data are read-only. The folder of the run is writable.
         """
         data = data_root()
         read_only = [
@@ -239,8 +243,9 @@ class Description(NamedTuple):
 
 
 def describing_command(environment: Environment, packages: Sequence[str]) -> list[str]:
-    """Return the command line that prints a `Description` of an environment as JSON. No package is
-    imported.
+    """Return the command line that prints a `Description` of an environment as JSON.
+
+    No package is imported.
     """
     arguments = json.dumps([list(packages), recorded_prefixes(), SECRET, HIDDEN])
     return environment.command("-c", DESCRIBE_SCRIPT, arguments)
@@ -262,8 +267,9 @@ def description_from(text: str, environment: Environment) -> Description:
 
 
 def _other_folders(python_path: str, environment: Environment) -> str:
-    """Return the folders of a PYTHONPATH inside an environment that belong neither to the suite nor
-    to a plugin.
+    """Return the folders of a PYTHONPATH that belong neither to the suite nor to a plugin.
+
+    All folders are paths inside the environment.
     """
     excluded = [
         Path(environment.map_path(folder)) for folder in (str(PROJECT), *environment.python_path)
@@ -328,8 +334,9 @@ class Descriptions:
 
 
 def _check_name(name: str) -> None:
-    """Raise ValueError for a name that is neither reserved nor a venv that exists or can be
-    created.
+    """Raise ValueError for an invalid name of an environment.
+
+    A name is valid if it is reserved, or names a venv that exists or can be created.
     """
     allowed = sorted({*RESERVED_NAMES, *locks.framework_locks(), *venvs.existing(env_root())})
     if name not in allowed:

@@ -1,8 +1,9 @@
-"""Installs packages with uv, which takes a fifth of pip's time (docs/how-to/install_and_environments.md), using the
-settings of pip.
+"""Installs packages with uv, using the settings of pip.
 
-python -m suite.environments.installer ARGUMENTS    installs the packages in ARGUMENTS into this
-Python, without dependencies
+uv takes a fifth of pip's time (docs/how-to/install_and_environments.md).
+
+`python -m suite.environments.installer ARGUMENTS` installs the packages in ARGUMENTS into this
+Python, without dependencies.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from suite.environments.captured_command import captured
 
 INDEXES = {"index-url": "UV_DEFAULT_INDEX", "extra-index-url": "UV_INDEX"}
 VARIABLES = {
-    "find-links": "UV_FIND_LINKS", "trusted-host": "UV_INSECURE_HOST", "cert": "SSL_CERT_FILE", "proxy": "ALL_PROXY",
-    "timeout": "UV_HTTP_TIMEOUT",
+    "find-links": "UV_FIND_LINKS", "trusted-host": "UV_INSECURE_HOST", "cert": "SSL_CERT_FILE",
+    "proxy": "ALL_PROXY", "timeout": "UV_HTTP_TIMEOUT",
 }  # fmt: skip
 """Environment variables of uv by the setting of pip. uv does not read the settings of pip
 (docs.astral.sh/uv/pip/compatibility). Several values are separated by spaces in both, except that
@@ -27,11 +28,10 @@ uv separates links by commas.
 
 
 def install(python: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
-    """Return the command that installs packages without their dependencies, and the environment
-    variables of the command.
+    """Return the command that installs packages without dependencies, and its variables.
 
-    The variables contain the settings from pip's files and from `PIP_…` variables. A variable of uv
-    that is already set takes precedence.
+    The environment variables contain the settings from pip's files and from `PIP_…` variables. A
+    variable of uv that is already set takes precedence.
 
     Args:
         python: Interpreter into whose environment the packages are installed.
@@ -43,9 +43,8 @@ def install(python: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
     settings = _settings()
     no_index = settings.get("no-index", "").lower() in ("1", "true", "yes", "on")
     variable_names = VARIABLES if no_index else {**VARIABLES, **INDEXES}
-    env = {
-        "UV_INDEX_STRATEGY": "unsafe-best-match"
-    }  # the best version in all indexes, which is what pip chooses
+    # Like pip, uv then chooses the best version in all indexes.
+    env = {"UV_INDEX_STRATEGY": "unsafe-best-match"}
     for name in variable_names.keys() & settings.keys():
         env[variable_names[name]] = ("," if name == "find-links" else " ").join(
             settings[name].split()

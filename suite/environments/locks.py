@@ -6,10 +6,13 @@ its head contain the facts that pip has no syntax for:
 
     # tried: Linux x86_64, Python 3.11, CPU       or  # not tried: why
     # python: 3.10-3.13                           Python versions, both ends included
-    # framework: tensorflow-cpu                   distribution of the framework (absent: not a framework environment)
+    # framework: tensorflow-cpu                   distribution of the framework
     # imports: tensorflow                         modules that are imported to check the environment
-    # cuda: 13.0 sm_75 sm_80 compute_90           CUDA version and targets of the framework (absent: CPUs)
-    # libraries: nvidia/*/lib                     folders in which the framework's shared libraries are searched
+    # cuda: 13.0 sm_75 sm_80 compute_90           CUDA version and targets of the framework
+    # libraries: nvidia/*/lib                     folders with the framework's shared libraries
+
+Without `framework`, the environment is not that of a framework. Without `cuda`, the framework runs
+on CPUs.
 """
 
 import functools
@@ -23,7 +26,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from suite.common.paths import PROJECT, shipped
-from suite.environments import own_package
+from suite.environments import suite_package
 from suite.environments.builds import Build
 from workloads import files
 
@@ -177,11 +180,10 @@ def suiting(names: Sequence[str], capabilities: Sequence[str], driver_cuda: str 
 
 
 def digest(lock: Lock, project: Path = PROJECT, creator: str = "") -> str:
-    """Return a hash of all inputs of an installed environment: the lock, the metadata of the suite,
-    the path of the checkout.
+    """Return a hash of all inputs of an installed environment.
 
-    A checkout is installed editable. An environment therefore runs the code of the checkout that
-    created it.
+    The inputs are the lock, the metadata of the suite, and the path of the checkout. A checkout is
+    installed editable. An environment therefore runs the code of the checkout that created it.
 
     Args:
         lock: Lock of the environment.
@@ -192,5 +194,5 @@ def digest(lock: Lock, project: Path = PROJECT, creator: str = "") -> str:
         SHA-256 in hexadecimal digits.
     """
     checkout = (creator or str(project)).encode()
-    parts = (files.read_bytes(lock.path), own_package.fingerprint(project), checkout)
+    parts = (files.read_bytes(lock.path), suite_package.fingerprint(project), checkout)
     return hashlib.sha256(b"\0".join(parts)).hexdigest()

@@ -1,5 +1,6 @@
-"""Installs a plugin (folder or wheel) into a folder that is named after a digest of its content,
-for plugins.py.
+"""Installs a plugin, which is a folder or a wheel, for plugins.py.
+
+The target folder is named after a digest of the plugin's content.
 """
 
 from __future__ import annotations
@@ -63,7 +64,10 @@ def plugin_source(text: str) -> Path:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield the regular files of a package, sorted, without IGNORED_FILES and IGNORED_TOP_FOLDERS."""
+    """Yield the regular files of a package, sorted.
+
+    IGNORED_FILES and IGNORED_TOP_FOLDERS are left out.
+    """
     for name, folders, names in os.walk(folder):
         at_top = IGNORED_TOP_FOLDERS if Path(name) == folder else set()
         folders[:] = sorted(set(folders) - IGNORED_FILES(name, folders) - at_top)
@@ -73,8 +77,9 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _digest(source: Path) -> str:
-    """Return a hash of file names and contents, which identifies an installation: 16 hexadecimal
-    digits.
+    """Return a hash of file names and contents, as 16 hexadecimal digits.
+
+    It identifies an installation.
     """
     digest = hashlib.sha256()
     for path in _files(source) if source.is_dir() else [source]:
@@ -184,8 +189,9 @@ def _pip_install(source: Path, scratch: Path, text: str) -> None:
 
 
 def _error_line(output: str) -> str:
-    """Return the line of pip's output with the cause: the last line that the build printed, else
-    the last error.
+    """Return the line of pip's output that contains the cause.
+
+    This is the last line that the build printed, or else the last error.
     """
     lines = [line.strip(" │\t") for line in output.splitlines() if line.strip(" │\t")]
     ends = [number for number, line in enumerate(lines) if "[end of output]" in line]

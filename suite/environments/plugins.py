@@ -1,5 +1,4 @@
-"""Plugins: `plugins=[PATH or NAME]` makes the workloads and frameworks of a different package
-available.
+"""Plugins: `plugins=[PATH or NAME]` adds the workloads and frameworks of a different package.
 
 pip installs a folder or wheel once, into a separate folder that is named after a digest of its
 content (`plugins/` below the environments). This folder comes first on the Python path of the

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from suite.common.command_text import localize_commands
 from suite.common.paths import PROJECT, env_root
-from suite.environments import installer, locks, own_package
+from suite.environments import installer, locks, suite_package
 from suite.environments.captured_command import captured
 from suite.environments.locks import Lock, Version
 from workloads import files
@@ -130,6 +130,7 @@ def create(
         recreate: Start from an empty folder.
         python: Interpreter of the environment. Default: this interpreter if the lock supports it,
             else an interpreter on the PATH that the lock supports.
+        print_line: Receives each line of progress.
         project: Checkout that is installed (editable) into the environment.
 
     Raises:
@@ -197,10 +198,10 @@ def _make(
     install("--requirement", str(lock.path))
     # Two concurrent builds of the same checkout would write the same metadata folder.
     with _exclusive_lock("install", lambda line: None):
-        if own_package.is_checkout(project):
+        if suite_package.is_checkout(project):
             install("--no-build-isolation", "--editable", str(project))
         else:
-            own_package.copy_into(next(folder.glob("lib/python3.*/site-packages")))
+            suite_package.copy_into(next(folder.glob("lib/python3.*/site-packages")))
     marker = {"digest": locks.digest(lock, project), "python": version, "project": str(project)}
     unfinished = folder / f"{MARKER}.new"
     unfinished.write_text(json.dumps(marker), encoding="utf-8")
@@ -212,6 +213,7 @@ def remove(name: str, print_line: PrintLine = print, project: Path = PROJECT) ->
 
     Args:
         name: Name of the environment.
+        print_line: Receives each line of progress.
         project: Checkout whose locks are used.
 
     Raises:

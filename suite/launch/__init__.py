@@ -1,5 +1,4 @@
-"""Definitions of the frameworks, the commands that start a run's processes, and the start and end
-of process trees.
+"""Definitions of the frameworks, and the start and end of a run's processes.
 
 Workers and the controller use this package.
 """

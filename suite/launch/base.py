@@ -152,8 +152,9 @@ def ports_here(host: Host) -> list[int]:
 def create_rendezvous(
     hosts: Sequence[Host], ports_of: Callable[[Host], Sequence[int]] = ports_here
 ) -> Rendezvous:
-    """Return the rendezvous of a run: its hosts, a port for each replica, and a port on the first
-    host for a server.
+    """Return the rendezvous of a run.
+
+    It has the hosts, a port for each replica, and a port on the first host for a server.
 
     Args:
         hosts: Hosts of the run.
@@ -169,9 +170,7 @@ def create_rendezvous(
 
 
 def thread_variables(cores: int) -> dict[str, str]:
-    """Return variables that set the thread counts of numerical libraries to the number of cores of
-    a process.
-    """
+    """Return variables that limit the threads of numerical libraries to the cores of a process."""
     count = str(cores)
     return {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count}
 
@@ -222,13 +221,12 @@ every thread has a core to itself, and no setting is slower if a thread shares i
 
 
 def omp_spin_env(run: RunSpec) -> dict[str, str]:
-    """Return the variable that sets libgomp's spin count for a demo on CPU cores, or an empty dict
-    for any other run.
+    """Return the variable that sets libgomp's spin count for a demo on CPU cores.
 
-    Demos must tolerate other load on their machine. A reference run has its machine to itself. A
-    spin count or wait policy that the user set takes precedence. Use this function only for
-    frameworks whose operators run on libgomp: PyTorch and MXNet. TensorFlow has a different thread
-    pool.
+    Returns an empty dict for any other run. Demos must tolerate other load on their machine. A
+    reference run has its machine to itself. A spin count or wait policy that the user set takes
+    precedence. Use this function only for frameworks whose operators run on libgomp: PyTorch and
+    MXNet. TensorFlow has a different thread pool.
     """
     if (
         run.settings.device != "cpu"
@@ -285,8 +283,7 @@ CUDA's default order begins with the fastest device.
 
 
 def arithmetic_variables(run: RunSpec) -> dict[str, str]:
-    """Return the variable that forbids TF32 in NVIDIA's libraries if a run on GPUs computes in
-    fp32.
+    """Return the variable that forbids TF32 in NVIDIA's libraries for a run in fp32 on GPUs.
 
     The variable overrides the value in the shell.
     """
@@ -307,7 +304,7 @@ def worker(process: int, processes: int, run_file: str, env: Mapping[str, str]) 
         process: Rank of the worker.
         processes: Number of workers of the run.
         run_file: Path of run.json.
-        variables: Additional environment variables of the worker.
+        env: Additional environment variables of the worker.
     """
     rank_env = {"RANK": str(process), "WORLD_SIZE": str(processes), **DEVICE_ORDER}
     return Command(f"worker-{process}", (*WORKER, run_file), {**env, **rank_env})
@@ -329,8 +326,9 @@ def single_process(
 
 
 def server_variables(run: RunSpec, rendezvous: Rendezvous) -> dict[str, str]:
-    """Return the variable with the endpoint of the parameter server, or an empty dict with
-    `update=sync`.
+    """Return the variable with the endpoint of the parameter server.
+
+    Returns an empty dict with `update=sync`.
     """
     return {SERVER_VARIABLE: rendezvous.server_endpoint} if run.settings.asynchronous else {}
 
@@ -349,7 +347,7 @@ def server_commands(
         run_file: Path of run.json.
         rendezvous: Hosts and ports of the run.
         host: Host whose commands are collected.
-        variables: Environment variables in addition to the thread counts and the endpoint.
+        env: Environment variables in addition to the thread counts and the endpoint.
 
     Returns:
         An empty list with `update=sync`, and for all hosts except the first.
@@ -361,8 +359,9 @@ def server_commands(
 
 
 def command_variables(run: RunSpec, host: Host, command: Command) -> dict[str, str]:
-    """Return the environment variables that the run sets for a process, in addition to the
-    inherited variables.
+    """Return the environment variables that the run sets for a process.
+
+    The process gets them in addition to the inherited variables.
     """
     links = LINK_VARIABLES[run.settings.link]
     return {"PYTHONUNBUFFERED": "1", **links, **network_variables(host), **command.env}
@@ -371,9 +370,8 @@ def command_variables(run: RunSpec, host: Host, command: Command) -> dict[str, s
 def variables_set_by_run(framework: Framework, run: RunSpec) -> frozenset[str]:
     """Return the names of all variables that the run sets for its processes."""
     hosts = hosts_of(run)
-    ports = tuple(
-        range(1, sum(len(host.replicas) for host in hosts) + 1)
-    )  # arbitrary numbers: the values are not used
+    # The port numbers are arbitrary, because they are not used.
+    ports = tuple(range(1, sum(len(host.replicas) for host in hosts) + 1))
     rendezvous = Rendezvous(hosts, ports, len(ports) + 1)
     return frozenset(
         name
@@ -384,11 +382,10 @@ def variables_set_by_run(framework: Framework, run: RunSpec) -> frozenset[str]:
 
 
 def needs_private_network(framework: Framework, run: RunSpec) -> bool:
-    """Check whether the processes of a run must start in a private network, which other users
-    cannot reach.
+    """Check whether the processes of a run must start in a private network.
 
-    This is the case for a run on a single machine whose framework listens on all interfaces, unless
-    `framework.allow_open_grpc` is set.
+    Other users cannot reach such a network. It is needed for a run on a single machine whose
+    framework listens on all interfaces, unless `framework.allow_open_grpc` is set.
     """
     return (
         framework.listens_everywhere(run.settings)

@@ -30,7 +30,7 @@ Processes of a run do not need it.
 def die_with_parent() -> None:
     """Make the kernel kill this process when its parent ends.
 
-    This function has no effect on systems other than Linux.
+    This function only has an effect on Linux.
 
     The kernel does not report the end of a parent that ended before the call. If the id of the
     parent changes during the call, the parent has ended, and this process kills itself. A parent id
@@ -45,8 +45,9 @@ def die_with_parent() -> None:
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of all descendants whose parent ends, so that no process leaves
-    its tree (Linux).
+    """Make this process the parent of all descendants whose parent ends (Linux).
+
+    No process then leaves its tree.
     """
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -63,7 +64,7 @@ def start(
 
     Args:
         arguments: The argv.
-        variables: All environment variables of the process.
+        env: All environment variables of the process.
         log: File to which the output of the process is appended.
         folder: Working directory of the process.
         network: Private network in which the process is started. None: the network of this process.
@@ -75,8 +76,8 @@ def start(
     def prepare() -> None:
         if network is not None:
             network.enter()
-        # before exec, so that the process never runs without it, and after the change of user
-        # namespace
+        # This precedes exec, so that the process never runs without it, and follows the change of
+        # user namespace.
         die_with_parent()
 
     if network is not None:

@@ -18,7 +18,7 @@ class HostFacts:
     suite: str
     """Version of the suite.
 
-    Every version sends it under this name, so that other versions can report the difference.
+    Every version sends it under this name, so that a different version can report the difference.
     """
     python: str
     """Version of the agent's Python."""

@@ -1,7 +1,7 @@
-"""The hosts of a run with their devices and cores, and the addresses at which their processes
-communicate.
+"""The hosts of a run with their devices, cores, and addresses.
 
-This module has only data structures. It does not probe ports or start processes.
+Processes of the run communicate at these addresses. This module has only data structures. It does
+not probe ports or start processes.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from suite.launch.hosts import Rendezvous
 from suite.launch.pytorch import MALLOC_TUNABLES
 
 ADDRESS_VARIABLE = "SUITE_JAX_ADDRESS"
-"""Variable with the address at which the other processes reach this process."""
+"""Variable with the address at which its peers reach this process."""
 
 
 def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:

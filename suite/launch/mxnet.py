@@ -43,8 +43,9 @@ The process copies it to DMLC_ROLE (workloads/frameworks/mxnet/server.py).
 
 
 def device_variables(run: RunSpec) -> dict[str, str]:
-    """Return the variables for malloc on CPU cores, and for the arithmetic and peer-to-peer copies
-    on GPUs.
+    """Return the variables of a worker that depend on its kind of device.
+
+    They configure malloc on CPU cores, and arithmetic and peer-to-peer copies on GPUs.
     """
     settings = run.settings
     if settings.device == "cpu":
@@ -83,8 +84,9 @@ def store_variables(
 
 
 def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -> list[Command]:
-    """Return the commands of a host: its workers, and its servers and scheduler if the run has
-    several workers.
+    """Return the commands of a host: its workers, and its servers and scheduler.
+
+    Servers and a scheduler only exist if the run has several workers.
     """
     settings = run.settings
     counts = [

@@ -69,7 +69,7 @@ def route(address: str) -> tuple[str, str]:
 
 
 def is_loopback(address: str) -> bool:
-    """Check whether only this machine can reach an address, such as 127.0.0.1, 127.0.1.1, or ::1."""
+    """Check whether only this machine can reach an address, such as 127.0.0.1 or ::1."""
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:

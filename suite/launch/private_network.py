@@ -1,11 +1,10 @@
-"""A network that only the processes of one run on one machine can reach: a network namespace with a
-loopback interface.
+"""A network that only the processes of one run on one machine can reach.
 
-TensorFlow's gRPC server has no authentication and listens on all interfaces. Anyone who can reach
-its port can run code as the user. In a separate network namespace, only the processes of the run
-can reach the port. Root creates the network namespace directly. Users without root privileges
-create it inside a user namespace that keeps their user id. Linux only. This module imports only the
-standard library.
+It is a network namespace with a loopback interface. TensorFlow's gRPC server has no authentication
+and listens on all interfaces. Anyone who can reach its port can run code as the user. In a separate
+network namespace, only the processes of the run can reach the port. Root creates the network
+namespace directly. Users without root privileges create it inside a user namespace that keeps their
+user id. Linux only. This module imports only the standard library.
 """
 
 from __future__ import annotations
@@ -32,7 +31,8 @@ uid, gid = os.geteuid(), os.getegid()
 if libc.unshare(CLONE_NEWNET) != 0:
     if libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
         sys.exit(os.strerror(ctypes.get_errno()))
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+    maps = {"setgroups": "deny", "uid_map": f"{uid} {uid} 1", "gid_map": f"{gid} {gid} 1"}
+    for name, text in maps.items():
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

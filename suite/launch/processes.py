@@ -77,8 +77,9 @@ def end_descendants() -> None:
 
 
 def _end(remaining: Callable[[], list[psutil.Process]]) -> None:
-    """Terminate all processes, wait up to GRACE_SECONDS, kill the remaining processes, and wait for
-    their end.
+    """Terminate all processes, and kill those that are left after GRACE_SECONDS.
+
+    Returns when all processes have ended, or after GRACE_SECONDS more.
     """
     _signal(remaining(), signal.SIGTERM)
     _wait(remaining, GRACE_SECONDS)

@@ -1,8 +1,8 @@
-"""Environment variables that are recorded with a run, because users tune frameworks, compilers, and
-libraries with them.
+"""Environment variables that are recorded with a run.
 
-Runs that differ in a recorded variable are different experiments. A variable that can change the
-arithmetic moves a run to the open division.
+Users tune frameworks, compilers, and libraries with these variables. Runs that differ in a recorded
+variable are different experiments. A variable that can change the arithmetic moves a run to the
+open division.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def recorded_variables(env: Mapping[str, str], set_by_run: Collection[str] = ())
     """Return the variables of a worker that are recorded, sorted by name, without secrets.
 
     Args:
-        variables: The variables that a worker inherits.
+        env: The variables that a worker inherits.
         set_by_run: Names of the variables that the run sets. They are not recorded, because they
             follow from its settings.
     """
@@ -113,14 +113,15 @@ def _without_secret(name: str, value: str) -> str:
 
 
 def _as_text(value: str) -> str:
-    """Return the value with escape sequences for all bytes that are not UTF-8, which JSON files
-    cannot contain.
+    """Return the value with escape sequences for all bytes that are not UTF-8.
+
+    JSON files cannot contain such bytes.
     """
     return value.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 class NumericVariable(NamedTuple):
-    """A variable that can change the arithmetic of operators, and therefore the results of a run."""
+    """A variable that can change the arithmetic of operators, and thus the results of a run."""
 
     pattern: str
     """Regular expression that matches the whole name."""
@@ -295,8 +296,9 @@ threads, are not in this list: the closed rules leave these to the submitter.
 
 
 def opens_run(name: str) -> bool:
-    """Check whether a variable moves a run to the open division: it can change the arithmetic, or
-    it loads code.
+    """Check whether a variable moves a run to the open division.
+
+    Such a variable can change the arithmetic, or it loads code.
     """
     return name in PRELOADING or _numeric_variable(name) is not None
 

@@ -33,8 +33,9 @@ def title_of(name: str) -> str:
 
 
 def tuning_variables() -> tuple[str, ...]:
-    """Return the prefixes of environment variables with which users tune workers of all registered
-    frameworks.
+    """Return the prefixes of environment variables with which users tune workers.
+
+    The prefixes are those of all registered frameworks.
     """
     return (
         *TUNING_VARIABLES,

@@ -49,15 +49,14 @@ def _commands(run: RunSpec, run_file: str, rendezvous: Rendezvous, host: Host) -
     return commands
 
 
+# Several devices and asynchronous updates need gRPC servers, which listen everywhere.
 TENSORFLOW = Framework(
     name="tensorflow",
     environments={"cpu": "tensorflow-cpu", "cuda": "tensorflow-cuda"},
     packages=("tensorflow", "tensorflow-cpu"),
     processes=lambda devices, device: devices,
     commands=_commands,
-    listens_everywhere=lambda settings: (
-        settings.devices > 1 or settings.asynchronous
-    ),  # gRPC servers
+    listens_everywhere=lambda settings: settings.devices > 1 or settings.asynchronous,
     title="TensorFlow",
     colour=2,
     tuning_variables=("TF_",),

@@ -103,14 +103,13 @@ def inherited_variables(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def worker_variables(env: Mapping[str, str], temporary_folder: Path) -> dict[str, str]:
-    """Return the inherited variables of a worker, with the run's folder for temporary files as
-    TMPDIR.
+    """Return the inherited variables of a worker, with the temporary folder as TMPDIR.
 
     If the home folder is unusable, a folder inside the temporary folder replaces it. Triton, CUDA,
     and Matplotlib keep caches in the home folder and fail if they cannot write there.
 
     Args:
-        variables: Environment variables of the shell.
+        env: Environment variables of the shell.
         temporary_folder: Folder for the temporary files of the run.
     """
     inherited = {**inherited_variables(env), "TMPDIR": str(temporary_folder)}
@@ -135,8 +134,9 @@ def _has_passwd_entry() -> bool:
 
 
 def _home_from_passwd() -> str:
-    """Return the home folder of this user in the passwd database, or an empty string if the user id
-    has no entry.
+    """Return the home folder of this user in the passwd database.
+
+    Returns an empty string if the user id has no entry.
     """
     try:
         return pwd.getpwuid(os.getuid()).pw_dir or "/"

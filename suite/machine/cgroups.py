@@ -1,5 +1,6 @@
-"""Limits that a container or a scheduler sets: CPU quota and memory limit of this process's control
-groups (v1 and v2).
+"""Limits that a container or a scheduler sets for this process.
+
+The limits are the CPU quota and the memory limit of its control groups (v1 and v2).
 """
 
 from __future__ import annotations
@@ -56,8 +57,9 @@ def limits(root: Path = Path("/")) -> Limits:
 
 
 def container(root: Path = Path("/")) -> str | None:
-    """Return the kind of container in which this process runs, or None without a sign of a
-    container.
+    """Return the kind of container in which this process runs.
+
+    Returns None without a sign of a container.
 
     Args:
         root: Root folder of the file system.
@@ -89,8 +91,9 @@ def _groups(root: Path) -> dict[str, str]:
 
 
 def _folders(root: Path) -> tuple[int | None, list[Path], list[Path]]:
-    """Return the version of the control groups, and the folders of this process's groups and their
-    parents.
+    """Return the version of the control groups, and the folders of this process's groups.
+
+    The folders of all parents of a group are included.
 
     Returns:
         Version, folders of the CPU controller, and folders of the memory controller. Without
@@ -143,11 +146,11 @@ def _memory(
 
 
 def oom_kills(root: Path = Path("/")) -> int:
-    """Return the number of processes of this control group that the kernel has killed for lack of
-    memory.
+    """Return the number of processes here that the kernel has killed for lack of memory.
 
-    If control groups do not count them, the result is the number of such processes of the machine
-    since boot. If the machine does not count them either, the result is 0.
+    The count is that of this control group. If control groups do not count such processes, the
+    result is the count of the machine since boot. If the machine does not count them either, the
+    result is 0.
 
     Args:
         root: Folder that contains /proc and /sys.
@@ -166,11 +169,10 @@ def oom_kills(root: Path = Path("/")) -> int:
 
 
 def quota_periods(root: Path = Path("/")) -> tuple[int, int] | None:
-    """Return the number of periods of the CPU quota so far, and the number of periods in which the
-    quota stopped the group.
+    """Return the number of periods of the CPU quota, and of periods in which it stopped the group.
 
-    The result is for the cgroup, this one or one of its ancestors, that was throttled most often.
-    It is None without a quota.
+    The result is for the cgroup, this cgroup or an ancestor, that was throttled most often. It is
+    None without a quota.
 
     Args:
         root: Folder that contains /proc and /sys.

@@ -1,8 +1,7 @@
-"""Measures the share of the machine that a process got, and the load that competed with it, from
-two reads of kernel counters.
+"""Measures the share of the machine that a process got, and the load that competed with it.
 
-A figure is left out if the kernel does not report it. This module does not sample, and `Contention`
-does not raise errors.
+The measurement compares two reads of kernel counters. A figure is left out if the kernel does not
+report it. This module does not sample, and `Contention` does not raise errors.
 """
 
 from __future__ import annotations
@@ -99,11 +98,11 @@ class Contention:
         self._before = self._read_counters()
 
     def end(self) -> dict[str, Json]:
-        """Return the measurements since `begin`, combined with the measurements of the earlier part
-        of the run.
+        """Return the measurements of the whole run.
 
-        If `begin` was not called, or was called less than LEAST_SECONDS ago, the result has only
-        the earlier measurements.
+        The measurements since `begin` are combined with those of the earlier part of the run. If
+        `begin` was not called, or was called less than LEAST_SECONDS ago, the result has only the
+        earlier measurements.
 
         Returns:
             A dictionary with the following keys, except those that the kernel does not report:
@@ -174,10 +173,10 @@ def counters(
 
 
 def _combine(earlier: Mapping[str, Json], later: Mapping[str, Json]) -> dict[str, Json]:
-    """Combine the measurements of two parts of a run: add seconds, and average shares, weighted by
-    the duration.
+    """Combine the measurements of two parts of a run.
 
-    Figures that only one part has are left out.
+    Seconds are added. Shares are averaged, weighted by the duration. Figures that only one part has
+    are left out.
     """
     figures: dict[str, Json] = {}
     for name in (name for name in later if name in earlier):

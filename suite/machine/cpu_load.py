@@ -1,5 +1,6 @@
-"""Measures the current load of CPU cores, from two reads of the kernel's counters a tenth of a
-second apart.
+"""Measures the current load of CPU cores.
+
+The kernel's counters are read twice, a tenth of a second apart.
 """
 
 from __future__ import annotations
@@ -112,11 +113,11 @@ def busiest(cores: Sequence[int]) -> list[str]:
 
 
 def core_seconds(root: Path = ROOT) -> CoreSeconds:
-    """Return the CPU seconds of each core since boot, or an empty dict if the kernel does not
-    report them.
+    """Return the CPU seconds of each core since boot.
 
-    Waiting for input and output counts as idle. Time that the hypervisor took away counts as busy.
-    The times of guests are subtracted from the sum, because the user and nice times contain them.
+    Returns an empty dict if the kernel does not report them. Waiting for input and output counts as
+    idle. Time that the hypervisor took away counts as busy. The times of guests are subtracted from
+    the sum, because the user and nice times contain them.
 
     Args:
         root: Folder that contains /sys.

@@ -90,9 +90,8 @@ def _query_each(library: Any, query: Callable[[Any], T]) -> list[T]:
             results.append(query(handle))
         except library.NVMLError as error:
             raise visible.no_answer(number, numbers, str(error)) from None
-        with contextlib.suppress(
-            library.NVMLError
-        ):  # a device without MIG does not support this call
+        # A device without MIG does not support this call.
+        with contextlib.suppress(library.NVMLError):
             if library.nvmlDeviceGetMigMode(handle)[0]:
                 raise visible.unusable(number, numbers, visible.IN_PARTS)
     return results

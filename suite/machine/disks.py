@@ -1,4 +1,4 @@
-"""Checks for full disks, because programs report a full disk in many different ways, or not at all."""
+"""Checks for full disks, because programs report a full disk in many ways, or not at all."""
 
 from __future__ import annotations
 

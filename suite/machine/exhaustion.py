@@ -1,7 +1,6 @@
-"""Detects that a run is about to exhaust the machine's memory, which would harm all programs on the
-machine.
+"""Detects that a run is about to exhaust the machine's memory.
 
-This module imports only the standard library.
+This would harm all programs on the machine. The module imports only the standard library.
 """
 
 from __future__ import annotations

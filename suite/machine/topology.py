@@ -1,5 +1,6 @@
-"""Writes `topology.json`, the hardware of the machine according to /proc, /sys, and NVML. Unknown
-values are null.
+"""Writes `topology.json`, the hardware of the machine according to /proc, /sys, and NVML.
+
+Unknown values are null.
 """
 
 from __future__ import annotations
@@ -47,9 +48,8 @@ def _cached_topology() -> Json:
     """
     try:
         return topology()
-    except (
-        Exception
-    ) as error:  # an unexpected answer of the kernel or the driver must not end a run
+    except Exception as error:
+        # An unexpected answer of the kernel or the driver must not end a run.
         return {"schema": SCHEMA, "error": f"{type(error).__name__}: {error}"}
 
 
@@ -91,10 +91,9 @@ def _system(root: Path) -> dict[str, Json]:
 
 
 def _network(root: Path) -> dict[str, Json]:
-    """Return the network interfaces except the loopback interface, and the ports of InfiniBand and
-    RoCE.
+    """Return the network interfaces, and the ports of InfiniBand and RoCE.
 
-    A virtual interface has no driver, and may have no speed.
+    The loopback interface is left out. A virtual interface has no driver, and may have no speed.
     """
     interfaces: list[Json] = []
     for folder in sorted((root / "sys/class/net").glob("*")):
@@ -142,8 +141,9 @@ def _cpu(root: Path) -> dict[str, Json]:
 
 
 def _caches(folders: list[Path]) -> list[Json]:
-    """Return the level, kind, size in bytes, and number of the caches, with one entry for caches
-    that are alike.
+    """Return the level, kind, size in bytes, and number of the caches.
+
+    Caches that are alike share an entry.
     """
     seen: set[tuple[str, str | None]] = set()
     counts: dict[tuple[int | None, str, int | None], int] = {}
@@ -181,8 +181,9 @@ def _numa_nodes(root: Path) -> list[Json]:
 
 
 def _gpus(root: Path) -> dict[str, Json]:
-    """Return the visible GPUs in the order of a run's devices, and the connections between each
-    pair of GPUs.
+    """Return the visible GPUs, and the connections between each pair of GPUs.
+
+    The GPUs are in the order of a run's devices.
     """
     with devices.nvml() as nvml:
         if nvml is None:

@@ -66,8 +66,9 @@ IN_PARTS = "is partitioned with MIG, which is not supported"
 
 
 def no_answer(number: int, numbers: Sequence[int], why: str) -> UnusableGpuError:
-    """Return the error for a device that does not answer, because it is lost or the driver does not
-    find it.
+    """Return the error for a device that does not answer.
+
+    Such a device is lost, or the driver does not find it.
 
     Args:
         number: Index of the device.

@@ -1,5 +1,6 @@
-"""Chooses the runs of a package: all with the same settings, in order of start, and only what can
-be submitted.
+"""Chooses the runs of a package.
+
+All runs of a result have the same settings and can be submitted. They are taken in order of start.
 """
 
 from __future__ import annotations
@@ -29,22 +30,25 @@ from suite.results.text import clean
 
 @dataclass(frozen=True)
 class ChosenRuns:
-    """The runs of one benchmark."""
+    """The runs of a benchmark."""
 
     benchmark: str
     records: tuple[RunRecord, ...]
-    """Exactly as many as the rules require, in order of start."""
+    """As many records as the rules require, in order of start."""
     notes: tuple[str, ...]
-    """Which runs were left out, and why."""
+    """The runs that were left out, with the reasons."""
 
 
 def choose_runs(runs: Sequence[RunRecord], explanation: str = "") -> list[ChosenRuns]:
-    """The runs of each benchmark.
+    """Return the runs of each benchmark.
 
-    Raises ValueError (one line) for the first thing that cannot be submitted.
+    Args:
+        runs: Records of all runs.
+        explanation: Reason why runs of a job are missing. The package contains it. Empty: no run
+            may be missing.
 
-    `explanation`: why runs of a job are not among them, which stands in the package; without one
-    they may not be missing.
+    Raises:
+        ValueError: A run cannot be submitted. The message is a single line about the first problem.
     """
     notes = [
         f"left out: {clean(run.name)} has no log in which the clock started"
@@ -63,42 +67,49 @@ def choose_runs(runs: Sequence[RunRecord], explanation: str = "") -> list[Chosen
             for record in found
             if record.settings.profile
         }
-        others = sorted(
-            name for name, one in rounds.items() if one is None or one.ruleset != DEFAULT
+        unsupported = sorted(
+            rules
+            for rules, of_round in rounds.items()
+            if of_round is None or of_round.ruleset != DEFAULT
         )
-        if name != "ncf" and others:
+        if name != "ncf" and unsupported:
             raise ValueError(
-                f"{name}: runs of rules={clean(others[0], 40)} cannot be packaged: the package"
-                " checker of ruleset 0.7.0 has other targets and another clock; `suite check`"
-                " judges their logs, and rules=v0.7 makes runs for a package"
+                f"{name}: runs of rules={clean(unsupported[0], 40)} cannot be packaged, because the"
+                " package checker of ruleset 0.7.0 has different targets and a different clock. To"
+                " check their logs, run: suite check LOGS. For runs that can be packaged, set"
+                " rules=v0.7"
             )
     if not benchmarks:
         raise ValueError("no run is left to package: none has a log in which the clock started")
     chosen = [_choose_runs(name, of_benchmark) for name, of_benchmark in sorted(benchmarks.items())]
     if names := find_overlap([record for item in chosen for record in item.records]):
         raise ValueError(
-            f"{names} overlap in time on one machine, so neither run had the machine to itself;"
-            " give runs that were made one after another, or set system.name=NAME for each machine"
-            " and package each system separately"
+            f"{names} overlap in time on one machine, so neither run had the machine to itself."
+            " Give runs that ran one after another, or set system.name=NAME for each machine and"
+            " package each system separately"
         )
     for item in chosen:
         if names := find_foreign_overlap(item.records):
             notes.append(
-                f"{item.benchmark}: {names} overlap in time; such runs need different machines"
+                f"{item.benchmark}: {names} overlap in time. Such runs need different machines"
             )
     return [ChosenRuns(item.benchmark, item.records, (*notes, *item.notes)) for item in chosen]
 
 
 def _never_started(run: RunRecord) -> bool:
-    """True for a run of ours that ended before the clock started: it does not count as an attempt."""
+    """Return True for a run of this suite that ended before its clock started.
+
+    Such a run does not count as an attempt.
+    """
     if run.running or run.status == "unreadable":
         return False
     return not run.has_log or (run.start_ms is None and bool(run.settings.profile))
 
 
 def _missing(runs: Sequence[RunRecord]) -> dict[str, list[int]]:
-    """Job to the indices of its runs, up to the last one that is there, that are not: a folder was
-    deleted, or not given.
+    """Return the indices of missing runs by job, up to the last index that exists.
+
+    The folder of a missing run was deleted, or is not among the given paths.
     """
     indices: dict[Path, set[int]] = {}
     for run in runs:
@@ -114,18 +125,21 @@ def _missing(runs: Sequence[RunRecord]) -> dict[str, list[int]]:
         )
         if index is not None:
             indices.setdefault(real_path(folder).parent, set()).add(index)
-    jobs = {job.name: sorted(set(range(max(there))) - there) for job, there in indices.items()}
+    jobs = {
+        job.name: sorted(set(range(max(present))) - present) for job, present in indices.items()
+    }
     return {job: missing for job, missing in jobs.items() if missing}
 
 
 def _explained(missing: Mapping[str, Sequence[int]], explanation: str) -> list[str]:
-    """Notes on the missing runs of jobs.
+    """Return notes on the missing runs of jobs.
 
-    Raises ValueError where they are not explained, or none is missing.
+    Raises ValueError if runs are missing without an explanation, or if there is an explanation
+    although no run is missing.
     """
     if explanation and not missing:
         raise ValueError(
-            "--explain: no run is missing between the first and the last one; leave it out"
+            "--explain: no run is missing between the first and the last run. Leave --explain out"
         )
     texts = [
         f"{clean(job, 120)}: {'runs' if len(indices) > 1 else 'run'}"
@@ -134,22 +148,22 @@ def _explained(missing: Mapping[str, Sequence[int]], explanation: str) -> list[s
     ]
     if texts and not explanation:
         raise ValueError(
-            f"{'; '.join(texts[:5])}: every run that was started counts; give their logs too, or"
-            ' say why there are none with --explain "…", which stands in the package'
+            f"{'; '.join(texts[:5])}: every run that was started counts. Give their logs too, or"
+            ' explain with --explain "…", which is written into the package, why they are missing'
         )
     return [f"{text}: {clean(explanation, 400)}" for text in texts]
 
 
 def _submittable_record(run: RunRecord) -> RunRecord:
-    """The record of a run that can be submitted.
+    """Return the record of a run that can be submitted.
 
-    Raises ValueError with why it cannot, and what to do.
+    Raises ValueError, with the remedy, for a run that cannot be submitted.
     """
     name = clean(str(run.path), 300)
     if run.running:
-        raise ValueError(f"{name} is still being written; wait until the run has ended")
+        raise ValueError(f"{name} is still being written. Wait until the run has ended")
     if not run.has_log:
-        raise ValueError(f"{name}: {clean(run.reason)}; give logs that can be read")
+        raise ValueError(f"{name}: {clean(run.reason)}. Give logs that can be read")
     record, problems, settings = run, run.problems, run.settings
     if settings.has_label(LabelKind.NULL_DEVICE):
         raise ValueError(
@@ -158,31 +172,31 @@ def _submittable_record(run: RunRecord) -> RunRecord:
         )
     if settings.profile not in ("", "reference"):
         raise ValueError(
-            f"{name} is of profile {clean(settings.profile, 40)}: only reference runs can be"
-            " submitted; type profile=reference and run again"
+            f"{name} is of profile {clean(settings.profile, 40)}, but only reference runs can be"
+            " submitted. Set profile=reference and run again"
         )
     if "not an MLPerf result" in record.org:  # conf/profile/demo.yaml and synthetic.yaml
         raise ValueError(
-            f"{name} says {clean(record.org, 60)}: such runs cannot be submitted; run"
-            " profile=reference"
+            f"{name} has the organization {clean(record.org, 60)}. Such runs cannot be"
+            " submitted. Set profile=reference and run again"
         )
     if record.format != "MLLOG":
-        what = (
-            f"holds :::{record.format} lines"
+        content = (
+            f"contains :::{record.format} lines"
             if record.format
-            else f"is no log ({clean(run.reason or record.reason)})"
+            else f"is not a log ({clean(run.reason or record.reason)})"
         )
-        raise ValueError(f"{name} {what}; a package is made of :::MLLOG logs (round v0.7)")
+        raise ValueError(f"{name} {content}. A package needs :::MLLOG logs (round v0.7)")
     if record.status == "truncated":
         raise ValueError(
-            f"{name} was cut off ({clean(run.reason)}): a package holds whole logs; run it again"
-            " with resume=true, or name the other logs and say in the submission why this one is"
-            " missing"
+            f"{name} was cut off ({clean(run.reason)}), but a package needs complete logs. Run it"
+            " again with resume=true, or give only the other logs and explain in the submission why"
+            " this log is missing"
         )
     if problems:
         raise ValueError(
-            f"{name}: {clean(str(problems[0]))}; a log with such lines cannot be submitted, nor may"
-            " it be edited"
+            f"{name}: {clean(str(problems[0]))}. A log with such lines cannot be submitted, and it"
+            " must not be edited"
         )
     if not settings.to_target:
         raise ValueError(
@@ -190,29 +204,34 @@ def _submittable_record(run: RunRecord) -> RunRecord:
             " target count"
         )
     if record.start_ms is None:
-        raise ValueError(f"{name} has no run_start; give logs of whole runs")
+        raise ValueError(f"{name} has no run_start. Give logs of complete runs")
     return record
 
 
 def _choose_runs(benchmark: str, records: list[RunRecord]) -> ChosenRuns:
-    """The first runs by start, after checking that they belong to one result."""
+    """Return the first runs by start, after checking that all runs belong to the same result."""
     if text := difference(records):
         raise ValueError(
-            f"{benchmark}: runs of one result must be equal but for the seed; {text}; package them"
-            " separately"
+            f"{benchmark}: runs of a result must be equal except for the seed, but {text}."
+            " Package them separately"
         )
     if text := find_copy(records):
-        raise ValueError(f"{benchmark}: {text}, so they are copies of one run; give each run once")
+        raise ValueError(
+            f"{benchmark}: {text}, so they are copies of the same run. Give each run once"
+        )
     required = RUNS_REQUIRED[workload_name(benchmark)]
     if len(records) < required:
         raise ValueError(
             f"{benchmark}: {len(records)} of {required} runs, {required - len(records)} are"
-            " missing; " + _command_for_missing_runs(records[0])
+            " missing. " + _command_for_missing_runs(records[0])
         )
     ordered = sorted(records, key=lambda record: record.start_ms or 0.0)
     taken, rest = ordered[:required], ordered[required:]
     notes = (
-        [f"{benchmark}: {required} of {len(records)} runs taken, in order of start, never by speed"]
+        [
+            f"{benchmark}: {required} of {len(records)} runs were taken, in order of start and not"
+            " by speed"
+        ]
         if rest
         else []
     )
@@ -224,14 +243,14 @@ def _choose_runs(benchmark: str, records: list[RunRecord]) -> ChosenRuns:
 
 
 def _command_for_missing_runs(record: RunRecord) -> str:
-    """What to type for the missing runs: what the job's folder is named by, so that they come into
-    it.
+    """Return the remedy for missing runs: the command that adds them to the folder of the job.
 
-    Where its name is not one of ours, the command says all that is known, and makes another folder.
+    The command has the settings in the name of the folder. If the name does not have the suite's
+    form, the command has all recorded settings, and creates a new folder.
     """
     settings = record.settings
     if not settings.profile:
-        return "give all logs of the result"
+        return "Give all logs of the result"
     job = record.path.parent.parent
     overrides = recorded_overrides(settings, recorded_machine(record))
     kinds = (
@@ -240,26 +259,22 @@ def _command_for_missing_runs(record: RunRecord) -> str:
         settings.profile,
         settings.devices or 1,
     )
-    in_the_name = {
+    in_name = {
         key: word
         for key, word in overrides.items()
         if not is_in_name(key) or safe_name(f"-{word}") in safe_name(job.name)
     }
     for device in ("auto", settings.device):
-        if named(*kinds, device, list(in_the_name.values())) == job.name:
+        if named(*kinds, device, list(in_name.values())) == job.name:
             overrides = {
-                key: word
-                for key, word in in_the_name.items()
-                if key != "device" or device != "auto"
+                key: word for key, word in in_name.items() if key != "device" or device != "auto"
             }
     arguments = shlex.join([*overrides.values(), clean(f"output={job.parent}", 300), "resume=true"])
-    return f"type python run_suite.py {arguments}"
+    return f"Run: python run_suite.py {arguments}"
 
 
 def _check_logs(benchmark: str, records: Sequence[RunRecord]) -> None:
-    """Check every log against the rules, and the set against the number of runs that may miss the
-    target.
-    """
+    """Check every log against the rules, and the number of runs that missed the target."""
     missed: list[RunRecord] = []
     for record in records:
         verdict = check_file(record.path)
@@ -269,19 +284,19 @@ def _check_logs(benchmark: str, records: Sequence[RunRecord]) -> None:
             wrong = [item for item in verdict.complaints if not item.warning]
             first = next((item for item in wrong if item.kind is ComplaintKind.RULE), None)
             first = first or (wrong[0] if wrong else None)
-            what = (
-                f"{first.key}: {first.found}, needed: {first.needed}; {first.do}"
+            problem = (
+                f"{first.key}: {first.found}, needed: {first.needed}. To fix it: {first.do}"
                 if first
                 else verdict.text
             )
             raise ValueError(
-                f"{clean(str(record.path), 300)} fails the rules ({verdict.text});"
-                f" {clean(what, 500)}"
+                f"{clean(str(record.path), 300)} fails the rules ({verdict.text})."
+                f" {clean(problem, 500)}"
             )
     allowed = failed_allowed(benchmark)
     if len(missed) > allowed:
         raise ValueError(
-            f"{benchmark}: {len(missed)} of the first {len(records)} runs missed the target,"
-            f" {allowed} may; run the set again (the first: {clean(str(missed[0].path), 300)}:"
+            f"{benchmark}: {len(missed)} of the first {len(records)} runs missed the target, but"
+            f" only {allowed} may. Run the set again (the first: {clean(str(missed[0].path), 300)}:"
             f" {clean(missed[0].reason, 100)})"
         )

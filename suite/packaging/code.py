@@ -1,5 +1,6 @@
-"""Writes `benchmarks/BENCHMARK/implementations/NAME`: the code of the runs, their settings, and
-scripts to run it again.
+"""Writes `benchmarks/BENCHMARK/implementations/NAME` of a package.
+
+It contains the code of the runs, their settings, and scripts that repeat them.
 """
 
 from __future__ import annotations
@@ -30,43 +31,48 @@ from workloads import files
 from workloads.api import Json
 
 _COMMON = (
-    "run_suite.py", "setup.cfg", "pyproject.toml", "Makefile", "LICENSE", "README.md", "suite", "conf",
-    "environments", "workloads/__init__.py", "workloads/api", "workloads/common", "workloads/frameworks",
+    "run_suite.py", "setup.cfg", "pyproject.toml", "Makefile", "LICENSE", "README.md", "suite",
+    "conf", "environments", "workloads/__init__.py", "workloads/api", "workloads/common",
+    "workloads/frameworks",
 )  # fmt: skip
-"""What every workload needs, below the repository's root."""
+"""Files that every workload needs, below the root of the repository."""
 _BYTES_LIMIT = 200 << 20
-"""Most bytes of code that are copied."""
+"""Limit for the copied code, in bytes."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
-def write_code(folder: Path, runs: ChosenRuns, own_code: Path | None) -> list[str]:
-    """Fill `folder` (new) for the runs of one benchmark; returns notes for the user.
+def write_code(folder: Path, runs: ChosenRuns, user_code: Path | None) -> list[str]:
+    """Fill the new folder `folder` for the runs of a benchmark. Return notes for the user.
 
-    Raises ValueError.
+    Args:
+        folder: The folder to create.
+        runs: The runs of the benchmark.
+        user_code: The user's folder of code, for logs that this suite did not write.
 
-    `own_code`: the user's folder of code, for logs that this suite did not write.
+    Raises:
+        ValueError: The code cannot be packaged.
     """
     folder.mkdir(parents=True)
     benchmark, records = runs.benchmark, runs.records
     settings = records[0].settings
-    if own_code is not None and not settings.profile:
-        _copy_folder(own_code, folder)
+    if user_code is not None and not settings.profile:
+        _copy_folder(user_code, folder)
         return []
     if not settings.profile:
         readme = (
-            f"# {benchmark}\n\nThe logs were not written by this suite: put the code that ran here,"
-            " with its settings,\n"
+            f"# {benchmark}\n\nThe logs were not written by this suite. Put the code of the runs"
+            " into this folder, with its settings,\n"
         )
         (folder / "README.md").write_text(
-            readme + "scripts for setup and runs, and which commit it is.\n", encoding="utf-8"
+            readme + "scripts for setup and runs, and the commit.\n", encoding="utf-8"
         )
-        place = "/".join(folder.parts[-4:])
+        target = "/".join(folder.parts[-4:])
         return [
-            f"{benchmark}: the code that ran is not known: put it into {place}, or give --code DIR"
+            f"{benchmark}: the code of the runs is unknown. Put it into {target}, or set --code DIR"
         ]
     paths, notes = _paths(settings)
-    if own_code is not None:
-        notes.append("--code was not used: the runs say which code it was")
+    if user_code is not None:
+        notes.append("--code was not used, because the logs contain the commit of the code")
     notes += _source(folder / "source", paths, records)
     notes += equivalences(records[0])
     recorded = recorded_machine(records[0])
@@ -79,92 +85,98 @@ def write_code(folder: Path, runs: ChosenRuns, own_code: Path | None) -> list[st
 
 
 def _paths(settings: RunSettings) -> tuple[tuple[str, ...], list[str]]:
-    """Paths below the repository that make up a workload, and notes about code that is not among
-    them.
-    """
+    """Return the paths of a workload's code below the repository, and notes about missing code."""
     try:
         kind = registry.load_workload(settings.workload)
-        place = Path(inspect.getfile(kind)).resolve().parent
-        return (*_COMMON, place.relative_to(PROJECT.resolve()).as_posix()), []
-    except ValueError:  # not installed here, or a plugin's
+        package = Path(inspect.getfile(kind)).resolve().parent
+        return (*_COMMON, package.relative_to(PROJECT.resolve()).as_posix()), []
+    except ValueError:  # The workload is not installed here, or belongs to a plugin.
         name = clean(settings.workload, 60)
         return _COMMON, [
-            f"the code of workload {name} is not part of this repository: add it to source/"
+            f"the code of workload {name} is not part of this repository. Add it to source/"
         ]
 
 
 def _source(folder: Path, paths: Sequence[str], records: Sequence[RunRecord]) -> list[str]:
-    """The files of the commit that ran, or of this checkout where that is not known; returns notes."""
+    """Write the files of the commit that the runs used. Return notes for the user.
+
+    If the commit is not available, the files of this checkout are written.
+    """
     commits = sorted({record.settings.git_commit for record in records})
-    known = [
+    available = [
         commit for commit in commits if _COMMIT.fullmatch(commit) and _list_files(commit, paths)
     ]
-    if commits != known:
+    if commits != available:
         _copy_paths(folder, paths)
         if _holds_code_of(folder, records):
             return [
-                "the commit that ran is not in this checkout: source/ has its current files, which"
-                " are the code that ran"
+                "the commit of the runs is not in this checkout. source/ contains the current"
+                " files, which are the code of the runs"
             ]
         return [
-            "the commit that ran is not in this checkout: source/ holds the files of today, hold"
-            " them against the run"
+            "the commit of the runs is not in this checkout. source/ contains the current files."
+            " Compare them with the code of the runs"
         ]
-    if len({_list_files(commit, paths) for commit in known}) > 1:
-        shown = ", ".join(commit[:12] for commit in known[:5])
+    if len({_list_files(commit, paths) for commit in available}) > 1:
+        shown = ", ".join(commit[:12] for commit in available[:5])
         raise ValueError(
-            f"the runs are of commits whose code differs ({shown}); package each of them separately"
+            f"the runs are of commits whose code differs ({shown}). Package each of them separately"
         )
-    _extract(folder, known[0], paths)
+    _extract(folder, available[0], paths)
     _holds_code_of(folder, records)
     dirty = any(recorded_machine(record)["git"].get("dirty") is True for record in records)
     return (
-        [f"files differed from commit {known[0][:12]} when the runs were made: add the difference"]
+        [
+            f"files differed from commit {available[0][:12]} when the runs started. Add the"
+            " difference"
+        ]
         if dirty
         else []
     )
 
 
 def _holds_code_of(folder: Path, records: Sequence[RunRecord]) -> bool:
-    """Return True if the logs name the code in `folder` by its digest, False if they cannot be
-    compared.
+    """Return True if `folder` has the code whose digest is in the logs.
 
-    Raises ValueError for a closed run of other code: its package would not be what ran.
+    Returns False if the digests cannot be compared.
+
+    Raises:
+        ValueError: A closed run used different code, so the package would not contain its code.
     """
     settings = records[0].settings
     digests = {record.path: _logged_code_digest(record.path) for record in records}
     if "" in digests.values() or uses_plugin(settings.workload, settings.framework):
         return False
     packaged = digest_below(folder, settings.workload, settings.framework)
-    others = [path for path, digest in digests.items() if digest != packaged]
-    if others and any(record.division == "closed" for record in records):
+    different = [path for path, digest in digests.items() if digest != packaged]
+    if different and any(record.division == "closed" for record in records):
         raise ValueError(
-            f"{clean(str(others[0]), 300)} is of other code than commit"
-            f" {clean(settings.git_commit, 12) or '(none)'} has; package closed runs with the"
-            " checkout that made them, unchanged since"
+            f"{clean(str(different[0]), 300)} ran different code than commit"
+            f" {clean(settings.git_commit, 12) or '(none)'} has. Package closed runs in the"
+            " unchanged checkout that ran them"
         )
-    return not others
+    return not different
 
 
 def _logged_code_digest(path: Path) -> str:
-    """Return `code_digest` of a log's `suite_run`; empty in logs of older versions."""
+    """Return `code_digest` of a log's `suite_run`. Empty in logs of older versions."""
     run = next((event.value for event in read_file(path).events if event.key == "suite_run"), None)
     digest = run.get("code_digest") if isinstance(run, dict) else None
     return digest if isinstance(digest, str) else ""
 
 
 def _git(*arguments: str) -> bytes:
-    """Standard output of git in the repository; empty if it fails."""
+    """Return the standard output of git in the repository. Empty if git fails."""
     return run_git(*arguments) or b""
 
 
 def _list_files(commit: str, paths: Sequence[str]) -> bytes:
-    """Modes, hashes and names of the files of a commit; empty if it is not there."""
+    """Return modes, hashes, and names of the files of a commit. Empty if it is not available."""
     return _git("ls-tree", "-r", "-z", commit, "--", *paths)
 
 
 def _extract(folder: Path, commit: str, paths: Sequence[str]) -> None:
-    """Write the ordinary files of a commit: no links, nothing outside `folder`."""
+    """Write the regular files of a commit. Links and paths outside `folder` are skipped."""
     existing = [path for path in paths if _list_files(commit, [path])]
     archive = _git("archive", "--format=tar", commit, "--", *existing)
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
@@ -192,11 +204,9 @@ def _copy_paths(folder: Path, paths: Sequence[str]) -> None:
 
 
 def _copy_folder(source: Path, folder: Path) -> None:
-    """Copy the ordinary files of a folder; links are not followed, hidden and compiled files are
-    skipped.
-    """
+    """Copy the regular files of a folder. Links, hidden files, and compiled files are skipped."""
     if not source.is_dir():
-        raise ValueError(f"--code {source} is no folder; give the folder that holds the code")
+        raise ValueError(f"--code {source} is not a folder. Give the folder that contains the code")
     total = 0
     for path in _files(source):
         size = path.stat().st_size
@@ -204,7 +214,7 @@ def _copy_folder(source: Path, folder: Path) -> None:
         if size > FILE_BYTES_LIMIT or total > _BYTES_LIMIT or " " in str(path.relative_to(source)):
             raise ValueError(
                 f"{path} cannot be packaged: no spaces in names, at most {FILE_BYTES_LIMIT >> 20}"
-                f" MiB a file and {_BYTES_LIMIT >> 20} MiB in all; leave it out of --code"
+                f" MiB per file and {_BYTES_LIMIT >> 20} MiB in total. Leave it out of --code"
             )
         _write_file(
             folder / path.relative_to(source),
@@ -214,12 +224,12 @@ def _copy_folder(source: Path, folder: Path) -> None:
 
 
 def _files(source: Path) -> Iterator[Path]:
-    for place, folders, found in os.walk(source):
+    for parent, folders, names in os.walk(source):
         folders[:] = sorted(
             name for name in folders if not name.startswith(".") and name != "__pycache__"
         )
-        for name in sorted(found):
-            path = Path(place, name)
+        for name in sorted(names):
+            path = Path(parent, name)
             if (
                 not name.startswith(".")
                 and not name.endswith(".pyc")
@@ -236,9 +246,7 @@ def _write_file(path: Path, content: bytes, executable: bool) -> None:
 
 
 def _settings(records: Sequence[RunRecord]) -> str:
-    """The settings of the runs as logged, the seed of each, and where every hyperparameter came
-    from.
-    """
+    """Return the logged settings, all seeds, and the sources of the hyperparameters, as JSON."""
     logged = {
         name: value for name, value in asdict(records[0].settings).items() if name != "run_index"
     }
@@ -269,8 +277,9 @@ def _readme(benchmark: str, records: Sequence[RunRecord], notes: Sequence[str]) 
     table = [f"| {name} | {markdown_escape(clean(value, 300))} |" for name, value in rows.items()]
     lines = [
         f"# {benchmark}", "", "| | |", "| --- | --- |", *table, "",
-        "- `source/`: the code that ran", "- `settings.json`: everything that was set, and the seeds",
-        "- `setup.sh`: makes the environment", "- `run_and_time.sh`: makes the runs", "",
-        "How to get the data: `source/README.md`.", "", *[f"- {markdown_escape(clean(note, 600))}" for note in notes],
+        "- `source/`: the code of the runs", "- `settings.json`: all settings, and the seeds",
+        "- `setup.sh`: creates the environment", "- `run_and_time.sh`: repeats the runs", "",
+        "How to get the data: `source/README.md`.", "",
+        *[f"- {markdown_escape(clean(note, 600))}" for note in notes],
     ]  # fmt: skip
     return "\n".join(lines).rstrip() + "\n"

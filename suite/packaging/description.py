@@ -1,4 +1,4 @@
-"""The system description `systems/SYSTEM.json`: its fields, and checks of a given file."""
+"""The system description `systems/SYSTEM.json`: its fields, and checks of an existing file."""
 
 from __future__ import annotations
 
@@ -17,66 +17,73 @@ from workloads import files
 from workloads.api import Json
 
 RULESET = "1.0.0"
-"""The first ruleset with rules for descriptions: that all fields are there. 0.7.0 asks for a
-division.
+"""The first ruleset that requires all fields of a description.
+
+Ruleset 0.7.0 only requires a division.
 """
 FIELDS = (
-    "submitter", "division", "status", "system_name", "number_of_nodes", "host_processors_per_node",
-    "host_processor_model_name", "host_processor_core_count", "host_processor_vcpu_count",
-    "host_processor_frequency", "host_processor_caches", "host_processor_interconnect", "host_memory_capacity",
-    "host_storage_type", "host_storage_capacity", "host_networking", "host_networking_topology",
-    "host_memory_configuration", "accelerators_per_node", "accelerator_model_name", "accelerator_host_interconnect",
-    "accelerator_frequency", "accelerator_on-chip_memories", "accelerator_memory_configuration",
-    "accelerator_memory_capacity", "accelerator_interconnect", "accelerator_interconnect_topology", "cooling",
-    "hw_notes", "framework", "other_software_stack", "operating_system", "sw_notes",
+    "submitter", "division", "status", "system_name", "number_of_nodes",
+    "host_processors_per_node", "host_processor_model_name", "host_processor_core_count",
+    "host_processor_vcpu_count", "host_processor_frequency", "host_processor_caches",
+    "host_processor_interconnect", "host_memory_capacity", "host_storage_type",
+    "host_storage_capacity", "host_networking", "host_networking_topology",
+    "host_memory_configuration", "accelerators_per_node", "accelerator_model_name",
+    "accelerator_host_interconnect", "accelerator_frequency", "accelerator_on-chip_memories",
+    "accelerator_memory_configuration", "accelerator_memory_capacity",
+    "accelerator_interconnect", "accelerator_interconnect_topology", "cooling", "hw_notes",
+    "framework", "other_software_stack", "operating_system", "sw_notes",
 )  # fmt: skip
-"""All 33, in the order of the published files (mlperf-logging 4.1.68, system_desc_checker)."""
+"""All 33 fields, in the order of the published files.
+
+Source: mlperf-logging 4.1.68, system_desc_checker.
+"""
 _BYTES_LIMIT = 1 << 20
-_START_FROM = "start from a description that `suite package` wrote"
+_START_FROM = "start with a description that `suite package` wrote"
 
 
 def fields_to_fill_in(fields: Mapping[str, Json]) -> list[str]:
-    """The empty fields, for the user to fill in."""
-    none = fields.get("accelerators_per_node") == "0"
-    wanted = (
+    """Return the empty fields that the user should fill in."""
+    has_none = fields.get("accelerators_per_node") == "0"
+    expected = (
         name
         for name in FIELDS
-        if not name.endswith("_notes") and not (none and "accelerator" in name)
+        if not name.endswith("_notes") and not (has_none and "accelerator" in name)
     )
-    return [name for name in wanted if not fields.get(name)]
+    return [name for name in expected if not fields.get(name)]
 
 
 def check_description(folder: Path, system: str, werror: bool = False) -> Verdict:
-    """Check the description of one system of a tree. No content of the file raises."""
+    """Check the description of a system of a tree. No content of the file raises an error."""
     path = folder / SYSTEMS / f"{system}.json"
     complaints = list(_complaints(folder, path))
     verdict = Verdict.of(
         path,
         f"system_desc_checker {RULESET}",
-        f"all {len(FIELDS)} fields are there",
+        f"all {len(FIELDS)} fields are present",
         complaints,
         werror,
     )
     if complaints or not (empty := fields_to_fill_in(files.read_json(path))):
         return verdict
-    remark = f"empty, which is allowed and tells nothing of the system: {', '.join(empty)}"
+    remark = f"these fields are empty, which is allowed: {', '.join(empty)}"
     return replace(verdict, text=f"{verdict.text}, {len(empty)} of them empty", remarks=(remark,))
 
 
 def _complaints(folder: Path, path: Path) -> Iterator[Complaint]:
     name = clean(f"{SYSTEMS}/{path.name}", 200)
     if not path.is_file():
-        others = sorted(other.stem for other in path.parent.glob("*.json"))
-        problem = "no such file" + (f"; there are {clean(', '.join(others[:5]))}" if others else "")
+        names = sorted(file.stem for file in path.parent.glob("*.json"))
+        existing = f" (existing files: {clean(', '.join(names[:5]))})" if names else ""
+        problem = f"no such file{existing}"
         needed = f"a description named like {RESULTS}/{clean(path.stem)}"
         yield Complaint(
-            name, 0, problem, needed, f"rename it{suggestion(path.stem, others)}, or {_START_FROM}"
+            name, 0, problem, needed, f"rename it{suggestion(path.stem, names)}, or {_START_FROM}"
         )
         return
     try:
         value = files.read_json(path, _BYTES_LIMIT)
         if not isinstance(value, dict):
-            raise ValueError("JSON, but no object")
+            raise ValueError("JSON, but not an object")
     except json.JSONDecodeError as error:
         problem = f"not JSON: {error.msg}, column {error.colno}"
         yield Complaint(
@@ -84,7 +91,7 @@ def _complaints(folder: Path, path: Path) -> Iterator[Complaint]:
             error.lineno,
             problem,
             "one JSON object",
-            "repair that line: quotes, commas, no comments",
+            "fix this line: quotes, commas, no comments",
         )
     except (OSError, ValueError) as error:
         problem = clean(getattr(error, "strerror", None) or str(error))
@@ -97,35 +104,39 @@ def _complaints(folder: Path, path: Path) -> Iterator[Complaint]:
 def _field_complaints(value: Mapping[str, Json]) -> Iterator[Complaint]:
     for field in FIELDS:
         if field not in value:
-            do = f'add "{field}": "" (an empty text is allowed)'
+            do = f'add "{field}": "" (an empty string is allowed)'
             yield Complaint(field, 0, "not in the file", "all 33 fields", do)
         elif not isinstance(value[field], str) and field != "other_software_stack":
             shown = clean(json.dumps(value[field]), 60)
             yield Complaint(
-                field, 0, shown, "a text, numbers too", f'write it in quotes: "{field}": "…"'
+                field,
+                0,
+                shown,
+                "a string, even for a number",
+                f'write it in quotes: "{field}": "…"',
             )
 
 
 def _disagreements_with_logs(
     folder: Path, system: str, value: Mapping[str, Json]
 ) -> Iterator[Complaint]:
-    """Complaints if the name or division differs from that of the results."""
+    """Yield complaints if the name or the division differs from the results."""
     if isinstance(value.get("system_name"), str) and value["system_name"] != system:
         described = clean(str(value["system_name"]), 100) or "empty"
-        do = "give file, folder of results and system_name one name"
+        do = "use the same name for the file, the folder of results, and system_name"
         yield Complaint("system_name", 0, described, clean(system, 100), do, warning=True)
-    place = folder / RESULTS / system
-    if not place.is_dir():
+    results = folder / RESULTS / system
+    if not results.is_dir():
         needed = f"a folder {RESULTS}/{clean(system)}"
         yield Complaint(
             "", 0, "no results of this system", needed, "remove the description", warning=True
         )
         return
-    logs = sorted(path for path in place.glob("*/result_*.txt") if path.is_file())
+    logs = sorted(path for path in results.glob("*/result_*.txt") if path.is_file())
     logged_divisions = {read(path).division for path in logs} - {""}
     division = value.get("division")
     if isinstance(division, str) and logged_divisions and logged_divisions != {division}:
-        needed = f"as the logs say: {clean(', '.join(sorted(logged_divisions)), 80)}"
+        needed = f"as in the logs: {clean(', '.join(sorted(logged_divisions)), 80)}"
         yield Complaint(
-            "division", 0, clean(division, 40) or "empty", needed, "write what the logs say"
+            "division", 0, clean(division, 40) or "empty", needed, "write the division of the logs"
         )

@@ -1,4 +1,4 @@
-"""The nodes of a run, as `run.json` and each node's `topology.json` have them."""
+"""The nodes of a run, according to `run.json` and the `topology.json` of each node."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _NODES_LIMIT = 10_000
 
 @dataclass(frozen=True)
 class RecordedHost:
-    """One machine of a run; what was not recorded is empty."""
+    """A machine of a run. Values that were not recorded are empty."""
 
     name: str
     """Empty for the only machine of a run."""
     interface: str
-    """Where the other nodes reach it: `eth0`, `ib0`."""
+    """Interface at which its peers reach it: `eth0`, `ib0`."""
     topology: Recorded
     hardware: Recorded
 
 
 def recorded_hosts(record: RunRecord) -> list[RecordedHost]:
-    """The nodes of a run in the order of their devices, at least one."""
+    """Return the nodes of a run in the order of their devices. The list is never empty."""
     folder = record.path.parent
     run = Recorded.read(folder / "run.json")
     hardware, hosts = run.part("hardware"), run.parts("hosts", _NODES_LIMIT)
@@ -43,7 +43,10 @@ def recorded_hosts(record: RunRecord) -> list[RecordedHost]:
 
 
 def hosts_note(nodes: Sequence[RecordedHost], device: str) -> str:
-    """`2 nodes: a (16 x CPU X, …), b (…)`; nodes that are alike are told once: `2 nodes (…): a, b`."""
+    """Return `2 nodes: a (16 x CPU X, …), b (…)`.
+
+    Nodes that are alike share a description: `2 nodes (…): a, b`.
+    """
     texts = [_hardware_text(node, device) for node in nodes]
     names = [node.name or "unnamed" for node in nodes]
     if len(set(texts)) == 1:
@@ -53,8 +56,9 @@ def hosts_note(nodes: Sequence[RecordedHost], device: str) -> str:
 
 
 def networking(node: RecordedHost) -> str:
-    """The interface that leads to the other nodes, `eth0, 25000 Mbit/s, driver mlx5_core`, and
-    InfiniBand's ports.
+    """Return the interface to the peer nodes, and the ports of InfiniBand.
+
+    The text is, for example, `eth0, 25000 Mbit/s, driver mlx5_core`.
     """
     network = node.topology.part("network")
     named = (

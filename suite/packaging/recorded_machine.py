@@ -1,8 +1,7 @@
-"""The machine that ran, read from `topology.json` and `run.json` beside its logs, as the 33 fields
-of a description.
+"""Fills the 33 fields of a system description from `topology.json` and `run.json` next to the logs.
 
-Fields that they do not tell stay empty and are listed for the user. Of several nodes a field holds
-what is equal on all; what each is made of stands in `hw_notes`.
+Fields that these files do not contain stay empty and are listed for the user. With several nodes, a
+field has the value that all nodes share. `hw_notes` describes each node.
 """
 
 from __future__ import annotations
@@ -21,40 +20,41 @@ from workloads.api import Json
 
 
 def description_fields(records: Sequence[RunRecord]) -> dict[str, Json]:
-    """The fields that are known and equal for all runs.
+    """Return the fields that were recorded and are equal for all runs.
 
-    Raises ValueError if the runs were on different machines.
+    Raises:
+        ValueError: The runs were on different machines.
     """
     fields = [_fields_of_run(record) for record in records]
     first = fields[0]
-    for record, other in zip(records, fields, strict=True):
+    for record, values in zip(records, fields, strict=True):
         for name in _EQUAL_IN_ALL_RUNS:
-            if other[name] != first[name]:
+            if values[name] != first[name]:
                 raise ValueError(
-                    f"the runs of one system differ: {name} is {first[name]!r} in"
-                    f" {clean(str(records[0].path), 200)} and {other[name]!r} in"
-                    f" {clean(str(record.path), 200)}; package them separately"
+                    f"the runs of the system differ: {name} is {first[name]!r} in"
+                    f" {clean(str(records[0].path), 200)} and {values[name]!r} in"
+                    f" {clean(str(record.path), 200)}. Package them separately"
                 )
     return _shared(fields)
 
 
 def _shared(each: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
-    """What is equal in all of these descriptions; the other fields are empty."""
+    """Return the values that all descriptions share. All remaining fields are empty."""
     return {
-        name: each[0][name] if all(other[name] == each[0][name] for other in each) else ""
+        name: each[0][name] if all(fields[name] == each[0][name] for fields in each) else ""
         for name in FIELDS
     }
 
 
 _EQUAL_IN_ALL_RUNS = (
-    "host_processors_per_node", "host_processor_model_name", "host_processor_core_count", "host_memory_capacity",
-    "accelerators_per_node", "accelerator_model_name", "accelerator_memory_capacity", "framework",
-    "number_of_nodes",
+    "host_processors_per_node", "host_processor_model_name", "host_processor_core_count",
+    "host_memory_capacity", "accelerators_per_node", "accelerator_model_name",
+    "accelerator_memory_capacity", "framework", "number_of_nodes",
 )  # fmt: skip
 
 
 def _fields_of_run(record: RunRecord) -> dict[str, Json]:
-    """All 33 fields: what is equal on all nodes of the run, and all of them in the notes."""
+    """Return all 33 fields: values that all nodes share, and a note that describes each node."""
     nodes, versions = recorded_hosts(record), Recorded(recorded_machine(record)["versions"])
     fields = _shared([_fields_of_node(record.settings, versions, node) for node in nodes])
     if len(nodes) > 1:
@@ -66,16 +66,16 @@ def _fields_of_run(record: RunRecord) -> dict[str, Json]:
 def _fields_of_node(
     settings: RunSettings, versions: Recorded, node: RecordedHost
 ) -> dict[str, Json]:
-    """All 33 fields; counts are texts.
+    """Return all 33 fields of a node. Counts are texts.
 
-    Processor and thread counts are those of one processor, as in published files.
+    Core and thread counts are those of a single processor, as in published files.
     """
     topology, hardware = node.topology, node.hardware
     cpu = topology.part("cpu")
     framework = clean(settings.framework, 60)
     fields: dict[str, Json] = dict.fromkeys(FIELDS, "")
     fields |= {
-        "number_of_nodes": _known(settings.nodes),
+        "number_of_nodes": _count_text(settings.nodes),
         "host_processors_per_node": cpu.count_text("sockets"),
         "host_processor_model_name": cpu.text("model") or hardware.text("cpu_model"),
         "host_processor_core_count": _per_socket(cpu, "cores"),
@@ -94,26 +94,28 @@ def _fields_of_node(
 
 
 def _used(settings: RunSettings) -> int | None:
-    """Devices of one node."""
+    """Return the number of devices per node."""
     return settings.devices // (settings.nodes or 1) if settings.devices is not None else None
 
 
 def _accelerators(settings: RunSettings, topology: Recorded, hardware: Recorded) -> dict[str, Json]:
-    """The fields of the GPUs; `0` accelerators for a run on CPU cores, empty fields if the log does
-    not name the device.
+    """Return the fields of the GPUs.
+
+    A run on CPU cores has `0` accelerators. The fields are empty if the log does not name the
+    device.
     """
     if settings.device == "cpu":
         return {"accelerators_per_node": "0"}
     used = _used(settings)
     gpus = (topology.parts("gpus") or hardware.parts("gpus"))[:used]
     if not gpus:
-        return {"accelerators_per_node": _known(used)}
+        return {"accelerators_per_node": _count_text(used)}
     links, paths = (
         [as_list(row)[:used] for row in topology.listed(f"gpu_{kind}")[:used]]
         for kind in ("nvlink", "pcie")
     )
     return {
-        "accelerators_per_node": _known(used),
+        "accelerators_per_node": _count_text(used),
         "accelerator_model_name": _common_text(gpu.text("name") for gpu in gpus),
         "accelerator_frequency": _common_text(
             gpu.count_text("clock_max_mhz", "MHz") for gpu in gpus
@@ -135,7 +137,7 @@ def _interconnect(links: list[list[Json]], gpus: list[Recorded]) -> str:
 
 
 def _interconnect_topology(links: list[list[Json]], paths: list[list[Json]]) -> str:
-    """The connection of each pair of devices: `0-1 NVLink, 0-2 SYS, …`."""
+    """Return the connection of each pair of devices: `0-1 NVLink, 0-2 SYS, …`."""
     links_text = []
     for row, ways in enumerate(paths):
         for column, way in enumerate(ways[row + 1 :], start=row + 1):
@@ -147,7 +149,7 @@ def _interconnect_topology(links: list[list[Json]], paths: list[list[Json]]) -> 
 
 
 def _caches(cpu: Recorded) -> str:
-    """The caches of the whole machine: `L1 data 48 KiB x 2, L3 unified 32 MiB x 1`."""
+    """Return the caches of the whole machine: `L1 data 48 KiB x 2, L3 unified 32 MiB x 1`."""
     return ", ".join(
         f"L{cache.count_text('level')} {cache.text('kind')} {_kib(cache.count('size_bytes') or 0)} "
         f"x {cache.count_text('count')}"
@@ -156,7 +158,7 @@ def _caches(cpu: Recorded) -> str:
 
 
 def _software_stack(topology: Recorded, versions: Recorded) -> dict[str, Json]:
-    """Versions of all recorded software except the framework."""
+    """Return the versions of all recorded software except the framework."""
     software = {clean(str(name), 60): versions.text(name) for name in list(versions.values)[:50]}
     software |= {
         name: topology.text(name)
@@ -194,12 +196,12 @@ def _software_notes(settings: RunSettings) -> str:
     return f"time-to-target {clean(settings.suite_version, 40)}{commit}"
 
 
-def _known(count: int | None) -> str:
+def _count_text(count: int | None) -> str:
     return "" if count is None else str(count)
 
 
 def _per_socket(cpu: Recorded, name: str) -> str:
-    """A count per processor socket; empty if it does not divide evenly."""
+    """Return a count per processor socket. Empty if it cannot be divided evenly."""
     total, sockets = cpu.count(name), cpu.count("sockets")
     return str(total // sockets) if total is not None and sockets and total % sockets == 0 else ""
 
@@ -210,6 +212,6 @@ def _kib(size_bytes: int) -> str:
 
 
 def _common_text(texts: Iterable[str]) -> str:
-    """The text that all devices share; empty if they differ."""
+    """Return the text that all devices share. Empty if the texts differ."""
     found = set(texts)
     return found.pop() if len(found) == 1 else ""

@@ -1,5 +1,6 @@
-"""What repeats the runs of a result anywhere: all that stands in a log and beside it, as words to
-type, defaults or not.
+"""The overrides that repeat the runs of a result on any machine.
+
+They come from the log and the files next to it. Values that equal a default are included.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ _OF_SETTINGS = ("hyperparameter_sources", "hyperparameters", "options")
 
 
 def recorded_machine(record: RunRecord) -> dict[str, Any]:
-    """What was recorded beside a log (`versions`, `environment`, …); missing parts are empty
-    objects.
+    """Return the facts that were recorded next to a log (`versions`, `environment`, …).
+
+    Missing parts are empty objects.
     """
     run = Recorded.read(record.path.parent / "run.json")
     settings = run.part("settings")
@@ -34,10 +36,13 @@ def recorded_machine(record: RunRecord) -> dict[str, Any]:
 
 
 def recorded_overrides(settings: RunSettings, recorded: Mapping[str, Any]) -> dict[str, str]:
-    """Key to `key=value` of everything known that a command for all runs of a result sets, defaults
-    or not; none is quoted.
+    """Return `key=value` by key, for a command that repeats all runs of a result.
 
-    `recorded`: what `recorded_machine` read beside the log.
+    All recorded values are included, even if they equal a default. The overrides are not quoted.
+
+    Args:
+        settings: Settings from the log.
+        recorded: Result of `recorded_machine`.
     """
     overrides: dict[str, Any] = {
         item.metadata["cli_key"]: getattr(settings, item.name) for item in fields(LoggedSettings)
@@ -74,8 +79,9 @@ def _targets(targets: Mapping[str, float]) -> dict[str, float]:
 
 
 def _option_keys(workload: str) -> dict[str, str]:
-    """Name of an option to the key that it is typed as; empty for a workload that is not installed
-    here.
+    """Return the command-line key of each option by its name.
+
+    Empty for a workload that is not installed here.
     """
     try:
         return {
@@ -87,7 +93,10 @@ def _option_keys(workload: str) -> dict[str, str]:
 
 
 def _to_text(value: Json) -> str:
-    """A value as it is typed after `key=`; empty: none, or nothing that can be typed."""
+    """Return a value in the form that follows `key=`.
+
+    Empty if there is no value, or if it cannot be written as an override.
+    """
     if isinstance(value, bool):
         return str(value).lower()
     return clean(str(value), 1000) if isinstance(value, (int, float, str)) else ""

@@ -1,5 +1,6 @@
-"""Checks that runs belong to one result: one experiment, one submission, and a different log for
-each run.
+"""Checks that runs belong to the same result.
+
+They must be of the same experiment and submission, and each run needs a different log.
 """
 
 from __future__ import annotations
@@ -21,37 +22,43 @@ from suite.results.logs.record import RunRecord
 from suite.results.text import clean
 
 SHIFTED_TOLERANCE_MS, SCALED_TOLERANCE_MS = 1.0, 2.0
-"""Stamps are whole milliseconds, so a shifted copy differs from its original by at most 1 ms and a
-scaled copy by at most 2 ms. Among 19,657 pairs of published runs (rounds v1.0 to v5.1) the closest
+"""Largest differences between the stamps of a log and its copy.
+
+Stamps are whole milliseconds, so a shifted copy differs from its original by at most 1 ms and a
+scaled copy by at most 2 ms. Among 19,657 pairs of published runs (rounds v1.0 to v5.1), the closest
 two differ by 3.4 ms after scaling.
 """
 MAX_EDITED_STAMPS = 2
-"""Stamps of a shifted copy that may have been edited, such as `run_start`."""
+"""Number of stamps of a shifted copy that may have been edited, such as `run_start`."""
 SEPARATE_STAMPS_MS = 20.0
-"""Stamps that follow each other faster belong to one moment and count once."""
+"""Stamps at shorter distances belong to the same moment and count once."""
 MIN_SHIFTED_STAMPS, MIN_SCALED_STAMPS = 4, 6
-"""In logs with fewer moments than these, a copy and another run look alike."""
+"""Minimum number of moments. In shorter logs, a copy and an unrelated run look alike."""
 MAX_PAUSES = 2
-"""Pauses that may have been put into a shifted copy.
+"""Number of pauses that may have been added to a shifted copy.
 
-Between them its stamps are shifted by different constants.
+The stamps before and after a pause are shifted by different constants.
 """
 MIN_COPIED_SHARE = 0.75
-"""Share of the moments of the log with fewer moments that a copy with added, removed and edited
-lines has in common with it.
+"""Share of moments that a copy with added, removed, or edited lines shares with its original.
+
+The share refers to the log with fewer moments.
 """
 MIN_COPIED_SHARE_WITH_PAUSES = 0.9
-"""The same with pauses, of both logs: with several constants to choose, more moments of regular
-runs agree by chance.
+"""The same share for copies with pauses, for both logs.
+
+It is higher because several constants are chosen to fit, so more moments of unrelated runs agree by
+chance.
 """
 MIN_COPIED_STAMPS = 10
-"""Moments that logs with different lines have in common at least if they are copies: few moments
-agree by chance.
+"""Minimum number of common moments of copies whose lines differ.
+
+A few moments may agree by chance.
 """
 MIN_SCALED_COPIED_STAMPS = 12
-"""The same for scaled copies, whose factor is chosen to fit."""
+"""The same minimum for scaled copies, whose factor is chosen to fit."""
 MAX_STAMPS = 500
-"""Stamps of one log that are compared."""
+"""Number of stamps of a log that are compared."""
 _STAMPED_KEYS = frozenset(
     {
         *("run_start", "run_stop", "block_start", "block_stop", "epoch_start", "epoch_stop"),
@@ -62,38 +69,39 @@ _STAMPED_KEYS = frozenset(
 
 @dataclass(frozen=True)
 class RunTrace:
-    """When and where one run trained, according to its log."""
+    """The times and machines of a run, according to its log."""
 
     name: str
     """The last parts of the log's path."""
     start_ms: float
     stop_ms: float
     spans_ms: tuple[tuple[float, float], ...]
-    """When its processes trained: from start to stop, without the time between an interruption and
-    the resumption.
+    """Times at which its processes trained.
+
+    The time between an interruption and the resumption is left out.
     """
     stamps_ms: tuple[float, ...]
-    """Time stamps of the run, its blocks, epochs and evaluations, in the order of their lines."""
+    """Time stamps of the run, its blocks, epochs, and evaluations, in the order of their lines."""
     moments_ms: tuple[float, ...]
-    """The same in order of time, without those that follow another one at once."""
+    """The same stamps in order of time. Stamps that belong to the previous moment are left out."""
     machines: frozenset[str]
     """Digests of the machines' names (`suite_run`, docs/reference/log_format.md).
 
     Empty if the log does not state them.
     """
     system: str
-    """`system` of `suite_run`. Empty in logs of other programs."""
+    """`system` of `suite_run`. Empty if this suite did not write the log."""
     code_digest: str
-    """`code_digest` of `suite_run`. Empty in logs of other programs and older versions."""
+    """`code_digest` of `suite_run`. Empty in foreign logs and in logs of older versions."""
 
 
 def difference(records: Sequence[RunRecord]) -> str:
-    """The first setting that must be equal and is not, with both values and their logs; empty if
-    all are equal.
+    """Return the first setting that must be equal but differs, with both values and their logs.
+
+    Empty if all settings are equal.
     """
-    earlier = records[
-        0
-    ]  # whether different commits hold the same code is looked at where the code is packed
+    earlier = records[0]
+    # `write_code` checks whether different commits have the same code.
     for later in records[1:]:
         names = ("org", "submission_status", "platform")
         pairs = {name: (getattr(earlier, name), getattr(later, name)) for name in names}
@@ -101,25 +109,25 @@ def difference(records: Sequence[RunRecord]) -> str:
         for name, (first, second) in pairs.items():
             if first != second:
                 values = (
-                    f"{value_text(name, first)} in {_place(earlier)}, {value_text(name, second)} in"
-                    f" {_place(later)}"
+                    f"{value_text(name, first)} in {_short_path(earlier)},"
+                    f" {value_text(name, second)} in {_short_path(later)}"
                 )
                 return f"{clean(name.removeprefix(f'{HYPERPARAMETERS}.'))}: {values}"
     return ""
 
 
-def find_copy(records: Sequence[RunRecord], others: Sequence[RunRecord] = ()) -> str:
-    """Return which two logs are copies of one run and how that shows, or an empty string.
+def find_copy(records: Sequence[RunRecord], earlier: Sequence[RunRecord] = ()) -> str:
+    """Return a description of two logs that are copies of the same run, or an empty string.
 
     Copies are found by equal starts, by equal differences of time stamps, and by differences that
-    are equal up to a factor. The seed does not matter: it is a line that can be edited.
+    are equal up to a factor. The seed is not compared, because its line can be edited.
 
     Args:
         records: Runs that are compared with each other.
-        others: Runs that are compared with `records` alone.
+        earlier: Runs that are compared only with `records`.
     """
     traces = _traces(records)
-    for first, second in (*combinations(traces, 2), *product(_traces(others), traces)):
+    for first, second in (*combinations(traces, 2), *product(_traces(earlier), traces)):
         names = f"{first.name} and {second.name}"
         if first.start_ms == second.start_ms:
             return f"{names} have the same run_start"
@@ -135,10 +143,10 @@ def find_copy(records: Sequence[RunRecord], others: Sequence[RunRecord] = ()) ->
 
 
 def find_overlap(records: Sequence[RunRecord]) -> str:
-    """Return which two logs of this suite are of runs that overlapped in time on one machine, or an
-    empty string.
+    """Return the names of two logs of this suite whose runs overlapped in time on a machine.
 
-    Logs that state no machine (of older versions) are compared by `system`.
+    Empty if there are no such logs. Logs without the machine (of older versions) are compared by
+    `system`.
     """
     for first, second in _overlapping(records):
         if first.system and second.system and _may_share_machine(first, second):
@@ -147,11 +155,11 @@ def find_overlap(records: Sequence[RunRecord]) -> str:
 
 
 def find_foreign_overlap(records: Sequence[RunRecord]) -> str:
-    """Return which two logs of other programs are of runs that overlapped in time, or an empty
-    string.
+    """Return the names of two foreign logs whose runs overlapped in time.
 
-    Such logs do not name their machines. 215 of the 1,326 result sets of rounds v1.0 to v5.1
-    overlap, since large clusters train several runs at a time.
+    Empty if there are no such logs. A foreign log, which this suite did not write, does not name
+    its machine. 215 of the 1,326 result sets of rounds v1.0 to v5.1 overlap, since large clusters
+    train several runs at a time.
     """
     pairs = _overlapping(records)
     return next(
@@ -159,18 +167,18 @@ def find_foreign_overlap(records: Sequence[RunRecord]) -> str:
     )
 
 
-def find_other_code(records: Sequence[RunRecord]) -> str:
-    """Return which two logs are of runs whose workers imported different code, or an empty string."""
+def find_different_code(records: Sequence[RunRecord]) -> str:
+    """Return the names of two logs whose workers imported different code, or an empty string."""
     traces = [trace for trace in _traces(records) if trace.code_digest]
-    other = next((trace for trace in traces if trace.code_digest != traces[0].code_digest), None)
-    return "" if other is None else f"{traces[0].name} and {other.name}"
+    second = next((trace for trace in traces if trace.code_digest != traces[0].code_digest), None)
+    return "" if second is None else f"{traces[0].name} and {second.name}"
 
 
 def _overlapping(records: Sequence[RunRecord]) -> Iterator[tuple[RunTrace, RunTrace]]:
     """Yield the pairs of runs that trained at the same time."""
     ordered = sorted(_traces(records), key=lambda trace: trace.start_ms)
-    for place, first in enumerate(ordered):
-        for second in ordered[place + 1 :]:
+    for position, first in enumerate(ordered):
+        for second in ordered[position + 1 :]:
             if second.start_ms >= first.stop_ms:
                 break
             if any(a < d and c < b for a, b in first.spans_ms for c, d in second.spans_ms):
@@ -184,7 +192,7 @@ def _may_share_machine(first: RunTrace, second: RunTrace) -> bool:
 
 
 def _are_shifted(first: RunTrace, second: RunTrace) -> bool:
-    """Check whether all stamps but MAX_EDITED_STAMPS differ by one constant."""
+    """Check whether all stamps except MAX_EDITED_STAMPS differ by the same constant."""
     ours, theirs = _moments(first, second)
     if len(ours) < MIN_SHIFTED_STAMPS:
         return False
@@ -194,21 +202,20 @@ def _are_shifted(first: RunTrace, second: RunTrace) -> bool:
 
 
 def _are_scaled(first: RunTrace, second: RunTrace) -> bool:
-    """Check whether all stamps since the start differ by one factor."""
+    """Check whether all stamps since the start differ by the same factor."""
     ours, theirs = _moments(first, second)
     if len(ours) < MIN_SCALED_STAMPS:
         return False
     ours, theirs = ours - ours[0], theirs - theirs[0]
-    if ours[-1] > theirs[-1]:  # compare in the shorter log, in which roundings are not magnified
+    if ours[-1] > theirs[-1]:  # Rounding errors are not magnified in the shorter log.
         ours, theirs = theirs, ours
     return bool(np.all(np.abs(ours - theirs * (ours[-1] / theirs[-1])) <= SCALED_TOLERANCE_MS))
 
 
 def _have_shifted_parts(first: RunTrace, second: RunTrace) -> bool:
-    """Check whether most moments differ by one constant, or by one constant before and another one
-    after a pause.
+    """Check whether most moments differ by a constant, which may change at each pause.
 
-    Lines may have been added, removed, edited, or put into another order.
+    Lines may have been added, removed, edited, or reordered.
     """
     ours, theirs = np.array(first.moments_ms), np.array(second.moments_ms)
     needed = max(MIN_COPIED_STAMPS, MIN_COPIED_SHARE * min(len(ours), len(theirs)))
@@ -236,22 +243,21 @@ def _have_shifted_parts(first: RunTrace, second: RunTrace) -> bool:
 
 
 def _have_scaled_parts(first: RunTrace, second: RunTrace) -> bool:
-    """Check whether all moments but MAX_EDITED_STAMPS differ by one factor and one constant, with
-    lines added or removed.
+    """Check whether all moments except MAX_EDITED_STAMPS differ by a factor and a constant.
 
-    Two of the first and two of the last moments of either log fix the factor.
+    Lines may have been added or removed. Two of the first and two of the last moments of each log
+    determine the factor.
     """
     ours, theirs = np.array(first.moments_ms), np.array(second.moments_ms)
-    if len(ours) > len(
-        theirs
-    ):  # each moment of the log with fewer moments is searched in the other log
+    # Each moment of the log with fewer moments is searched in the second log.
+    if len(ours) > len(theirs):
         ours, theirs = theirs, ours
     if len(ours) < MIN_SCALED_COPIED_STAMPS:
         return False
     needed = max(MIN_SCALED_COPIED_STAMPS - MAX_EDITED_STAMPS, len(ours) - MAX_EDITED_STAMPS)
-    for begin, end, other_begin, other_end in product((0, 1), (-1, -2), (0, 1), (-1, -2)):
-        factor = (theirs[other_end] - theirs[other_begin]) / (ours[end] - ours[begin])
-        expected = theirs[other_begin] + (ours - ours[begin]) * factor
+    for begin, end, their_begin, their_end in product((0, 1), (-1, -2), (0, 1), (-1, -2)):
+        factor = (theirs[their_end] - theirs[their_begin]) / (ours[end] - ours[begin])
+        expected = theirs[their_begin] + (ours - ours[begin]) * factor
         after = np.clip(np.searchsorted(theirs, expected), 1, len(theirs) - 1)
         distances = np.minimum(
             np.abs(expected - theirs[after]), np.abs(expected - theirs[after - 1])
@@ -264,9 +270,9 @@ def _have_scaled_parts(first: RunTrace, second: RunTrace) -> bool:
 def _moments(
     first: RunTrace, second: RunTrace
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return the stamps of both logs without those that follow another one at once.
+    """Return the stamps of both logs without stamps that belong to the previous moment.
 
-    Empty if their numbers differ.
+    Empty if the logs have different numbers of stamps.
     """
     if len(first.stamps_ms) != len(second.stamps_ms) or len(first.stamps_ms) < MIN_SHIFTED_STAMPS:
         return np.empty(0), np.empty(0)
@@ -284,16 +290,16 @@ def _traces(records: Sequence[RunRecord]) -> list[RunTrace]:
 
 
 def _stamp_of_file(path: Path) -> tuple[int, int, int]:
-    """Return what changes when a file is written to."""
+    """Return facts of a file that change when it is written to."""
     facts = os.stat(path)
     return facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
 @functools.lru_cache(maxsize=4096)
 def _read_trace(path: Path, stamp_of_file: tuple[int, int, int]) -> RunTrace | None:
-    """Return the trace in a log, None if it has no `run_start` or no later `run_stop`.
+    """Return the trace of a log. None if it has no `run_start` or no later `run_stop`.
 
-    `stamp_of_file`: makes the cache read a changed file again.
+    `stamp_of_file` makes the cache read a changed file again.
     """
     del stamp_of_file
     events = read_file(path).events
@@ -328,7 +334,7 @@ def _read_trace(path: Path, stamp_of_file: tuple[int, int, int]) -> RunTrace | N
 
 
 def _separate_moments(stamps: Sequence[float]) -> tuple[float, ...]:
-    """Return stamps in order of time, without those that follow another one at once."""
+    """Return stamps in order of time, without stamps that belong to the previous moment."""
     moments: list[float] = []
     for stamp in sorted(stamps):
         if not moments or stamp - moments[-1] > SEPARATE_STAMPS_MS:
@@ -336,5 +342,5 @@ def _separate_moments(stamps: Sequence[float]) -> tuple[float, ...]:
     return tuple(moments)
 
 
-def _place(record: RunRecord) -> str:
+def _short_path(record: RunRecord) -> str:
     return clean("/".join(record.path.parts[-3:]), 200)

@@ -1,5 +1,6 @@
-"""Writes `setup.sh` and `run_and_time.sh` of a package, which reproduce the environment and the
-runs.
+"""Writes `setup.sh` and `run_and_time.sh` of a package.
+
+They reproduce the environment and the runs.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ _BACKBONE = (
     f'{BACKBONE}="${{BACKBONE_WEIGHTS:?the path of the file that backbone_weights in the log'
     ' names}"'
 )
-"""In place of the submitter's own path, which is worth nothing elsewhere."""
+"""Replaces the submitter's local path, which does not exist on the user's machine."""
 
 
 def write_scripts(folder: Path, settings: RunSettings, recorded: Mapping[str, Json]) -> None:
-    """Write both scripts. `recorded`: what `recorded_machine` read beside the log."""
+    """Write both scripts. `recorded` is the result of `recorded_machine`."""
     _script(folder / "setup.sh", _setup(str(recorded["environment"])))
     _script(folder / "run_and_time.sh", _run(settings, recorded))
 
@@ -39,10 +40,7 @@ def _setup(environment: str) -> list[str]:
     if environment not in locks.framework_locks():
         return [
             "make .venv/.ready",
-            (
-                "# the runs used an environment of the user's own: its versions stand in"
-                " systems/*.json"
-            ),
+            "# The runs used a user-defined environment. systems/*.json contains its versions.",
         ]
     return [
         "make .venv/.ready",
@@ -51,7 +49,10 @@ def _setup(environment: str) -> list[str]:
 
 
 def _run(settings: RunSettings, recorded: Mapping[str, Json]) -> list[str]:
-    """One command for all runs. Text of a log is quoted: it is an argument, never a command."""
+    """Return the command for all runs.
+
+    Texts of a log are quoted, so they are arguments and never commands.
+    """
     overrides = recorded_overrides(settings, recorded)
     arguments = [shlex.quote(word) for key, word in overrides.items() if key != BACKBONE]
     arguments += [_BACKBONE] if BACKBONE in overrides else []

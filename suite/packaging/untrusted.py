@@ -1,5 +1,6 @@
-"""Values of `topology.json` and `run.json`, which are not trusted: sizes are bounded, an unexpected
-type counts as unknown.
+"""Values of `topology.json` and `run.json`, which are not trusted.
+
+Sizes are limited, and a value of an unexpected type counts as missing.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ _BYTES_LIMIT = 4 << 20
 
 
 class Recorded:
-    """An object of such a file.
+    """An object in such a file.
 
-    What is not there, or of another type than asked for, is empty or None.
+    A value that is missing, or has a different type than expected, is returned as empty or None.
     """
 
     def __init__(self, value: Json | Mapping[str, Json]) -> None:
@@ -25,28 +26,31 @@ class Recorded:
 
     @classmethod
     def read(cls, path: Path) -> Recorded:
-        """The object in a file; empty if there is none, or the file is a link, too long or no JSON."""
+        """Return the object in a file.
+
+        Empty if the file is missing, is a link, is too long, or is not JSON.
+        """
         return cls({} if path.is_symlink() else json_object(path, _BYTES_LIMIT))
 
     def part(self, name: str) -> Recorded:
-        """The object of this name."""
+        """Return the object with this name."""
         return Recorded(self.values.get(name))
 
     def listed(self, name: str, most: int = 1000) -> list[Json]:
-        """The first values of a list."""
+        """Return the first values of a list."""
         return as_list(self.values.get(name))[:most]
 
     def parts(self, name: str, most: int = 1000) -> list[Recorded]:
-        """The first objects of a list."""
+        """Return the first objects of a list."""
         return [Recorded(value) for value in self.listed(name, most)]
 
     def text(self, name: str) -> str:
-        """A text as one printable line."""
+        """Return a text as a single printable line."""
         value = self.values.get(name)
         return clean(value, 200) if isinstance(value, str) else ""
 
     def count(self, name: str) -> int | None:
-        """A whole number from 0 on."""
+        """Return an integer that is not negative."""
         value = self.values.get(name)
         return (
             value
@@ -55,16 +59,16 @@ class Recorded:
         )
 
     def count_text(self, name: str, unit: str = "") -> str:
-        """A count as text, `3500 MHz`."""
+        """Return a count as text, such as `3500 MHz`."""
         count = self.count(name)
         return "" if count is None else f"{count} {unit}".rstrip()
 
     def gib(self, name: str) -> str:
-        """A number of bytes in GiB."""
+        """Return a number of bytes in GiB."""
         count = self.count(name)
         return f"{count / (1 << 30):.4g} GiB" if count else ""
 
 
 def as_list(value: Json) -> list[Json]:
-    """The value if it is a list, else an empty one."""
+    """Return the value if it is a list, and an empty list otherwise."""
     return value if isinstance(value, list) else []

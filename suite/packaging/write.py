@@ -1,4 +1,4 @@
-"""Writes a submission tree from logs: the whole tree, checked, or nothing."""
+"""Writes a submission tree from logs. The tree is only kept if all checks pass."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from workloads.api import Json
 from workloads.held_folder import held_folder, remove_left
 
 _NO_ORG = "not submitted"
-"""`submission_org` of runs whose user named none (profile.submission_org)."""
+"""`submission_org` of runs for which the user set no organization (profile.submission_org)."""
 
 
 @dataclass(frozen=True)
 class PackageOptions:
-    """Options of `suite package`; empty: taken from the logs."""
+    """Options of `suite package`. An empty value is taken from the logs."""
 
     submitter: str = ""
     system: str = ""
     division: str = ""
-    """Compared with the division of the logs, which counts."""
+    """Compared with the division of the logs, which takes precedence."""
     status: str = ""
     code: Path | None = None
     """Folder with the code, for logs that this suite did not write."""
     explanation: str = ""
-    """Why runs of a job are missing."""
+    """Reason why runs of a job are missing."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,17 @@ class Packaged:
     """Path of a description, and its fields for the user to fill in."""
     notes: tuple[str, ...]
     warnings: tuple[str, ...] = ()
-    """What must still be done before the tree is complete."""
+    """Tasks that remain before the tree is complete."""
 
 
 def package(logs: Sequence[Path], out: Path, options: PackageOptions) -> Packaged:
     """Write the tree to `out`, which must not exist.
 
-    The tree is made beside `out` and gets its name when it is whole and every checker has passed.
-    Raises ValueError (one line) for whatever cannot be submitted; then nothing is left.
+    The tree is created next to `out`. It is renamed to `out` when it is complete and every checker
+    has passed.
+
+    Raises:
+        ValueError: The logs cannot be submitted. The message is a single line. No files are left.
     """
     _check_out(out, logs)
     remove_left(out.parent, _work_prefix(out))
@@ -76,24 +79,24 @@ def package(logs: Sequence[Path], out: Path, options: PackageOptions) -> Package
         packaged = _write(temporary, chosen, systems, options)
         if _stamps(runs) != before:
             raise ValueError(
-                "a log was written to while it was read; wait until the runs have ended"
+                "a log was written to while it was read. Wait until the runs have ended"
             )
         _check_written_tree(temporary)
         temporary.chmod(0o755)
         if os.path.lexists(out):
-            raise ValueError(f"{out} has come to exist meanwhile; nothing was written to it")
+            raise ValueError(f"{out} was created meanwhile and is not overwritten")
         temporary.rename(out)
     folders = tuple((str(out / path), fields) for path, fields in packaged.unknown)
     return Packaged(out, packaged.sets, folders, packaged.notes, packaged.warnings)
 
 
 def _work_prefix(out: Path) -> str:
-    """Return how the name of the folder begins in which a tree is made."""
+    """Return the prefix of the name of the temporary folder in which a tree is created."""
     return f".{out.name[:40]}."
 
 
 def _stamps(runs: Sequence[RunRecord]) -> dict[Path, tuple[int, int, int]]:
-    """Log to (inode, size, modification time), to notice a log that is being written to."""
+    """Return (inode, size, modification time) by log, to detect a log that is being written to."""
     facts = {run.path: run.path.stat() for run in runs if run.has_log}
     return {path: (fact.st_ino, fact.st_size, fact.st_mtime_ns) for path, fact in facts.items()}
 
@@ -102,37 +105,36 @@ def _check_out(out: Path, logs: Sequence[Path]) -> None:
     validated_name("OUT", out.name)
     if os.path.lexists(out):
         raise ValueError(
-            f"{out} exists already; nothing is overwritten: name a folder that does not exist"
+            f"{out} exists already and is not overwritten. Give a folder that does not exist"
         )
     if not out.parent.is_dir():
-        raise ValueError(
-            f"{out.parent} does not exist; make it first, or name another place for OUT"
-        )
+        raise ValueError(f"{out.parent} does not exist. Create it, or set a different folder OUT")
     for path in logs:
         if path.is_dir() and real_path(out.parent).is_relative_to(real_path(path)):
             raise ValueError(
-                f"{out} lies inside {path}: its copies would be read as runs; name a folder"
-                " elsewhere"
+                f"{out} lies inside {path}, so its copies would be read as runs. Give a"
+                " different folder"
             )
 
 
-def _check_links(given: Sequence[Path], logs: Sequence[Path]) -> None:
-    """A link below a given folder may not lead out of it; what the user names directly may be a
-    link.
+def _check_links(paths: Sequence[Path], logs: Sequence[Path]) -> None:
+    """Raise ValueError for a link below a given folder that leads out of it.
+
+    A path that the user names directly may be a link.
     """
-    roots = [real_path(path) for path in given]
+    roots = [real_path(path) for path in paths]
     for log in logs:
         if not any(real_path(log).is_relative_to(root) for root in roots):
             raise ValueError(
-                f"{clean(str(log), 300)} is a link to a file elsewhere; give the folder of that"
-                " file instead"
+                f"{clean(str(log), 300)} is a link to a file in a different folder. Give the"
+                " folder of this file instead"
             )
 
 
 def _systems(chosen: Sequence[ChosenRuns], options: PackageOptions) -> dict[str, list[RunRecord]]:
-    """System to its runs.
+    """Return the runs of each system.
 
-    Raises ValueError where a name is missing or one name would hold several systems.
+    Raises ValueError if the system has no name.
     """
     systems: dict[str, list[RunRecord]] = {}
     for item in chosen:
@@ -146,7 +148,7 @@ def _system(record: RunRecord, options: PackageOptions) -> str:
     settings = record.settings
     if not settings.profile:
         raise ValueError(
-            "the logs were not written by this suite: give --system NAME (and --submitter ORG)"
+            "the logs were not written by this suite. Set --system NAME (and --submitter ORG)"
         )
     parts = (
         settings.system,
@@ -167,8 +169,8 @@ def _write(
     _refuse_superseded_runs(chosen)
     if superseded := _superseded_attempts(chosen):
         notes.append(
-            f"not counted: {superseded} attempts that resume=true set aside; say in the submission"
-            " why they ended early"
+            f"not counted: {superseded} attempts that resume=true replaced. Explain in the"
+            " submission why they ended early"
         )
     missing = []
     (folder / SYSTEMS).mkdir()
@@ -182,10 +184,10 @@ def _write(
     warnings: list[str] = []
     for item in chosen:
         system = _system(item.records[0], options)
-        place = folder / RESULTS / system / item.benchmark
-        place.mkdir(parents=True)
+        result_folder = folder / RESULTS / system / item.benchmark
+        result_folder.mkdir(parents=True)
         for index, record in enumerate(item.records):
-            shutil.copyfile(record.path, place / f"result_{index}.txt")
+            shutil.copyfile(record.path, result_folder / f"result_{index}.txt")
         implementation = sanitized_name(item.records[0].settings.framework or system)
         code = folder / BENCHMARKS / item.benchmark / "implementations" / implementation
         remarks = write_code(code, item, options.code)
@@ -193,7 +195,7 @@ def _write(
         (warnings if unknown_code else notes).extend(remarks)
         if item.benchmark == "ncf":
             notes.append(
-                "ncf: mlperf-logging has no rules for it after round v0.5; the suite's rules"
+                "ncf: mlperf-logging has no rules for it after round v0.5, so the suite's rules"
                 " ncf_reference were used"
             )
         sets.append((system, item.benchmark, len(item.records)))
@@ -201,8 +203,9 @@ def _write(
 
 
 def _refuse_superseded_runs(chosen: Sequence[ChosenRuns]) -> None:
-    """Raise ValueError if a finished run was set aside and run again: it counts, and leaving it out
-    chooses the seed.
+    """Raise ValueError if a finished run was moved to `superseded/` and run again.
+
+    Finished runs count, because leaving out a run chooses the seed.
     """
     for attempt in _superseded_folders(chosen):
         ends = [
@@ -211,8 +214,8 @@ def _refuse_superseded_runs(chosen: Sequence[ChosenRuns]) -> None:
         ]
         if any(end is not None and end.is_finished for end in ends):
             raise ValueError(
-                f"{clean(str(attempt), 300)} is a finished run that was set aside, and finished"
-                f" runs count; move its folder back to {clean(str(attempt.parent.parent), 300)} as"
+                f"{clean(str(attempt), 300)} is a finished run in {SUPERSEDED}/, but finished runs"
+                f" count. Move its folder back to {clean(str(attempt.parent.parent), 300)} as"
                 " run_N, in place of the run that replaced it"
             )
 
@@ -235,7 +238,11 @@ def _superseded_folders(chosen: Sequence[ChosenRuns]) -> list[Path]:
 def _description(
     name: str, records: Sequence[RunRecord], options: PackageOptions
 ) -> tuple[dict[str, Json], list[str]]:
-    """The description of a system, and notes where it differs from the logs. Raises ValueError."""
+    """Return the description of a system, and notes about differences from the logs.
+
+    Raises:
+        ValueError: The options contradict the logs, or a required option is missing.
+    """
     organizations = _common_value("submission_org", [record.org for record in records])
     division = _common_value("submission_division", [record.division for record in records])
     status = _common_value("submission_status", [record.submission_status for record in records])
@@ -245,12 +252,12 @@ def _description(
         )
         why = f" ({clean(reasons, 300)})" if reasons else ""
         raise ValueError(
-            f"--division {options.division}: the logs say {division}{why}; the division follows"
-            " from them, leave the option out"
+            f"--division {options.division}: the logs have {division}{why}. The division follows"
+            " from the logs. Leave --division out"
         )
     if not options.submitter and organizations == _NO_ORG:
         raise ValueError(
-            "the runs name no organization; give --submitter ORG (for later runs:"
+            "the runs have no organization. Set --submitter ORG (for later runs:"
             " profile.submission_org=ORG)"
         )
     fields = description_fields(records)
@@ -260,8 +267,8 @@ def _description(
     fields["system_name"] = name
     pairs = (("submitter", organizations), ("status", status))
     notes = [
-        f"{SYSTEMS}/{name}.json says {key} {fields[key]}, the logs say {clean(logged, 100)}: logs"
-        " are not edited"
+        f"{SYSTEMS}/{name}.json has {key} {fields[key]}, but the logs have {clean(logged, 100)}."
+        " Logs are not edited"
         for key, logged in pairs
         if fields[key] != logged
     ]
@@ -269,19 +276,20 @@ def _description(
 
 
 def _common_value(key: str, values: Sequence[str]) -> str:
-    """The value shared by all runs of a system. Raises ValueError if they differ."""
+    """Return the value that all runs of a system share. Raise ValueError if the values differ."""
     unique = sorted(set(values))
     if len(unique) > 1:
         shown = ", ".join(clean(value, 60) or "nothing" for value in unique[:5])
         raise ValueError(
-            f"{key} differs between the benchmarks of one system ({shown}); package them separately"
+            f"{key} differs between the benchmarks of one system ({shown}). Package them separately"
         )
     return unique[0]
 
 
 def _check_written_tree(folder: Path) -> None:
-    """Raise ValueError if a checker refuses the tree (complaints about its temporary name, with a
-    leading dot, are ignored).
+    """Raise ValueError if a checker refuses the tree.
+
+    Complaints about its temporary name, which has a leading dot, are ignored.
     """
     for verdict in check_tree(folder):
         complaints = [
@@ -289,7 +297,11 @@ def _check_written_tree(folder: Path) -> None:
         ]
         if not verdict.passed and complaints:
             first = complaints[0]
-            where = f"{verdict.rules_name}: {first.key or verdict.path.name}: {first.found}"
+            problem = f"{verdict.rules_name}: {first.key or verdict.path.name}: {first.found}"
             raise ValueError(
-                clean(f"the tree does not pass {where}; needed: {first.needed}; {first.do}", 600)
+                clean(
+                    f"the tree does not pass {problem}, needed: {first.needed}. To fix it:"
+                    f" {first.do}",
+                    600,
+                )
             )

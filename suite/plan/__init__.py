@@ -1,5 +1,5 @@
-"""Turns a composed configuration into `run.json`: makes every decision and check before the clock
-of a run starts.
+"""Turns a composed configuration into `run.json`.
 
-Used by the controller and by preflight.
+Every decision and check is made before the clock of a run starts. The controller and preflight use
+this package.
 """

@@ -78,8 +78,9 @@ class TooLarge(UnsupportedError):
 def check_memory(
     workload: type[Workload], settings: Settings, hosts: Sequence[AvailableHost] = ()
 ) -> None:
-    """Check that the activations of a training step can fit into the memory of the machine or of a
-    GPU.
+    """Check that the activations of a training step can fit into memory.
+
+    This is the memory of the machine, or of a GPU.
 
     Args:
         workload: The workload, which gives a lower bound for the activations of a sample.

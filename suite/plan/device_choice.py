@@ -57,8 +57,9 @@ def decide_devices(
 
 
 def _evenly_shared(config: RunConfig, hosts: Sequence[AvailableHost], lacks: Lacks) -> int:
-    """Return the largest number of devices, up to the requested number, that the machines can share
-    evenly.
+    """Return the number of devices that the machines can share evenly.
+
+    It is the largest such number up to the requested number.
     """
     count, machines = config.gpus, config.nodes
     if machines > max(1, len(hosts)):
@@ -141,8 +142,9 @@ def _has_cuda_environment(config: RunConfig, profile: str, framework: Framework)
 def _with_cores(
     config: RunConfig, kind: str, count: int, hosts: Sequence[AvailableHost], lacks: Lacks
 ) -> Devices:
-    """Return the devices with the CPU cores of each, and no more devices than every machine has
-    cores for.
+    """Return the devices with the CPU cores of each.
+
+    There are no more devices than every machine has cores for.
     """
     cores = min((len(host.cores) for host in hosts), default=0) or len(devices.cpu_cores())
     machines, requested = max(len(hosts), config.nodes), config.cpu.cores_per_device
@@ -170,8 +172,9 @@ def smallest_host(hosts: Sequence[AvailableHost]) -> str:
 
 
 def visible_gpus(hosts: Sequence[AvailableHost]) -> list[list[Mapping[str, Any]]]:
-    """Return the GPUs of each machine, or of this machine, as `suite.machine.devices.hardware`
-    describes them.
+    """Return the GPUs of each machine, or of this machine if there are no `hosts`.
+
+    A GPU is described as by `suite.machine.devices.hardware`.
     """
     return (
         [host.hardware["gpus"] for host in hosts]
@@ -181,8 +184,9 @@ def visible_gpus(hosts: Sequence[AvailableHost]) -> list[list[Mapping[str, Any]]
 
 
 def gpu_capabilities(hosts: Sequence[AvailableHost], count: int) -> list[str]:
-    """Return the different compute capabilities of the first `count` GPUs, shared evenly by the
-    machines.
+    """Return the different compute capabilities of the first `count` GPUs.
+
+    The machines share these GPUs evenly.
     """
     per_machine = count // max(1, len(hosts))
     return sorted(
@@ -193,8 +197,9 @@ def gpu_capabilities(hosts: Sequence[AvailableHost], count: int) -> list[str]:
 def auto_environment(
     framework: Framework, device: str, hosts: Sequence[AvailableHost], count: int
 ) -> str:
-    """Return the environment that `environment=auto` means: the first of the framework that suits
-    the GPUs and their driver.
+    """Return the environment that `environment=auto` means.
+
+    It is the first environment of the framework that suits the GPUs and their driver.
     """
     name, alternatives = framework.environments[device], framework.other_gpu_environments
     if device == "cpu" or not alternatives:

@@ -1,5 +1,7 @@
-"""Checks the environment of a job: its packages, its workers' environment variables, and ports open
-to other machines.
+"""Checks the environment of a job.
+
+The checks cover its packages, its workers' environment variables, and ports that other machines can
+reach.
 """
 
 from __future__ import annotations
@@ -69,8 +71,9 @@ def check_open_ports(config: RunConfig, draft: PartialJob, log: Callable[[str], 
 def describe_environment(
     draft: PartialJob, env: Environment, descriptions: Descriptions
 ) -> PartialJob:
-    """Return the draft with package versions and environment variables, as the Python of its
-    environment reports them.
+    """Return the draft with package versions and environment variables.
+
+    The Python of its environment reports both.
 
     Args:
         draft: The partial job.
@@ -88,8 +91,9 @@ def describe_environment(
 
 
 def _launched(draft: PartialJob) -> RunSpec:
-    """Return a run of the draft that has only the fields on which the commands of its processes
-    depend.
+    """Return a run of the draft for its launcher.
+
+    It has only the fields on which the commands of its processes depend.
     """
     settings = draft.settings
     on_cpu = settings.device == "cpu"

@@ -90,8 +90,9 @@ class PartialJob:
     """Environment variables of the workers that are recorded with its runs."""
 
     def deviations(self, of_run: Workload | None = None) -> tuple[Deviation, ...]:
-        """Return the reasons why its runs are in the open division, except that the caches were not
-        cleared (see `Job.run`).
+        """Return the reasons why its runs are in the open division.
+
+        Caches that were not cleared are not included (see `Job.run`).
 
         Args:
             of_run: The workload with its data set. With it, lengths are checked too.

@@ -45,8 +45,9 @@ def plan(
     descriptions: Descriptions | None = None,
     overrides: Sequence[str] = (),
 ) -> Plan:
-    """Plan a job, and collect all errors that would prevent it, without starting a process of the
-    run.
+    """Plan a job, and collect all errors that would prevent it.
+
+    No process of the run is started.
 
     Args:
         config: The composed configuration of the job.
@@ -58,7 +59,7 @@ def plan(
             this machine.
         cell: The cell of a study that the job belongs to.
         descriptions: Descriptions of environments, shared by all jobs of the command.
-        typed: Command-line overrides that repeat the job.
+        overrides: Command-line overrides that repeat the job.
 
     Returns:
         The plan. Errors are in its `findings`, and are not raised.

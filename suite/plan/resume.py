@@ -1,5 +1,4 @@
-"""Resumes an interrupted sweep: decides which runs are finished, and keeps the files of unfinished
-attempts.
+"""Resumes an interrupted sweep: decides which runs are finished, and keeps unfinished attempts.
 
 A run is finished if its log has a `run_stop` without a reason: it reached the target, or missed it
 after the last allowed epoch. The log decides, since `status.json` may be lost. If only
@@ -40,8 +39,10 @@ _OF_ONE_LOG = ("device_name", "framework_version")
 
 
 def identity(run: RunSpec) -> str:
-    """Return a hash of a run's computation: settings without seed and paths, the data's
-    fingerprint, environment variables.
+    """Return a hash of a run's computation.
+
+    It covers the settings without seed and paths, the data's fingerprint, and environment
+    variables.
     """
     parts: list[Any] = [_compared_settings(run), run.dataset_info.fingerprint]
     if env := identifying_variables(run.environment_variables):
@@ -63,8 +64,9 @@ def _compared_settings(run: RunSpec) -> dict[str, Json]:
 
 
 def finished_status(folder: Path, run: RunSpec) -> str:
-    """Return how the run in `folder` ended, if it is finished and has the same settings and data as
-    `run`.
+    """Return how the run in `folder` ended, if it is finished and matches `run`.
+
+    A run matches if it has the same settings and data.
 
     Args:
         folder: Folder of the earlier run.
@@ -104,9 +106,8 @@ def finished_status(folder: Path, run: RunSpec) -> str:
     if end is None or not is_finished:
         _refuse_lost_log(folder, run)
         return ""
-    reached = (
-        end.status is EndStatus.SUCCESS or not run.settings.to_target
-    )  # a run of fixed length logs `aborted` too
+    # A run of fixed length logs `aborted` too.
+    reached = end.status is EndStatus.SUCCESS or not run.settings.to_target
     return "success" if reached else "target_missed"
 
 
@@ -128,10 +129,10 @@ def _refuse_lost_log(folder: Path, run: RunSpec) -> None:
 
 
 def restore_status(folder: Path, run: RunSpec, status: str) -> None:
-    """Write `status.json` of a run with a finished log, if the file is missing or the controller
-    ended before the run.
+    """Write `status.json` of a run with a finished log, if it is missing or out of date.
 
-    A failure that the controller recorded stays in the file.
+    The file is out of date if the controller ended before the run. A failure that the controller
+    recorded stays in the file.
 
     Args:
         folder: Folder of the run.
@@ -188,8 +189,9 @@ def settings_differences(earlier: RunSpec, run: RunSpec) -> list[str]:
 
 
 def _flat(settings: Mapping[str, Json], prefix: str = "") -> dict[str, str]:
-    """Return nested settings by dotted key, such as `hyperparameters.learning_rate`, with their
-    values as JSON.
+    """Return nested settings by dotted key, such as `hyperparameters.learning_rate`.
+
+    The values are JSON texts.
     """
     flat: dict[str, str] = {}
     for name, value in settings.items():
@@ -239,10 +241,10 @@ def unfinished_jobs(output: Path) -> list[UnfinishedJob]:
 def check_unmatched(
     output: Path, names: Mapping[str, RunSpec], run_counts: Mapping[str, int]
 ) -> None:
-    """Raise ValueError if a resumed command would start new runs next to unfinished runs that it
-    does not match.
+    """Raise ValueError if a resumed command would start new runs next to unfinished runs.
 
-    A command may add jobs to a folder, as long as it names every unfinished job there.
+    This concerns unfinished runs that the command does not match. A command may add jobs to a
+    folder, as long as it names every unfinished job there.
 
     Args:
         output: The output folder.
@@ -320,7 +322,7 @@ def _run_count(run: RunSpec) -> int:
     return run.runs_required if runs == "official" else int(runs) if runs.isdecimal() else 1
 
 
-def set_aside(folder: Path) -> Path:
+def move_to_superseded(folder: Path) -> Path:
     """Move the folder of an unfinished attempt to `superseded/`. Return its new path."""
     superseded = folder.parent / SUPERSEDED
     superseded.mkdir(exist_ok=True)
@@ -340,7 +342,7 @@ def find_resume(
     Args:
         run: Settings of the run that is about to start.
         folder: Folder of the run.
-        say: Receives the reason why a newer checkpoint is skipped.
+        print_line: Receives the reason why a newer checkpoint is skipped.
 
     Returns:
         The run as resumed from the checkpoint, and the path of the checkpoint. None if there is no
@@ -387,8 +389,9 @@ def _not_resumable_reason(path: Path, run: RunSpec) -> str:
 
 
 def _resumed(run: RunSpec, path: Path) -> RunSpec:
-    """Return the run as resumed from a checkpoint, with the seed of the earlier attempt and the
-    labels of a resumed run.
+    """Return the run as resumed from a checkpoint.
+
+    It has the seed of the earlier attempt and the label of a resumed run.
     """
     earlier = read_run(path.parent / "run.json")
     stopped_ms = max(file.stat().st_mtime for file in path.parent.iterdir()) * 1e3

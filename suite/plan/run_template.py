@@ -40,7 +40,7 @@ def make_job(
         name: Name of the job, which is also the name of its folder.
         output: Folder that the job folder is created in.
         cell: The cell of a study that the job belongs to.
-        typed: Command-line overrides that repeat the job.
+        overrides: Command-line overrides that repeat the job.
 
     Raises:
         ValueError: The settings do not suit the data set, or the batches do not fit into memory.
@@ -124,8 +124,9 @@ def _hardware(hosts: Sequence[AvailableHost]) -> Mapping[str, Any]:
 def _labels(
     settings: Settings, dataset_info: DatasetInfo, hosts: Sequence[AvailableHost] = ()
 ) -> tuple[tuple[Label, ...], tuple[int, ...]]:
-    """Return the labels of the run, and the cores that its devices share (those of the first
-    machine).
+    """Return the labels of the run, and the cores that its devices share.
+
+    The cores are those of the first machine.
     """
     labels = [profile_label(settings.profile)] if settings.profile != "reference" else []
     cores: tuple[int, ...] = ()

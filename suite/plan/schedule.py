@@ -7,11 +7,10 @@ from workloads.api import Workload
 
 
 def schedule_note(workload: Workload) -> str:
-    """Return a note if a run trains whole epochs after its learning rate has decayed to its end
-    value. Empty otherwise.
+    """Return a note if a run trains whole epochs after its learning rate stopped decaying.
 
-    A schedule ends when a continuous decay ends, such as a polynomial or half a cosine. A constant
-    rate and a decay in steps have no such end.
+    The result is empty otherwise. A schedule ends when a continuous decay ends, such as a
+    polynomial or half a cosine. A constant rate and a decay in steps have no such end.
     """
     settings = workload.settings
     chosen = "user" in settings.hyperparameter_sources.values() or settings.stop != "target"

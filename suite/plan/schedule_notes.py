@@ -10,8 +10,9 @@ from workloads.api import DatasetInfo, Settings, Workload
 def schedule_notes(
     workload: type[Workload], settings: Settings, dataset_info: DatasetInfo
 ) -> list[str]:
-    """Return the note on a run beyond its schedule's end, if there is one; a run that is refused
-    has none.
+    """Return the note on a run beyond its schedule's end, if there is such a note.
+
+    A run that is refused has no notes.
     """
     try:
         of_run = workload(settings, dataset_info)

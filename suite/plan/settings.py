@@ -1,5 +1,6 @@
-"""Resolves the composed configuration to the settings of a run: chooses defaults, scales, and
-refuses invalid settings.
+"""Resolves the composed configuration to the settings of a run.
+
+It chooses defaults, scales the learning rate and the batch, and refuses invalid settings.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def resolve_settings(
     profile = config.profile.name
     rules = workload.default_rules if config.rules == "auto" else config.rules
     of_round = get_round(rules, workload)
-    options = typed_options(config, workload)
+    options = options_from_config(config, workload)
     defaults = workload.defaults(profile, of_round, _set_by_user(workload, options))
     devices = decide_devices(config, profile, framework, hosts, lacks)
     device, cores = devices.kind, devices.cores
@@ -110,8 +111,9 @@ def resolve_settings(
 
 
 def _settings_from_config(config: RunConfig, decided: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the settings that are copied from the configuration, by the command-line key of their
-    field.
+    """Return the settings that are copied from the configuration.
+
+    The command-line key of a field gives its place in the configuration.
     """
     values = {}
     for item in fields(Settings):
@@ -120,9 +122,10 @@ def _settings_from_config(config: RunConfig, decided: Mapping[str, Json]) -> dic
     return values
 
 
-def typed_options(config: RunConfig, workload: type[Workload]) -> dict[str, Json]:
-    """Return the values of the workload's `Options` by field name, from the groups that hold their
-    keys.
+def options_from_config(config: RunConfig, workload: type[Workload]) -> dict[str, Json]:
+    """Return the values of the workload's `Options` by field name.
+
+    The values come from the groups that hold their keys.
 
     Raises:
         ValueError: A key is set that the workload does not have.
@@ -396,11 +399,11 @@ def _values(
     options: Mapping[str, Json],
     framework: str,
 ) -> dict[str, Json]:
-    """Return the hyperparameters and the settings that depend on them: batch size, scaling, and the
-    source of each value.
+    """Return the hyperparameters and the settings that depend on them.
 
-    Values that the user sets replace those of the hyperparameter set. The learning rate is scaled
-    to the requested batch size, unless the user sets it.
+    These settings are the batch size, the scaling, and the source of each value. Values that the
+    user sets replace those of the hyperparameter set. The learning rate is scaled to the requested
+    batch size, unless the user sets it.
     """
     name, sets = str(options.get("hyperparameter_set", "auto")), named_sets(workload)
     name = defaults.set_for(framework) if name == "auto" else name
@@ -465,8 +468,9 @@ def batch_size(rule: str, devices_count: int, set_batch: int | None) -> int:
 
 
 def _rate_factor(scaling: str, ratio: float) -> float:
-    """Return the factor for the learning rate of the set if the batch size is `ratio` times the
-    batch size of the set.
+    """Return the factor for the learning rate of a hyperparameter set.
+
+    The batch size is `ratio` times the batch size of the set.
     """
     return {"none": 1.0, "linear": ratio, "sqrt": math.sqrt(ratio)}[scaling]
 

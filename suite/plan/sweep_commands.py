@@ -1,5 +1,6 @@
-"""Records the commands that write into an output folder, so that `resume=true output=FOLDER` alone
-can repeat them.
+"""Records the commands that write into an output folder.
+
+`resume=true output=FOLDER` alone can then repeat them.
 """
 
 from __future__ import annotations

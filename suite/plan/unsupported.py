@@ -1,5 +1,6 @@
-"""Errors of a run that this machine or a framework cannot execute, although its settings have no
-mistake.
+"""Errors of a run that this machine or a framework cannot execute.
+
+The settings of such a run have no mistake.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ class UnsupportedError(ValueError):
     In a study, a cell shows this, and the other cells run.
 
     Args:
-        problem: What was given, and what is available.
-        remedy: What to set, as a sentence without its period. Empty: nothing can be set.
+        problem: The setting, and the available resources.
+        remedy: The setting to change, as a sentence without its period. Empty: nothing can be set.
     """
 
     shown = "–"
@@ -32,7 +33,7 @@ class MissingResourceError(UnsupportedError):
 Lacks = Callable[[UnsupportedError], None]
 """Function that is called with each resource that is missing.
 
-If it returns, planning continues with what is available.
+If it returns, planning continues with the available resources.
 """
 
 

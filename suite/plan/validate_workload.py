@@ -1,5 +1,6 @@
-"""Checks a workload with its settings and data set: incomplete plugins, runs that cannot converge,
-and undefined lengths.
+"""Checks a workload with its settings and data set.
+
+It finds incomplete plugins, runs that cannot converge, and undefined lengths.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ STEPS_PER_EPOCH = 10
 
 
 def check_workload(workload: Workload) -> None:
-    """Check that a run can reach its first evaluation, and that its batch size and length suit its
-    data set.
+    """Check that a run can reach its first evaluation, and that it suits its data set.
+
+    The batch size and the length must suit the data set.
 
     Raises:
         ValueError: The run would fail, or a setting does not suit the data set. The message is a
@@ -32,10 +34,10 @@ def check_workload(workload: Workload) -> None:
 
 
 def _check_written(workload: Workload) -> None:
-    """Raise ValueError if a workload with a target does not define `eval_batch_metrics` and
-    `compute_metrics`.
+    """Raise ValueError if a workload with a target does not define its metrics.
 
-    A plugin may leave them out, because a workload without a target needs neither.
+    The methods are `eval_batch_metrics` and `compute_metrics`. A plugin may leave them out, because
+    a workload without a target needs neither.
     """
     kind = type(workload)
     missing = [
@@ -53,8 +55,9 @@ def _check_written(workload: Workload) -> None:
 
 
 def _check_length(workload: Workload) -> None:
-    """Raise ValueError if the length is in samples, but the batch size is not, so that the samples
-    per step vary.
+    """Raise ValueError if the length is in samples, but the batch size is not.
+
+    The samples per step then vary.
     """
     stop, unit = workload.settings.stop, workload.batch_unit
     if stop.startswith("samples:") and unit != "samples":
@@ -75,7 +78,10 @@ def _check_limit(workload: Workload) -> None:
 
 
 def _check_batch(workload: Workload) -> None:
-    """Raise ValueError if a batch is larger than an epoch, so that an epoch would be a single step."""
+    """Raise ValueError if a batch is larger than an epoch.
+
+    Such an epoch would be a single step.
+    """
     settings, samples = workload.settings, workload.epoch_samples.trained
     if settings.global_batch_size <= samples:
         return

@@ -1,5 +1,5 @@
-"""Checks of this machine before a run: conditions that prevent the run, or that would distort its
-times.
+"""Checks of this machine before a run.
 
-The controller runs the checks before each job, and `suite doctor` runs them at any time.
+They find conditions that prevent the run, or that would distort its times. The controller runs the
+checks before each job, and `suite doctor` runs them at any time.
 """

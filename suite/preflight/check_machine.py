@@ -94,8 +94,9 @@ def preflight(need: Resources) -> list[str]:
 
 
 def preflight_of_logs(folder: Path) -> list[str]:
-    """Return the warnings before a run of which only the logs are stored on this machine, a line
-    each.
+    """Return the warnings before a run that stores only its logs on this machine.
+
+    Each warning is a line.
 
     Raises:
         ValueError: The logs cannot be written. The message is a single line.
@@ -160,7 +161,7 @@ def _minimum_disk_mb() -> float:
 
 
 def memory(processes: int, allowed: Limits) -> Finding:
-    """Check whether the machine and the control group have enough memory for the worker processes."""
+    """Check whether the machine and the control group have enough memory for the workers."""
     available = available_bytes(allowed)
     text = f"{_gib(available)} available for {processes} worker process(es)"
     if available < processes * MEMORY_PER_PROCESS_BYTES:

@@ -1,5 +1,6 @@
-"""Combines all errors that prevent a command from running here into a single error, with the
-remedies and a demo command.
+"""Combines all errors that prevent a command from running here into a single error.
+
+The error contains the remedies and a demo command.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ def combine_errors(
 
 
 def _demo(composed: Composed) -> str:
-    """Return the command of a demo of the same workload and framework on the devices of this
-    machine.
+    """Return the command of a demo on the devices of this machine.
 
-    The data and the environment that the demo needs are not checked.
+    The demo has the same workload and framework. The data and the environment that it needs are not
+    checked.
     """
     try:
         here = len(devices.gpus())

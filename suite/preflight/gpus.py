@@ -1,5 +1,7 @@
-"""Checks of the GPUs: visible devices, processes that use them, and whether a framework's build
-supports them.
+"""Checks of the GPUs.
+
+They cover the visible devices, processes that use them, and whether a framework's build supports
+them.
 """
 
 from __future__ import annotations
@@ -205,7 +207,7 @@ def check_build(
 
     Args:
         name: Framework and version, for the message.
-        answer: Build of the framework.
+        build_info: Build of the framework.
         capabilities: Compute capabilities of the devices, such as `9.0`.
         driver_cuda: Highest CUDA version that the driver supports. None: it is unknown.
         instead: Remedy that selects an environment with a suitable build. Empty if no environment

@@ -1,1 +1,4 @@
-"""Brings runs into experiment trackers: `exported.py` says what, one module for each tracker how."""
+"""Exports runs to experiment trackers.
+
+`exported.py` defines the exported data, and there is one module per tracker that writes them.
+"""

@@ -1,8 +1,7 @@
-"""What trackers are given of a run: one plain record of scalars, hyperparameters, tags and files,
-out of the one table.
+"""The data of a run that trackers receive: scalars, hyperparameters, tags, and files.
 
-All of it is what the log says; nothing is of the machine that exports. Every time is a time stamp
-of the log.
+All data come from the log of the run, and none from the machine that exports. Every time is a time
+stamp of the log.
 """
 
 from __future__ import annotations
@@ -30,11 +29,12 @@ NOT_VERIFIED = "Not verified by MLCommons Association"
 Scale = str | int | float | bool
 """A value of a hyperparameter."""
 _TAGS = (
-    "system", "device_name", "framework_version", "deviations", "round", "submitter", "division", "status", "reason",
-    "machine_condition", *field_names(RunSettings, experiment_key=False),
+    "system", "device_name", "framework_version", "deviations", "round", "submitter", "division",
+    "status", "reason", "machine_condition", *field_names(RunSettings, experiment_key=False),
 )  # fmt: skip
-"""Columns that say of whom, where and how, beside the labels; all that decides what a run computes
-is a hyperparameter.
+"""Columns that describe the origin and the conditions of a run, in addition to the labels.
+
+Settings that decide the computation of a run are hyperparameters instead.
 """
 _LONGEST_NAME, _LONGEST_VALUE = 100, 500
 
@@ -44,8 +44,9 @@ class Scalar:
     """A point of a curve."""
 
     name: str
-    """`epoch/…`, `step/…` and `second/…` by what `at` counts; `result/…`: of the whole run, at its
-    last step.
+    """The name has the unit of `at` as prefix: `epoch/…`, `step/…`, or `second/…`.
+
+    `result/…` is a figure of the whole run, at its last step.
     """
     value: float
     at: int
@@ -60,51 +61,57 @@ class Scalar:
 
 @dataclass(frozen=True)
 class ExportedRun:
-    """A run as trackers get it."""
+    """A run in the form that all trackers receive."""
 
     identity: str
-    """The same for every copy of a log, from its first evaluation on, and for no other run."""
+    """Identifies the run. It is the same for all copies of a log, from the first evaluation on."""
     name: str
     workload: str
     labels: tuple[str, ...]
-    """What must stand beside its numbers: `demo`, `cpu`, `busy machine: …`."""
+    """Labels to show next to the numbers: `demo`, `cpu`, `busy machine: …`."""
     start_ms: int
     end_ms: int | None
-    """None: it goes on."""
+    """None: the run is in progress."""
     status: str
-    """`success`, `running`, or how it ended."""
+    """`success`, `running`, or the status with which the run ended."""
     hyperparameters: Mapping[str, Scale]
     tags: Mapping[str, str]
     scalars: tuple[Scalar, ...]
     files: Mapping[str, Path]
-    """Its log, and what a run of ours has beside it, under their names in its folder; empty as long
-    as it goes on.
+    """Maps a name in the run's folder to the path of the file.
+
+    It contains the log, and the remaining files of a run that this suite wrote. Empty while the run
+    is in progress.
     """
 
     @property
     def title(self) -> str:
-        """The name with the labels, for wherever a tracker shows nothing else beside a curve."""
+        """Return the name with the labels, for views that show only the name next to a curve."""
         return f"{self.name} ({', '.join(self.labels)})" if self.labels else self.name
 
     @property
     def labels_text(self) -> str:
-        """The labels in one line, and who has not verified the numbers."""
+        """Return the labels in one line, and a note that the numbers are not verified."""
         return "; ".join((*self.labels, NOT_VERIFIED))
 
 
 class Tracker(Protocol):
-    """Where runs are brought."""
+    """A destination of exported runs."""
 
     def add(self, run: ExportedRun) -> int:
-        """Bring in what is new of a run; how many of its scalars were.
+        """Add the new data of a run, and return the number of new scalars.
 
-        Nothing that is there is written twice.
+        Data that the tracker already has are not written again.
         """
 
 
 def exported(paths: Sequence[Path]) -> tuple[list[ExportedRun], int]:
-    """(the runs below `paths` in order of start, how many are left out: their logs hold no
-    evaluation and no throughput yet, or are copies). Raises ValueError for a path without any log.
+    """Return the runs below `paths` in order of their start, and the number of skipped runs.
+
+    A run is skipped if its log has no evaluation and no throughput yet, or if it is a copy.
+
+    Raises:
+        ValueError: A path contains no log.
     """
     every = read_runs(paths)
     runs = [
@@ -117,7 +124,10 @@ def exported(paths: Sequence[Path]) -> tuple[list[ExportedRun], int]:
 
 
 def _exported(row: Run, log: RunRecord) -> ExportedRun | None:
-    """None of a run that has nothing to show: its settings need not be complete."""
+    """Return the exported form of a run, or None if it has no data to show.
+
+    The settings of such a run need not be complete.
+    """
     if log.start_ms is None or not (log.evaluations or log.throughput):
         return None
     scalars = [*_curves(log, log.start_ms)]
@@ -129,7 +139,7 @@ def _exported(row: Run, log: RunRecord) -> ExportedRun | None:
             Scalar(f"result/{name}", value, max(steps, default=0), end_ms)
             for name, value in _figures(row)
         ]
-    known = facts(row) | {"seed": row.seed}
+    recorded = facts(row) | {"seed": row.seed}
     tags = {name: _text(getattr(row, name)) for name in _TAGS}
     return ExportedRun(
         identity=_identity(log),
@@ -141,8 +151,8 @@ def _exported(row: Run, log: RunRecord) -> ExportedRun | None:
         status=row.status,
         hyperparameters={
             _name(name): value
-            for name, known_value in known.items()
-            if name not in (*_TAGS, "labels", "folder") and (value := _scale(known_value)) != ""
+            for name, recorded_value in recorded.items()
+            if name not in (*_TAGS, "labels", "folder") and (value := _scale(recorded_value)) != ""
         },
         tags={name: text for name, text in tags.items() if text}
         | {"log": clean(str(log.path), _LONGEST_VALUE)},
@@ -152,10 +162,12 @@ def _exported(row: Run, log: RunRecord) -> ExportedRun | None:
 
 
 def _identity(log: RunRecord) -> str:
-    """Of what a log says before its first evaluation.
+    """Return a hash of the facts that a log contains before its first evaluation.
 
-    Its digest changes as it grows, its path where it is moved, and two machines may have logs of
-    one path. Runs without a seed may have begun in the same second (suite.results.logs.copies).
+    The digest of the log is not used because it changes as the log grows. The path is not used
+    because it changes if the log is moved, and logs on two machines may have the same path. Runs
+    without a seed may have begun in the same second (suite.results.logs.copies), so the digest is
+    used for them.
     """
     settings = [
         log.benchmark,
@@ -164,15 +176,16 @@ def _identity(log: RunRecord) -> str:
         log.settings.framework,
         log.settings.devices,
     ]
-    known = [*settings, log.start_ms, log.seed, sorted(log.hyperparameters.items())]
+    parts = [*settings, log.start_ms, log.seed, sorted(log.hyperparameters.items())]
     if log.seed is None and (log.start_ms or 0) % 1000 == 0:
-        known.append(log.digest)
-    return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16]
+        parts.append(log.digest)
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 def _curves(log: RunRecord, start_ms: float) -> Iterator[Scalar]:
-    """Every figure by the steps and, where all are whole, by the epochs until then; by seconds
-    where neither is logged.
+    """Yield every figure by step, and by epoch if all evaluations are at whole epochs.
+
+    Figures are given by second if the log has neither steps nor whole epochs.
     """
     epochs = [log.epochs_at(evaluation) for evaluation in log.evaluations]
     whole = all(epoch is not None and epoch.is_integer() for epoch in epochs)
@@ -198,15 +211,18 @@ def _curves(log: RunRecord, start_ms: float) -> Iterator[Scalar]:
 
 
 def _of_block(block: Throughput) -> dict[str, float]:
-    """The figures of a segment of training that its log tells."""
+    """Return the figures of a training block that the log contains."""
     names = ("samples_per_second", "train_seconds", "evaluation_seconds", "data_wait_seconds")
     figures = {"training_loss": block.loss} | {name: getattr(block, name) for name in names}
-    known = {name: value for name, value in figures.items() if value is not None}
-    return {f"{unit}_per_second": rate for unit, rate in block.rates.items()} | known
+    logged = {name: value for name, value in figures.items() if value is not None}
+    return {f"{unit}_per_second": rate for unit, rate in block.rates.items()} | logged
 
 
 def _figures(row: Run) -> Iterator[tuple[str, float]]:
-    """The columns of a run that are numbers; its length is a time to target where it reached one."""
+    """Yield the numeric columns of a run.
+
+    The duration is the time to target if the run reached its target.
+    """
     for item in own_fields(Run):
         value = getattr(row, item.name)
         if kind_of(item) in ("number", "count") and item.name != "start_ms" and value is not None:
@@ -220,8 +236,10 @@ def _figures(row: Run) -> Iterator[tuple[str, float]]:
 
 
 def _files(log: RunRecord) -> dict[str, Path]:
-    """The log, and of a run of ours what docs/reference/log_format.md names beside it; no links there, which may
-    lead anywhere.
+    """Return the log and the run's files that docs/reference/log_format.md lists, by their names in the folder.
+
+    Only a run that this suite wrote has such files. Links are left out, because they may point
+    outside the folder.
     """
     folder, named = log.path.parent, list[Path]()
     if log.settings.profile:
@@ -231,21 +249,24 @@ def _files(log: RunRecord) -> dict[str, Path]:
         named += [
             machine / name for machine in machines for name in ("telemetry.jsonl", "topology.json")
         ]
-    beside = {
+    recorded_files = {
         str(path.relative_to(folder)): path
         for path in named
         if path.is_file() and not path.is_symlink()
     }
-    return {log.path.name: log.path, **beside}
+    return {log.path.name: log.path, **recorded_files}
 
 
 def _name(text: str) -> str:
-    """A name that every tracker takes: logs may hold any."""
+    """Return a name that every tracker accepts. Names in logs may contain any character."""
     return re.sub(r"[^\w.-]+", "_", text).strip("._")[:_LONGEST_NAME] or "_"
 
 
 def _scale(value: Any) -> Scale:
-    """A number that any float holds, a truth value, or one printable line; empty: not known."""
+    """Return a number that a float represents exactly, a boolean, or one printable line.
+
+    An empty text means that the value is missing.
+    """
     return (
         value if isinstance(value, (int, float)) and -(2.0**53) < value < 2.0**53 else _text(value)
     )

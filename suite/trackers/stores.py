@@ -1,7 +1,7 @@
-"""Checks of the place that runs are exported to, before a tracker's library is imported: that takes
-seconds.
+"""Checks the destination of an export before the library of its tracker is imported.
 
-A place that cannot take runs is refused with what to set. A server gets a bounded time to answer.
+The import takes seconds. An unsuitable destination is refused with the option to set. A server has
+a limited time to answer.
 """
 
 from __future__ import annotations
@@ -20,49 +20,55 @@ from urllib.parse import SplitResult, urlsplit
 from workloads import files
 
 SERVER_SECONDS = 10.0
-"""Time that a server gets to accept a connection, and again to answer."""
+"""Time limit for a server to accept a connection, and again to answer."""
 _LOCK_SECONDS = 5.0
 _SQLITE = "sqlite:///"
 _SQLITE_HEADER = b"SQLite format 3\0"
 _DATABASE_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 _HANDLED_BY_MLFLOW = ("databricks", "databricks-uc", "uc")
-_MLFLOW_REMEDY = (
-    "set --output sqlite:///FILE, for example sqlite:///mlflow.db, or a server's address,"
+_MLFLOW_OUTPUT = (
+    "--output sqlite:///FILE, for example sqlite:///mlflow.db, or a server's address,"
     " http://HOST:PORT"
 )
+_MLFLOW_REMEDY = f"Set {_MLFLOW_OUTPUT}"
 
 
-def check_store(tracker: str, output: str, given: str) -> None:
-    """Raise ValueError with one line if `output` cannot take the runs of a tracker.
+def check_store(tracker: str, output: str, setting: str) -> None:
+    """Raise ValueError with a single line if `output` cannot take the runs of a tracker.
 
     Args:
         tracker: `tensorboard`, `mlflow` or `wandb`.
         output: A folder, or the tracking URI of MLflow.
-        given: The output as it was set, for the message: `--output x`, `MLFLOW_TRACKING_URI=x`.
+        setting: The option or variable that sets the output, for the message: `--output x`,
+            `MLFLOW_TRACKING_URI=x`.
     """
     if not output.strip():
         raise ValueError(
-            f"{given}: it is empty;"
-            f" {_MLFLOW_REMEDY if tracker == 'mlflow' else 'set --output FOLDER'}"
+            f"{setting}: it is empty."
+            f" {_MLFLOW_REMEDY if tracker == 'mlflow' else 'Set --output FOLDER'}"
         )
     if tracker == "mlflow":
-        _check_mlflow(output, given)
+        _check_mlflow(output, setting)
         return
     if "://" in output:
-        raise ValueError(f"{given}: {tracker} takes a folder, not an address; set --output FOLDER")
+        raise ValueError(
+            f"{setting}: {tracker} takes a folder, not an address. Set --output FOLDER"
+        )
     _check_folder(
-        Path(output) / "wandb" if tracker == "wandb" else Path(output), given, "set --output FOLDER"
+        Path(output) / "wandb" if tracker == "wandb" else Path(output),
+        setting,
+        "Set --output FOLDER",
     )
 
 
-def _check_folder(folder: Path, given: str, remedy: str) -> None:
-    """Raise ValueError unless files can be made in a folder, which may be missing."""
+def _check_folder(folder: Path, setting: str, remedy: str) -> None:
+    """Raise ValueError unless files can be created in a folder, which may be missing."""
     existing = _nearest_existing(folder)
     if not existing.is_dir():
-        raise ValueError(f"{given}: {existing} is not a folder; {remedy}")
+        raise ValueError(f"{setting}: {existing} is not a folder. {remedy}")
     if not os.access(existing, os.W_OK | os.X_OK) or existing.resolve().is_relative_to("/proc"):
         raise ValueError(
-            f"{given}: no permission to write into {existing}; {remedy} that you may write to"
+            f"{setting}: no permission to write into {existing}. {remedy} that you may write to"
         )
 
 
@@ -71,62 +77,63 @@ def _nearest_existing(path: Path) -> Path:
     return next((above for above in (path, *path.parents) if os.path.lexists(above)), Path("/"))
 
 
-def _check_mlflow(output: str, given: str) -> None:
+def _check_mlflow(output: str, setting: str) -> None:
     try:
         address = urlsplit(output)
         port = address.port
     except ValueError as error:
-        raise ValueError(f"{given}: not a tracking URI ({error}); {_MLFLOW_REMEDY}") from None
+        raise ValueError(f"{setting}: not a tracking URI ({error}). {_MLFLOW_REMEDY}") from None
     scheme = address.scheme.partition("+")[0]
     if scheme in ("http", "https"):
-        _check_server(output, address, given)
+        _check_server(output, address, setting)
     elif scheme in _DATABASE_PORTS:
         if address.hostname:
-            _connect(address.hostname, port or _DATABASE_PORTS[scheme], given)
+            _connect(address.hostname, port or _DATABASE_PORTS[scheme], setting)
     elif scheme == "sqlite":
-        _check_sqlite(output, given)
+        _check_sqlite(output, setting)
     elif output not in _HANDLED_BY_MLFLOW and scheme not in _HANDLED_BY_MLFLOW:
-        _refuse_folder_or_scheme(output, scheme, given)
+        _refuse_folder_or_scheme(output, scheme, setting)
 
 
-def _refuse_folder_or_scheme(output: str, scheme: str, given: str) -> None:
-    """Raise ValueError for a folder, which MLflow writes no runs to any more, or for an unknown
-    scheme.
-    """
+def _refuse_folder_or_scheme(output: str, scheme: str, setting: str) -> None:
+    """Raise ValueError for a folder, to which MLflow no longer writes, or for an unknown scheme."""
     if scheme not in ("", "file"):
         schemes = ", ".join(f"{name}://" for name in ("sqlite", "http", "https", *_DATABASE_PORTS))
         raise ValueError(
-            f"{given}: MLflow has no store for {scheme}; allowed: {schemes}; {_MLFLOW_REMEDY}"
+            f"{setting}: MLflow has no store for {scheme}; allowed: {schemes}. {_MLFLOW_REMEDY}"
         )
     path = Path(urlsplit(output).path if scheme else output)
     if path.suffix in (".db", ".sqlite", ".sqlite3") or (path.is_file() and _is_sqlite(path)):
         raise ValueError(
-            f"{given}: a file needs the prefix sqlite:///; set --output {_SQLITE}{path}"
+            f"{setting}: a file needs the prefix sqlite:///. Set --output {_SQLITE}{path}"
         )
-    raise ValueError(f"{given}: MLflow no longer writes to folders; {_MLFLOW_REMEDY}")
+    raise ValueError(f"{setting}: MLflow no longer writes to folders. {_MLFLOW_REMEDY}")
 
 
-def _check_sqlite(output: str, given: str) -> None:
+def _check_sqlite(output: str, setting: str) -> None:
     name = output.partition("?")[0].removeprefix(_SQLITE)
     if not output.startswith(_SQLITE):
         meant = output.partition(":")[2].lstrip("/") or "mlflow.db"
-        raise ValueError(f"{given}: three slashes are needed; set --output {_SQLITE}{meant}")
+        raise ValueError(f"{setting}: three slashes are needed. Set --output {_SQLITE}{meant}")
     if name in ("", ":memory:"):
         raise ValueError(
-            f"{given}: a database in memory is lost when the command ends; set --output"
+            f"{setting}: a database in memory is lost when the command ends. Set --output"
             f" {_SQLITE}mlflow.db"
         )
     file = Path(name)
     if file.is_dir():
-        raise ValueError(f"{given}: {file} is a folder; set --output {_SQLITE}{file / 'mlflow.db'}")
+        raise ValueError(
+            f"{setting}: {file} is a folder. Set --output {_SQLITE}{file / 'mlflow.db'}"
+        )
     if os.path.lexists(file) and not file.is_file():
-        raise ValueError(f"{given}: {file} is not a regular file; {_MLFLOW_REMEDY}")
-    _check_folder(file.parent, given, f"set --output {_SQLITE}FILE in a folder")
+        raise ValueError(f"{setting}: {file} is not a regular file. {_MLFLOW_REMEDY}")
+    _check_folder(file.parent, setting, f"Set --output {_SQLITE}FILE in a folder")
     if not file.exists() or not file.stat().st_size:
         return
     if not _is_sqlite(file):
         raise ValueError(
-            f"{given}: {file} is not an SQLite database; set --output {_SQLITE}FILE to another file"
+            f"{setting}: {file} is not an SQLite database. Set --output"
+            f" {_SQLITE}FILE to a different file"
         )
     try:
         with contextlib.closing(
@@ -137,10 +144,10 @@ def _check_sqlite(output: str, given: str) -> None:
             database.rollback()
     except sqlite3.Error as error:
         why = (
-            f"cannot be written ({error}); end the program that uses it, or set --output"
-            f" {_SQLITE}FILE to another file"
+            f"cannot be written ({error}). End the program that uses it, or set --output"
+            f" {_SQLITE}FILE to a different file"
         )
-        raise ValueError(f"{given}: {file} {why}") from None
+        raise ValueError(f"{setting}: {file} {why}") from None
 
 
 def _is_sqlite(file: Path) -> bool:
@@ -151,31 +158,31 @@ def _is_sqlite(file: Path) -> bool:
         return False
 
 
-def _check_server(output: str, address: SplitResult, given: str) -> None:
-    """Raise ValueError unless a server answers a request, with whatever status."""
+def _check_server(output: str, address: SplitResult, setting: str) -> None:
+    """Raise ValueError unless a server answers a request, with any status."""
     if not address.hostname:
-        raise ValueError(f"{given}: no host in it; set --output http://HOST:PORT")
+        raise ValueError(f"{setting}: it has no host. Set --output http://HOST:PORT")
     try:
         with urllib.request.urlopen(f"{output.rstrip('/')}/health", timeout=SERVER_SECONDS):
             pass
     except urllib.error.HTTPError:
-        return  # a server that answers; MLflow reports what it refuses
+        return  # The server answers. MLflow reports requests that it refuses.
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         if isinstance(reason, ssl.SSLError):
-            return  # MLflow has settings for certificates
-        raise ValueError(_no_answer(given, reason)) from None
+            return  # MLflow may be configured to accept the certificate
+        raise ValueError(_no_answer(setting, reason)) from None
 
 
-def _connect(host: str, port: int, given: str) -> None:
+def _connect(host: str, port: int, setting: str) -> None:
     try:
         socket.create_connection((host, port), SERVER_SECONDS).close()
     except OSError as error:
-        raise ValueError(_no_answer(given, error)) from None
+        raise ValueError(_no_answer(setting, error)) from None
 
 
-def _no_answer(given: str, error: object) -> str:
+def _no_answer(setting: str, error: object) -> str:
     why = str(error) or type(error).__name__
     if isinstance(error, TimeoutError):
         why = f"no answer within {SERVER_SECONDS:.0f} s"
-    return f"{given}: the server cannot be used: {why}; start it, or {_MLFLOW_REMEDY}"
+    return f"{setting}: the server cannot be used: {why}. Start the server, or set {_MLFLOW_OUTPUT}"

@@ -1,6 +1,6 @@
 """TensorBoard: a folder of event files for each run.
 
-What stands in them already is read back, so nothing is written twice.
+Existing events are read first, so no event is written twice.
 """
 
 from __future__ import annotations
@@ -21,41 +21,49 @@ from suite.results.text import markdown_escape
 from suite.trackers.exported import ExportedRun
 
 _Point = tuple[str, int, int]
-"""Tag, step and milliseconds since 1970."""
+"""Tag, step, and milliseconds since 1970."""
 _START, _END = "_hparams_/session_start_info", "_hparams_/session_end_info"
-"""Tags by which the HParams page finds a run; it takes the first of each, so they are written when
-the run has ended.
+"""Tags that the HParams page searches. It uses the first event with each tag.
+
+The events are therefore written when the run has ended.
 """
 
 
 class TensorBoard:
-    """Runs below a log directory."""
+    """Event files below a log directory."""
 
     def __init__(self, output: str) -> None:
         self._folder = Path(output)
-        self._known: dict[str, set[_Point]] = {}
+        self._written: dict[str, set[_Point]] = {}
         self._files: dict[str, Path] = {}
 
     def add(self, run: ExportedRun) -> int:
-        """Append what is new to the run's events; how many scalars were."""
+        """Append the new events of a run, and return the number of new scalars."""
         folder = next(
             self._folder.glob(f"*-{run.identity}"),
             self._folder / f"{safe_name(run.name)}-{run.identity}",
         )
-        if run.identity not in self._known:
-            self._known[run.identity] = {
+        if run.identity not in self._written:
+            self._written[run.identity] = {
                 point
                 for path in sorted(folder.glob("events.out.tfevents.*"))
                 for point in _points(path)
             }
-        known = self._known[run.identity]
-        scalars = [one for one in run.scalars if (one.name, one.at, one.time_ms) not in known]
-        events = [_event(one.time_ms, one.at, _scalar(run, one.name, one.value)) for one in scalars]
-        if not any(tag == "run" for tag, _, _ in known):
+        written = self._written[run.identity]
+        scalars = [
+            scalar
+            for scalar in run.scalars
+            if (scalar.name, scalar.at, scalar.time_ms) not in written
+        ]
+        events = [
+            _event(scalar.time_ms, scalar.at, _scalar(run, scalar.name, scalar.value))
+            for scalar in scalars
+        ]
+        if not any(tag == "run" for tag, _, _ in written):
             events.insert(0, _event(run.start_ms, 0, _text(run)))
-        if run.end_ms is not None and not any(tag == _END for tag, _, _ in known):
+        if run.end_ms is not None and not any(tag == _END for tag, _, _ in written):
             events += [
-                _event(run.end_ms, 1, _text(run)),  # with what only the end tells
+                _event(run.end_ms, 1, _text(run)),  # Some rows only have their value at the end.
                 _event(run.start_ms, 0, _hparams(_START, _session_start(run))),
                 _event(run.end_ms, 0, _hparams(_END, _session_end(run))),
             ]
@@ -64,8 +72,9 @@ class TensorBoard:
         return len(scalars)
 
     def _append(self, folder: Path, run: ExportedRun, events: list[Event]) -> None:
-        """To a file of this process's own: a killed one may have left half a record at the end of
-        its.
+        """Append events to a file that only this process writes.
+
+        A process that was killed may have left an incomplete record at the end of its file.
         """
         folder.mkdir(parents=True, exist_ok=True)
         if run.identity not in self._files:
@@ -80,7 +89,7 @@ class TensorBoard:
             for event in events:
                 writer.write(event.SerializeToString())
             writer.flush()
-        self._known[run.identity].update(filter(None, map(_point, events)))
+        self._written[run.identity].update(filter(None, map(_point, events)))
 
 
 def _points(path: Path) -> Iterator[_Point]:
@@ -88,7 +97,7 @@ def _points(path: Path) -> Iterator[_Point]:
 
 
 def _point(event: Event) -> _Point | None:
-    """What an event of ours holds; None of the version of a file."""
+    """Return the point of an event. None for the event with the version of the file."""
     tag = next((value.tag for value in event.summary.value), None)
     return None if tag is None else (tag, event.step, round(event.wall_time * 1000))
 
@@ -98,7 +107,7 @@ def _event(time_ms: int, step: int, value: Summary.Value) -> Event:
 
 
 def _scalar(run: ExportedRun, name: str, value: float) -> Summary.Value:
-    """With the labels as its description, which stands beside the chart."""
+    """Return a scalar. The labels are its description, which is shown next to the chart."""
     metadata = SummaryMetadata(
         display_name=name, summary_description=markdown_escape(run.labels_text)
     )
@@ -106,11 +115,11 @@ def _scalar(run: ExportedRun, name: str, value: float) -> Summary.Value:
 
 
 def _text(run: ExportedRun) -> Summary.Value:
-    """Labels, tags and hyperparameters as a table, under Text."""
-    said = {"labels": run.labels_text, **run.tags, **run.hyperparameters}
+    """Return the labels, tags, and hyperparameters as a table, for the Text page."""
+    rows = {"labels": run.labels_text, **run.tags, **run.hyperparameters}
     lines = [
         f"| {markdown_escape(name)} | {markdown_escape(str(value))} |"
-        for name, value in said.items()
+        for name, value in rows.items()
     ]
     metadata = text_metadata.create_summary_metadata(display_name="run", description="")
     tensor = make_tensor_proto(

@@ -1,9 +1,8 @@
-"""Weights & Biases: an offline run for each run, which `wandb sync` uploads where its user wants
-that.
+"""Weights & Biases: an offline run for each run, which the user uploads with `wandb sync`.
 
-The records are the library's own (`wandb.proto`). `wandb.init` is not called: it starts a program
-that may go online, takes the time of the export for that of the run, and adds packages, user and
-load of the machine that exports.
+The records are those of the library (`wandb.proto`). `wandb.init` is not called, because it starts
+a program that may access the network, it uses the time of the export as the time of the run, and it
+adds packages, user, and load of the exporting machine.
 """
 
 from __future__ import annotations
@@ -22,23 +21,24 @@ from suite.trackers.exported import ExportedRun
 from workloads.held_folder import held_folder
 
 _HEAD = b":W&B" + struct.pack("<HB", 0xBEE1, 0)
-"""How a `.wandb` file begins (wandb 0.31); its records follow as in a log of LevelDB."""
+"""Header of a `.wandb` file (wandb 0.31). The records follow in the log format of LevelDB."""
 _BLOCK, _FRAME = 32768, struct.Struct("<IHB")
 _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 _LONGEST_TAG = 64
-"""Characters that W&B takes."""
+"""Length limit of W&B, in characters."""
 
 
 class WandB:
-    """Runs below `wandb/` in a folder."""
+    """Offline runs below `wandb/` in a folder."""
 
     def __init__(self, output: str) -> None:
         self._folder = Path(output, "wandb")
 
     def add(self, run: ExportedRun) -> int:
-        """Write a run that has ended, once: an offline run cannot be gone on with.
+        """Write a run that has ended, and return its number of scalars.
 
-        How many scalars it has.
+        Returns 0 for a run that is in progress or already written, because data cannot be appended
+        to an offline run.
         """
         if run.end_ms is None or any(self._folder.glob(f"offline-run-*-{run.identity}")):
             return 0
@@ -52,9 +52,8 @@ class WandB:
                 copy.parent.mkdir(exist_ok=True)
                 shutil.copyfile(file, copy)
             (written / f"run-{run.identity}.wandb").write_bytes(_framed(_records(run, run.end_ms)))
-            written.rename(
-                self._folder / written.name
-            )  # so that a run which is there is a whole one
+            # A folder with this name is therefore always complete.
+            written.rename(self._folder / written.name)
         return len(run.scalars)
 
 
@@ -71,9 +70,8 @@ def _records(run: ExportedRun, end_ms: int) -> Iterator[Record]:
         record.history.step.num = int(row["_step"])
         for name, value in row.items():
             record.history.item.add(nested_key=[name], value_json=json.dumps(value))
-            summary.summary.update.add(
-                nested_key=[name], value_json=json.dumps(value)
-            )  # the last one counts
+            # W&B uses the last value of each name.
+            summary.summary.update.add(nested_key=[name], value_json=json.dumps(value))
         yield record
     seconds = (end_ms - run.start_ms) // 1000
     summary.summary.update.add(nested_key=["_wandb", "runtime"], value_json=json.dumps(seconds))
@@ -101,25 +99,29 @@ def _head(run: ExportedRun) -> Record:
 
 
 def _rows(run: ExportedRun) -> Iterator[dict[str, float]]:
-    """The scalars of one time and axis as a row of the run's history, with the columns that W&B
-    makes itself otherwise.
+    """Yield the rows of the run's history, with the columns that W&B normally adds.
+
+    A row contains the scalars with the same time and the same axis.
     """
     points: dict[tuple[int, str, int], dict[str, float]] = {}
-    for one in run.scalars:
-        where = {} if one.axis == "result" else {one.axis: one.at}
-        points.setdefault((one.time_ms, one.axis, one.at), dict(where))[one.name] = one.value
+    for scalar in run.scalars:
+        position: dict[str, float] = {} if scalar.axis == "result" else {scalar.axis: scalar.at}
+        key = scalar.time_ms, scalar.axis, scalar.at
+        points.setdefault(key, position)[scalar.name] = scalar.value
     for number, (time_ms, axis, at) in enumerate(sorted(points)):
-        own = {
+        columns = {
             "_step": number,
             "_timestamp": time_ms / 1000,
             "_runtime": (time_ms - run.start_ms) / 1000,
         }
-        yield {**points[time_ms, axis, at], **own}
+        yield {**points[time_ms, axis, at], **columns}
 
 
 def _framed(records: Iterator[Record]) -> bytes:
-    """A `.wandb` file: each record numbered, cut where a block of 32 KiB ends, every piece with its
-    checksum.
+    """Return the content of a `.wandb` file.
+
+    Each record has a number. It is split at the boundaries of blocks of 32 KiB, and each piece has
+    a checksum.
     """
     data = bytearray(_HEAD)
     for number, record in enumerate(records, start=1):

@@ -1,5 +1,5 @@
-"""The code of a worker process, which runs in a framework's environment: the loop, its log, and its
-heartbeat.
+"""The code of a worker process, which runs in a framework's environment.
 
-This package never imports Hydra, pandas, rich, or vl_convert.
+It contains the loop, its log, and its heartbeat. This package never imports Hydra, pandas, rich, or
+vl_convert.
 """

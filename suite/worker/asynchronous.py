@@ -1,5 +1,6 @@
-"""The part of the loop for `update=async`: it ends each interval of steps, adds up its statistics,
-and counts staleness.
+"""The part of the loop for `update=async`.
+
+It ends each interval of steps, adds up its statistics, and counts staleness.
 
 A step of the schedule is W updates, if there are W workers. Any worker may compute any of these
 updates, so a slow worker computes fewer. No worker waits for a slow worker before the end of an
@@ -32,7 +33,7 @@ from workloads.api import (
 _SUMS = ("steps", "loss", "samples", "data_bytes")
 
 
-def own_batches(batches: Iterable[list[Batch]]) -> Iterator[list[Batch]]:
+def local_batches(batches: Iterable[list[Batch]]) -> Iterator[list[Batch]]:
     """Yield the share of each batch that this worker trains on, as a separate batch.
 
     Empty shares are skipped.
@@ -77,8 +78,7 @@ class Asynchronous:
         return self.trainer.exchange
 
     def until(self, stop_step: int, steps: Iterator[list[Batch]]) -> Iterator[list[Batch]]:
-        """Yield batches until the workers have together done the updates of steps 0 to `stop_step`
-        - 1.
+        """Yield batches until the workers together have done all updates before `stop_step`.
 
         The newest weights are pulled before each batch.
         """
@@ -115,9 +115,8 @@ class Asynchronous:
         }
         gathered = self.trainer.gather(local)
         staleness.clear()
-        self.trainer.broadcast(
-            0.0
-        )  # no worker continues until rank 0 has the results of all workers
+        # No worker continues until rank 0 has the results of all workers.
+        self.trainer.broadcast(0.0)
         self.exchange.pull()
         return None if gathered is None else self._added(gathered)
 

@@ -1,5 +1,6 @@
-"""Writes checkpoints of a run, and resumes a run from a checkpoint (`checkpoint=…`,
-docs/how-to/resume_and_checkpoints.md).
+"""Writes checkpoints of a run, and resumes a run from a checkpoint.
+
+See `checkpoint=…` in docs/how-to/resume_and_checkpoints.md.
 """
 
 from __future__ import annotations
@@ -64,9 +65,7 @@ class CheckpointManager:
         self._checked_step, self._check_step = step, step + 1
 
     def next_check_step(self, stop_step: int) -> int:
-        """Return the step at which steps that would end at `stop_step` are interrupted, to check
-        the clock.
-        """
+        """Return the step at which steps up to `stop_step` pause to check the clock."""
         return min(stop_step, self._check_step) if self._seconds else stop_step
 
     def should_save(self, step: int) -> bool:
@@ -123,9 +122,8 @@ class CheckpointManager:
                     {"seconds": round(perf_counter() - begin, 6), **written},
                     step=step,
                 )
-            self.trainer.broadcast(
-                0.0
-            )  # without this, workers would wait for rank 0 inside a step, which is timed
+            # Without this, workers would wait for rank 0 inside a step, which is timed.
+            self.trainer.broadcast(0.0)
 
     def restore(self) -> tuple[int, LoopState]:
         """Load the state of the trainer from the checkpoint of a resumed run. Called after `setup`.

@@ -1,5 +1,6 @@
-"""Checks the clock of a run against the kernel's uptime, because a process may run with a fake
-clock (libfaketime).
+"""Checks the clock of a run against the kernel's uptime.
+
+A process may run with a fake clock (libfaketime).
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ It can be small, because NTP corrects both clocks alike.
 
 
 class ClockCheck:
-    """Compares the monotonic clock, by which a run is timed, with the uptime that the kernel writes
-    into a file.
+    """Compares the monotonic clock, by which a run is timed, with the uptime of the kernel.
+
+    The kernel writes its uptime into a file.
     """
 
     def __init__(self) -> None:

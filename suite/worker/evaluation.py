@@ -1,5 +1,7 @@
-"""Evaluates a model: predicts on the devices, measures samples in threads, gathers the results, and
-computes the metrics.
+"""Evaluates a model.
+
+It predicts on the devices, measures samples in threads, gathers the results, and computes the
+metrics.
 """
 
 from __future__ import annotations
@@ -85,8 +87,9 @@ def measured(
 
 @contextlib.contextmanager
 def keep_alive(heartbeat: HeartbeatWriter, patience_seconds: float) -> Iterator[None]:
-    """Update the heartbeat for up to `patience_seconds` while the block runs, because the block is
-    a single long call.
+    """Update the heartbeat for up to `patience_seconds` while the block runs.
+
+    The block is a single long call, which does not update the heartbeat.
     """
     ended = threading.Event()
 

@@ -32,8 +32,9 @@ def status_of(error: BaseException) -> str:
 
 
 def end_of(error: BaseException, run: RunSpec) -> tuple[EndCode, str]:
-    """Return the code of an error, and a line with the exception, its source location, and a full
-    disk if there is one.
+    """Return the code of an error, and a line that describes it.
+
+    The line contains the exception, its source location, and a full disk if there is one.
     """
     location = ""
     if status_of(error) == "failed":

@@ -1,5 +1,6 @@
-"""The heartbeat of a worker: a small JSON file with its newest state, written by the worker and
-read by the controller.
+"""The heartbeat of a worker: a small JSON file with its newest state.
+
+The worker writes it, and the controller reads it.
 """
 
 from __future__ import annotations
@@ -131,7 +132,6 @@ def read_heartbeat(folder: Path, process: int) -> WorkerStatus | None:
         value: Mapping[str, object] = files.read_json(heartbeat_path(folder, process))
     except (FileNotFoundError, json.JSONDecodeError):
         return None
-    names = {
-        item.name for item in fields(WorkerStatus)
-    }  # a different version may write further fields
+    # A different version may write further fields.
+    names = {item.name for item in fields(WorkerStatus)}
     return WorkerStatus(**{name: item for name, item in value.items() if name in names})  # type: ignore[arg-type]

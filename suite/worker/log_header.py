@@ -16,8 +16,9 @@ PATHS = ("backbone_weights",)
 
 
 def write_log_header(log: RunLog, run: RunSpec, workload: Workload) -> None:
-    """Write the lines that identify the run: submission keys, `cache_clear`, and `suite_run`
-    (docs/reference/log_format.md).
+    """Write the lines that identify the run.
+
+    These are the submission keys, `cache_clear`, and `suite_run` (docs/reference/log_format.md).
 
     Args:
         log: The log of the run.
@@ -82,13 +83,14 @@ def write_log_header(log: RunLog, run: RunSpec, workload: Workload) -> None:
 
 
 def machine_digest(name: str) -> str:
-    """Return 12 hexadecimal digits that identify a machine by its name without publishing the name."""
+    """Return 12 hexadecimal digits that identify a machine without publishing its name."""
     return hashlib.sha256(name.encode(errors="replace")).hexdigest()[:12]
 
 
 def log_settings(log: RunLog, run: RunSpec, workload: Workload) -> None:
-    """Write the lines with the seed, the batch size, the keys of the workload, and the sample
-    counts of the data.
+    """Write the lines with the settings and the data of the run.
+
+    These are the seed, the batch size, the keys of the workload, and the sample counts of the data.
 
     Args:
         log: The log of the run.

@@ -10,10 +10,13 @@ logs `suite_continued`, and continues to train.
 The loop trains to the next evaluation step, evaluates, and decides whether to continue. The same
 code runs in every process, but only rank 0 writes the log. A step depends on the mode:
 
-    train              forward, backward, sum of gradients over replicas, update        evaluated if there are targets
-    forward_backward   the same without the update                                      never evaluated
-    forward            the loss of a training batch, without gradients                  never evaluated
-    inference          the outputs of an evaluation batch, from `predict`               repeats the evaluation set
+    train              forward, backward, sum of gradients over replicas, update
+    forward_backward   the same without the update
+    forward            the loss of a training batch, without gradients
+    inference          the outputs of an evaluation batch, from `predict`
+
+A run with mode `train` is evaluated if it has targets, and a run with mode `inference` repeats the
+evaluation set. The two remaining modes never evaluate.
 
 Under `update=async`, each update uses the gradient of a single worker, and a step is W updates, if
 there are W workers (suite/worker/asynchronous.py).
@@ -35,7 +38,7 @@ from suite.common.loop_state import Block, LoopState
 from suite.common.run_end import EndCode
 from suite.common.runspec import RunSpec
 from suite.machine.contention import Contention
-from suite.worker.asynchronous import Asynchronous, own_batches
+from suite.worker.asynchronous import Asynchronous, local_batches
 from suite.worker.checkpoint_manager import CheckpointManager
 from suite.worker.clock import ClockCheck
 from suite.worker.evaluation import eval_accuracy_value, evaluate, keep_alive, targets_reached
@@ -128,9 +131,8 @@ class Loop:
             outcome = self._train_to_stop()
         except Exception as error:
             if self.started:
-                with contextlib.suppress(
-                    OSError
-                ):  # the exception may be that the log cannot be written
+                # The exception may be that the log cannot be written.
+                with contextlib.suppress(OSError):
                     self._stop_clock(
                         status="aborted", reason=one_line(error), code=code_of(error).value
                     )
@@ -180,8 +182,9 @@ class Loop:
         self.heartbeat.write()
 
     def _fewer_threads(self) -> dict[str, Json]:
-        """Return the threads per device if `auto` chose fewer threads than cores because foreign
-        programs use some cores.
+        """Return the threads per device if `auto` chose fewer threads than cores.
+
+        It does so if foreign programs use some cores.
         """
         threads, chosen = (
             self.trainer.threads_per_device,
@@ -232,9 +235,8 @@ class Loop:
             for number, (first, stop, evaluates) in enumerate(self._blocks(), start=1):
                 if stop <= self.position:
                     continue
-                if (
-                    first >= self.position
-                ):  # otherwise, `restore` has loaded the block from the checkpoint
+                # Otherwise, `restore` has loaded the block from the checkpoint.
+                if first >= self.position:
                     self.block = Block(number, first, stop)
                 reached = self._run_block(steps, data, evaluates)
                 if reached and self.stop.at_target:
@@ -267,14 +269,15 @@ class Loop:
 
     def _batches(self, data: DataPipeline, count: int) -> Iterator[list[Batch]]:
         if self.asynchronous is not None:  # a worker may have to compute all updates
-            return own_batches(data.train(0, count * self.worker.world_size))
+            return local_batches(data.train(0, count * self.worker.world_size))
         if self.settings.mode != "inference":
             return data.train(self.position, count)
         return itertools.islice(evaluated_again(data), count)
 
     def _blocks(self) -> Iterator[tuple[int, int, bool]]:
-        """Yield (first step, stop step, whether to evaluate at the stop step) from the end of the
-        warm-up up to the limit.
+        """Yield the blocks from the end of the warm-up up to the limit.
+
+        A block is (first step, stop step, whether to evaluate at the stop step).
         """
         first = self.settings.timing_warmup_steps
         limit = first + self.stop.limit_steps
@@ -327,8 +330,9 @@ class Loop:
         return reached
 
     def _epoch_num(self, epoch: int) -> int:
-        """Return the number that the log has for epoch 1, 2, …. It depends on how the round numbers
-        its first epoch.
+        """Return the number of an epoch (1, 2, …) in the log.
+
+        It depends on how the round numbers its first epoch.
         """
         return epoch - 1 + self.workload.round.first_epoch
 
@@ -353,8 +357,9 @@ class Loop:
             self.checkpoints.save(step, loop_state, self.contention.end())
 
     def _timed_steps(self, steps: Iterator[list[Batch]], first_step: int, stop_step: int) -> None:
-        """Run the steps of the mode, return when the devices are done, and add the time and the
-        loss to the block.
+        """Run the steps of the mode, and add the time and the loss to the block.
+
+        Returns when the devices are done.
         """
         self.heartbeat.update(phase="train")
         begin = time.perf_counter()
@@ -415,8 +420,9 @@ class Loop:
         return self.trainer.train(steps, first_step)
 
     def _watched(self, batches: Iterator[list[Batch]]) -> Iterator[list[Batch]]:
-        """Yield the batches, count their samples and the time that training waits for them, and
-        update the heartbeat.
+        """Yield the batches, count their samples, and update the heartbeat.
+
+        The time that training waits for a batch is measured.
         """
         step = self.position
         while True:
@@ -543,8 +549,9 @@ def code_of(error: BaseException) -> EndCode:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the type of an exception and the first line of its text, or the last line of a
-    traceback (MXNet raises these).
+    """Return the type of an exception and the first line of its text.
+
+    If the text is a traceback, as in exceptions of MXNet, its last line is used.
     """
     lines = str(error).strip().splitlines()
     if lines and lines[0].startswith("Traceback "):

@@ -18,7 +18,7 @@ from pathlib import Path
 from suite.launch.children import die_with_parent
 
 if __name__ == "__main__":
-    # before slow imports, so that the process ends if its parent ends during them
+    # This precedes slow imports, so that the process ends if its parent ends during them.
     die_with_parent()
 
 from suite.common.registry import load_trainer, load_workload
@@ -37,8 +37,9 @@ from workloads.api import WorkerContext
 
 
 def redirect_output(path: Path) -> None:
-    """Append standard output and standard error, including that of native code, to the text log at
-    `path`.
+    """Append standard output and standard error to the text log at `path`.
+
+    The output of native code is included.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(descriptor, 1)
@@ -112,9 +113,8 @@ def main() -> int:
     redirect_output(Path(run.folder) / f"worker-{worker.rank}.log")
     check_network()
     faulthandler.enable()
-    faulthandler.register(
-        STACK_SIGNAL, all_threads=True
-    )  # the controller requests the stacks of a hung process
+    # The controller requests the stacks of a hung process.
+    faulthandler.register(STACK_SIGNAL, all_threads=True)
     pin_to_cores(worker)
     heartbeat = HeartbeatWriter(Path(run.folder), worker.rank)
     try:
@@ -123,9 +123,8 @@ def main() -> int:
         with contextlib.suppress(OSError):  # on a full disk, the text log cannot be written
             traceback.print_exc()
             sys.stderr.flush()
-        if (
-            not heartbeat.state.status
-        ):  # after the text log, which readers of the heartbeat may open
+        # This must follow the text log, which readers of the heartbeat may open.
+        if not heartbeat.state.status:
             code, reason = end_of(error, run)
             heartbeat.finish(status_of(error), reason, code.value)
         os._exit(1)  # a framework's exit handlers may wait for peers that are gone

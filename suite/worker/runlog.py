@@ -89,8 +89,9 @@ class RunLog:
         return files.read_bytes(self._path, LOG_BYTES)
 
     def seconds_since(self, key: str) -> float:
-        """Return the seconds since the first line with this key that the log had when it was
-        opened, or 0.
+        """Return the seconds since the first line with this key, or 0 without such a line.
+
+        Only lines that the log had when it was opened count.
         """
         if self._path is None:
             return 0.0
@@ -158,8 +159,9 @@ def _end_of(path: Path) -> IO[str]:
 
 
 def _first_time(path: Path, key: str) -> int | None:
-    """Return the time of the log's first record with this key, in milliseconds, or None without
-    such a record.
+    """Return the time of the log's first record with this key, in milliseconds.
+
+    Returns None without such a record.
     """
     for line in files.read_bytes(path, LOG_BYTES).splitlines():
         if json.dumps(key).encode() in line:
@@ -181,8 +183,9 @@ def _last_time(path: Path) -> int:
 
 
 def finite(value: Json) -> Json:
-    """Return `value` with None in place of NaN and infinities, because JSON does not have these
-    numbers.
+    """Return `value` with None in place of NaN and infinities.
+
+    JSON does not have these numbers.
     """
     if isinstance(value, float):
         return value if math.isfinite(value) else None

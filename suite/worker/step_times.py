@@ -1,9 +1,9 @@
-"""Times each step separately (`timing=steps`), for the mean, standard deviation, and quantiles over
-the steps.
+"""Times each step separately (`timing=steps`).
 
-PyTorch on GPUs records CUDA events on the stream of each device. In all remaining cases, the loop
-waits for the devices after each step, so the host cannot prepare the next step meanwhile. The log
-names the method. Both methods exclude the time that a step waits for data.
+The times give the mean, standard deviation, and quantiles over the steps. PyTorch on GPUs records
+CUDA events on the stream of each device. In all remaining cases, the loop waits for the devices
+after each step, so the host cannot prepare the next step meanwhile. The log names the method. Both
+methods exclude the time that a step waits for data.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class StepTimes:
         return TrainStats(len(losses), math.fsum(losses) / max(len(losses), 1))
 
     def statistics(self) -> dict[str, Json]:
-        """Return the number of steps, and the mean, standard deviation, median, and two percentiles
-        of their times in ms.
+        """Return the number of steps, and statistics of their times in ms.
 
-        The standard deviation is that of a sample, and None for a single step.
+        The statistics are the mean, standard deviation, median, and two percentiles. The standard
+        deviation is that of a sample, and None for a single step.
         """
         values = np.asarray(self.seconds) * 1e3
         median, p90, p99 = np.quantile(values, [0.5, 0.9, 0.99])

@@ -17,10 +17,10 @@ class Stop:
 
 
 def stop_rule(workload: Workload, settings: Settings) -> Stop:
-    """Return the rule for `settings.stop`: `target` (at most `max_epochs`), `epochs:N`, `steps:N`,
-    or `samples:N`.
+    """Return the rule for `settings.stop`: `target`, `epochs:N`, `steps:N`, or `samples:N`.
 
-    Plans allow `samples:N` only if the workload counts its batches in samples.
+    A run with `target` has at most `max_epochs` epochs. Plans allow `samples:N` only if the
+    workload counts its batches in samples.
     """
     kind, _, number = settings.stop.partition(":")
     if kind == "target":

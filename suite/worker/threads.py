@@ -1,5 +1,6 @@
-"""Chooses the number of threads for a device's operators, before a framework is imported and before
-the clock starts.
+"""Chooses the number of threads for a device's operators.
+
+It does so before a framework is imported and before the clock starts.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from workloads.api import Settings, WorkerContext
 
 
 def resolve_thread_count(worker: WorkerContext, settings: Settings) -> WorkerContext:
-    """Return the worker with its number of threads: the configured number, or for `auto` a thread
-    per available core.
+    """Return the worker with its number of threads.
+
+    This is the configured number, or for `auto` a thread per available core.
 
     Under `auto`, a demo does not use the cores that foreign programs use without pause. If the
     operators of a framework give each thread an equal share of the work, a single shared core

@@ -87,7 +87,7 @@ OTHERWISE = {
         "run.json and arrays that the controller has just written"
     ),
     "suite/control/progress.py": "metrics.jsonl of a run that it started",
-    "suite/environments/own_package.py": "the package's own setup.cfg and metadata",
+    "suite/environments/suite_package.py": "the package's own setup.cfg and metadata",
     "suite/environments/plugin_install.py": "metadata that pip has just written",
     "suite/results/predict/epochs_to_target.py": "tables of the installed checker",
     "suite/results/render/html/page_file.py": "templates of the package",

@@ -1,5 +1,6 @@
-"""Starts an agent on each machine of a command, collects the facts of the machines, and checks that
-the machines agree.
+"""Starts an agent on each machine of a command.
+
+It collects the facts of the machines, and checks that the machines agree.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from suite.control.hosts.host_checks import (
     last_error_line,
     request_all,
 )
-from suite.control.hosts.remote_host import own_variables
+from suite.control.hosts.remote_host import suite_variables
 from suite.control.interrupts import signals_held
 from suite.launch.base import variables_set_by_run
 from suite.launch.hosts import AvailableHost
@@ -111,7 +112,7 @@ class Agents:
             "folder": settings.data_dir,
         }
         argv = [sys.executable, "-m", "suite.control.caches", json.dumps(arguments)]
-        order = {"command": argv, "most_seconds": CLEAR_SECONDS, "env": own_variables()}
+        order = {"command": argv, "most_seconds": CLEAR_SECONDS, "env": suite_variables()}
         all_cleared, lines = True, []
         for link, response in request_all(
             self._links[: settings.nodes], RUN_COMMAND, CLEAR_SECONDS, **order
@@ -139,8 +140,9 @@ class Agents:
         self._meet_at_port()
 
     def _meet_at_port(self) -> None:
-        """Reserve `launch.port` for the worker processes, except with `launch=external`, whose
-        agents connect to it.
+        """Reserve `launch.port` for the worker processes.
+
+        With `launch=external` the port is not available, because the agents connect to it.
         """
         self._links[0].port = self._launch.port if self._launch.by != "external" else None
 
@@ -191,7 +193,7 @@ def open_agents(launch: LaunchConfig, count: int, env: Mapping[str, str] = os.en
     Args:
         launch: `launch.*` of the command.
         count: Number of machines.
-        variables: Environment variables.
+        env: Environment variables.
 
     Raises:
         ValueError: There are too few machines, or a machine cannot be used. The message is a single

@@ -1,5 +1,6 @@
-"""Runs a `suite` command on several machines, and prints the output of each with its name:
-`suite doctor --hosts a,b`.
+"""Runs a `suite` command on several machines, for example `suite doctor --hosts a,b`.
+
+The output of each machine is printed with the name of the machine.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from suite.common.run_config import LaunchConfig
 from suite.control.hosts import launchers
 from suite.control.hosts.connection import AgentConnection
 from suite.control.hosts.host_control import ConnectionLost
-from suite.control.hosts.remote_host import own_variables
+from suite.control.hosts.remote_host import suite_variables
 from suite.launch.children import exit_text
 
 MAX_SECONDS = 6 * 3600.0
@@ -32,8 +33,7 @@ def run_on_hosts(
     print_line: Callable[[str], None],
     env: Mapping[str, str] = os.environ,
 ) -> int:
-    """Run `suite ARGUMENTS` on all machines of `launch` at the same time, and return the largest
-    exit code.
+    """Run `suite ARGUMENTS` on all machines at the same time, and return the largest exit code.
 
     Args:
         arguments: Arguments of `suite`.
@@ -51,15 +51,13 @@ def run_on_hosts(
     names = launchers.machine_names(launch, env)
     with ThreadPoolExecutor(len(names)) as pool:
         try:
-            for name in (
-                names
-            ):  # in this thread: an agent's client is killed when the thread that started it ends
+            # Start agents in this thread: a client is killed when the thread that started it ends.
+            for name in names:
                 links.append(launchers.start_agent(name, by, launch))
             codes = []
             for link, response in [(link, pool.submit(_answer, link, command)) for link in links]:
-                code, lines = (
-                    response.result()
-                )  # in the order of the machines, each result as soon as it is available
+                # Results arrive in the order of the machines, each as soon as it is available.
+                code, lines = response.result()
                 codes.append(code)
                 for line in lines:
                     print_line(f"{link.name}: {line}")
@@ -71,7 +69,7 @@ def run_on_hosts(
 
 def _answer(link: AgentConnection, command: Sequence[str]) -> tuple[int, list[str]]:
     """Run a command on a machine, and return its exit code and its lines of output."""
-    order = {"command": list(command), "most_seconds": MAX_SECONDS, "env": own_variables()}
+    order = {"command": list(command), "most_seconds": MAX_SECONDS, "env": suite_variables()}
     try:
         link.greet()
         return _read(link.call(RUN_COMMAND, MAX_SECONDS, **order))

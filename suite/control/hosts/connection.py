@@ -1,5 +1,6 @@
-"""Controller side of the connection to an agent: sends requests, waits for answers, and detects the
-loss of the machine.
+"""Controller side of the connection to an agent.
+
+It sends requests, waits for answers, and detects the loss of the machine.
 """
 
 from __future__ import annotations
@@ -232,9 +233,8 @@ class AgentConnection:
             return
         if self._loss is not None and self.facts is not None and not self._ended:
             self._ended = True
-            _start(
-                self._client.ending(self.facts)
-            )  # a suspended agent or a step of SLURM may outlive its client
+            # A suspended agent or a step of SLURM may outlive its client.
+            _start(self._client.ending(self.facts))
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._client.process.wait(CLIENT_SECONDS if self._loss is None else 0.1)
         if self._client.process.poll() is None:
@@ -242,8 +242,9 @@ class AgentConnection:
             self._client.process.wait()
 
     def _exit_description(self) -> tuple[str, bool]:
-        """Return why the connection ended, according to the output of the client, and whether a
-        scheduler ended it.
+        """Return why the connection ended, and whether a scheduler ended it.
+
+        Both come from the output of the client.
         """
         if self._client is None:
             return "its agent closed the connection", False
@@ -291,8 +292,9 @@ def _version_text(name: str, version: str) -> str:
 
 
 def _different_copy_text(name: str, error: MessageError) -> str:
-    """Return the error message for a machine whose suite has the same version number, but sends
-    other messages.
+    """Return the error message for a machine whose copy of the suite sends different messages.
+
+    The version number of this copy is the same.
     """
     return (
         f"machine {name} has a different copy of version {__version__} of the suite ({error}). "

@@ -1,9 +1,9 @@
-"""Connects the processes of `launch=external`: srun, mpirun, or Kubernetes has started at least one
-process on each machine.
+"""Connects the processes of `launch=external`.
 
-The process with rank 0 is the controller. On each remaining machine, the process with local rank 0
-becomes the agent, which connects to the controller. Both sides prove that they have the same token
-without sending it.
+Before, srun, mpirun, or Kubernetes has started at least one process on each machine. The process
+with rank 0 is the controller. On each remaining machine, the process with local rank 0 becomes the
+agent, which connects to the controller. Both sides prove that they have the same token without
+sending it.
 """
 
 from __future__ import annotations
@@ -212,8 +212,9 @@ def _whole(
 
 
 def refuse_ranks(env: Mapping[str, str] = os.environ) -> None:
-    """Raise ValueError if a launcher started several processes, because each would start the whole
-    run.
+    """Raise ValueError if a launcher started several processes.
+
+    Each of them would start the whole run.
     """
     rank = rank_here(env)
     if rank is not None and rank.count > 1:
@@ -265,8 +266,7 @@ class ExternalProcess:
 
 
 def external_process(launch: LaunchConfig, env: Mapping[str, str] = os.environ) -> ExternalProcess:
-    """Return the rank and the token of this process of `launch=external`, and the address of rank
-    0.
+    """Return the rank and token of this process of `launch=external`, and the address of rank 0.
 
     Raises:
         ValueError: A variable is missing or not in its range.
@@ -293,7 +293,7 @@ def external_process(launch: LaunchConfig, env: Mapping[str, str] = os.environ) 
     port = int(launch.port or _whole(env, "MASTER_PORT", PORTS[0], PORTS[-1], PORT))
     first = ""
     if rank.number == 0:
-        first = _own_address(env)
+        first = _listen_address(env)
     elif rank.local == 0:
         first = _first_machine(env)
     return ExternalProcess(rank, token, (first, port))
@@ -315,7 +315,7 @@ def _first_machine(env: Mapping[str, str]) -> str:
     return expanded([listed])[0]
 
 
-def _own_address(env: Mapping[str, str]) -> str:
+def _listen_address(env: Mapping[str, str]) -> str:
     """Return the address to which agents connect.
 
     Empty, for all interfaces, if it is not an address of this machine.
@@ -329,10 +329,9 @@ def _own_address(env: Mapping[str, str]) -> str:
 
 
 def _gathered(launch: LaunchConfig, count: int, address: str, port: int, token: str) -> Agents:
-    """Return the agents of this machine and of the machines that connect within
-    `launch.wait_seconds`.
+    """Return the agents of this machine and of all machines that connect in time.
 
-    Connections that fail the handshake are ignored.
+    The limit is `launch.wait_seconds`. Connections that fail the handshake are ignored.
 
     Args:
         launch: `launch.*` of the command.
@@ -384,10 +383,10 @@ def _gathered(launch: LaunchConfig, count: int, address: str, port: int, token: 
 def _welcome(
     connection: socket.socket, launch: LaunchConfig, token: str
 ) -> tuple[int, AgentConnection]:
-    """Perform the handshake with a process that connected, and return its rank and the connection
-    to its agent.
+    """Perform the handshake with a process that connected.
 
-    The connection is shut down if the handshake takes longer than HANDSHAKE_SECONDS.
+    Returns the rank of the process and the connection to its agent. The connection is shut down if
+    the handshake takes longer than HANDSHAKE_SECONDS.
 
     Raises:
         OSError: The connection ended.
@@ -425,8 +424,9 @@ def _hang_up(connection: socket.socket) -> None:
 
 
 def _serve(launch: LaunchConfig, rank: Rank, address: tuple[str, int], token: str) -> None:
-    """Connect to the controller, and serve it as the agent of this machine until it ends the
-    connection.
+    """Connect to the controller, and serve it as the agent of this machine.
+
+    Returns when the controller ends the connection.
 
     Args:
         launch: `launch.*` of the command.

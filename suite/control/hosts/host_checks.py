@@ -1,5 +1,6 @@
-"""Checks that the machines of a run have the same environments, variables, and data, and can reach
-each other.
+"""Checks that the machines of a run match and can reach each other.
+
+They must have the same environments, variables, and data.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ the first time.
 def find_addresses(
     links: Sequence[AgentConnection], interface: str | None
 ) -> list[tuple[str, str]]:
-    """Return the address of each machine at which the remaining machines can reach it, and the
-    interface with this address.
+    """Return an address and its interface for each machine.
+
+    All remaining machines can reach the machine at this address.
 
     Args:
         links: The machines.
@@ -144,8 +146,9 @@ def request_all(
 
 
 def last_error_line(response: CommandOutput) -> str:
-    """Return the last line of the standard error of a command that failed, or its exit code if
-    there is no line.
+    """Return the last line of the standard error of a command that failed.
+
+    Returns its exit code if there is no such line.
     """
     return last_line(response.errors) or f"exit code {response.code}"
 
@@ -197,7 +200,7 @@ def check_environments(
 
 
 def _check_variables(machine: str, remote: Mapping[str, str], local: Mapping[str, str]) -> None:
-    """Raise ValueError if a variable that puts a run into the open division differs on a machine."""
+    """Raise ValueError if a variable that opens the division of a run differs on a machine."""
     for name in sorted({*remote, *local}):
         if opens_run(name) and remote.get(name) != local.get(name):
             texts = (
@@ -211,8 +214,9 @@ def _check_variables(machine: str, remote: Mapping[str, str], local: Mapping[str
 
 
 def check_same_lock(links: Sequence[AgentConnection], environment: Environment) -> None:
-    """Raise ValueError if an environment was created from different locks, or from a lock on some
-    machines only.
+    """Raise ValueError if an environment was not created from the same lock on all machines.
+
+    An environment that was created without a lock on some machines raises the error too.
     """
     path = env_root() / environment.name / MARKER
     digests = {}
@@ -227,8 +231,9 @@ def check_same_lock(links: Sequence[AgentConnection], environment: Environment) 
 
 
 def check_same_data(links: Sequence[AgentConnection], dataset: str, folder: str) -> None:
-    """Raise ValueError if a prepared data set is missing on a machine, or its manifest differs from
-    the local manifest.
+    """Raise ValueError if a prepared data set is missing on a machine or differs there.
+
+    The manifests are compared with the local manifest.
     """
     path = os.path.join(folder, "manifest.json")
     expected = _fingerprint(files.read_bytes(path))

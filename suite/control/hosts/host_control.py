@@ -63,7 +63,7 @@ class HostControl(Protocol):
         Args:
             name: Name of the command, such as `worker-0`.
             arguments: The command line.
-            variables: Environment variables, added to those of the machine.
+            env: Environment variables, added to those of the machine.
             private: Start it in the private network that all such commands of the run share.
 
         Raises:
@@ -86,8 +86,9 @@ class HostControl(Protocol):
         """
 
     def oom_killed(self) -> bool:
-        """Check whether the kernel has killed a process here for lack of memory since the run
-        began.
+        """Check whether the kernel has killed a process here for lack of memory.
+
+        Only processes that were killed since the run began count.
         """
 
     def exhausts(self, pids: Iterable[int]) -> str:

@@ -1,5 +1,6 @@
-"""Turns a command with `launch=kubernetes` into an Indexed Job or a JobSet, whose pods run it with
-`launch=external`.
+"""Turns a command with `launch=kubernetes` into an Indexed Job or a JobSet.
+
+Its pods run the command with `launch=external`.
 """
 
 from __future__ import annotations
@@ -77,8 +78,7 @@ def is_meant(jobs: Sequence[Composed]) -> bool:
 
 
 def hand_over(arguments: Sequence[str], jobs: Sequence[Composed], output: Path) -> list[str]:
-    """Write the job into the folder of the runs, and submit it if `launch.kubernetes.submit` is
-    set.
+    """Write the job into the folder of the runs, and submit it with `launch.kubernetes.submit`.
 
     Only errors that do not depend on the machine are detected here. The pods check their resources
     when they start.
@@ -140,8 +140,9 @@ def hand_over(arguments: Sequence[str], jobs: Sequence[Composed], output: Path) 
 
 
 def name_of(output: Path) -> str:
-    """Return the name of all objects of a command, from the name of its folder: letters, digits,
-    and single hyphens.
+    """Return the name of all objects of a command, derived from the name of its folder.
+
+    It consists of letters, digits, and single hyphens.
     """
     return f"suite-{re.sub(r'[^a-z0-9]+', '-', output.name.lower())}"[:NAME_LETTERS].rstrip("-")
 
@@ -257,8 +258,9 @@ def _pod(
 
 
 def _mount_path(kind: str, source: str) -> str:
-    """Return the path of a volume in a pod: that of the folder on the node, or the image's /data or
-    /logs for a claim.
+    """Return the path of a volume in a pod.
+
+    A folder of the node has the same path in the pod. A claim is mounted at /data or /logs.
     """
     return source if source.startswith("/") else f"/{kind}"
 

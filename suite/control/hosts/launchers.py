@@ -1,5 +1,6 @@
-"""Selects the machines that a command may use, and starts an agent on each: with srun, ssh, or a
-launcher of a package.
+"""Selects the machines that a command may use, and starts an agent on each.
+
+Agents are started with srun, ssh, or a launcher of a package.
 """
 
 from __future__ import annotations
@@ -107,8 +108,9 @@ def _in_file(path: str) -> list[str]:
 
 
 def agent_argv(lease_seconds: float) -> list[str]:
-    """Return the command that starts an agent, in the controller's Python and the controller's
-    checkout.
+    """Return the command that starts an agent.
+
+    It uses the Python and the checkout of the controller.
     """
     project, python = shlex.quote(str(PROJECT)), shlex.quote(sys.executable)
     missing = shlex.quote(
@@ -128,10 +130,9 @@ def agent_argv(lease_seconds: float) -> list[str]:
 
 
 def srun_argv(name: str, env: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the srun command for a step with a single task on a machine of the allocation, with
-    all CPUs of the machine.
+    """Return the srun command for a step with a single task on a machine of the allocation.
 
-    The step may overlap with the step of this process.
+    The step gets all CPUs of the machine. It may overlap with the step of this process.
     """
     cpus = [
         int(count)

@@ -26,7 +26,10 @@ def launch_of(configs: Sequence[RunConfig]) -> LaunchConfig:
 
 
 def submits(configs: Sequence[RunConfig], env: Mapping[str, str] = os.environ) -> bool:
-    """Check whether the command is to be submitted to SLURM: `launch=slurm` outside an allocation."""
+    """Check whether the command is to be submitted to SLURM.
+
+    This is the case for `launch=slurm` outside an allocation.
+    """
     return bool(launch_of(configs).by == "slurm" and not launchers.in_allocation(env))
 
 

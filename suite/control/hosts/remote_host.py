@@ -62,7 +62,7 @@ def carried_variables() -> dict[str, str]:
     }
 
 
-def own_variables() -> dict[str, str]:
+def suite_variables() -> dict[str, str]:
     """Return the same variables for modules of the suite, with this checkout on the Python path."""
     carried = carried_variables()
     path = [str(PROJECT), carried.get("PYTHONPATH", "")]
@@ -116,9 +116,8 @@ class RemoteHost:
         self._ending: PendingResponse[messages.Done] | None = None
         link.on_event = self._take
         run = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
-        watches = (
-            not environment.argv_prefix
-        )  # process ids inside a container are not valid on the machine
+        # Process ids inside a container are not valid on the machine.
+        watches = not environment.argv_prefix
         self.folder = Path(
             link.call(messages.BEGIN, BEGIN_SECONDS, run=run, watches_pids=watches).path
         )
@@ -127,8 +126,9 @@ class RemoteHost:
         self._watch_machine(str(run["settings"]["device"]))
 
     def _put(self, path: Path) -> None:
-        """Copy a file of the run to the machine, in pieces, so that heartbeats can pass between
-        them.
+        """Copy a file of the run to the machine in pieces.
+
+        Heartbeats can pass between two pieces.
         """
         with open(path, "rb") as stream:
             at = 0
@@ -141,7 +141,7 @@ class RemoteHost:
         argv = [sys.executable, "-m", "suite.control.telemetry", str(self.folder), device]
         with contextlib.suppress(ValueError):
             self.link.call(
-                messages.START, name=TELEMETRY_PROCESS, arguments=argv, env=own_variables()
+                messages.START, name=TELEMETRY_PROCESS, arguments=argv, env=suite_variables()
             )
 
     def ports(self) -> list[int]:
@@ -240,8 +240,9 @@ class RemoteHost:
                 self._exhausts = f"machine {self.host.name}: {event.reason}"
 
     def _write(self, part: FileEvent) -> None:
-        """Write a part of a file of the machine into the folder of the run, or into the folder of
-        the machine.
+        """Write a part of a file of the machine into a local folder.
+
+        This is the folder of the run or of the machine.
         """
         name = part.name
         if name == f"{TELEMETRY_PROCESS}.log" and not part.data:

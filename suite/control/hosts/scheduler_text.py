@@ -1,4 +1,7 @@
-"""Reads the output of srun and salloc, which report only in text that the scheduler ended a step."""
+"""Reads the output of srun and salloc.
+
+These programs report only in text that the scheduler ended a step.
+"""
 
 from __future__ import annotations
 

@@ -18,8 +18,9 @@ class DryRunTarget(RunTarget):
     """Prints the plans of the command, and does not start a process."""
 
     def refuse(self, plans: Sequence[Plan]) -> None:
-        """Do not raise an error here, because `execute` prints the plans before it raises the
-        error.
+        """Do not raise an error here, because `execute` first prints the plans.
+
+        `execute` then raises the error.
         """
 
     def execute(self, plans: Sequence[Plan]) -> int:

@@ -34,7 +34,10 @@ class SlurmTarget(Target):
     """Submits the command to SLURM, or prints its plans in a dry run."""
 
     def plan(self) -> list[Plan]:
-        """Return plans without the findings that concern only this machine, which is a login node."""
+        """Return plans without the findings that concern only this machine.
+
+        This machine is a login node.
+        """
         request = self.command.request
         jobs = [
             (

@@ -172,11 +172,11 @@ def test_a_file_does_not_replace_a_shipped_round(own):
         ("4.0.0", "mlperf-logging training_4.0.0"),
         (
             "4.1.0",
-            "a round that the suite lacks: mlperf-logging has no ruleset 4.1.0 with resnet",
+            "a round that is not installed: mlperf-logging has no ruleset 4.1.0 with resnet",
         ),  # it had none
         (
             "../0.7.0",
-            "a round that the suite lacks: mlperf-logging has no ruleset ../0.7.0 with resnet",
+            "a round that is not installed: mlperf-logging has no ruleset ../0.7.0 with resnet",
         ),
     ],
 )

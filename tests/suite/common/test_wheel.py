@@ -100,7 +100,7 @@ def test_ncfs_demo_runs_outside_the_checkout(call, installed, tmp_path):
     folder, site, env = installed
     copy = tmp_path / "copy"  # what `suite env create` puts into an environment
     code = (
-        "import sys, pathlib; from suite.environments import own_package as own;"
+        "import sys, pathlib; from suite.environments import suite_package as own;"
         " own.copy_into(pathlib.Path(sys.argv[1]))"
     )
     subprocess.run([folder / "bin" / "python", "-c", code, copy], check=True, env=env, cwd=tmp_path)

@@ -154,7 +154,7 @@ def test_logs_of_v05_are_judged_by_that_rounds_clock_epochs_and_targets(tmp_path
         with_init_window,
     )
     assert {item.key for item in check_file(log).complaints} == {"init_start"}
-    with pytest.raises(ValueError, match="leave --rules out"):
+    with pytest.raises(ValueError, match="Leave --rules out"):
         check_file(log, rules="0.7.0")
 
 
@@ -338,8 +338,8 @@ def test_a_run_of_fixed_length_is_judged_as_one(tmp_path, profile):
     verdict = check_file(log, rules="ncf_demo")
     assert verdict.passed == (profile == "demo")
     (said,) = [verdict.text] if verdict.passed else [item.do for item in verdict.complaints]
-    assert "stop=epochs:1 asked for one epoch" in said
-    assert said.endswith("type stop=target for one")
+    assert "stop=epochs:1 requested one epoch" in said
+    assert said.endswith("For a result, set stop=target")
     missed = check_file(write(tmp_path / "result_1.txt", demo_log(qualities=(0.16,))))
     assert {item.key for item in missed.complaints} == {"run_stop", "eval_accuracy"}
 
@@ -368,7 +368,10 @@ LOWER_TARGET = {
 def test_a_changed_target_is_told(tmp_path, suite_run):
     lines = demo_log((0.3, 0.59), status="success", targets={"hr_at_10": 0.5}, **suite_run)
     (complaint,) = check_file(write(tmp_path / "result_0.txt", lines)).complaints
-    assert complaint.do == "target 0.5 was typed, the rules ask 0.635: leave workload.target out"
+    assert (
+        complaint.do
+        == "the target was set to 0.5, but the rules require 0.635. Leave workload.target out"
+    )
 
 
 @pytest.mark.parametrize("key", ["init_start", "opt_weight_decay", "eval_start"])
@@ -378,7 +381,7 @@ def test_of_glued_records_the_last_counts_as_for_the_checker(tmp_path, key):
     log = write(tmp_path / "result_0.txt", glued.encode())
     verdict = check_file(log)
     assert verdict.passed == stock(log)
-    assert any(item.found.startswith("several records on one line") for item in verdict.complaints)
+    assert any(item.found.startswith("several records in a line") for item in verdict.complaints)
 
 
 def test_broken_line_in_the_middle_fails(tmp_path):
@@ -410,7 +413,7 @@ def test_rules_by_name_and_path(tmp_path):
     copy = rule_file(tmp_path, "ncf_demo")
     assert check_file(DEMO, rules=str(copy)).rules_name == str(copy)
     with pytest.raises(
-        ValueError, match=r"choose one of ncf_demo, ncf_reference, .*6\.1\.0 or give the path"
+        ValueError, match=r"allowed: ncf_demo, ncf_reference, .*6\.1\.0, or the path"
     ) as error:
         check_file(DEMO, rules="ncf")
     assert "\n" not in str(error.value)
@@ -426,7 +429,7 @@ NO_RULES = ["[]", "", "- KEY: {REQ: EXACTLY_ONE}", "- KEY: text", "just text", "
 def test_what_is_no_rule_file_is_one_line(tmp_path, text):
     rules = tmp_path / "own.yaml"
     rules.write_text(text)
-    with pytest.raises(ValueError, match=one_line("is no rule file")):
+    with pytest.raises(ValueError, match=one_line("is not a rule file")):
         check_file(DEMO, rules=str(rules))
 
 

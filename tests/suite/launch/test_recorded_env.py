@@ -101,7 +101,9 @@ def test_any_bytes_become_text_of_json(found):
     assert len(recorded) <= len(env)
 
 
-@pytest.mark.parametrize("framework", registered_frameworks().values(), ids=lambda framework: framework.name)
+@pytest.mark.parametrize(
+    "framework", registered_frameworks().values(), ids=lambda framework: framework.name
+)
 @pytest.mark.parametrize(
     "changes", [{}, {"device": "cuda"}, {"device": "cuda", "link": "no_p2p"}, {"update": "async"}]
 )

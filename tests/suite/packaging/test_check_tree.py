@@ -116,27 +116,27 @@ SPOILT = {
     "a gap": (lambda tree: log(tree, 4).rename(log(tree, 5)), {"result"}, "result set", "result_5.txt",
      "result_0.txt to result_4.txt"),
     "equal seeds": (lambda tree: rewritten(tree, 3, 1, 101), {"seed_checker"}, "seed_checker",
-     "seed 101 in result_1.txt and result_3.txt, logged at train.py:18", "another seed"),
+     "seed 101 in result_1.txt and result_3.txt, logged at train.py:18", "a different seed"),
     "no seed": (lambda tree: log(tree, 2).write_text(re.sub('.*"seed".*\n', "", log(tree, 2).read_text())),
      {"seed_checker"}, "seed_checker", "none in result_2.txt", "a seed"),
     "a seed that is no number": (lambda tree: rewritten(tree, 3, 1, "x"), {"seed_checker"}, "seed_checker",
-     "unreadable in result_3.txt (ValueError)", "a whole number"),
+     "unreadable in result_3.txt (ValueError)", "an integer"),
     "another setting": (lambda tree: rewritten(tree, 3, 1, 5, global_batch_size=1000), {"result"}, "result set",
-     "global_batch_size: 912 in", "equal"),
+     "global_batch_size: 912 in", "the same value"),
     "a run twice": (lambda tree: log(tree, 4).write_bytes(log(tree, 1).read_bytes()), {"result", "seed_checker"},
-     "result set", "one run twice: box/ssd/result_1.txt and box/ssd/result_4.txt", "different"),
+     "result set", "the same run twice: box/ssd/result_1.txt and box/ssd/result_4.txt", "different"),
     "another benchmark's folder": (lambda tree: as_benchmark(tree, "resnet"), {"result"}, "result set", "ssd",
      "resnet"),
     "an unknown benchmark's folder": (lambda tree: as_benchmark(tree, "sdd"), {"result"}, "result set",
-     "a benchmark that the rules do not know", "ssd"),
+     "a benchmark that the rules do not define", "ssd"),
     "no description": (lambda tree: (tree / "systems/box.json").rename(tree / "systems/Box.json"), DESCRIPTION,
-     "system_desc_checker", "no such file; there are Box", "named like results/box"),
+     "system_desc_checker", "no such file (existing files: Box", "named like results/box"),
     "no descriptions": (lambda tree: shutil.rmtree(tree / "systems"), DESCRIPTION, "system_desc_checker",
      "no such file", "results/box"),
     "a field too few": (lambda tree: with_fields(tree, ["cooling"]), DESCRIPTION, "system_desc_checker",
      "not in the file", "33 fields"),
     "a number as such": (lambda tree: with_fields(tree, number_of_nodes=1), DESCRIPTION, "system_desc_checker", "1",
-     "a text, numbers too"),
+     "a string, even for a number"),
     "another division": (lambda tree: with_fields(tree, division="open"), DESCRIPTION, "system_desc_checker", "open",
      "closed"),
     "checks off": (lambda tree: (tree / SSD / "package_checker_params").write_text("seed-checker-bypass"), set(),
@@ -160,7 +160,7 @@ def test_what_is_wrong_with_a_tree(tree, how):
     assert complaint.warning == (not fails)
     if not fails:
         assert not all(verdict.passed for verdict in check_tree(tree, werror=True))
-    if "Box" in found or "do not know" in found:
+    if "Box" in found or "do not define" in found:
         assert f"did you mean {'Box' if 'Box' in found else 'ssd'!r}?" in complaint.do
 
 
@@ -207,7 +207,7 @@ def test_demo_logs_make_no_submission(tree):
     [
         ("", "not JSON: Expecting value"),
         ('{\n "submitter": "x",\n}', "not JSON: "),
-        ("[1]", "JSON, but no object"),
+        ("[1]", "JSON, but not an object"),
         ("[" * 100_000, "JSON nested too deeply"),
         (b"\xff\xfe\x00", "codec can't decode"),
         (" " * (2 << 20), "more than 1,048,576 bytes"),
@@ -333,18 +333,18 @@ def test_empty_folders(tree, part):
 def test_what_is_still_to_be_done_is_not_called_complete(tree, packaged):
     said = package_command.lines(packaged)
     (empty,) = (line for line in said if "fields are empty" in line)
-    assert any(line.startswith("warning: ssd: the code that ran is not known") for line in said)
+    assert any(line.startswith("warning: ssd: the code of the runs is unknown") for line in said)
     verdicts = {verdict.rules_name: verdict for verdict in check_tree(tree)}
     description, layout = verdicts["system_desc_checker 1.0.0"], verdicts["layout"]
     count = re.search(r"(\d+) of 33", empty)[1]
-    assert description.text == f"all 33 fields are there, {count} of them empty"
+    assert description.text == f"all 33 fields are present, {count} of them empty"
     assert "cooling" in description.remarks[0]
-    assert layout.text == "results and systems are there, code is missing"
-    assert "nothing but a README" in layout.remarks[0]
+    assert layout.text == "results and systems are present, code is missing"
+    assert "only a README" in layout.remarks[0]
     (implementation,) = (tree / "benchmarks/ssd/implementations").iterdir()
     (implementation / "train.py").write_text("")
     layout = next(verdict for verdict in check_tree(tree) if verdict.rules_name == "layout")
-    assert (layout.text, layout.remarks) == ("results, systems and code are there", ())
+    assert (layout.text, layout.remarks) == ("results, systems, and code are present", ())
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ def test_missing_runs_come_into_the_folder_that_is_there(tmp_path, typed):
     (job,) = compose(["workload=ncf", "gpus=2", *typed]).jobs
     our_run(folder / job_name(job), 0)
     with pytest.raises(
-        ValueError, match=r"ncf: 1 of 100 runs, 99 are missing; type python run_suite\.py "
+        ValueError, match=r"ncf: 1 of 100 runs, 99 are missing. Run: python run_suite\.py "
     ) as error:
         choose_runs(collect([folder]))
     text = str(error.value)
@@ -75,7 +75,7 @@ def test_runs_that_are_missing_among_others_are_explained_or_refused(
 
 def test_an_explanation_of_nothing_is_refused(tmp_path):
     log_set(tmp_path / "logs", "ssd")
-    with pytest.raises(ValueError, match=r"no run is missing .*leave it out"):
+    with pytest.raises(ValueError, match=r"no run is missing .*Leave --explain out"):
         package(
             [tmp_path / "logs"], tmp_path / "out", PackageOptions(system="box", explanation="why")
         )

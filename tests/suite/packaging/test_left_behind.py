@@ -154,7 +154,7 @@ def test_a_finished_run_that_was_set_aside_refuses_the_package(tmp_path, runs, m
         )
     with pytest.raises(
         ValueError,
-        match="is a finished run that was set aside, and finished runs count; move its folder",
+        match="is a finished run in superseded/, but finished runs count. Move its folder",
     ):
         package([runs], tmp_path / "out", PackageOptions(submitter="EXAMPLE"))
     assert os.listdir(tmp_path) == ["logs"]
@@ -172,7 +172,7 @@ def test_status_json_shows_that_a_run_without_its_log_was_finished(tmp_path, run
     if log != "without its end":
         (folder / "result_0.txt").unlink()
     (folder / "status.json").write_text(json.dumps({"status": filed}))
-    with pytest.raises(ValueError, match="is a finished run that was set aside"):
+    with pytest.raises(ValueError, match="is a finished run in superseded/"):
         package([runs], tmp_path / "out", PackageOptions(submitter="EXAMPLE"))
 
 

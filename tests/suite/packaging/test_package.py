@@ -292,27 +292,27 @@ REFUSED = {
         "global_batch_size: 3,264 in .*, 1,632 in .*result_2.txt",
     ),
     "a copy": (spoilt_ssd(4, lambda log: log.write_bytes(log.with_name("result_1.txt").read_bytes())),
-     "result_1.txt and .*result_4.txt have the same run_start, so they are copies of one run"),
+     "result_1.txt and .*result_4.txt have the same run_start, so they are copies of the same run"),
     "equal seeds": (spoilt_ssd(4, lambda log: derived(DATA / "0.7.0" / "ssd.txt", log, 4000, 101, JITTER_MS)),
      "seed_checker 1.0.0: seed: seed 101 in result_1.txt and result_4.txt"),
     "a rule broken": (of_ssd(max_samples=7), "result_0.txt fails the rules .*max_samples: 7, needed: one of 1, 50"),
     "a broken line": (spoilt_ssd(2, lambda log: log.write_text(log.read_text() + ':::MLLOG {"key": \n')),
-     "broken JSON.*nor may it be edited"),
+     "broken JSON.*must not be edited"),
     "a log cut off": (spoilt_ssd(2, lambda log: log.write_bytes(log.read_bytes()[:4000])), "result_2.txt was cut off"),
-    "a run that goes on": (running, "is still being written; wait until the run has ended"),
+    "a run that goes on": (running, "is still being written. Wait until the run has ended"),
     "a run that goes on without a log": (running_without_a_log, "still being written"),
-    "an empty file": (as_file(b""), "is no log"),
-    "binary data": (as_file(b"\0" * 5000), "is no log"),
-    "text": (as_file(b"no record\n" * 10), "is no log"),
+    "an empty file": (as_file(b""), "is not a log"),
+    "binary data": (as_file(b"\0" * 5000), "is not a log"),
+    "text": (as_file(b"no record\n" * 10), "is not a log"),
     "100 MB without a record": (large, "no line holds :::MLLOG"),
     "an empty folder": (lambda logs: logs.mkdir(), "holds no log"),
     "no folder": (lambda logs: None, "does not exist"),
     "round v0.6": (as_file((DATA / "0.6.0" / "ssd.txt").read_bytes()),
-     "holds :::MLL lines; a package is made of :::MLLOG logs"),
+     "contains :::MLL lines. A package needs :::MLLOG logs"),
     "a link out of the logs": (spoilt_ssd(3, linked), "is a link to a file elsewhere"),
     **{
         f"benchmark {name[:10]!r}": (
-            of_ssd(submission_benchmark=name), "a package can hold gnmt, maskrcnn, ncf, resnet, ssd, transformer",
+            of_ssd(submission_benchmark=name), "a package can contain gnmt, maskrcnn, ncf, resnet, ssd, transformer",
         )
         for name in HOSTILE_BENCHMARKS
     },
@@ -349,9 +349,12 @@ def test_a_run_without_a_log_is_left_out_and_another_submitter_is_said(tmp_path)
     notes = package([tmp_path / "logs"], tmp_path / "out", options).notes
     assert "left out: job/run_0 has no log in which the clock started (oom)" in notes
     assert (
-        "systems/box.json says submitter US, the logs say EXAMPLE_ORG: logs are not edited" in notes
+        "systems/box.json has submitter US, but the logs have EXAMPLE_ORG. Logs are not edited"
+        in notes
     )
-    assert "systems/box.json says status cloud, the logs say onprem: logs are not edited" in notes
+    assert (
+        "systems/box.json has status cloud, but the logs have onprem. Logs are not edited" in notes
+    )
 
 
 @pytest.mark.parametrize(
@@ -370,7 +373,7 @@ def test_names_made_of_logs_are_always_good(text):
 
 def test_system_and_division_of_logs_of_others(tmp_path):
     logs = log_set(tmp_path / "logs", "ssd", submission_division="open")
-    refused([tmp_path / "logs"], tmp_path / "out", "give --system NAME", PackageOptions())
+    refused([tmp_path / "logs"], tmp_path / "out", "Set --system NAME", PackageOptions())
     refused(
         [tmp_path / "logs"],
         tmp_path / "out",
@@ -378,7 +381,7 @@ def test_system_and_division_of_logs_of_others(tmp_path):
         PackageOptions(submitter="O", system="../up"),
     )
     closed = PackageOptions(system="box", division="closed")
-    refused(logs, tmp_path / "out", "--division closed: the logs say open", closed)
+    refused(logs, tmp_path / "out", "--division closed: the logs have open", closed)
     package(logs, tmp_path / "out", PackageOptions(system="box", division="open"))
     assert json.loads((tmp_path / "out" / "systems" / "box.json").read_text())["division"] == "open"
 
@@ -387,9 +390,9 @@ def test_system_and_division_of_logs_of_others(tmp_path):
 def test_what_exists_is_not_overwritten(tmp_path, make):
     (tmp_path / "logs").mkdir()
     make(tmp_path / "out")
-    refused([tmp_path / "logs"], tmp_path / "out", "exists already; nothing is overwritten")
+    refused([tmp_path / "logs"], tmp_path / "out", "exists already and is not overwritten")
     refused([tmp_path / "logs"], tmp_path / "logs" / "out", "lies inside")
-    with pytest.raises(ValueError, match="does not exist; make it first"):
+    with pytest.raises(ValueError, match="does not exist. Create it"):
         package([tmp_path / "logs"], tmp_path / "none" / "out", OPTIONS)
     assert not (tmp_path / "none").exists()
 
@@ -501,9 +504,12 @@ def test_runs_of_ours_whose_commit_is_not_known(tmp_path):
     packaged = package([tmp_path / "logs"], tmp_path / "out", PackageOptions(code=tmp_path))
     assert sorted(os.listdir(tmp_path)) == ["logs", "out"]
     assert_passes_the_tools(tmp_path / "out", tmp_path)
-    assert "resnet: --code was not used: the runs say which code it was" in packaged.notes
+    assert (
+        "resnet: --code was not used, because the logs contain the commit of the code"
+        in packaged.notes
+    )
     assert any(note.startswith("not counted: 1 attempts") for note in packaged.notes)
-    assert any("the commit that ran is not in this checkout" in note for note in packaged.notes)
+    assert any("the commit of the runs is not in this checkout" in note for note in packaged.notes)
     ((path, unknown),) = packaged.unknown
     assert json.loads(Path(path).read_text())["accelerators_per_node"] == "0"
     assert not any("accelerator" in name for name in unknown)
@@ -543,7 +549,7 @@ def test_different_machines_are_refused(tmp_path):
         tmp_path / "job", 1, machine={**MACHINE, "cpu": {**MACHINE["cpu"], "model": "Other CPU"}}
     )
     with pytest.raises(
-        ValueError, match="one system differ: host_processor_model_name is 'Test CPU 9000'"
+        ValueError, match="the system differ: host_processor_model_name is 'Test CPU 9000'"
     ):
         description_fields([read(one), read(other)])
 
@@ -746,7 +752,7 @@ def test_packaged_code_is_that_which_ran(tmp_path):
     digest = digest_below(source, "resnet50", "pytorch")
     resnet_runs(tmp_path / "same", code_digest=digest)
     notes = package([tmp_path / "same"], tmp_path / "good", PackageOptions()).notes
-    assert not any("hold them against the run" in note for note in notes)
+    assert not any("Compare them with the code" in note for note in notes)
     for name in ("other", "one_other"):
         resnet_runs(tmp_path / name, code_digest=digest)
         our_run(tmp_path / name / "job", 3, "resnet50", suite_run={"code_digest": "f" * 32})
@@ -755,6 +761,6 @@ def test_packaged_code_is_that_which_ran(tmp_path):
         refused(
             [tmp_path / name],
             tmp_path / "bad",
-            r"run_\d.* is of other code than commit",
+            r"run_\d.* ran different code than commit",
             PackageOptions(),
         )

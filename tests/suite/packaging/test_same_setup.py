@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from suite.packaging.choose_runs import choose_runs
 from suite.packaging.same_setup import (
     find_copy,
+    find_different_code,
     find_foreign_overlap,
-    find_other_code,
     find_overlap,
 )
 from suite.packaging.tree import check_tree
@@ -85,7 +85,7 @@ def test_a_copy_is_found_whatever_its_seed(tmp_path, trick):
     assert "logs/result_1.txt and " in message
     assert "logs/result_4.txt have the same " in message
     with pytest.raises(
-        ValueError, match=r"resnet: .*result_1.txt and .*result_4.txt .* copies of one run"
+        ValueError, match=r"resnet: .*result_1.txt and .*result_4.txt .* copies of the same run"
     ):
         choose_runs(collect([tmp_path / "logs"]))
 
@@ -104,7 +104,7 @@ def test_a_copy_in_a_tree_fails_its_result_set(tmp_path, trick):
     assert not result_set.passed
     (found,) = [item.found for item in result_set.complaints if not item.warning]
     assert found.startswith(
-        "one run twice: box/resnet/result_1.txt and box/resnet/result_4.txt have the same "
+        "the same run twice: box/resnet/result_1.txt and box/resnet/result_4.txt have the same "
     )
 
 
@@ -369,7 +369,7 @@ def test_runs_of_two_benchmarks_on_one_machine_are_compared_too(tmp_path, shared
         log.write_text(log.read_text().replace('"machines": ["b"]', '"machines": ["a"]'))
     failed = [verdict for verdict in check_tree(tree) if not verdict.passed]
     assert [item.needed for verdict in failed for item in verdict.complaints] == [
-        "one run at a time on a machine"
+        "one run at a time on each machine"
     ]
 
 
@@ -383,7 +383,7 @@ def test_overlapping_runs_of_other_programs_are_a_warning(tmp_path):
         PackageOptions(submitter="EXAMPLE_ORG", system="box"),
     )
     assert any(
-        "overlap in time; such runs need different machines" in note for note in packaged.notes
+        "overlap in time. Such runs need different machines" in note for note in packaged.notes
     )
     assert all(verdict.passed for verdict in check_tree(packaged.folder))
     assert not all(verdict.passed for verdict in check_tree(packaged.folder, werror=True))
@@ -406,4 +406,4 @@ def test_runs_of_one_result_have_one_code(tmp_path, digests, differ):
     ]
     for log in logs:
         log.write_text(log.read_text().replace('"code_digest": ""', '"code": ""'))
-    assert bool(find_other_code(records_of(logs))) == differ
+    assert bool(find_different_code(records_of(logs))) == differ

@@ -12,7 +12,7 @@ from suite.common.source_code import expected_digest
 from suite.launch import private_network
 from suite.launch.hosts import AvailableHost
 from suite.plan.jobs import plan
-from suite.plan.resume import finished_status, set_aside
+from suite.plan.resume import finished_status, move_to_superseded
 from tests.helpers import composed
 from workloads.ncf.dataset_info import published_facts
 from workloads.ncf.workload import NCF
@@ -310,6 +310,6 @@ def test_every_unfinished_attempt_is_kept(tmp_path):
     for attempt in range(3):
         (tmp_path / "run_0").mkdir()
         (tmp_path / "run_0" / "log").write_text(str(attempt))
-        set_aside(tmp_path / "run_0")
+        move_to_superseded(tmp_path / "run_0")
     kept = {path.name: (path / "log").read_text() for path in (tmp_path / SUPERSEDED).iterdir()}
     assert kept == {"run_0-1": "0", "run_0-2": "1", "run_0-3": "2"}

@@ -17,44 +17,44 @@ from testing.fake_logs import write_run
 from tests.helpers import suite_here
 from tests.suite.trackers.libraries import needs, path
 
-SQLITE = "set --output sqlite:///FILE, for example sqlite:///mlflow.db"
+SQLITE = "Set --output sqlite:///FILE, for example sqlite:///mlflow.db"
 MLFLOW = {
-    "./mlruns": f"MLflow no longer writes to folders; {SQLITE}",
-    "mlruns": f"MLflow no longer writes to folders; {SQLITE}",
-    "file:mlruns": f"MLflow no longer writes to folders; {SQLITE}",
-    "file:///tmp/mlruns": f"MLflow no longer writes to folders; {SQLITE}",
-    "a.db": "a file needs the prefix sqlite:///; set --output sqlite:///a.db",
-    "database": "a file needs the prefix sqlite:///; set --output sqlite:///database",
+    "./mlruns": f"MLflow no longer writes to folders. {SQLITE}",
+    "mlruns": f"MLflow no longer writes to folders. {SQLITE}",
+    "file:mlruns": f"MLflow no longer writes to folders. {SQLITE}",
+    "file:///tmp/mlruns": f"MLflow no longer writes to folders. {SQLITE}",
+    "a.db": "a file needs the prefix sqlite:///. Set --output sqlite:///a.db",
+    "database": "a file needs the prefix sqlite:///. Set --output sqlite:///database",
     "foo://x": "MLflow has no store for foo; allowed: sqlite://, http://, https://, postgresql://",
     "s3://bucket/x": "MLflow has no store for s3",
-    "sqlite:a.db": "three slashes are needed; set --output sqlite:///a.db",
-    "sqlite://a.db": "three slashes are needed; set --output sqlite:///a.db",
-    "sqlite://": "three slashes are needed; set --output sqlite:///mlflow.db",
+    "sqlite:a.db": "three slashes are needed. Set --output sqlite:///a.db",
+    "sqlite://a.db": "three slashes are needed. Set --output sqlite:///a.db",
+    "sqlite://": "three slashes are needed. Set --output sqlite:///mlflow.db",
     "sqlite:///": "a database in memory is lost when the command ends",
     "sqlite:///:memory:": "a database in memory is lost when the command ends",
-    "sqlite:///text": "text is not an SQLite database; set --output sqlite:///FILE",
-    "sqlite:///folder": "folder is a folder; set --output sqlite:///folder/mlflow.db",
-    "sqlite:///text/m.db": "text is not a folder; set --output",
+    "sqlite:///text": "text is not an SQLite database. Set --output sqlite:///FILE",
+    "sqlite:///folder": "folder is a folder. Set --output sqlite:///folder/mlflow.db",
+    "sqlite:///text/m.db": "text is not a folder. Set --output",
     "sqlite:////dev/null": "/dev/null is not a regular file",
     "sqlite:///damaged": "damaged cannot be written (",
-    "http://": "no host in it; set --output http://HOST:PORT",
+    "http://": "it has no host. Set --output http://HOST:PORT",
     "http://[::1": "not a tracking URI",
     "http://127.0.0.1:99999": "not a tracking URI",
     "http://127.0.0.1:9": "the server cannot be used: ",
     "http://no-such-host.invalid:5000": "the server cannot be used: ",
     "postgresql://127.0.0.1:9/x": "the server cannot be used: ",
     "mysql+pymysql://127.0.0.1:9/x": "the server cannot be used: ",
-    "": "it is empty; set --output sqlite:///FILE",
-    " ": "it is empty; set --output sqlite:///FILE",
+    "": "it is empty. Set --output sqlite:///FILE",
+    " ": "it is empty. Set --output sqlite:///FILE",
 }
 FOLDERS = {
-    "text": "text is not a folder; set --output FOLDER",
-    "text/x": "text is not a folder; set --output FOLDER",
-    "/dev/null": "/dev/null is not a folder; set --output FOLDER",
-    "/proc/x": "no permission to write into /proc; set --output FOLDER",
-    "http://127.0.0.1:9": "takes a folder, not an address; set --output FOLDER",
-    "s3://bucket/x": "takes a folder, not an address; set --output FOLDER",
-    "": "it is empty; set --output FOLDER",
+    "text": "text is not a folder. Set --output FOLDER",
+    "text/x": "text is not a folder. Set --output FOLDER",
+    "/dev/null": "/dev/null is not a folder. Set --output FOLDER",
+    "/proc/x": "no permission to write into /proc. Set --output FOLDER",
+    "http://127.0.0.1:9": "takes a folder, not an address. Set --output FOLDER",
+    "s3://bucket/x": "takes a folder, not an address. Set --output FOLDER",
+    "": "it is empty. Set --output FOLDER",
 }
 CASES = [("mlflow", *case) for case in MLFLOW.items()]
 CASES += [(tracker, *case) for tracker in ("tensorboard", "wandb") for case in FOLDERS.items()]
@@ -102,7 +102,7 @@ def test_a_server_that_never_answers_has_a_bounded_time(monkeypatch):
         began = time.monotonic()
         with pytest.raises(
             ValueError,
-            match=r"^x: the server cannot be used: no answer within 0 s; start it, or set ",
+            match=r"^x: the server cannot be used: no answer within 0 s. Start the server, or set ",
         ):
             stores.check_store("mlflow", f"http://127.0.0.1:{server.getsockname()[1]}", "x")
         assert time.monotonic() - began < 30
@@ -145,7 +145,7 @@ def test_places_that_take_runs(folder):
 )
 def test_a_folder_without_permission(folder, tracker, output):
     (folder / "closed").mkdir(mode=0o555)
-    with pytest.raises(ValueError, match=r"no permission to write into .*closed; set --output"):
+    with pytest.raises(ValueError, match=r"no permission to write into .*closed. Set --output"):
         stores.check_store(tracker, output.format(folder / "closed"), "x")
 
 
@@ -155,7 +155,7 @@ def test_a_database_that_another_program_writes(folder, monkeypatch):
         database.execute("INSERT INTO t VALUES (1)")
         with pytest.raises(
             ValueError,
-            match=r"cannot be written \(database is locked\); end the program that uses it",
+            match=r"cannot be written \(database is locked\). End the program that uses it",
         ):
             stores.check_store("mlflow", f"sqlite:///{folder / 'database'}", "x")
     database.close()

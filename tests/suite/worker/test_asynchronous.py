@@ -8,7 +8,7 @@ import numpy as np
 from suite.launch.base import worker_context_for
 from suite.results.logs.reader import read
 from suite.worker import loop as loop_module
-from suite.worker.asynchronous import own_batches
+from suite.worker.asynchronous import local_batches
 from suite.worker.heartbeat import HeartbeatWriter
 from suite.worker.loop import Loop
 from suite.worker.runlog import JsonLines, RunLog
@@ -247,7 +247,7 @@ def test_a_worker_trains_on_the_mean_of_its_share():
         [Batch({"x": np.zeros(3)}, 3.0, 4.0, 4, {"tokens": 40})],
         [Batch({"x": np.zeros(3)}, 0.0, 4.0, 4, {"tokens": 40})],  # padding alone
     ]
-    ((batch,),) = own_batches(batches)
+    ((batch,),) = local_batches(batches)
     assert (
         batch.weight_sum,
         batch.global_weight_sum,

@@ -172,8 +172,8 @@ def test_a_proof_is_good_for_one_connection_and_one_rank(hurry):
 
 
 def test_only_the_interface_to_the_machines_is_listened_on():
-    assert external._own_address({"MASTER_ADDR": "127.0.0.1"}) == "127.0.0.1"
-    assert external._own_address({"MASTER_ADDR": "192.0.2.1"}) == "", (
+    assert external._listen_address({"MASTER_ADDR": "127.0.0.1"}) == "127.0.0.1"
+    assert external._listen_address({"MASTER_ADDR": "192.0.2.1"}) == "", (
         "an address of another machine"
     )
-    assert external._own_address({}) == ""
+    assert external._listen_address({}) == ""

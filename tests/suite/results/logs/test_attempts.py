@@ -209,7 +209,7 @@ def test_check_advises_to_split_the_file(tmp_path):
     (complaint,) = [item for item in verdict.complaints if "attempts in one file" in item.found]
     assert (
         complaint.do
-        == f"split the file, one attempt a file: lines 1 to {len(first)}, {len(first) + 1} to"
+        == f"split the file into one file per attempt: lines 1 to {len(first)}, {len(first) + 1} to"
         f" {len(lines)}"
     )
     assert complaint.line == len(first) + 1

@@ -1,5 +1,6 @@
-"""Installs the package of the suite into environments: editable from a checkout, or a copy of an
-installed package.
+"""Installs the package of the suite into environments.
+
+The installation is editable from a checkout, and a copy for an installed package.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def is_checkout(project: Path) -> bool:
 
 
 def fingerprint(project: Path) -> bytes:
-    """Return bytes that change whenever the package must be installed again into the environments."""
+    """Return bytes that change whenever environments must install the package again."""
     if is_checkout(project):
         metadata_file = project / "setup.cfg"
         return metadata_file.read_bytes() if metadata_file.exists() else b""
