@@ -1,4 +1,6 @@
-"""Reads and writes the checkpoints of a run, `checkpoint_STEP.npz` (docs/how-to/resume_and_checkpoints.md).
+"""Reads and writes the checkpoints of a run, `checkpoint_STEP.npz`.
+
+docs/how-to/resume_and_checkpoints.md describes their use.
 
 A file holds everything that is needed to resume the run. It has an array `state/NAME` for each
 array of `Trainer.state`, and three arrays of bytes: the state of the loop as JSON (`loop`), the log

@@ -1,7 +1,7 @@
 """Statements that the closed rules require from a submitter about parts that differ from the stock.
 
 Such a part is not the framework's stock implementation, and was compared with a reference.
-docs/explanation/open_and_closed_division.md has the equations and describes how the figures were measured.
+docs/explanation/open_and_closed_division.md has the equations and the measured differences.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from suite.results.text import clean
 RANDOM_NUMBERS = (
     "random numbers are an integer hash of their coordinates (SplitMix64,"
     " workloads/common/randomness.py), but the closed rules require the framework's stock"
-    " generator. State this difference in the submission. docs/explanation/open_and_closed_division.md describes the tests"
+    " generator. State this difference in the submission. Tests:"
+    " docs/explanation/open_and_closed_division.md"
 )
 
 

@@ -1,8 +1,8 @@
 """Checks that go beyond mlperf-logging's rules, for logs of this suite.
 
 A log of this suite records the settings and the measurements of a run, step by step. It must agree
-with the rules of its round, with itself, and with the files next to it. docs/reference/closed_rules.md lists the
-violations that no check of a log can find.
+with the rules of its round, with itself, and with the files next to it.
+docs/explanation/open_and_closed_division.md lists the violations that no check of a log can find.
 """
 
 from __future__ import annotations

@@ -250,5 +250,6 @@ def _check_loadable(plugin: Plugin) -> None:
         if missing := sorted(getattr(loaded, "__abstractmethods__", ())):
             methods = " and ".join(f"{method}()" for method in missing)
             raise ValueError(
-                f"{subject} is incomplete. Define {methods} in {loaded.__name__}. See docs/reference/plugin_api.md"
+                f"{subject} is incomplete. Define {methods} in {loaded.__name__}. See"
+                " docs/reference/plugin_api.md"
             )

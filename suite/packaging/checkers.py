@@ -127,5 +127,10 @@ def _unknown(record: logging.LogRecord) -> Complaint | None:
     ):
         return None
     return Complaint(
-        "", 0, clean(record.getMessage()), "no such message", "see docs/how-to/check_and_package.md", warning=True
+        "",
+        0,
+        clean(record.getMessage()),
+        "no such message",
+        "see docs/how-to/check_and_package.md",
+        warning=True,
     )

@@ -48,7 +48,8 @@ def check_open_ports(config: RunConfig, draft: PartialJob, log: Callable[[str], 
     )
     if settings.nodes > 1 or config.framework.allow_open_grpc:
         log(
-            f"warning: {risk}. Block access from outside with a firewall (docs/how-to/multiple_nodes.md)"
+            f"warning: {risk}. Block access from outside with a firewall"
+            " (docs/how-to/multiple_nodes.md)"
         )
         return
     if env.container is not None:

@@ -38,7 +38,8 @@ def schedule_note(workload: Workload) -> str:
     longer = ""
     if "horizon_epochs" in settings.hyperparameters:
         longer = (
-            ", or use a hyperparameter set with a longer horizon_epochs (docs/how-to/configure_a_run.md)"
+            ", or use a hyperparameter set with a longer horizon_epochs"
+            " (docs/how-to/configure_a_run.md)"
         )
     return (
         f"{length}: the learning rate is {value} from epoch {epoch + first} on. Set"

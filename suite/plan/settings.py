@@ -240,7 +240,7 @@ def _linear_backend(
 
     Empty if the workload and the device offer no choice.
 
-    `auto` depends on the processor of this machine. Measurements are in docs/explanation/architecture.md.
+    `auto` depends on the processor of this machine (docs/explanation/architecture.md).
 
     Raises:
         ValueError: A library is set, but the workload and the device offer no choice.

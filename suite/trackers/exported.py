@@ -236,7 +236,7 @@ def _figures(row: Run) -> Iterator[tuple[str, float]]:
 
 
 def _files(log: RunRecord) -> dict[str, Path]:
-    """Return the log and the run's files that docs/reference/log_format.md lists, by their names in the folder.
+    """Return the files that docs/reference/run_folder.md lists, by their names in the folder.
 
     Only a run that this suite wrote has such files. Links are left out, because they may point
     outside the folder.

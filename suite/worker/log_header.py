@@ -1,4 +1,7 @@
-"""Writes the lines of a log that identify the run and list its settings (docs/reference/log_format.md)."""
+"""Writes the lines of a log that identify the run and list its settings.
+
+docs/reference/log_format.md defines these lines.
+"""
 
 from __future__ import annotations
 
