@@ -22,13 +22,13 @@ from suite.results.combine import (
     Combine,
     common_value,
     first,
-    where_all_known,
-    non_null,
     largest,
     mean,
+    non_null,
     over_steps,
     share_of,
     total,
+    where_all_known,
 )
 from suite.results.entry import is_submission_log, log_folder
 from suite.results.logs.all_reduce import AllReduceTime
@@ -216,8 +216,9 @@ def _folder(log: RunRecord) -> str:
 
 
 def _is_one_submission(log: RunRecord) -> bool:
-    """Check whether all logs in the folder of a foreign log are one result, even if their settings
-    differ.
+    """Check whether all logs in the folder of a foreign log are one result.
+
+    Their settings may differ.
     """
     if not _folder(log):
         return False
@@ -247,8 +248,9 @@ def _entry_value(name: str, unknown: Any) -> Value:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its description, its value for a run, and how a result combines the values of its
-    runs.
+    """Definition of a column.
+
+    It has a description, the value for a run, and the way in which a result combines its runs.
     """
 
     text: str
@@ -538,8 +540,9 @@ class Run(Columns):
 
 
 def epochs_trained(run: Run) -> float | None:
-    """Return the epochs that a run trained within its `seconds`: also those after the target was
-    reached.
+    """Return the epochs that a run trained within its `seconds`.
+
+    They include epochs after the target was reached.
     """
     trained = run.record.epochs_trained if run.record is not None else None
     return run.epochs if trained is None or run.epochs is None else trained

@@ -74,8 +74,9 @@ def common_value(rows: Iterable[Any], name: str) -> Any:
 
 
 def share_of(above: str, below: Sequence[str]) -> Combine:
-    """Return a function that divides the sum of a column by the sum of several columns, over runs
-    that have all of them.
+    """Return a function that divides the sum of a column by the sum of several columns.
+
+    The function uses the runs that have all of these columns.
     """
 
     def combined(rows: Sequence[Any], _: str) -> float | None:

@@ -1,5 +1,6 @@
-"""Curves of runs: quality, loss, and throughput over time, as a table with a row for each
-evaluation and metric.
+"""Curves of runs: quality, loss, and throughput over time.
+
+The table has a row for each evaluation and metric of each run.
 """
 
 from __future__ import annotations

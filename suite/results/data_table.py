@@ -76,8 +76,9 @@ class DataTable:
         return self.only(name for name in self.columns if name not in names)
 
     def without_empty(self, keep: Iterable[str] = ()) -> DataTable:
-        """Return the table without the columns that are unknown or empty in every row, except those
-        in `keep`.
+        """Return the table without the columns that are unknown or empty in every row.
+
+        Columns in `keep` remain.
         """
         kept = {*keep}
         return self.only(
@@ -116,8 +117,9 @@ class DataTable:
 
 
 def _normalized(values: list[Any]) -> list[Any]:
-    """Return the values of a column, with None for NaN, and all numbers as floats if any number is
-    a float.
+    """Return the values of a column, with None for NaN.
+
+    All numbers are floats if any number is a float.
     """
     without_nan = [
         None if isinstance(value, float) and math.isnan(value) else value for value in values

@@ -1,5 +1,6 @@
-"""Directions of metrics: errors, losses, and distances improve as they fall, and all further
-metrics as they rise.
+"""Directions of metrics.
+
+Errors, losses, and distances improve as they fall. All further metrics improve as they rise.
 """
 
 from __future__ import annotations

@@ -57,8 +57,9 @@ def find_disagreements(results: Iterable[Result]) -> list[Disagreement]:
 
 
 def _output_folder(run: Run) -> Path:
-    """Return the output folder of a run: OUTPUT of OUTPUT/JOB/run_N/result_N.txt, or the root if a
-    log lies less deep.
+    """Return the output folder of a run.
+
+    It is OUTPUT in OUTPUT/JOB/run_N/result_N.txt, or the root if a log is less deep.
     """
     folders = Path(run.path).absolute().parents
     return folders[min(2, len(folders) - 1)]

@@ -1,5 +1,6 @@
-"""Entries of submissions: the origin of a folder of logs, according to the names of folders and the
-files near it.
+"""Entries of submissions: the origin of a folder of logs.
+
+The origin follows from the names of folders and the files near it.
 
 A submission has the folders `ROUND/SUBMITTER/results/SYSTEM/BENCHMARK`, in some rounds with
 `closed` or `open` above SUBMITTER. Its logs often contain placeholders, or the names of the machine
@@ -79,16 +80,18 @@ class Entry:
 
 
 def log_folder(log: Path) -> Path:
-    """Return the folder of a result's logs: the folder of the log, or the folder above it if the
-    name is `run_N`.
+    """Return the folder of a result's logs.
+
+    It is the folder of the log, or the folder above it if the name is `run_N`.
     """
     folder = absolute_place(log.parent)
     return folder.parent if _RUN_FOLDER.fullmatch(folder.name) else folder
 
 
 def is_submission_log(name: str) -> bool:
-    """Check whether a file has the name of a log of a submission: `result_0.txt`, compressed or
-    not.
+    """Check whether a file has the name of a log of a submission.
+
+    The name is `result_0.txt`, with any number, compressed or not.
     """
     return _LOG_OF_SUBMISSION.fullmatch(name) is not None
 
@@ -117,8 +120,9 @@ def read_entry(folder: Path) -> Entry:
 
 
 def _read_entry_at(folder: Path) -> Entry:
-    """Return the entry of a folder, according to the names in its absolute path and the files of
-    the entry.
+    """Return the entry of a folder.
+
+    It follows from the names in the absolute path and the files of the entry.
     """
     system_folder = folder.parent.parent if folder.parent.name in _SCALING_KINDS else folder.parent
     submitter_folder = _find_submitter_folder(system_folder)

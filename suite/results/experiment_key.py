@@ -1,5 +1,6 @@
-"""Identity of experiments: two runs belong to the same experiment if their settings and logged
-hyperparameters agree.
+"""Identity of experiments.
+
+Two runs belong to the same experiment if their settings and logged hyperparameters agree.
 
 Seeds and bookkeeping do not count. `same` compares two rows, `differences` returns the settings
 that differ, and `suite.results.settings_difference` compares any number of results.
@@ -102,8 +103,9 @@ _LABELS = {
 
 
 def facts(row: Columns) -> dict[str, Any]:
-    """Return the settings that identify an experiment: fields, environment variables, and logged
-    hyperparameters.
+    """Return the settings that identify an experiment.
+
+    They are fields, environment variables, and logged hyperparameters.
     """
     values = {
         name: getattr(row, name)
@@ -236,8 +238,9 @@ class Refusal(NamedTuple):
 def incomparable_reasons(
     row: Columns, other: Columns, names: tuple[str, str] = ("the first", "the second")
 ) -> Iterator[Refusal]:
-    """Yield the reasons for ratios of two results to be meaningless, the most important reason
-    first.
+    """Yield the reasons that make ratios of two results meaningless.
+
+    The most important reason comes first.
 
     Args:
         row: A result.
@@ -283,9 +286,7 @@ def incomparable_reasons(
 
 
 def _trained_on_other_data(row: Columns) -> bool:
-    """Check whether the runs of a row are open because of the name or the fingerprint of their data
-    set.
-    """
+    """Check whether runs are open because of the name or fingerprint of their data set."""
     return any(
         deviation.setting == "dataset" or deviation.code is DeviationCode.DATA_NOT_VERIFIED
         for deviation in row.parsed_deviations
@@ -312,8 +313,9 @@ def heading(name: str) -> str:
 
 
 def value_text(name: str, value: Any, row: Columns | None = None, limit: int = 80) -> str:
-    """Return a value as text of at most `limit` characters: `8,192`, `BLEU ≥ 24`, or `none` for an
-    unknown value.
+    """Return a value as text of at most `limit` characters.
+
+    Examples: `8,192`, `BLEU ≥ 24`, and `none` for an unknown value.
     """
     if value is None or value in ("", (), [], {}):
         return "none"

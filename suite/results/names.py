@@ -52,16 +52,19 @@ _ROUND = re.compile(
 
 
 def parse_round_name(folder_name: str) -> str:
-    """Return `v3.1` for a folder called `v3.1` or `training_results_v3.1`, and an empty string for
-    all remaining names.
+    """Return the round in the name of a folder.
+
+    Example: `v3.1` for `v3.1` or `training_results_v3.1`. The result is empty for all remaining
+    names.
     """
     match = _ROUND.fullmatch(folder_name)
     return f"v{match[1]}" if match else ""
 
 
 def round_of_folder(path: Path) -> str:
-    """Return the round of a log by the nearest folder above it that is named like a round, or an
-    empty string.
+    """Return the round of a log, or an empty string.
+
+    It is the nearest folder above the log that is named like a round.
 
     If no folder of the path as given is named so, the folders count to which its symbolic links
     lead.
@@ -78,8 +81,9 @@ def round_of_folder(path: Path) -> str:
 
 
 def absolute_place(path: Path) -> Path:
-    """Return the absolute path whose parts are the names of folders: without `..`, and with
-    symbolic links as given.
+    """Return the absolute path without `..`, with symbolic links as they are written.
+
+    Its parts are the names of folders.
     """
     return path.resolve() if ".." in path.parts else path.absolute()
 
@@ -118,8 +122,9 @@ _BENCHMARKS_BY_FRAMEWORK: Mapping[str, tuple[str, ...]] = {
 
 
 def framework_name(text: str, system: str = "", workload: str = "") -> str:
-    """Return the framework that a submitter's description names, or the text itself if it names
-    none.
+    """Return the framework that a submitter's description names.
+
+    If it names no framework, return the description.
 
     A description may list the containers of several frameworks. The name of the system decides if
     it names only one of them. A framework for one kind of model, such as HugeCTR, is chosen for its
@@ -161,8 +166,9 @@ _CARD_OR_MODULE = re.compile(
 
 
 def accelerator_chip(hardware: str) -> str:
-    """Return the chip in a submitter's description: `V100` for `Tesla V100-SXM2-16GB`, `TPU v3` for
-    `tpuv3-8`.
+    """Return the chip in a submitter's description.
+
+    Examples: `V100` for `Tesla V100-SXM2-16GB`, `TPU v3` for `tpuv3-8`.
 
     A description without a known name is returned unchanged.
     """
@@ -176,8 +182,9 @@ def accelerator_chip(hardware: str) -> str:
 
 
 def accelerator_name(hardware: str) -> str:
-    """Return the kind of accelerator in a submitter's description: `H100 PCIe`, `A100 SXM 80 GB`,
-    or the chip.
+    """Return the kind of accelerator in a submitter's description.
+
+    Examples: `H100 PCIe`, `A100 SXM 80 GB`, or the chip.
 
     A chip that is sold as a card and as a module is two kinds, which differ in clock, power, and
     memory. The two sizes of A100 memory differ in bandwidth. DatasetInfo that the description omits

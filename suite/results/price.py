@@ -1,5 +1,6 @@
-"""Cost of a result: devices × hours to target × price per device-hour, in the currency of the
-price.
+"""Cost of a result.
+
+It is devices × hours to target × price per device-hour, in the currency of the price.
 """
 
 from __future__ import annotations

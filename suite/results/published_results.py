@@ -1,5 +1,6 @@
-"""Published results of rounds and of the DGX-1 scaling article, from the CSV files in
-`logs/published/`.
+"""Published results of rounds and of the DGX-1 scaling article.
+
+They are in the CSV files in `logs/published/`.
 
 `logs/published/README.md` describes the columns. A user may add a folder with files `results*.csv`
 that have the required columns and any of the optional columns. Foreign logs get the settings that
@@ -228,8 +229,9 @@ def _result_row(line: _Line) -> Run:
 
 
 def _article_row(line: _Line) -> Run:
-    """Return a result of tables 1-6 of the article, which print a time per epoch and a number of
-    epochs, and no single runs.
+    """Return a result of tables 1-6 of the article.
+
+    The tables have a time per epoch and a number of epochs, and no single runs.
     """
     result = _result_row(line)
     batch, epochs = result.global_batch_size, result.epochs or 0.0
@@ -375,8 +377,9 @@ def _find_published_run(run: RunRecord) -> Run | None:
 
 
 def _identity(workload: str, start_ms: float | None, seconds: float | None) -> tuple[str, int, int]:
-    """Return a key that identifies a run: workload, start in seconds, and length in hundredths of a
-    second.
+    """Return a key that identifies a run.
+
+    It has the workload, the start in seconds, and the length in hundredths of a second.
 
     For a log that was cut off, the key has the start in milliseconds and no length.
     """

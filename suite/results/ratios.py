@@ -146,7 +146,9 @@ class Ratio:
 
     @property
     def scaling(self) -> str:
-        """`strong` (same global batch), `weak` (same batch per device), `mixed` (neither),
+        """Kind of scaling.
+
+        `strong` (same global batch), `weak` (same batch per device), `mixed` (neither), or
         `unknown`.
         """
         batch_before, batch_after = self.before.global_batch_size, self.after.global_batch_size
@@ -161,8 +163,9 @@ class Ratio:
 
     @property
     def places(self) -> str:
-        """Devices before and after: `1 → 8`, or with several nodes `1 × 1 → 2 × 4` (nodes × devices
-        per node).
+        """Devices before and after.
+
+        Examples: `1 → 8`, or with several nodes `1 × 1 → 2 × 4` (nodes × devices per node).
         """
         several = max(self.before.nodes or 1, self.after.nodes or 1) > 1
         return " → ".join(
@@ -171,8 +174,9 @@ class Ratio:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Further differences between the two results, and conclusions that the number of runs does
-        not support.
+        """Further differences between the two results, and unsupported conclusions.
+
+        A conclusion is unsupported if there are too few runs.
         """
         differing = (
             settings_difference((self.before, self.after))
@@ -329,8 +333,9 @@ def _resampled(row: Result, side: int, in_blocks: bool) -> _Floats:
 
 
 def _draws(runs: int, random: np.random.Generator) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield indices of drawn runs, (resamples, runs), in blocks of bounded size with RESAMPLES rows
-    in total.
+    """Yield indices of drawn runs, shape (resamples, runs).
+
+    The blocks have bounded size and RESAMPLES rows in total.
     """
     left = RESAMPLES
     while left:
@@ -365,8 +370,9 @@ def _intervals(
 def permutation_test(
     first: Sequence[float | None], second: Sequence[float | None]
 ) -> tuple[float, float] | None:
-    """Return the p value of the difference of two means, and the smallest p value that this number
-    of runs can give.
+    """Return the p value of the difference of two means.
+
+    Also returns the smallest p value that this number of runs can give.
 
     The test is two-sided: p is twice the smaller tail. If both samples came from the same
     distribution, every assignment of the runs to them would be equally likely (Ernst, Permutation

@@ -28,7 +28,7 @@ from suite.results.columns import (
     epochs_trained,
     frame,
 )
-from suite.results.combine import first, non_null, mean
+from suite.results.combine import first, mean, non_null
 from suite.results.entry import SCALING_FILE
 from suite.results.experiment_key import (
     HYPERPARAMETERS,
@@ -79,8 +79,9 @@ def results(
 
 
 def results_of(runs: Iterable[Run]) -> list[Result]:
-    """Return a result for each experiment among `runs`: its settings, its score, and the mean
-    figures of its runs.
+    """Return a result for each experiment among `runs`.
+
+    It has the settings, the score, and the mean figures of its runs.
 
     Runs that have not ended, were interrupted, have unknown settings, or are copies are left out. A
     run that failed before it had logged all settings counts for the result that it fits, if it fits
@@ -155,8 +156,9 @@ def _result(members: Sequence[Run], key: str) -> Result:
 
 
 def _mixed(runs: Sequence[Run]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the columns in which the runs of a result differ, with the values of the result, and
-    notes about them.
+    """Return the columns in which the runs of a result differ.
+
+    Also returns the values of the result, and notes about them.
 
     Runs of several versions of the suite form a result, and so do all logs in a folder of a
     submission.
@@ -305,8 +307,9 @@ def _seconds_per_epoch(runs: Sequence[Run], in_blocks: bool) -> float | None:
 def counted_runs(
     runs: Sequence[Run], failed: int, rule: ScoringRule | None
 ) -> tuple[Sequence[Run], int, int, tuple[str, ...]]:
-    """Return the runs that enter the score, how many of the fastest and of the slowest are dropped,
-    and notes.
+    """Return the runs that enter the score.
+
+    Also returns the numbers of dropped fastest and slowest runs, and notes.
 
     The runs are scored as mlperf-logging's result_summarizer does: failed runs, as many as the rule
     allows, are the slowest of the dropped runs. If too few runs are left for that, one is dropped
@@ -346,8 +349,9 @@ def counted_runs(
 
 
 def failures(row: Result) -> tuple[str, bool]:
-    """Return a text for the failed runs of a result (`2 of 5 runs`, empty without any), and whether
-    it has an official score.
+    """Return a text for the failed runs of a result, and whether the score is official.
+
+    Example: `2 of 5 runs`. The text is empty without failed runs.
 
     A complete set has a score if it has no more failed runs than its scoring rule allows.
     """
@@ -415,16 +419,18 @@ def title(group: Sequence[Result]) -> str:
 
 
 def figure(row: Result) -> float | None:
-    """Return the main figure of a result: seconds to target, or samples per second of a run of
-    fixed length.
+    """Return the main figure of a result.
+
+    It is seconds to target, or samples per second of a run of fixed length.
     """
     value = row.seconds if row.to_target else row.samples_per_second
     return value or None
 
 
 def published_results(places: tuple[Path, ...] | None = None) -> list[Result]:
-    """Return all published results, scored by the rules of their round, and the results of the
-    article.
+    """Return all published results and the results of the article.
+
+    Published results are scored by the rules of their round.
     """
     return list(_published(places if places is not None else published_folders()))
 
@@ -479,8 +485,9 @@ def measured(
     workload: str | None = None,
     command: str = "report",
 ) -> list[Result]:
-    """Return the results below `paths` and the published results of these names, for
-    `suite COMMAND`.
+    """Return the results below `paths`, and the published results of these names.
+
+    `suite COMMAND` uses them.
 
     Raises ValueError (one line) where nothing is given, no run below `paths` succeeded, or all are
     of different workloads.

@@ -1,5 +1,6 @@
-"""Scoring rules of the benchmarks for each round: required runs, dropped runs, and allowed
-failures.
+"""Scoring rules of the benchmarks for each round.
+
+They define required runs, dropped runs, and allowed failures.
 
 The numbers are from mlperf-logging 4.1.68: `_ALL_RESULT_FILE_COUNTS` in benchmark_meta.py, and
 `max_dropped_scores` in result_summarizer/result_summarizer.py. Only NCF changed between rounds.

@@ -17,8 +17,9 @@ from suite.results.scores import figure
 
 
 def choose_baseline(results: Sequence[AnyResult]) -> AnyResult:
-    """Return the baseline of a series, which speedups are relative to: the result on the fewest
-    devices.
+    """Return the baseline of a series, the result on the fewest devices.
+
+    Speedups are relative to it.
 
     This is the only definition of a baseline. Every view takes it from `Series.baseline`.
 
@@ -30,8 +31,9 @@ def choose_baseline(results: Sequence[AnyResult]) -> AnyResult:
 
 @dataclass(frozen=True)
 class Series(Generic[AnyResult]):
-    """Results of an experiment that differ in the number of devices, in order of devices; at least
-    one.
+    """Results of an experiment that differ in the number of devices, in their order.
+
+    A series has at least one result.
     """
 
     results: tuple[AnyResult, ...]
@@ -94,8 +96,9 @@ def speedups(results: Iterable[Result], intervals: bool = False) -> dict[str, Ra
 
 
 def families(results: Iterable[AnyResult], *ignored: str) -> list[list[AnyResult]]:
-    """Return the measured results grouped by experiment, the number of devices aside, each group in
-    order of devices.
+    """Return the measured results grouped by experiment, without the number of devices.
+
+    Each group is in order of devices.
 
     A family may have several results on the same number of devices, with different batches;
     `series_of_family` separates them.

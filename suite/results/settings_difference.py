@@ -1,5 +1,6 @@
-"""How results differ in their settings, as data: a column for each setting that differs, and the
-common values apart.
+"""Differences between results in their settings, as data.
+
+Settings that differ are columns, and common values are separate.
 
 Rows of tables, names of series, filters and captions are made from it.
 """
@@ -32,8 +33,9 @@ VALUE_CHARACTERS = 40
 
 @dataclass(frozen=True)
 class SettingsDifference:
-    """The settings of several results: which differ, with the value of each result, and which have
-    a common value.
+    """The settings of several results.
+
+    Settings that differ have a value for each result. The remaining settings have a common value.
     """
 
     results: tuple[Columns, ...]
@@ -75,8 +77,9 @@ class SettingsDifference:
         ]
 
     def without_derived(self) -> SettingsDifference:
-        """Return the difference without labels and fingerprints, which follow from other settings,
-        if anything else differs.
+        """Return the difference without labels and fingerprints, if anything else differs.
+
+        Labels and fingerprints follow from other settings.
         """
         kept = {name: values for name, values in self.columns.items() if name not in DERIVED}
         return SettingsDifference(self.results, kept or self.columns, self.common)
@@ -107,8 +110,9 @@ class SettingsDifference:
         return self.only(kept)
 
     def texts(self, name: str) -> list[str]:
-        """Return the values of a setting as text, cut to few characters so that different values
-        stay different.
+        """Return the values of a setting as short texts.
+
+        They are cut so that different values stay different.
         """
         values = self.columns[name]
         if name in ("labels", "deviations"):  # only those that not all results have
@@ -122,8 +126,9 @@ class SettingsDifference:
         return shortened(texts, VALUE_CHARACTERS)
 
     def labels(self, limit: int = LABEL_CHARACTERS, exceptions: bool = False) -> list[str]:
-        """Return a label for each result: `learning rate 0.01, global batch 512`; empty labels if
-        nothing differs.
+        """Return a label for each result.
+
+        Example: `learning rate 0.01, global batch 512`. Labels are empty if nothing differs.
 
         Args:
             limit: Characters of a label. Different labels stay different.
@@ -172,8 +177,9 @@ def distinct_labels(
     ignored: Sequence[str] = (),
     always: Collection[str] = (),
 ) -> list[str]:
-    """Return what distinguishes each result from the results of the same name, in as few settings
-    as possible.
+    """Return labels that distinguish results of the same name.
+
+    A label has as few settings as possible.
 
     Args:
         results: Results or runs.
@@ -204,9 +210,7 @@ def distinct_labels(
 
 
 def named_apart(results: Sequence[Columns], names: Sequence[str], **options: Any) -> list[str]:
-    """Return the name of each result, followed by what distinguishes it from the results of the
-    same name.
-    """
+    """Return the name of each result, with a label if several results have the name."""
     labels = distinct_labels(results, names, **options)
     return [", ".join(filter(None, both)) for both in zip(names, labels, strict=True)]
 

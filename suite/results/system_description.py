@@ -1,5 +1,6 @@
-"""System descriptions of submissions: `systems/SYSTEM.json` (v0.7 on), `system.json` (v0.6), and
-`entry.json` (v0.5).
+"""System descriptions of submissions.
+
+They are `systems/SYSTEM.json` (v0.7 on), `system.json` (v0.6), and `entry.json` (v0.5).
 
 The files come from submitters. Every value is optional, sizes are limited, and values of a wrong
 type are unknown.

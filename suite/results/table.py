@@ -66,8 +66,9 @@ def read_runs(
 
 
 def shareable(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table that files can hold: mappings and lists as JSON, columns of mixed types as
-    text.
+    """Return a table that files can contain.
+
+    Mappings and lists become JSON, and columns of mixed types become text.
     """
     shown = frame.copy()
     for name in shown.columns:

@@ -182,8 +182,9 @@ def targets_text(targets: Mapping[str, float], workload: str = "") -> str:
 
 
 def target_text(targets: Mapping[str, float], workload: str = "") -> str:
-    """Return targets as readable text: `top-1 accuracy ≥ 0.759`, `BLEU ≥ 24`, `quality ≤ 3.3` for a
-    loss.
+    """Return targets as readable text.
+
+    Examples: `top-1 accuracy ≥ 0.759`, `BLEU ≥ 24`, and `quality ≤ 3.3` for a loss.
     """
     named = {metric_name(metric, workload): value for metric, value in targets.items()}
     shown = (

@@ -1,5 +1,6 @@
-"""Cleans and escapes text for terminals, Markdown cells and CSV cells: text from logs is not
-trusted.
+"""Cleans and escapes text for terminals, Markdown cells, and CSV cells.
+
+Text from logs is not trusted.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ def clean(text: str, limit: int = 200) -> str:
 
 
 def markdown_escape(text: str) -> str:
-    """Return clean text with all characters escaped that would end a table cell of Markdown or make
-    markup.
+    """Return clean text for a cell of a Markdown table.
+
+    Characters that end a cell or make markup are escaped.
     """
     return "".join(_MARKDOWN.get(letter, letter) for letter in text)
 
@@ -39,8 +41,9 @@ def csv_cell(text: str) -> str:
 
 
 def devices_text(devices: int, nodes: int | None = None) -> str:
-    """Return a number of devices as text: `1 device`, `8 devices`, `2 × 4 devices` over nodes. 0 is
-    an unknown number.
+    """Return a number of devices as text.
+
+    Examples: `1 device`, `8 devices`, `2 × 4 devices` over nodes. 0 is an unknown number.
     """
     if not devices:
         return "an unknown number of devices"
@@ -73,8 +76,9 @@ def range_text(low: float, high: float, mean: float) -> str:
 
 
 def figure_text(value: float, digits: int = 3) -> str:
-    """Return a figure with significant digits, or whole if it is larger: `0.0443`, `7,703`,
-    `12,590`, never `1.259e+04`.
+    """Return a figure with significant digits, or whole if it is large.
+
+    Examples: `0.0443`, `7,703`, `12,590`, but not `1.259e+04`.
     """
     text = f"{value:,.{digits}g}"
     return f"{value:,.0f}" if "e+" in text else text

@@ -1,5 +1,6 @@
-"""Setup and block times of a log: how long a run took to reach its first block, and how long its
-blocks took.
+"""Setup and block times of a log.
+
+They are the time until the first block, and the time of the blocks.
 """
 
 from __future__ import annotations

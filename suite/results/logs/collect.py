@@ -161,8 +161,9 @@ def end_next_to(log: Path) -> RunEnd | None:
 
 
 def skipped(paths: Sequence[Path]) -> int:
-    """Return the number of files below folders that `collect` skips, without the files that runs of
-    this suite write.
+    """Return the number of files below folders that `collect` skips.
+
+    Files that runs of this suite write do not count.
     """
     count = 0
     for place, files, logs, others in itertools.chain.from_iterable(

@@ -1,5 +1,6 @@
-"""Reads logs compressed with gzip, bzip2, or xz as a stream of limited length, and recognizes
-further formats.
+"""Reads logs compressed with gzip, bzip2, or xz as a stream of limited length.
+
+Further formats are recognized, but not read.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ class CompressedLog:
         self._compression = compression
 
     def read(self, size: int) -> bytes:
-        """Return at most `size` bytes, and no bytes at the end, at damaged data, or after
-        `MAX_DECOMPRESSED_BYTES`.
+        """Return at most `size` bytes.
+
+        Returns no bytes at the end, at damaged data, or after `MAX_DECOMPRESSED_BYTES`.
         """
         if self.problem:
             return b""

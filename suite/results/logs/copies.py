@@ -73,8 +73,9 @@ def find_copies(runs: Sequence[RunRecord]) -> Copies:
 
 
 def _keep_repeats_of_submissions(logs: Sequence[RunRecord], copies: Copies) -> None:
-    """Let the repeated logs of a submission count if the folder has the required number of logs
-    only with them.
+    """Count the repeated logs of a submission if its folder needs them.
+
+    They count if the folder has the required number of logs only with them.
     """
     by_folder: dict[Path, list[RunRecord]] = {}
     for log in logs:
@@ -139,8 +140,9 @@ def _length(log: RunRecord) -> tuple[int, ...]:
 
 
 def _is_same_run(whole: RunRecord, part: RunRecord) -> bool:
-    """Check whether two logs of equal start and seed hold the same run, as their records or the
-    settings of the shorter show.
+    """Check whether two logs of equal start and seed contain the same run.
+
+    The records show this, or the settings of the shorter log.
 
     Several runs that were started together may share a start in whole seconds without a seed.
     """

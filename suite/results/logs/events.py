@@ -1,5 +1,6 @@
-"""Events (the records of a log, in a form that all line formats share), and problems and remarks
-with line numbers.
+"""Events, problems, and remarks of a log.
+
+An event is a record in a form that all line formats share. Problems and remarks have line numbers.
 """
 
 from __future__ import annotations
@@ -134,8 +135,9 @@ CHECKER_READS = frozenset({ProblemCode.NO_TIME, ProblemCode.TIME_AS_TEXT, Proble
 
 @dataclass(frozen=True)
 class Problem:
-    """Defect of a file: it cannot be read, contradicts itself, or differs from the format of logs
-    but was read.
+    """Defect of a file.
+
+    The file cannot be read, contradicts itself, or differs from the format of logs but was read.
     """
 
     line: int
@@ -165,8 +167,9 @@ LATIN_1 = Remark(ProblemCode.LATIN_1, "not UTF-8, read as latin-1")
 
 @dataclass
 class Remarks:
-    """Collects remarks: the same remarks on many lines are kept once, with the first line, the
-    count and the last line.
+    """Collects remarks.
+
+    Equal remarks are kept once, with the first line, the count, and the last line.
     """
 
     lines: dict[tuple[Remark, ...], tuple[int, int, int]] = field(default_factory=dict)

@@ -93,8 +93,9 @@ def run_settings(event: Event | None, problems: list[Problem]) -> RunSettings:
 
 
 def with_open_reasons(settings: RunSettings, value: Json) -> RunSettings:
-    """Return the settings with the deviations of a `suite_open` line, which the controller adds
-    when a run has ended.
+    """Return the settings with the deviations of a `suite_open` line.
+
+    The controller adds the line when a run has ended.
 
     Args:
         settings: Settings of the `suite_run` line.

@@ -1,5 +1,7 @@
-"""Parsers of the line formats: `:::MLLOG` (v0.7 on, and this suite), `:::MLL` (v0.6),
-`:::MLPv0.5.0`, dated `MLPerf:` lines.
+"""Parsers of the line formats.
+
+The formats are `:::MLLOG` (v0.7 on, and this suite), `:::MLL` (v0.6), `:::MLPv0.5.0`, and dated
+`MLPerf:` lines.
 
 A parser gets a line and the position after the token in it. It returns the fields of an `Event` in
 the vocabulary of `:::MLLOG`, and raises ValueError or RecursionError.
@@ -44,8 +46,9 @@ _DATES = Remark(ProblemCode.DATED_LINE, "dates without a time zone, in whole sec
 
 
 def _lenient_value(text: str, start: int) -> tuple[Json, int, tuple[Remark, ...]]:
-    """Return the value at `start` after white space, the position after it, and a remark if it is
-    not JSON.
+    """Return the value at `start` after white space, and the position after it.
+
+    A remark is returned, too, if the value is not JSON.
     """
     begin = _SPACE.match(text, start).end()  # type: ignore[union-attr]
     try:

@@ -1,5 +1,6 @@
-"""Keys of a log that are hyperparameters according to the rules of the rounds, and keys with other
-meanings.
+"""Keys of a log.
+
+Some keys are hyperparameters according to the rules of the rounds, and some have other meanings.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Parser for values that are almost JSON: 'single quotes', bare words, None and True, (tuples),
-75.9%.
+"""Parser for values that are almost JSON.
+
+Examples: 'single quotes', bare words, None and True, (tuples), 75.9%.
 
 Some writers of rounds v0.6 and v0.7 printed Python objects. A fixed grammar of tokens reads their
 text without evaluating it. Every deviation from JSON is reported.

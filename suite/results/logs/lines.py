@@ -186,8 +186,9 @@ def _utf16_encoding(block: bytes) -> str:
 
 
 def _marked_lines(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
-    """Yield number, bytes, and whether it ends, for each line that contains a LINE_MARK or is too
-    long for a record.
+    """Yield the lines that contain a LINE_MARK or are too long for a record.
+
+    Each item has the number, the bytes, and whether the line ends.
 
     Memory holds at most a line of `MAX_LINE_BYTES` and a block. The rest of a longer line is
     skipped.

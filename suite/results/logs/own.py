@@ -1,5 +1,6 @@
-"""Reads logs of this suite strictly: each value has the place and the form that docs/reference/log_format.md
-defines, or is a problem.
+"""Reads logs of this suite strictly.
+
+Each value has the position and form that docs/reference/log_format.md defines, or is a problem.
 
 A log of this suite states its settings, targets and first epoch in `suite_run`, so the reader
 infers no value.
@@ -166,8 +167,9 @@ def _written_records(
 
 
 def _settings(suite_run: Event, suite_open: Event | None, problems: list[Problem]) -> RunSettings:
-    """Return the settings in `suite_run`, with the deviations that the controller added after the
-    run (`suite_open`).
+    """Return the settings in `suite_run`, with the deviations of `suite_open`.
+
+    The controller adds these deviations after the run.
     """
     settings = run_settings(suite_run, problems)
     if settings.first_epoch is None:
@@ -260,8 +262,9 @@ def _end(
 
 @dataclass(frozen=True)
 class _Epochs:
-    """Epochs trained by the evaluation that reached the target, and by `run_stop`, if labels are
-    known.
+    """Epochs until the evaluation that reached the target, and until `run_stop`.
+
+    They are None if no labels exist.
     """
 
     to_target: float | None
@@ -275,8 +278,9 @@ def _count_epochs(
     evaluations: quality.Evaluations,
     remarks: Remarks,
 ) -> _Epochs:
-    """Return the epochs of a run that reached its target, by the labels of its evaluations and
-    `epoch_stop` lines.
+    """Return the epochs of a run that reached its target.
+
+    They follow from the labels of its evaluations and `epoch_stop` lines.
     """
     assert evaluations.reached is not None
     assert clock.end is not None

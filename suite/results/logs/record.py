@@ -283,8 +283,9 @@ class RunRecord:
         }
 
     def epochs_at(self, evaluation: Evaluation) -> float | None:
-        """Return the epochs trained by an evaluation: its label if the round counts from 1, else
-        the epochs begun.
+        """Return the epochs trained by an evaluation.
+
+        It is the label if the round counts from 1, else the number of started epochs.
         """
         return (
             float(evaluation.epochs_begun) if self.settings.first_epoch == 0 else evaluation.epoch
@@ -317,8 +318,9 @@ class RunRecord:
 
     @property
     def running(self) -> bool:
-        """True if the run had not ended, or its controller was killed on a machine that is not
-        visible from here.
+        """True if the run had not ended.
+
+        Also true if its controller was killed on a machine that is not visible from here.
         """
         return self.end.status is EndStatus.RUNNING
 

@@ -148,8 +148,9 @@ def _throughput(event: Event, start: Event | None) -> Throughput:
 def with_scores(
     evaluations: tuple[Evaluation, ...], throughput: Sequence[Throughput]
 ) -> tuple[Evaluation, ...]:
-    """Return the evaluations with the scores in the `tracked_stats` of the same block, the line
-    after each evaluation.
+    """Return the evaluations with the scores of their block.
+
+    The scores are in the `tracked_stats` line after each evaluation.
     """
     if not any(block.scores for block in throughput):
         return evaluations

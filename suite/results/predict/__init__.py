@@ -1,3 +1,4 @@
-"""`suite scaling`: predictions for more devices, from logs, published results, and descriptions of
-systems.
+"""`suite scaling`: predictions for more devices.
+
+They use logs, published results, and descriptions of systems.
 """

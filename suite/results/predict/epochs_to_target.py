@@ -1,5 +1,6 @@
-"""Epochs to target at a batch that was not measured, from measured runs or from reference
-convergence points (RCPs).
+"""Epochs to target at a batch that was not measured.
+
+They come from measured runs or from reference convergence points (RCPs).
 """
 
 from __future__ import annotations
@@ -130,8 +131,9 @@ def _means(points: Iterable[tuple[float, float]]) -> dict[float, float]:
 
 
 def _between(batch: float, points: Mapping[float, float]) -> float | None:
-    """Return the epochs at a batch, interpolated linearly in the logarithms of both, but not
-    outside of the points.
+    """Return the epochs at a batch between two points.
+
+    They are interpolated linearly in the logarithms of both, but not outside of the points.
     """
     if not points or not min(points) <= batch <= max(points):
         return None

@@ -66,8 +66,9 @@ def fit_steps(points: Sequence[tuple[float, float]]) -> StepFit | None:
 
 @dataclass(frozen=True)
 class LinkFit:
-    """Constants of a link with their standard errors (None with two sizes, which determine the
-    line).
+    """Constants of a link with their standard errors.
+
+    The errors are None with two sizes, which determine the line.
     """
 
     alpha_seconds: float
@@ -103,8 +104,9 @@ def fit_link(measured: Iterable[AllReduceTime]) -> LinkFit | None:
 
 
 def fit_through_zero(points: Sequence[tuple[float, float]]) -> float:
-    """Return the slope of the line through 0 with the least relative deviations from (size,
-    seconds).
+    """Return the slope of the line through 0 with the least relative deviations.
+
+    The points are (size, seconds).
     """
     ratios = [size / seconds for size, seconds in points]
     return math.fsum(ratios) / math.fsum(ratio**2 for ratio in ratios)

@@ -285,8 +285,9 @@ def predict(results: Sequence[Result], request: PredictionRequest, name: str = "
 def predict_times(
     results: Sequence[Result], devices: Sequence[int], prices: Prices | None = None
 ) -> tuple[list[PredictionRow], str]:
-    """Predict the time to target of a group of `comparable_groups` on further device counts, with
-    the scaling model.
+    """Predict the time to target on further device counts, with the scaling model.
+
+    The results are a group of `comparable_groups`.
 
     Returns:
         Rows of a prediction with a time to target, and the reason if there is no row.
@@ -309,8 +310,9 @@ def predict_times(
 def _rows(
     results: Sequence[Result], predicted: _Predicted, price: float | None
 ) -> list[PredictionRow]:
-    """Return the fastest result of each device count and batch, and the predicted rows, with all
-    figures that follow.
+    """Return the fastest result of each device count and batch, and the predicted rows.
+
+    Each row has all figures that follow.
     """
     rows = [
         *map(_measured_row, results),
@@ -371,8 +373,7 @@ def _predicted_row(figure: PredictedFigure, name: str, results: Sequence[Result]
 
 
 def _fill_times_per_epoch(rows: Sequence[PredictionRow], results: Sequence[Result]) -> None:
-    """Fill in times per epoch that follow from throughputs, and throughputs that follow from times
-    per epoch.
+    """Fill in times per epoch from throughputs, and throughputs from times per epoch.
 
     A prediction of the training throughput alone has the epoch of the result on most devices that
     has both figures: as many samples at this throughput. If no result has a time per epoch, all
@@ -431,8 +432,9 @@ def _fill_times_to_target(row: PredictionRow, price: float | None) -> None:
 
 
 def _fill_efficiency(rows: Sequence[PredictionRow]) -> None:
-    """Fill in the work of a device relative to the fewest measured devices, by times per epoch or
-    else by throughputs.
+    """Fill in the work of a device relative to the fewest measured devices.
+
+    It follows from times per epoch, or else from throughputs.
 
     If several batches were measured on the fewest devices, the batch per device that is nearest to
     the row's is the base.
@@ -466,8 +468,9 @@ def _seconds_outside_epochs(result: Result) -> float:
 
 
 def samples_of_epoch(results: Sequence[Result]) -> float | None:
-    """Return the samples that an epoch trains on, as this suite's runs counted them or as logged;
-    None if unknown.
+    """Return the samples that an epoch trains on, or None if they are unknown.
+
+    They are counted by runs of this suite, or logged.
 
     NCF logs its positive pairs, and trains on a number of negatives for each of them.
     """
@@ -604,8 +607,9 @@ def _predict_by_model(results: Sequence[Result], request: PredictionRequest) -> 
 def _published_copies(
     model: scaling_model.ScalingModel, observations: Sequence[scaling_model.Observation]
 ) -> list[scaling_model.Family]:
-    """Return the families of the model that contain one of the observations: a published result
-    must not count twice.
+    """Return the families of the model that contain an observation.
+
+    A published result must not count twice.
     """
     times = {(observed.devices, observed.seconds_per_epoch) for observed in observations}
     return [
@@ -618,8 +622,9 @@ def _published_copies(
 def _predict_by_step(
     results: Sequence[Result], request: PredictionRequest, link: MeasuredLink | None
 ) -> _Predicted:
-    """Predict training throughputs from the parts of a step, on a described system, a measured
-    link, or both.
+    """Predict training throughputs from the parts of a step.
+
+    The links are those of a described system, a measured link, or both.
     """
     system = request.system if link is None else with_link(request.system, link)
     assert system is not None

@@ -54,8 +54,9 @@ _NVIDIA_NAMES = re.compile(
 
 @dataclass(frozen=True)
 class Observation:
-    """Time per epoch, evaluation included, on a number of devices with a batch per device in
-    samples (sentences).
+    """Time per epoch, evaluation included, on a number of devices.
+
+    The batch per device is in samples (sentences).
     """
 
     workload: str
@@ -115,8 +116,9 @@ def observation(result: Result) -> Observation | None:
 
 
 def published_families() -> tuple[list[Family], dict[str, int]]:
-    """Return the families on several device counts among the shipped results, and the counts of
-    omitted results by reason.
+    """Return the families of shipped results on several device counts.
+
+    Also returns the counts of omitted results by reason.
 
     The results are those of the closed division on NVIDIA GPUs. Results that a user adds do not
     change the constants and the validation. If a family has several entries on a number of devices,
@@ -155,8 +157,9 @@ def published_families() -> tuple[list[Family], dict[str, int]]:
 
 
 def _repeated_reason(result: Result) -> str:
-    """Return a reason if the logs of a published result were submitted before; else an empty
-    string.
+    """Return a reason if the logs of a published result were submitted before.
+
+    Otherwise the result is empty.
     """
     line = result.attempts[0].printed or {}
     return "logs of an earlier round again" if line.get("first_entry") else ""
@@ -240,9 +243,7 @@ class ModelPrediction:
     """Standard deviation of the center and of a result, before calibration."""
 
     def seconds_per_epoch(self, devices: int) -> tuple[float, float, float]:
-        """Return the time per epoch on a number of devices, with the lower and the upper bound of
-        the interval of LEVEL.
-        """
+        """Return the time per epoch on a number of devices, with its interval of LEVEL."""
         half = INTERVAL_FACTOR * self.spread
         middle, low, high = (
             math.exp(self.center + shift) / devices for shift in (0.0, -half, half)
@@ -300,8 +301,9 @@ class ScalingModel:
         return ModelPrediction(center, spread)
 
     def log_likelihood(self, family: Sequence[Observation]) -> Array:
-        """Return the log likelihood of each pair, shape (pairs,), from differences within a family;
-        0 for one observation.
+        """Return the log likelihood of each pair, shape (pairs,).
+
+        It uses differences within a family, and is 0 for a single observation.
         """
         count, nu, variance = len(family) - 1, self.freedom, self.spread**2
         if count < 1:
@@ -327,8 +329,9 @@ class ScalingModel:
 
 
 def _covariance(observations: Sequence[Observation], drift: float) -> Array:
-    """Return the covariance of independent errors and the random walk, in units of a result's
-    variance.
+    """Return the covariance of independent errors and the random walk.
+
+    It is in units of a result's variance.
 
     The shape is (observations, observations). A constant is left out, because differences do not
     depend on it.
@@ -342,8 +345,9 @@ def _covariance(observations: Sequence[Observation], drift: float) -> Array:
 def _kriging(
     observations: Sequence[Observation], target: Observation, drift: float
 ) -> tuple[Array, float]:
-    """Return the weights of observations (sum 1) for a target, and its variance in units of a
-    result's: ordinary kriging.
+    """Return the weights of observations (sum 1) for a target, and its variance.
+
+    The variance is in units of a result's. The method is ordinary kriging.
     """
     ratios = [observed.batch_per_device / target.batch_per_device for observed in observations]
     distance = np.abs(np.log2(ratios))

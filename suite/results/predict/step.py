@@ -157,9 +157,7 @@ class StepModel:
         ]
 
     def seconds(self, devices: int, batch: float) -> tuple[tuple[float, float, float], str]:
-        """Return the length of a step with its lower and its upper bound, and the largest part of
-        the step.
-        """
+        """Return the length of a step with its bounds, and the largest part of the step."""
         overlaps, factor = (self.overlap, 0.0 if self.on_cpu else 1.0, 0.0), math.exp(self.misfit)
         middle, low, high = (self._step(batch, devices, overlap=overlap) for overlap in overlaps)
         return (middle.seconds, low.seconds / factor, high.seconds * factor), middle.binds
@@ -190,8 +188,9 @@ class StepModel:
 
 
 def gradients_of(results: Sequence[Result]) -> GradientAllReduceInfo:
-    """Return the gradients that an all-reduce sums: as logged, or those of the reference model, but
-    not for demos.
+    """Return the gradients that an all-reduce sums.
+
+    They are logged, or those of the reference model. Demos are not the reference model.
 
     Raises:
         ValueError: Neither is known.

@@ -1,5 +1,6 @@
-"""Interconnects: bandwidth and latency inside and between nodes, and the time of an all-reduce or a
-parameter server.
+"""Interconnects: bandwidth and latency inside and between nodes.
+
+They give the time of an all-reduce or a parameter server.
 
 `systems.yaml` and a user's file describe systems. `study=allreduce` measures links, which replace
 described links.
@@ -27,8 +28,9 @@ _GB = 1e9
 
 @dataclass(frozen=True)
 class Interconnect:
-    """A level of an interconnect: bandwidth of a port, latency of a step of a ring, and number of
-    parallel ports.
+    """Level of an interconnect.
+
+    It has a bandwidth per port, the latency of a step of a ring, and a number of parallel ports.
     """
 
     bytes_per_second: float
@@ -48,8 +50,9 @@ class Interconnect:
 
 
 class Traffic(NamedTuple):
-    """Parts of an all-reduce in seconds: bandwidth inside and between nodes, latency, and cost per
-    tensor.
+    """Parts of an all-reduce in seconds.
+
+    The parts are bandwidth inside and between nodes, latency, and cost per tensor.
     """
 
     inside: float = 0.0
@@ -79,8 +82,9 @@ class System:
     """A parameter server on the host, which receives all gradients instead of rings."""
 
     def all_reduce(self, devices: int, gradients: GradientAllReduceInfo) -> Traffic:
-        """Return the time to sum gradients over `devices` with rings, or on the host if it has a
-        parameter server.
+        """Return the time to sum gradients over `devices`.
+
+        The sum uses rings, or the host if it has a parameter server.
 
         Over several nodes: reduce-scatter in the node, a ring over the nodes for each port,
         all-gather in the node.
@@ -250,8 +254,10 @@ def _location(result: Result) -> tuple[str, ...]:
 
 
 def measured_links(results: Iterable[Result]) -> list[MeasuredLink]:
-    """Return a link for each framework, system, kind of device, and transport with measured
-    all-reduces in fp32.
+    """Return the measured links.
+
+    A link exists for each framework, system, kind of device, and transport with all-reduces in
+    fp32.
     """
     measured = [
         result
@@ -285,8 +291,10 @@ def link_of(result: Result, links: Iterable[MeasuredLink]) -> MeasuredLink | Non
 
 
 def with_link(system: System | None, link: MeasuredLink) -> System:
-    """Return a system with the measured link: between its nodes if several machines were measured,
-    else inside its nodes.
+    """Return a system with the measured link.
+
+    It replaces the link between nodes if several machines were measured, else the link inside
+    nodes.
 
     Without a system, all devices are on this link. It was not measured on more than `link.devices`.
     """

@@ -110,8 +110,9 @@ class Validation:
         return table.assign(met=table["reached"].between(table["at_least"], table["at_most"]))
 
     def _worst_ratio(self, rule: str) -> float:
-        """Return the largest ratio of the model's median error to a rule's, over workloads and main
-        protocols.
+        """Return the largest ratio of the model's median error to a rule's.
+
+        The maximum is over workloads and main protocols.
         """
         ratios = [
             (_median_errors(self.held, name) / _median_errors(self.held, name, rule)).max()
@@ -121,14 +122,16 @@ class Validation:
 
     @property
     def factor(self) -> float:
-        """Half width of an interval, in spreads, that contains LEVEL of the results of the main
-        protocols.
+        """Half width of an interval, in spreads.
+
+        The interval contains LEVEL of the results of the main protocols.
         """
         return float(_calibration_rows(self.held)["width"].quantile(scaling_model.LEVEL))
 
     def coverage(self, protocol: str) -> float:
-        """Return the share of results inside an interval whose width was calibrated on all
-        remaining families.
+        """Return the share of results inside an interval.
+
+        The width of the interval was calibrated on all remaining families.
         """
         rows, calibration = select(self.held, protocol), _calibration_rows(self.held)
         inside = [
@@ -159,8 +162,9 @@ def _median_errors(held: pd.DataFrame, protocol: str, rule: str = MODEL) -> pd.S
 
 
 def errors(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the absolute errors of held-out results as fractions, and the mean of the signed
-    errors.
+    """Return the absolute errors of held-out results, and the mean of the signed errors.
+
+    All errors are fractions.
     """
     absolute = rows["error"].abs()
     return {

@@ -41,8 +41,9 @@ def markdown(view: View) -> str:
 
 
 def section_markdown(section: Section) -> str:
-    """Return a section as Markdown: heading, paragraphs, labeled lines, table, footnotes, commands,
-    bullets.
+    """Return a section as Markdown.
+
+    It has a heading, paragraphs, labeled lines, a table, footnotes, commands, and bullets.
     """
     parts = []
     if section.title:
@@ -61,7 +62,8 @@ def section_markdown(section: Section) -> str:
 
 
 def _line(text: str) -> str:
-    """Return a sentence as a single escaped line without control characters: it may contain text
-    from logs.
+    """Return a sentence as a single escaped line without control characters.
+
+    It may contain text from logs.
     """
     return markdown_escape(clean(text, _MAX_TEXT))

@@ -1,5 +1,6 @@
-"""Markdown tables that read well in a terminal: padded columns, at most 120 characters wide, with
-all of their text.
+"""Markdown tables for a terminal.
+
+The columns are padded, and a line has at most 120 characters. No text is lost.
 """
 
 from __future__ import annotations
@@ -110,8 +111,9 @@ def _fitting_cells(
 def _cut_cells(
     header: Sequence[str], body: Cells, right_aligned: Sequence[bool], limit: int
 ) -> tuple[Cells, list[str]]:
-    """Return the cells, cut to `limit` characters in as many columns as necessary, the widest
-    first, and the whole texts.
+    """Return the cells, cut to `limit` characters, and the whole texts.
+
+    As many columns as necessary are cut, the widest first.
     """
     cells = [list(row) for row in body]
     whole_texts: list[str] = []

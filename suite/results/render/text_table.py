@@ -121,8 +121,9 @@ def _quantity(name: str) -> str:
 
 
 def heading_text(name: str) -> str:
-    """Return the heading of a column; of `8 devices, seconds`, a column of a matrix, the text
-    before the unit.
+    """Return the heading of a column.
+
+    For `8 devices, seconds`, a column of a matrix, it is the text before the unit.
     """
     group, _, unit = name.rpartition(", ")
     if group and unit in _UNITS_OF_MATRICES:
@@ -231,8 +232,9 @@ def _column_texts(name: str, values: Sequence[Any], same_units: bool) -> list[st
 
 
 def _with_ranges(table: DataTable, same_units: bool) -> DataTable:
-    """Return the table with the fastest and the slowest run in one column of ranges, in the unit of
-    the times.
+    """Return the table with one column for the fastest and the slowest run.
+
+    The ranges are in the unit of the times.
     """
     if "seconds_minimum" not in table or "seconds_maximum" not in table:
         return table

@@ -1,3 +1,4 @@
-"""What commands show: tables as DataFrames with raw numbers, and sentences; suite.results.render
-decides how they look.
+"""Content of the commands: tables with raw numbers, and sentences.
+
+suite.results.render formats them.
 """

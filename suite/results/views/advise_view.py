@@ -1,5 +1,6 @@
-"""`suite advise`: advice on the number of devices of a job, from measured and predicted times to
-target.
+"""`suite advise`: advice on the number of devices of a job.
+
+It uses measured and predicted times to target.
 
 Each figure is labeled as measured, or as predicted with bounds by the scaling model that
 `suite scaling` uses. Advice is based on measured runs only, and is given only if they decide the
@@ -294,8 +295,9 @@ def _groups(results: Sequence[Result]) -> dict[str, list[Result]]:
 
 
 def _counts_to_predict(series: Series[Result], machine: int, deadline: float | None) -> list[int]:
-    """Return the counts on the machine that were not measured: all of it, and with a deadline the
-    powers of two.
+    """Return the device counts of the machine that were not measured.
+
+    They are all devices, and with a deadline the powers of two.
     """
     measured = {row.devices for row in series}
     counts = {machine}
@@ -478,8 +480,9 @@ def _missing_evidence(
 
 
 def _is_decided(best: Sequence[Result], choices: Choices, pair: Ratio) -> bool:
-    """Check whether the placement is the same over the whole interval of each speedup that it
-    depends on.
+    """Check whether the placement is the same over the intervals of the speedups.
+
+    Only speedups that it depends on count.
     """
     belongs = placement(choices, pair)
     by_devices = {row.device_count: row for row in best}
@@ -505,8 +508,9 @@ def _is_decided(best: Sequence[Result], choices: Choices, pair: Ratio) -> bool:
 
 
 def _share_of_added_device(choices: Choices, speedup: float) -> float:
-    """Return the gain of each added device, as a share of the contribution of each of the fewest
-    devices.
+    """Return the gain of each added device.
+
+    It is a share of the contribution of each of the fewest devices.
     """
     return float((speedup - 1.0) / (choices[-1].devices / choices[0].devices - 1.0))
 
@@ -600,8 +604,9 @@ def _queue(choice: Choice) -> str:
 
 
 def _answers(advice: Advice) -> Iterator[str]:
-    """Yield a sentence for each question: the fastest job, the most jobs, the fewest device-hours,
-    the deadline, …
+    """Yield a sentence for each question.
+
+    The questions are the fastest job, the most jobs, the fewest device-hours, and the deadline.
     """
     choices, pair = advice.measured, advice.pair
     queue = _flagged(choices, "most_jobs_per_hour")
@@ -634,8 +639,9 @@ def _least_sentence(
     text: Callable[[float], str],
     unit: str,
 ) -> str:
-    """Return the sentence with the least measured value of a column, and the predicted value if it
-    is less.
+    """Return the sentence with the least measured value of a column.
+
+    It also has the predicted value if this is less.
     """
     missing = [choice.devices for choice in advice.measured if getattr(choice, name) is None]
     value = getattr(least, name)
@@ -660,8 +666,9 @@ def _bounds(choice: Choice, name: str, text: Callable[[float], str]) -> str:
 
 
 def _deadline_answers(advice: Advice, deadline: float) -> Iterator[str]:
-    """Yield the cheapest measured count that meets the deadline, then the cheapest predicted count
-    if it adds something.
+    """Yield the cheapest measured and the cheapest predicted count within the deadline.
+
+    The predicted count is left out if it adds no information.
     """
     meets = any(choice.deadline_choice for choice in advice.measured)
     chosen = _flagged(advice.measured, "deadline_choice" if meets else "fastest_single_job")

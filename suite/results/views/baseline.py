@@ -1,5 +1,6 @@
-"""`suite report DIR --baseline KEY=VALUE`: ratios to the results with a value of a setting, across
-tables.
+"""`suite report DIR --baseline KEY=VALUE`: ratios to a baseline across tables.
+
+The baseline are the results with a value of a setting.
 
 The tables of a report never mix devices or frameworks. This table compares devices, such as a GPU
 and a CPU, or frameworks, and lists all further differences.

@@ -22,8 +22,9 @@ _LABELS_OF_NOTICE = (LabelKind.DEMO, LabelKind.SYNTHETIC)
 
 
 def most_similar(result: Result, candidates: Sequence[Result], side: str) -> tuple[Result, str]:
-    """Return the candidate with the fewest differences, and a note on the choice if no candidate is
-    the same experiment.
+    """Return the candidate with the fewest differences.
+
+    A note explains the choice if no candidate is the same experiment.
     """
 
     def distance(candidate: Result) -> tuple[Any, ...]:
@@ -117,9 +118,7 @@ def _is_unknown(value: Any) -> bool:
 
 
 def settings_section(ours: Result, theirs: Result, names: tuple[str, str]) -> Section:
-    """Return the table of the settings that differ, and the settings that are known for a single
-    side.
-    """
+    """Return the settings that differ as a table, and those of a single side."""
     found = find_differences(ours, theirs)
     partial = found.only_ours or found.only_theirs
     above = "Settings that differ:"
@@ -137,8 +136,9 @@ def settings_section(ours: Result, theirs: Result, names: tuple[str, str]) -> Se
 
 
 def comparison_caveats(ours: Result, theirs: Result, names: tuple[str, str]) -> Iterator[str]:
-    """Yield the limits of a comparison: unknown targets and rounds, equal runs, labels, and notes
-    on the scores.
+    """Yield the limits of a comparison.
+
+    They are unknown targets and rounds, equal runs, labels, and notes on the scores.
     """
     sides = dict(zip(names, (ours, theirs), strict=True))
     if (

@@ -1,5 +1,6 @@
-"""`suite compare`: ratios of two sets of results, their differences, and reasons to refuse meaningless
-ratios (docs/how-to/compare.md).
+"""`suite compare`: ratios of two sets of results, and their differences.
+
+Meaningless ratios are refused (docs/how-to/compare.md).
 """
 
 from __future__ import annotations
@@ -192,8 +193,9 @@ def _notices(comparisons: Iterable[_Comparison]) -> list[str]:
 
 
 def comparable(view: View) -> bool:
-    """Check whether any result was compared with the second side, or with published runs if there
-    is no second side.
+    """Check whether any result was compared.
+
+    Results are compared with the second side, or with published runs if no second side exists.
     """
     kind = RowKind.CONVERGENCE if view.kind is ViewKind.CONVERGENCE else RowKind.RATIO
     return any(row["kind"] == kind.value and row["theirs_value"] is not None for row in view.data)

@@ -1,5 +1,6 @@
-"""Convergence: comparison of the epochs to target with published runs of the same workload, target,
-and batch.
+"""Convergence: epochs to target compared with published runs.
+
+The published runs have the same workload, target, and batch.
 
 The computation follows the reference convergence points (RCP) of the rules, as mlperf-logging
 4.1.68 implements them in rcp_checker/rcp_checker.py. It uses olympic means, a one-sided t-test at p
@@ -245,8 +246,9 @@ def reference_points(pool: Iterable[Result], excluded: Iterable[Run] = ()) -> li
 
 
 def run_keys(runs: Iterable[Run]) -> set[tuple[int, int]]:
-    """Return keys that identify runs: the start in seconds, and the length in hundredths of a
-    second.
+    """Return keys that identify runs.
+
+    They are the start in seconds, and the length in hundredths of a second.
     """
     return {
         (round(run.start_ms / 1e3), round(run.seconds * 100))
@@ -262,8 +264,9 @@ def reference_point(batch: int, epochs: Sequence[float], sources: Sequence[str] 
 
 
 def reference_point_at(batch: int, points: Sequence[Point], interpolated_runs: int) -> Point | None:
-    """Return the reference point at a batch size, interpolated between its neighbors if no run has
-    this batch size.
+    """Return the reference point at a batch size.
+
+    It is interpolated between its neighbors if no run has this batch size.
 
     Args:
         batch: The batch size.

@@ -1,5 +1,6 @@
-"""Headlines: a sentence per workload with the best result, its hardware, its speedup, and the
-number of runs.
+"""Headlines: a sentence per workload.
+
+It has the best result, its hardware, its speedup, and the number of runs.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ from suite.results.series import Series, all_series
 from suite.results.settings_difference import NEVER_COMPARED_WITHOUT, distinct_labels
 from suite.results.targets import target_text
 from suite.results.text import clean, devices_text, figure_text, time_text
-from suite.results.views.overview import chosen, device_text, target_difficulty, order_of, place_of
+from suite.results.views.overview import chosen, device_text, order_of, place_of, target_difficulty
 from suite.results.views.speedup_text import AS_FAST, setup_sentence, times_text
 
 
 def headlines(
     results: Sequence[Result], prices: Prices | None = None
 ) -> list[tuple[str, Sequence[Result]]]:
-    """Return a sentence for each workload of each profile, on GPUs or CPUs, with the results that
-    it is about.
+    """Return a sentence for each workload of each profile, on GPUs or CPUs.
+
+    The results of the sentence are returned, too.
 
     Times to target come before throughput, and workloads without a measured result come last.
     """
@@ -83,8 +85,10 @@ def _headline(members: Sequence[Result], prices: Prices | None) -> str:
 def _selected(
     measured: Sequence[Result], to_target: bool
 ) -> tuple[Series[Result], Result, list[Result], list[Series[Result]]]:
-    """Return the series of a headline, its best result, the best results of further frameworks, and
-    all candidates.
+    """Return the results of a headline.
+
+    They are its series, the best result, the best results of further frameworks, and all
+    candidates.
 
     The series has the hardest target. Throughputs measure different work on different systems, so
     each framework and system is represented by a single series.
@@ -121,8 +125,9 @@ def _settings(series: Series[Result], candidates: Sequence[Series[Result]]) -> s
 
 
 def _compared(series: Series[Result], best: Result) -> tuple[Result, ...]:
-    """Return the result to compare the best result with: the baseline, or the next result if the
-    baseline is the best.
+    """Return the result to compare the best result with.
+
+    It is the baseline, or the next result if the baseline is the best.
     """
     return (series.baseline,) if best.key != series.baseline.key else series.others[:1]
 
@@ -130,8 +135,9 @@ def _compared(series: Series[Result], best: Result) -> tuple[Result, ...]:
 def _speedup(
     series: Series[Result], best: Result, compared: Sequence[Result], shared: Sequence[str]
 ) -> list[str]:
-    """Return how much faster the best result is than the baseline, or how a further result compares
-    with the baseline.
+    """Return the comparison of the best result with the baseline.
+
+    If the baseline is the best, a further result is compared.
     """
     sentences = []
     for result in compared:

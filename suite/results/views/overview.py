@@ -117,8 +117,9 @@ def overview(results: Sequence[Result], prices: Prices | None = None) -> list[Se
 
 
 def chosen(candidates: Sequence[Series[Result]]) -> Series[Result]:
-    """Return the series that represents several: the hardest target, then the most runs, then the
-    most numbers of devices.
+    """Return the series that represents several series.
+
+    It has the hardest target, then the most runs, then the most numbers of devices.
 
     Speed decides last, because an easier target would win otherwise.
     """
@@ -139,8 +140,9 @@ def chosen(candidates: Sequence[Series[Result]]) -> Series[Result]:
 
 
 def target_difficulty(result: Result) -> tuple[float, ...]:
-    """Return the target values in order of metrics, negative where less is better: higher for a
-    harder target.
+    """Return the target values in order of metrics.
+
+    They are higher for a harder target, and negative for metrics that improve as they fall.
     """
     values = []
     for metric, value in sorted((result.targets or {}).items()):
@@ -151,8 +153,9 @@ def target_difficulty(result: Result) -> tuple[float, ...]:
 
 
 def place_of(result: Result) -> tuple[str, str, str]:
-    """Return framework, system, and device: results of a workload with equal values are comparable
-    except for settings.
+    """Return framework, system, and device.
+
+    Results of a workload with equal values are comparable except for settings.
     """
     return result.framework, result.system, result.device_name or result.device
 
@@ -192,8 +195,9 @@ def _over_devices(results: Sequence[Result]) -> list[OverviewCell]:
 
 
 def _over_workloads(results: Sequence[Result]) -> list[OverviewCell]:
-    """Return the cells of several workloads: the chosen series of each framework, system, and
-    device.
+    """Return the cells of several workloads.
+
+    They are the chosen series of each framework, system, and device.
     """
     places = grouped(
         all_series(results), lambda series: (*place_of(series.fewest), series.fewest.workload)
@@ -215,8 +219,9 @@ def _over_workloads(results: Sequence[Result]) -> list[OverviewCell]:
 
 
 def _batch_per_device(pairs: Sequence[tuple[Result, Series[Result]]]) -> tuple[str, ...]:
-    """Return the name of the batch setting if the global batch follows from the number of devices,
-    which the row has.
+    """Return the name of the batch setting if the devices decide the global batch.
+
+    The row has the number of devices.
     """
     batches = {(result.devices, result.global_batch_size) for result, _ in pairs}
     devices = {result.devices for result, _ in pairs}

@@ -43,8 +43,9 @@ def repeating_commands(result: Result) -> tuple[str, ...]:
 
 
 def _commands(result: Result, *overrides: str) -> tuple[str, ...]:
-    """Return a command with the settings in the `run.json` of a result, except for some overrides,
-    quoted for a shell.
+    """Return a command with the settings in the `run.json` of a result.
+
+    Some overrides are left out. The command is quoted for a shell.
     """
     if result.round != OURS:
         return ()

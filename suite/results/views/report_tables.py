@@ -13,12 +13,13 @@ from suite.results.ratios import place
 from suite.results.scores import figure
 from suite.results.settings_difference import named_apart
 from suite.results.text import clean
-from suite.results.views.overview import target_difficulty, order_of
+from suite.results.views.overview import order_of, target_difficulty
 
 
 def group_into_tables(results: Sequence[Result]) -> list[list[Result]]:
-    """Return the results of each table: of the same workload, profile, and system; for foreign
-    results of the same workload.
+    """Return the results of each table.
+
+    They have the same workload, profile, and system. Foreign results have the same workload.
 
     Times to target come before throughput, and reference runs before demos.
     """

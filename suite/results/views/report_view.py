@@ -1,5 +1,6 @@
-"""`suite report`: the results of runs in tables, the speedups, failed runs, and lines that could
-not be read.
+"""`suite report`: the results of runs in tables.
+
+It also has the speedups, failed runs, and lines that could not be read.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from suite.results.views.all_reduce_view import all_reduce_sections
 from suite.results.views.baseline import Baseline, baseline_section
 from suite.results.views.overview import overview
 from suite.results.views.repeat import resuming_commands
-from suite.results.views.report_tables import titles, group_into_tables
+from suite.results.views.report_tables import group_into_tables, titles
 from suite.results.views.result_sentences import relative_path_text
 from suite.results.views.results_section import results_section
 from suite.results.views.section import NOT_VERIFIED, Section, SectionKind, View
@@ -70,8 +71,9 @@ def report(
 
 
 def with_single_title(view: View) -> View:
-    """Return a report whose title and notice are those of its table, if the table is its first
-    section and the only table.
+    """Return a report with the title and notice of its only table.
+
+    The table must be the first section.
     """
     tables = [section for section in view.sections if section.kind is SectionKind.RESULTS]
     if len(tables) != 1 or view.sections[0] is not tables[0]:
@@ -83,8 +85,9 @@ def with_single_title(view: View) -> View:
 
 
 def data(results: Sequence[Result], prices: Prices | None = None) -> DataTable:
-    """Return a row for each result: every column, its speedup over the baseline of its series, its
-    cost.
+    """Return a row for each result.
+
+    It has every column, the speedup over the baseline of its series, and the cost.
     """
     over = speedups(results)
     names = [item.name for item in fields(Result) if item.name not in HIDDEN]
@@ -106,9 +109,7 @@ def data(results: Sequence[Result], prices: Prices | None = None) -> DataTable:
 
 
 def _problem_sections(runs: Sequence[Run]) -> Iterator[Section]:
-    """Yield the failed runs, the runs that have not ended, the copies, and the lines that could not
-    be read.
-    """
+    """Yield sections of failed, unfinished, and copied runs, and of unreadable lines."""
     failed = [run for run in runs if not (run.succeeded or run.running or run.copy_of)]
     running = [run for run in runs if run.running]
     for title, kind, listed in (

@@ -1,5 +1,6 @@
-"""Sentences below a table of results: division, speedups, disagreements, and the use of the
-machine.
+"""Sentences below a table of results.
+
+They are about division, speedups, disagreements, and the use of the machine.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ _MAX_REASONS, _MAX_PARTS = 4, 4
 
 
 def open_division_sentence(deviations: Sequence[Deviation], verbose: bool = False) -> str:
-    """Return why results are in the open division:
-    `Open division because: profile is demo instead of reference.`
+    """Return the reasons for the open division.
+
+    Example: `Open division because: profile is demo instead of reference.`
 
     Args:
         deviations: The reasons.
@@ -68,8 +70,9 @@ def _reason_text(deviation: Deviation, verbose: bool) -> str:
 
 
 def result_notes(result: Result, deviations: Sequence[str], shared: Sequence[str]) -> list[str]:
-    """Return the notes of a row: labels, deviations from the closed rules, and how the result was
-    scored.
+    """Return the notes of a row.
+
+    They are labels, deviations from the closed rules, and the method of the score.
     """
     texts = [text for text in (*division(result), *labels(result)) if text not in shared]
     texts += [
@@ -150,8 +153,9 @@ def disagreement_sentences(table: Sequence[Result]) -> list[str]:
 
 
 def share_sentences(table: Sequence[Result]) -> list[str]:
-    """Return how much of the time evaluation and waiting for data took, for tables without the
-    parts of the time.
+    """Return the shares of evaluation and waiting for data in the time.
+
+    They are for tables without the parts of the time.
     """
     if any(result.parts is not None for result in table):
         return []

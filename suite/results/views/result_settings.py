@@ -1,5 +1,6 @@
-"""The settings of results in a report: columns for settings that differ, and labeled lines for
-common settings.
+"""The settings of results in a report.
+
+Settings that differ are columns, and common settings are labeled lines.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ _DEMO_LABELS = ("cpu", "demo", "synthetic")
 def setting_columns(
     table: Sequence[Result], difference: SettingsDifference
 ) -> dict[str, list[Any]]:
-    """Return the columns that name the rows of a table: framework, devices, nodes, and the settings
-    that differ.
+    """Return the columns that name the rows of a table.
+
+    They are framework, devices, nodes, and the settings that differ.
     """
     ours = bool(table[0].profile)
     columns: dict[str, list[Any]] = {}
@@ -76,8 +78,9 @@ _WITH_FRAMEWORK = ("framework_version", "linear_backend", "graphs", "kernels", "
 
 
 def _of_frameworks(table: Sequence[Result], difference: SettingsDifference) -> list[str]:
-    """Return the settings that differ between frameworks only, which the column of frameworks
-    stands for.
+    """Return the settings that differ between frameworks only.
+
+    The column of frameworks represents them.
     """
     frameworks = {result.framework for result in table}
     names = []

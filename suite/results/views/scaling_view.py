@@ -1,5 +1,6 @@
-"""`suite scaling`: predictions and measured results in a table, and the validation of the scaling
-model.
+"""`suite scaling`: predictions and measured results in a table.
+
+The module also has the validation of the scaling model.
 """
 
 from __future__ import annotations
@@ -151,8 +152,10 @@ def _bounds_text(row: PredictionRow, figure: str, text: Callable[[float], str]) 
 
 
 def validation_view(result: Validation) -> View:
-    """Return the errors of the scaling model and of the simpler rules, the limits, later rounds,
-    and the largest errors.
+    """Return the validation of the scaling model.
+
+    It has the errors of the model and of simpler rules, the limits, later rounds, and the largest
+    errors.
     """
     left_out = ", ".join(f"{reason} ({count})" for reason, count in result.left_out.items())
     count = sum(map(len, result.families))

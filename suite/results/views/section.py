@@ -35,8 +35,9 @@ class SectionKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, paragraphs, labeled lines, a table, commands, and bullets: plain text, nothing is
-    escaped yet.
+    """A heading, paragraphs, labeled lines, a table, commands, and bullets.
+
+    All are plain text. Nothing is escaped yet.
     """
 
     title: str = ""

@@ -19,8 +19,9 @@ def times_text(ratio: float) -> str:
 
 
 def describe(speedup: Ratio) -> str:
-    """Return a speedup and its factors as a phrase:
-    `1.24× faster to target with the same number of epochs. Epochs …`
+    """Return a speedup and its factors as a phrase.
+
+    Example: `1.24× faster to target with the same number of epochs. Epochs …`
     """
     if speedup.value is None:
         return "not measured."
@@ -34,8 +35,9 @@ def describe(speedup: Ratio) -> str:
 
 
 def speedup_headline(speedup: Ratio) -> str:
-    """Return the main sentence on a speedup:
-    `1 → 2 devices: 2.10× faster to target with the same number of epochs.`
+    """Return the main sentence on a speedup.
+
+    Example: `1 → 2 devices: 2.10× faster to target with the same number of epochs.`
     """
     where = f"{speedup.places} devices"
     if speedup.value is None:

@@ -84,8 +84,9 @@ def column_value(name: str, line: StudyLine, context: StudyContext) -> float | N
 
 
 def column_names(listed: object) -> list[str]:
-    """Return the names of the columns of a table: valid names of the study file, or the default,
-    and the columns of costs.
+    """Return the names of the columns of a table.
+
+    They are valid names of the study file, or the default, and the columns of costs.
     """
     names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
     existing = [name for name in names if name in STUDY_COLUMNS]
@@ -109,8 +110,9 @@ def _field(name: str, factor: float = 1.0) -> StudyValue:
 
 
 def _link(name: str, factor: float) -> StudyValue:
-    """Return the function of a column for a figure of the link that is fitted to the all-reduces of
-    all sizes.
+    """Return the function of a column for a figure of the fitted link.
+
+    The link is fitted to the all-reduces of all sizes.
     """
     return lambda result, line, context: _scaled(
         getattr(fit_link(result.all_reduces), name, None), factor
@@ -125,8 +127,9 @@ def _all_reduce(value: Callable[[AllReduceTime], float]) -> StudyValue:
 
 
 def _per_sample(name: str, divisor: str, factor: float = 1.0) -> StudyValue:
-    """Return the function of a column that is the sum of a column over all runs, divided by the sum
-    of `divisor`.
+    """Return the function of a column that divides two sums over all runs.
+
+    The denominator is `divisor`.
     """
     quotient = share_of(name, [divisor])
     return lambda result, line, context: _scaled(quotient(result.runs, ""), factor)
@@ -267,8 +270,9 @@ def _column(heading: str, text: str, value: StudyValue) -> Column:
 
 
 def _result_columns() -> Iterator[tuple[str, Column]]:
-    """Yield the numeric columns of results (suite.results.columns) by their names and by their
-    headings.
+    """Yield the numeric columns of results by their names and by their headings.
+
+    suite.results.columns defines them.
     """
     for item in own_fields(Result):
         if kind_of(item) in ("number", "count"):

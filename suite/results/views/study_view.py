@@ -180,8 +180,9 @@ def _clean_values(pairs: Sequence[Sequence[object]]) -> dict[str, str]:
 
 
 def _lines(keys: Sequence[str], cell: Mapping[str, Any], runs: Sequence[Run]) -> list[StudyLine]:
-    """Return the lines of a cell: several if its runs form several results, such as runs on two
-    machines.
+    """Return the lines of a cell.
+
+    It has several lines if its runs form several results, such as runs on two machines.
     """
     values = {key: cell["values"].get(key, "") for key in keys}
     results = [result for result in results_of(runs) if result.runs_successful]
@@ -219,8 +220,9 @@ def sections(runs: Sequence[Run], prices: Prices | None = None) -> list[Section]
 
 
 def study_section(study: StudyResult, prices: Prices | None = None) -> Section:
-    """Return the section of a study: its question, and a table of its keys and of the columns that
-    have a value.
+    """Return the section of a study.
+
+    It has the question, and a table of the keys and of the columns that have a value.
     """
     context, columns = (
         StudyContext(study.measured, prices),
@@ -280,8 +282,9 @@ def _title(study: StudyResult) -> str:
 
 
 def fits(study: StudyResult) -> list[tuple[str, StepFit]]:
-    """Return the fit step = t0 + c·b over the batch per device for each combination of the
-    remaining keys.
+    """Return the fit step = t0 + c·b for each combination of the remaining keys.
+
+    b is the batch per device.
 
     Empty unless the study's file requests the fit.
     """

@@ -1,5 +1,6 @@
-"""`suite tables`: tables 1-7 of the DGX-1 scaling article, for measured results and for the
-article's results.
+"""`suite tables`: tables 1-7 of the DGX-1 scaling article.
+
+They show measured results and the article's results.
 
 Tables 1-6 show a workload each: devices, batch, time per epoch, epochs to target, time to target,
 precision. Table 7 shows speedups over the baseline of each series, and the factors of the speedup
@@ -122,8 +123,9 @@ def tables(results: Sequence[Result], with_article: bool = False) -> View:
 
 
 def printed_speedups() -> dict[tuple[str, int, int], float]:
-    """Return the speedups that the article's table 7 prints, by workload, devices before, and
-    devices after.
+    """Return the speedups that the article's table 7 prints.
+
+    The keys are workload, devices before, and devices after.
 
     Raises:
         ValueError: A row of the file does not contain a speedup between two numbers of devices.
@@ -148,8 +150,9 @@ def _order(family: Sequence[Result]) -> tuple[Any, ...]:
 
 
 def _labels(group: Sequence[Sequence[Result]]) -> dict[str, str]:
-    """Return the label of each result of families with the same title: the settings of its family,
-    then of its series.
+    """Return the label of each result of families with the same title.
+
+    It has the settings of the family, then those of the series.
     """
     results = [result for family in group for result in family]
     of_families = distinct_labels(results, ignored=("gpus",), always=("targets", "dataset"))
@@ -290,8 +293,9 @@ def _pairs(
 
 
 def _table_7(pairs: Sequence[Line], single: Sequence[tuple[str, Result]]) -> Iterator[Section]:
-    """Yield the speedups over the baseline of each series, the speedups of all pairs, and the
-    results without a speedup.
+    """Yield the speedups of table 7.
+
+    They are over the baseline of each series and for all pairs. Results without a speedup follow.
     """
     from_baseline = [row for row in pairs if row["from_fewest"]]
     places = sorted({(row["devices_from"], row["devices_to"]) for row in from_baseline})

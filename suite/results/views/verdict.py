@@ -1,5 +1,6 @@
-"""Rows of a comparison, and their verdicts: sentences that claim a difference only if the runs show
-it (docs/how-to/compare.md).
+"""Rows of a comparison, and their verdicts.
+
+A verdict claims a difference only if the runs show it (docs/how-to/compare.md).
 """
 
 from __future__ import annotations

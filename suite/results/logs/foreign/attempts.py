@@ -1,5 +1,6 @@
-"""Finds the attempts in a log to which a relaunched program appended, and chooses the attempt that
-counts.
+"""Finds the attempts in a log, and chooses the attempt that counts.
+
+A log has several attempts if a relaunched program appended to it.
 
 Several processes of a run may write to the same file. They repeat records within seconds, and each
 may log a seed. A relaunch repeats records later, or after the first attempt has trained.
@@ -91,16 +92,18 @@ def find_attempts(events: Sequence[Event]) -> list[Attempt]:
 
 
 def choose_attempt(attempts: Sequence[Attempt]) -> int:
-    """Return the number (from 0) of the last complete attempt, or of the last attempt if none is
-    complete.
+    """Return the number, from 0, of the last complete attempt.
+
+    If no attempt is complete, it is the last attempt.
     """
     complete = [index for index, attempt in enumerate(attempts) if attempt.complete]
     return complete[-1] if complete else len(attempts) - 1
 
 
 def events_with_identity(attempts: Sequence[Attempt], chosen: int) -> Sequence[Event]:
-    """Return the records of an attempt, and the identity of the submission, which may be in an
-    earlier attempt.
+    """Return the records of an attempt, and the identity of the submission.
+
+    The identity may be in an earlier attempt.
 
     A wrapper script may write the identity once, before the first attempt.
     """
@@ -186,9 +189,7 @@ class _Header:
         self._position += 1
 
     def new_attempt(self, event: Event) -> int | None:
-        """Return the start of a new attempt if the next record shows that it has begun, otherwise
-        None.
-        """
+        """Return the start of a new attempt if the next record begins it, otherwise None."""
         has_started = "init_stop" in self._first_ms or "run_start" in self._first_ms
         if event.key == "run_start" or (event.key == "init_start" and has_started):
             begun_keys = ("run_start",) if event.key == "run_start" else ("init_stop", "run_start")
@@ -212,8 +213,9 @@ class _Header:
 
 
 def _with_runs(events: Sequence[Event], starts: Sequence[int]) -> list[int]:
-    """Return the starts, except those of parts with a `run_stop` but no `run_start`, which continue
-    an attempt.
+    """Return the starts of attempts.
+
+    Parts with a `run_stop` but no `run_start` continue an attempt and have no start.
     """
     kept = [starts[0]]
     for start, end in itertools.pairwise([*starts[1:], len(events)]):

@@ -134,8 +134,9 @@ def epochs_at_stop(
     evaluations: Sequence[Evaluation],
     stop_ms: float,
 ) -> float:
-    """Return the epochs trained by `run_stop`: more than `epochs` if the run continued after the
-    target.
+    """Return the epochs trained by `run_stop`.
+
+    They are more than `epochs` if the run continued after the target.
 
     The count has the epochs by the last evaluation, and the epochs that began after it and ended
     before `run_stop`.
@@ -281,8 +282,9 @@ def _increasing(labels: Sequence[float | None]) -> tuple[float, ...]:
 
 
 def _shuffled(evaluations: Sequence[Evaluation], remarks: Remarks) -> tuple[float, ...]:
-    """Return the sorted labels of evaluations in a different order, if labels are complete and the
-    last is the highest.
+    """Return the sorted labels of evaluations in a different order.
+
+    This requires that the labels are complete and that the last label is the highest.
     """
     labels = tuple(
         sorted(evaluation.epoch for evaluation in evaluations if evaluation.epoch is not None)
@@ -302,8 +304,9 @@ def _shuffled(evaluations: Sequence[Evaluation], remarks: Remarks) -> tuple[floa
 
 
 def _begun_epochs(signs: _Signs) -> float | None:
-    """Return the number of epochs started if it agrees with the labels of the evaluations, or they
-    have no labels.
+    """Return the number of started epochs if it agrees with the labels of the evaluations.
+
+    The number is also valid if the evaluations have no labels.
     """
     begun = signs.begun
     if not begun[-1] or (
@@ -337,8 +340,9 @@ def _begun_epochs(signs: _Signs) -> float | None:
 
 
 def _one_epoch_each(signs: _Signs) -> float | None:
-    """Return the number of epochs started, or of blocks of a single epoch, if each has a single
-    evaluation.
+    """Return the number of started epochs, or of blocks of a single epoch.
+
+    This requires that each has a single evaluation.
     """
     starts = [start for start in signs.starts if start.time_ms < signs.times[-1]]
     first_ms = {start.label: start.time_ms for start in reversed(starts) if start.label is not None}
@@ -357,8 +361,9 @@ def _one_epoch_each(signs: _Signs) -> float | None:
 
 
 def _epochs_of_equal_blocks(signs: _Signs) -> float | None:
-    """Return the epochs of blocks of equal size and time, if each has a single evaluation and
-    labels are rounded down.
+    """Return the epochs of blocks of equal size and time.
+
+    This requires a single evaluation per block and labels that are rounded down.
 
     Google's ResNet of v0.7 rounds down the steps divided by the steps of an epoch: the label is 38
     after ten blocks of 2,502 steps, which are 40.0 epochs.
@@ -385,8 +390,9 @@ def _epochs_of_equal_blocks(signs: _Signs) -> float | None:
 
 
 def _offset(signs: _Signs) -> int | None:
-    """Return the difference between epochs trained and the label of an evaluation: 0, 1 or 2, if
-    the log shows it.
+    """Return the difference between trained epochs and the label of an evaluation.
+
+    It is 0, 1, or 2, if the log shows it.
     """
     first, begun, trained = signs.labels[0], signs.begun, _epochs_by_time(signs)
     if signs.agreed:
@@ -444,8 +450,9 @@ def _offset_of_positive_labels(signs: _Signs, trained: float | None) -> int | No
 
 
 def _offset_by_starts(signs: _Signs) -> int | None:
-    """Return the offset by starts that keep pace with evaluations, begin blocks after them, or are
-    complete.
+    """Return the offset according to the starts of epochs.
+
+    The starts keep pace with evaluations, begin blocks after them, or are complete.
     """
     started, begun = signs.started, signs.begun
     if not started:
@@ -475,8 +482,9 @@ def _offset_by_starts(signs: _Signs) -> int | None:
 
 
 def _offset_by_distance(labels: Sequence[float]) -> int | None:
-    """Return the offset of a program that evaluates every n epochs: its first label is n (from 1)
-    or n - 1 (from 0).
+    """Return the offset of a program that evaluates every n epochs.
+
+    Its first label is n (counted from 1) or n - 1 (counted from 0).
     """
     distances = _distances(labels)
     if len(labels) < _ONE_CYCLE or not all(

@@ -65,9 +65,7 @@ def _with_result(
     problems: list[Problem],
     remarks: Remarks,
 ) -> RunRecord:
-    """Return the record with the targets, the time, the evaluations, the end and the epochs of the
-    run.
-    """
+    """Return the record with the targets, time, evaluations, end, and epochs of the run."""
     settings, benchmark = record.settings, record.benchmark
     targets, source = qualities.find_targets(settings.workload, record.format, target, remarks)
     clock = find_clock(events, benchmark, record.format, problems)
@@ -139,9 +137,7 @@ def _settings(
 
 
 def _batch(settings: RunSettings, logged: Mapping[str, Json]) -> tuple[int | None, str]:
-    """Return the samples per step as the log has them, and whether they are known to be of all
-    devices.
-    """
+    """Return the logged samples per step, and whether they count all devices."""
     if settings.global_batch_size is not None:
         return settings.global_batch_size, "global"
     batch = whole_number(logged.get("input_batch_size"))
@@ -198,9 +194,7 @@ def _epochs(
     clock: quality.RunClock,
     remarks: Remarks,
 ) -> tuple[float | None, float | None]:
-    """Return the epochs trained by the evaluation that reached the target, and by the end of the
-    run.
-    """
+    """Return the epochs until the evaluation that reached the target, and until the end."""
     assert found.reached is not None
     evaluations = found.used
     epochs = epochs_at(found.reached, by_rules, events, evaluations, remarks)

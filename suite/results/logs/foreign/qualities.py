@@ -30,8 +30,9 @@ def find_targets(
 
 
 def is_retinanet(benchmark: str, values: Mapping[str, Json]) -> bool:
-    """Check whether a log named `ssd` is of v2.0 or later: then it is RetinaNet on Open Images, not
-    SSD on COCO.
+    """Check whether a log named `ssd` is of v2.0 or later.
+
+    Such a log is of RetinaNet on Open Images, not of SSD on COCO.
 
     The rules of `ssd` require `model_bn_span` and a warm-up in steps up to v1.1, for Adam and a
     warm-up in epochs from v2.0 on (mlperf-logging, training_1.1.0 and
@@ -117,8 +118,9 @@ def read_quality(
 
 
 def _metric_of_number(event: Event, targets: Mapping[str, float]) -> str:
-    """Return the metric's name of a bare number: the name of the only target, or the name that the
-    record has.
+    """Return the metric's name of a bare number.
+
+    It is the name of the only target, or the name in the record.
     """
     metric = event.metadata.get("metric")  # Stable Diffusion logs FID and CLIP in separate records
     if len(targets) == 1:

@@ -63,8 +63,9 @@ def _time(event: Event) -> float:
 
 
 def _find_stop(events: Sequence[Event], start: Event | None, stops: Sequence[Event]) -> _Stops:
-    """Return the first `run_stop`, or the first with a status if an evaluation lies between the
-    two.
+    """Return the first `run_stop`.
+
+    If an evaluation is between it and the first `run_stop` with a status, return the latter.
     """
     after = [event for event in stops if start is None or event.time_ms >= start.time_ms]
     first = after[0] if after else None

@@ -200,8 +200,9 @@ def charts(
 
 
 def drawable_name(name: str) -> str:
-    """Return the name, with an invisible character after it if every JavaScript object inherits a
-    property of that name.
+    """Return a name that is no property of every JavaScript object.
+
+    If necessary, an invisible character is added.
 
     Vega looks names of series and bars up in plain objects, and a log may contain any name.
     """
@@ -226,8 +227,9 @@ def file_name(number: int, title: str) -> str:
 
 
 def time_unit(longest_seconds: float) -> tuple[str, float]:
-    """Return the unit of a time axis and its length in seconds: minutes from two minutes on, as in
-    tables.
+    """Return the unit of a time axis and its length in seconds.
+
+    It is minutes from two minutes on, as in tables.
     """
     return ("seconds", 1.0) if longest_seconds < 120 else ("minutes", 60.0)
 
@@ -286,8 +288,9 @@ def band(paths: Sequence[Points], row: Columns) -> Points:
 
 
 def shown_labels(labels: Iterable[str]) -> tuple[str, ...]:
-    """Return at most _MAX_LABELS labels without repetition, the most important first, and the
-    number of further labels.
+    """Return at most _MAX_LABELS different labels, and the number of further labels.
+
+    The most important labels come first.
     """
     short = {BUSY if label_of_text(text).kind is LabelKind.BUSY else text for text in labels}
     ordered = sorted(
@@ -397,8 +400,9 @@ class _Sources:
         )
 
     def name(self, result: Result) -> str:
-        """Return `pytorch` for a result of this suite, or `v4.0 Dell XE9640` for a published
-        result.
+        """Return the name of a result.
+
+        Examples: `pytorch` for a result of this suite, `v4.0 Dell XE9640` for a published result.
         """
         if result.profile:
             return result.framework if self._has_several_frameworks else ""
@@ -461,8 +465,9 @@ def _labels(curves: Sequence[Sequence[Result]], whose: Sequence[str]) -> list[li
 
 
 def _joined(settings: str, values: Mapping[str, str]) -> str:
-    """Return the label of a curve or result: its settings, then the values that are always named,
-    each once.
+    """Return the label of a curve or result.
+
+    It has the settings, then the values that are always named. Each occurs once.
     """
     named = [f"{label(name)} {text}" for name, text in values.items()]
     kept = [text for text in settings.split(", ") if text and text not in named]

@@ -1,5 +1,6 @@
-"""Charts of a results table: quality, throughput, data wait, and telemetry of its runs over epochs
-or time.
+"""Charts of a results table over epochs or time.
+
+They show quality, throughput, data wait, and telemetry of its runs.
 """
 
 from __future__ import annotations
@@ -93,8 +94,9 @@ def _band_note(marks: Sequence[charts.Mark], max_paths: int) -> str:
 def _marks(
     result: Result, quantity: Quantity, look: charts.Look, max_paths: int
 ) -> Iterator[charts.Mark]:
-    """Yield the points of a result's runs, or of their median and its band if there are more than
-    `max_paths` runs.
+    """Yield the points of a result's runs.
+
+    With more than `max_paths` runs, they are those of the median and its band.
     """
     paths = []
     for run in result.attempts:

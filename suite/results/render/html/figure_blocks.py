@@ -41,8 +41,9 @@ def report_figure_blocks(
     looks: charts.Looks,
     prices: Prices | None,
 ) -> list[Block]:
-    """Return a block for each question that the results answer with figures: how fast, why, to
-    which quality, at what cost.
+    """Return a block for each question that the results answer with figures.
+
+    The questions are: how fast, why, to which quality, and at what cost.
     """
     drawn = [table_charts(table, looks) for table in tables[:MAX_DRAWN_TABLES]]
     quality = [chart for of_table in drawn for chart in of_table.quality]
@@ -114,8 +115,9 @@ def prediction_blocks(
     predicted: Sequence[int],
     prices: Prices | None,
 ) -> list[Block]:
-    """Return a block for each group of results with the times that are predicted for further
-    numbers of devices.
+    """Return a block for each group of results with predicted times.
+
+    The times are for further numbers of devices.
 
     Args:
         rows: Numbers of the results on the page.
@@ -151,8 +153,9 @@ def report_section_blocks(
     results: list[Result],
     looks: charts.Looks,
 ) -> list[Block]:
-    """Return the sections of a report as blocks, with the figures of studies and of all-reduce
-    measurements.
+    """Return the sections of a report as blocks.
+
+    They have the figures of studies and of all-reduce measurements.
     """
     charts_of_studies = [study_charts(found, looks) for found in study_view.studies(runs)]
     return section_blocks(rows, sections, charts_of_studies, all_reduce_charts(results))

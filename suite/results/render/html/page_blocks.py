@@ -112,8 +112,9 @@ def with_content(blocks: Iterable[Block]) -> list[Block]:
 def speedup_block(
     rows: PageRows, results: Sequence[Result], tables: Sequence[Sequence[Result]]
 ) -> Block:
-    """Return the speedups between all pairs of device counts with their factors, for the tables
-    that have pairs.
+    """Return the speedups between all pairs of device counts with their factors.
+
+    Tables without pairs are left out.
     """
     parts = []
     columns: set[str] = set()

@@ -30,8 +30,9 @@ MAX_DATA_BYTES = 2 << 20
 
 
 def refuse_unwritable(out: Path, figures: Path | None = None) -> None:
-    """Raise ValueError for a page that exists or has no folder, and for a folder of figures that is
-    not empty.
+    """Raise ValueError for a page that exists or has no folder.
+
+    A folder of figures that is not empty is refused, too.
     """
     if out.exists() or out.is_symlink():
         raise ValueError(f"--html {out}: the file exists and is not overwritten: choose a new name")
@@ -151,8 +152,9 @@ def _json(data: Any) -> str:
 
 
 def _script(text: str) -> str:
-    """Return a script of this suite or of a library, which may contain the end of a script element
-    in a string.
+    """Return a script of this suite or of a library for a page.
+
+    The script may contain the end of a script element in a string.
     """
     return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 

@@ -1,5 +1,6 @@
-"""The runs and results on a page, numbered: the values that filters select by, and the lines of
-tooltips.
+"""The runs and results on a page, numbered.
+
+They have the values that filters select by, and the lines of tooltips.
 """
 
 from __future__ import annotations

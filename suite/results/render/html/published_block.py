@@ -109,8 +109,9 @@ def _published_section(
 
 
 def _nearest_in_size(result: Result, published: Sequence[Result]) -> Result:
-    """Return the published result whose number of devices has the smallest ratio to that of a
-    result.
+    """Return the published result with the nearest number of devices.
+
+    The distance is the ratio of the numbers.
     """
     devices = result.devices or 1
     return min(published, key=lambda candidate: abs(math.log((candidate.devices or 1) / devices)))

@@ -1,5 +1,6 @@
-"""The page of `suite published list`: overview, a figure for each workload, and a table of every
-column.
+"""The page of `suite published list`.
+
+It has an overview, a figure for each workload, and a table of every column.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from suite.results.views.section import Section, View
 
 
 def write_published_html(view: View, out: Path, ours: Sequence[Result] = ()) -> None:
-    """Write a list of published results as a new page: overview, a figure for each workload, and a
-    table of every column.
+    """Write a list of published results as a new page.
+
+    It has an overview, a figure for each workload, and a table of every column.
 
     Args:
         view: The view of `suite published list`. Its last section is the list.
@@ -93,8 +95,9 @@ def write_published_html(view: View, out: Path, ours: Sequence[Result] = ()) -> 
 
 
 def _published_counts(results: Sequence[Result], drawn: Sequence[Result], left_out: int) -> str:
-    """Return the first sentences of a page of published results: the numbers of results, and their
-    rounds.
+    """Return the first sentences of a page of published results.
+
+    They have the numbers of results, and their rounds.
     """
     rounds = ", ".join(sorted({result.round for result in results}))
     submitters = count_text(len({result.submitter for result in results}), "submitter")
@@ -116,8 +119,9 @@ def _have_same_target(first: Columns, second: Columns) -> bool:
 
 
 def _initial_filters(results: Sequence[Result], ours: Sequence[Result]) -> dict[str, str]:
-    """Return the filters that a page of published results opens with: a workload, a round, and the
-    closed division.
+    """Return the filters that a page of published results opens with.
+
+    They are a workload, a round, and the closed division.
 
     The workload is one of the results of this suite if there are any. The round is the one with the
     most results of the same target, and the latest of several.

@@ -17,8 +17,9 @@ _YEAR_3000_MS = 32_503_680_000_000.0
 
 
 def run_counts_text(runs: Sequence[Run]) -> str:
-    """Return the first sentence of the page:
-    `10 runs of NCF with PyTorch on 2026-11-27: 9 succeeded, 1 failed.`
+    """Return the first sentence of the page.
+
+    Example: `10 runs of NCF with PyTorch on 2026-11-27: 9 succeeded, 1 failed.`
     """
     workloads = sorted({short_title(clean(run.workload, 30)) for run in runs} - {""})
     frameworks = sorted({clean(title_of(run.framework), 30) for run in runs} - {""})

@@ -1,5 +1,6 @@
-"""The list of runs on the page: a summary of each run, its settings, and its environment, as plain
-text.
+"""The list of runs on the page, as plain text.
+
+It has a summary of each run, its settings, and its environment.
 
 Logs and their folders are not trusted: every text is cleaned and bounded, and every link is
 relative.

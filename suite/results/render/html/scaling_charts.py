@@ -1,5 +1,7 @@
-"""Charts over devices: time to target, factors of a speedup, parts of the time, cost, published
-results, and predictions.
+"""Charts over devices.
+
+They show time to target, factors of a speedup, parts of the time, cost, published results, and
+predictions.
 """
 
 from __future__ import annotations
@@ -71,8 +73,9 @@ def scaling_charts(
 
 
 def _distance(curve: Series[Result], counts: Sequence[int]) -> float:
-    """Return how far the numbers of devices of a curve are from `counts`, as the logarithm of a
-    ratio.
+    """Return the distance between the numbers of devices of a curve and `counts`.
+
+    It is the logarithm of a ratio.
     """
     return min(abs(math.log(result.device_count / count)) for result in curve for count in counts)
 
@@ -136,8 +139,9 @@ def _over_devices(
 
 
 def speedup_charts(results: Sequence[Result], looks: Looks) -> list[Chart]:
-    """Return a chart of the factors of each speedup: time per epoch, number of epochs, and setup if
-    the logs separate it.
+    """Return a chart of the factors of each speedup.
+
+    The factors are time per epoch, number of epochs, and setup if the logs separate it.
     """
     figures = []
     for members in groups(results):
@@ -223,8 +227,9 @@ def _bars_of_parts(
 def workload_charts(
     published: Iterable[Result], suite_results: Sequence[Result] = ()
 ) -> list[Chart]:
-    """Return a chart of time to target over accelerators for each workload, with a point for each
-    result.
+    """Return a chart of time to target over accelerators for each workload.
+
+    It has a point for each result.
 
     An accelerator has the same color and shape in all charts.
 
@@ -281,8 +286,9 @@ def workload_charts(
 
 
 def prediction_charts(prediction: Prediction) -> list[Chart]:
-    """Return charts of time per epoch (or throughput, if no time is known) and of scaling
-    efficiency over devices.
+    """Return charts of time per epoch and of scaling efficiency over devices.
+
+    If no time is known, the first chart shows throughput.
     """
     rows, profile = prediction.rows, prediction.results[0].profile
     has_times = all(row.seconds_per_epoch is not None for row in rows)

@@ -1,5 +1,6 @@
-"""Figures of studies and of all-reduces: curves over a numeric key, bars over names, and validation
-loss over time.
+"""Figures of studies and of all-reduces.
+
+They are curves over a numeric key, bars over names, and validation loss over time.
 """
 
 from __future__ import annotations
@@ -126,8 +127,9 @@ def _other_values(line: StudyLine, *keys: str) -> str:
 
 
 def _value_text(key: str, text: str) -> str:
-    """Return a value with the name of its key, if the value alone is unclear: a number, `all`,
-    `true`, `false`.
+    """Return a value, with the name of its key if the value alone is unclear.
+
+    Unclear values are numbers, `all`, `true`, and `false`.
     """
     if key == "gpus" and text.isdigit() and len(text) < 6:
         return devices_text(int(text))
@@ -136,8 +138,9 @@ def _value_text(key: str, text: str) -> str:
 
 
 def _common_keys(study: StudyResult) -> list[str]:
-    """Return the keys with the same value in all lines of a study with several lines: no label
-    needs them.
+    """Return the keys with the same value in all lines of a study with several lines.
+
+    No label needs them.
     """
     if len(study.lines) < 2:
         return []

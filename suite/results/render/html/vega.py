@@ -180,8 +180,9 @@ def _ideal_scaling(first: Point, last: Point) -> list[Point]:
 
 
 def _targets_with_text_above(chart: Chart) -> set[float]:
-    """Return the targets whose text, below the line, would overlap the text of the next lower
-    target.
+    """Return the targets whose text would overlap the text of the next lower target.
+
+    The text is below the line.
     """
     heights = [point.y for _, _, point in chart.marks] + [point.y for point in chart.targets]
     near = _NEAR * (max(heights) - min(heights))
@@ -278,8 +279,9 @@ def _colors(chart: Chart) -> list[str]:
 
 
 def look(chart: Chart) -> list[dict[str, Json]]:
-    """Return each style of a chart for the legend of the page: its name, its color, its marker and
-    how its line is drawn.
+    """Return each style of a chart for the legend of the page.
+
+    It has a name, a color, a marker, and a line style.
     """
     found = []
     styles = [] if chart.kind == "bars" else chart.styles
@@ -575,8 +577,9 @@ def _config(paint: Paint, on_page: bool) -> dict[str, Json]:
 
 
 def write_figures(charts: Sequence[Chart], folder: Path) -> None:
-    """Write each chart on a white background into a new folder, as `01-TITLE.svg` and
-    `01-TITLE.png`.
+    """Write each chart on a white background into a new folder.
+
+    The names are `01-TITLE.svg` and `01-TITLE.png`.
 
     Raises:
         ValueError: The folder is not empty, or cannot be written.
