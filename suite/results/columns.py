@@ -138,7 +138,7 @@ _telemetry = lru_cache(maxsize=8)(telemetry)
 
 
 def _beside(log: RunRecord) -> RecordedTelemetry:
-    """Return the telemetry of a run of this suite (docs/reference/telemetry.md); empty for all foreign runs."""
+    """Return the telemetry of a run of this suite; empty for foreign runs."""
     whole = (
         log.settings.profile and not log.resumptions
     )  # the telemetry of a resumed run covers its last part only
@@ -194,7 +194,7 @@ def _block_time(name: str) -> Value:
 
 
 def _hyperparameters(log: RunRecord) -> dict[str, Any]:
-    """Return the logged hyperparameters without the seed and without the settings that are columns."""
+    """Return the logged hyperparameters except the seed and the settings that are columns."""
     return {name: value for name, value in log.hyperparameters.items() if name not in BOOKKEEPING}
 
 
@@ -243,7 +243,7 @@ def _entry_value(name: str, unknown: Any) -> Value:
 
 
 # --- the columns
-# --------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -535,7 +535,7 @@ class Run(Columns):
 
     @property
     def key(self) -> str:
-        """Path of the log; of a published run without a log its name, workload, start, and length."""
+        """Path of the log, or name, workload, start, and length of a run without a log."""
         return self.path or f"{self.run}/{self.workload}/{self.start_ms}/{self.seconds}"
 
 
@@ -732,7 +732,7 @@ HEADINGS: Mapping[str, str] = {
 
 
 # --- the table
-# ----------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def run_of(log: RunRecord) -> Run:

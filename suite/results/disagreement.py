@@ -1,4 +1,4 @@
-"""Runs of an experiment in several output folders that differ by more than their spread explains."""
+"""Finds runs of an experiment whose output folders differ by more than their spread."""
 
 from __future__ import annotations
 

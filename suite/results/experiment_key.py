@@ -45,22 +45,29 @@ _FOLLOWS: Mapping[str, tuple[str, ...]] = {
     "batch": ("global_batch_size", "hyperparameter_set", HYPERPARAMETERS),
     "lr_scaling": (HYPERPARAMETERS,),
     "device": (
-        "device_name", "cores_per_device", "threads_per_device", "linear_backend", "graphs", "kernels", "framework_version",
+        "device_name", "cores_per_device", "threads_per_device", "linear_backend", "graphs",
+        "kernels", "framework_version",
         "thread_waiting", "devices", "global_batch_size", HYPERPARAMETERS,
     ),
     "cpu.cores_per_device": ("cores_per_device", "device_name", "thread_waiting"),
-    "framework": ("framework_version", "linear_backend", "graphs", "kernels", "thread_waiting", HYPERPARAMETERS),
+    "framework": (
+        "framework_version", "linear_backend", "graphs", "kernels", "thread_waiting",
+        HYPERPARAMETERS,
+    ),
     "precision": ("linear_backend",),
     "mode": ("targets", "stop", "max_epochs"),
     "workload.hyperparameter_set": ("global_batch_size", HYPERPARAMETERS),
     "workload.model": (
-        "variant", "dataset", "hyperparameter_set", "data_fingerprint", "targets", "lr_scaling", "max_epochs",
+        "variant", "dataset", "hyperparameter_set", "data_fingerprint", "targets", "lr_scaling",
+        "max_epochs",
         HYPERPARAMETERS,
     ),
     "workload.image_size": ("variant", "data_fingerprint", HYPERPARAMETERS),
     "workload": (
-        "dataset", "hyperparameter_set", "data_fingerprint", "targets", "sample_unit", "batch_unit", "rules",
-        "clock", "linear_backend", "graphs", "kernels", "variant", "global_batch_size", "lr_scaling", "thread_waiting",
+        "dataset", "hyperparameter_set", "data_fingerprint", "targets", "sample_unit", "batch_unit",
+        "rules",
+        "clock", "linear_backend", "graphs", "kernels", "variant", "global_batch_size",
+        "lr_scaling", "thread_waiting",
         "max_epochs",
         HYPERPARAMETERS,
     ),
@@ -166,7 +173,7 @@ def varying(rows: Sequence[Columns]) -> dict[str, list[Any]]:
 
 
 def same(row: Columns, other: Columns, *ignored: str) -> bool:
-    """Check whether two rows are the same experiment, except for the settings in `aside`."""
+    """Check whether two rows are the same experiment, except for the settings in `ignored`."""
     return key(row, *ignored) == key(other, *ignored)
 
 
@@ -180,9 +187,10 @@ def differences(
     Args:
         row: A run or a result.
         other: A run or a result.
-        ignored: Settings on the command line that may differ, together with all settings that follow
-            from them.
-        only_known: Leave out settings that are missing in either row. A run may fail before it logs all
+        ignored: Settings on the command line that may differ, together with all settings that
+            follow from them.
+        only_known: Leave out settings that are missing in either row. A run may fail before it
+            logs all
             settings.
     """
     out = left_out(row, ignored) | left_out(other, ignored)

@@ -121,7 +121,7 @@ class Ratio:
 
     @property
     def setup_explains_much(self) -> bool:
-        """Whether setup explains more than a fifth of the difference between two times to target."""
+        """Whether setup explains more than a fifth of the difference of the times to target."""
         before, after = self.before.parts, self.after.parts
         if before is None or after is None:
             return False

@@ -375,7 +375,7 @@ def _counts_failures(rule: ScoringRule, successful: int, failed: int) -> bool:
 
 
 def labels(row: Columns) -> tuple[str, ...]:
-    """Return the labels that belong to the numbers of a run or a result, a busy machine included."""
+    """Return the labels of the numbers of a run or a result, a busy machine included."""
     return (*row.labels, *((row.machine_condition,) if row.busy is not None else ()))
 
 
@@ -414,7 +414,8 @@ def title(group: Sequence[Result]) -> str:
         for tag in dict.fromkeys((first.profile, *merged_labels(group)))
         if tag not in ("", "reference")
     ]
-    name = f"{first.workload}{whose}{f' in {first.framework}' if first.framework else ''}{f' on {where}' if where else ''}"
+    framework = f" in {first.framework}" if first.framework else ""
+    name = f"{first.workload}{whose}{framework}{f' on {where}' if where else ''}"
     return clean(name, 120) + (f" ({clean(', '.join(tags), 120)})" if tags else "")
 
 

@@ -105,7 +105,7 @@ def families(results: Iterable[AnyResult], *ignored: str) -> list[list[AnyResult
 
     Args:
         results: Results. Those without a time to target and without a rate are left out.
-        ignored: Further settings, as a user sets them (`batch`), in which the results of a family may
+        ignored: Further settings, as a user sets them (`batch`), in which results of a family may
             differ.
     """
     measured = (

@@ -1,4 +1,4 @@
-"""Quality targets of the published rounds, for logs that do not carry their own (v0.6 and later)."""
+"""Quality targets of the published rounds, for logs of v0.6 and later without targets."""
 
 from __future__ import annotations
 

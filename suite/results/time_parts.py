@@ -44,7 +44,7 @@ class TimeParts(NamedTuple):
 
 
 def time_parts(record: RunRecord) -> TimeParts | None:
-    """Return the parts of a run's time, if its log separates them and does not contradict itself."""
+    """Return the parts of a run's time, if its log separates them consistently."""
     times, whole = record.block_times, record.seconds
     training = [block.train_seconds for block in record.throughput]
     known = [seconds for seconds in training if seconds is not None]

@@ -20,7 +20,8 @@ def resolve_thread_count(worker: WorkerContext, settings: Settings) -> WorkerCon
     Under `auto`, a demo does not use the cores that foreign programs use without pause. If the
     operators of a framework give each thread an equal share of the work, a single shared core
     halves the rate of all threads. On the remaining cores, a demo keeps most of its rate
-    (docs/reference/telemetry.md). The results then differ by rounding, as on a device with fewer cores.
+    (docs/reference/telemetry.md). The results then differ by rounding, as on a device with fewer
+    cores.
 
     The measurement takes half a second, and is only made if a device has several cores. It is not
     made if it could count processes of the run as foreign programs: if devices share cores, with

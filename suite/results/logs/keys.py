@@ -10,9 +10,18 @@ import re
 STRUCTURAL = frozenset(
     {
         *(f"submission_{name}" for name in ("benchmark", "org", "division", "status", "platform")),
-        *(f"suite_{name}" for name in ("run", "condition", "step_times", "staleness", "all_reduce", "gradients")),
+        *(
+            f"suite_{name}"
+            for name in (
+                "run", "condition", "step_times", "staleness", "all_reduce", "gradients",
+            )
+        ),
         "suite_checkpoint", "suite_continued",
-        *(f"{part}_{edge}" for part in ("init", "run", "block", "epoch", "eval") for edge in ("start", "stop")),
+        *(
+            f"{part}_{edge}"
+            for part in ("init", "run", "block", "epoch", "eval")
+            for edge in ("start", "stop")
+        ),
         "cache_clear", "seed", "run_set_random_seed", "run_final", "train_loop", "tracked_stats",
         "eval_accuracy", "eval_result", "quality_target",
     }

@@ -178,7 +178,7 @@ def _is_binary(block: bytes) -> bool:
 
 
 def _utf16_encoding(block: bytes) -> str:
-    """Return the encoding of a file that begins with `block` if it is UTF-16, else an empty string."""
+    """Return the encoding of a file that begins with `block`; empty unless it is UTF-16."""
     if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16-le" if block.startswith(codecs.BOM_UTF16_LE) else "utf-16-be"
     offset = next((index for mark in _UTF16_MARKS if (index := block.find(mark)) >= 0), None)

@@ -257,7 +257,7 @@ def _end(
 
 
 # --- epochs
-# -------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -375,7 +375,7 @@ def _checkpoint_seconds(events: Sequence[Event]) -> float:
 
 
 def _condition(value: Json) -> Condition | None:
-    """Return `suite_condition`, without anything that is neither a number nor the list of reasons."""
+    """Return the numbers and the list of reasons in `suite_condition`."""
     if not isinstance(value, dict):
         return None
     busy = value.get("busy")

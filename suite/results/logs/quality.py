@@ -1,4 +1,4 @@
-"""Quality of a run: its evaluations, whether they reach the targets, and whether the run succeeded."""
+"""Quality of a run: its evaluations, the reached targets, and the success of the run."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def read_evaluations(
 
 
 def _why_no_quality(event: Event, quality: Mapping[str, float], finite: Mapping[str, float]) -> str:
-    """Return the remark on an evaluation without a finite number; empty if all numbers are finite."""
+    """Return the remark on an evaluation without a finite number; empty if all are finite."""
     if not quality or event.value is None:
         return "eval_accuracy holds no number"
     if len(finite) == len(quality):
@@ -157,7 +157,7 @@ def first_that_meets(
 
 
 def is_rounded(targets: Mapping[str, float], quality: Mapping[str, float], benchmark: str) -> bool:
-    """Check whether a quality that meets all targets meets a target only after rounding to float32."""
+    """Check whether a quality meets a target only after rounding to float32."""
     for metric, target in targets.items():
         value = quality[metric]
         if value > target if improves_as_it_falls(metric, benchmark) else value < target:
@@ -168,7 +168,7 @@ def is_rounded(targets: Mapping[str, float], quality: Mapping[str, float], bench
 def report_rounding(
     evaluations: Evaluations, targets: Mapping[str, float], benchmark: str, remarks: Remarks
 ) -> None:
-    """Add a remark if the evaluation that counts reaches its target only after rounding to float32."""
+    """Add a remark if the quality reaches its target only after rounding to float32."""
     assert evaluations.reached is not None
     evaluation = evaluations.used[evaluations.reached]
     if is_rounded(targets, evaluation.quality, benchmark):

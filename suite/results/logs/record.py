@@ -248,7 +248,7 @@ class RunRecord:
     condition: Condition | None = None
     """Share of the machine, if the log has a `suite_condition`."""
     step_times: Mapping[str, float] = field(default_factory=dict)
-    """Step times of runs with `timing=steps` (`suite_step_times`, docs/reference/log_format.md): `count`,
+    """Step times of runs with `timing=steps` (`suite_step_times`): `count`,
     `mean_ms`, …
     """
     step_times_by: str = ""
@@ -258,7 +258,7 @@ class RunRecord:
     gradients: GradientAllReduceInfo | None = None
     """Traffic of the all-reduce in a step (`suite_gradients`)."""
     staleness: Mapping[str, float] = field(default_factory=dict)
-    """Staleness in runs with `update=async` (`suite_staleness`, docs/reference/log_format.md): `updates`, `mean`,
+    """Staleness in runs with `update=async` (`suite_staleness`): `updates`, `mean`,
     `most`.
     """
     problems: tuple[Problem, ...] = ()

@@ -35,8 +35,9 @@ class RecordedTelemetry:
     seconds: tuple[float, ...]
     """Seconds since `run_start`."""
     series: Mapping[str, tuple[float | None, ...]]
-    """Sensor name (docs/reference/telemetry.md) to values: the sum of memory, power and processes, and the
-    mean of further sensors.
+    """Sensor name to its values.
+
+    They are the sum of memory, power, and processes, and the mean of further sensors.
     """
 
     @property

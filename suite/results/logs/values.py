@@ -52,7 +52,7 @@ def plain_values(first: Mapping[str, Event]) -> dict[str, Json]:
 
 
 def _is_plain(value: Json) -> bool:
-    """Check for a number, a string of at most 1,000 characters, or a list of at most 64 of these."""
+    """Check for a number, a string of at most 1,000 characters, or a list of at most 64."""
     items = value if isinstance(value, list) else [value]
     return len(items) <= 64 and all(
         isinstance(item, (bool, int, float)) or (isinstance(item, str) and len(item) <= 1000)

@@ -304,7 +304,7 @@ def predict_times(
 
 
 # --- rows
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _rows(
@@ -490,7 +490,7 @@ def samples_of_epoch(results: Sequence[Result]) -> float | None:
 
 
 def _notes(results: Sequence[Result], predicted: Sequence[PredictionRow]) -> Iterator[str]:
-    """Yield sentences on the meaning of throughputs and times, and on unknown or assumed figures."""
+    """Yield sentences on throughputs, times, and unknown or assumed figures."""
     samples = samples_of_epoch(results)
     if samples is None:
         yield "The samples of an epoch are not known, so there is no throughput with evaluation."
@@ -531,7 +531,7 @@ def _notes(results: Sequence[Result], predicted: Sequence[PredictionRow]) -> Ite
 
 
 # --- the two methods
-# ----------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def why_not_by_model(results: Sequence[Result]) -> str:

@@ -79,7 +79,7 @@ class StepTime:
 
     @property
     def binds(self) -> str:
-        """The largest part: `samples`, `fixed cost`, or the largest part of the exposed all-reduce."""
+        """Largest part: `samples`, `fixed cost`, or a part of the exposed all-reduce."""
         share = self.exposed / self.traffic.seconds if self.traffic.seconds else 0.0
         parts = {
             "samples": self.samples,

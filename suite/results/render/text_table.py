@@ -260,5 +260,5 @@ def _with_ranges(table: DataTable, same_units: bool) -> DataTable:
 
 
 def _letter(index: int) -> str:
-    """Return the mark of a footnote: a, b, …, z, a1, b1, …"""
+    """Return the mark of a footnote: a, b, …, z, a1, and so on."""
     return chr(ord("a") + index % 26) + (str(index // 26) if index >= 26 else "")

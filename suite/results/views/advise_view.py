@@ -87,7 +87,8 @@ _COUNTS = (
     "twelve",
 )
 _SHOWN = (
-    "devices", "kind", "train_seconds", "time_range", "jobs_at_once", "jobs_per_hour", "device_hours_per_job",
+    "devices", "kind", "train_seconds", "time_range", "jobs_at_once", "jobs_per_hour",
+    "device_hours_per_job",
     "energy_joules_per_job", "cost_per_job", "runs_successful", "runs_failed",
 )  # fmt: skip
 PREDICTED = "predicted"
@@ -455,7 +456,7 @@ def placement(choices: Choices, pair: Ratio | None) -> str:
 def _missing_evidence(
     best: Sequence[Result], choices: Choices, pair: Ratio | None
 ) -> Iterator[str]:
-    """Yield the evidence that is missing to decide how many devices the jobs of a queue should get."""
+    """Yield the evidence that is missing to decide the devices of each job."""
     if pair is None or pair.total is None:
         yield "a second device count"
         return
@@ -555,7 +556,7 @@ def _time_range(choice: Choice) -> str:
 
 
 def _verdict(advice: Advice) -> str:
-    """Return the advice; if the runs do not decide it, the measurements and the missing evidence."""
+    """Return the advice, or the measurements and the missing evidence."""
     few, many, pair = advice.measured[0], advice.measured[-1], advice.pair
     if pair is None or pair.total is None:
         counts = sorted({result.device_count for result in advice.series})
@@ -700,7 +701,8 @@ def _deadline_answers(advice: Advice, deadline: float) -> Iterator[str]:
         return
     (choice,) = meeting
     time = f"{time_text(choice.train_seconds)}{_bounds(choice, 'train_seconds', time_text)}"
-    hours = f"{rate_text(choice.device_hours_per_job)}{_bounds(choice, 'device_hours_per_job', rate_text)}"
+    bounds = _bounds(choice, "device_hours_per_job", rate_text)
+    hours = f"{rate_text(choice.device_hours_per_job)}{bounds}"
     over = (
         "over the whole 90 % interval"
         if _surely_meets(choice, deadline)

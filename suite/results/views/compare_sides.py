@@ -56,7 +56,7 @@ class Side:
 
 
 def result_name(result: Result) -> str:
-    """Return the name of a result: `v0.5/NVIDIA/dgx1_…` if it is published, else `PyTorch on dgx1`."""
+    """Return the name of a result: `v0.5/NVIDIA/dgx1_…` or `PyTorch on dgx1`."""
     if result.published:
         return clean(result.run, 100)
     return clean(

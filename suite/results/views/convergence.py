@@ -203,7 +203,7 @@ def _has_epochs(run: Run) -> bool:
 
 
 def _is_reference_of(candidate: Result, result: Result) -> bool:
-    """Check whether the epochs of a published result can be compared with the epochs of a result."""
+    """Check whether the epochs of a published result and of a result are comparable."""
     return (
         candidate.workload == result.workload
         and result.workload in RUNS_REQUIRED

@@ -114,7 +114,7 @@ def _selected(
 
 
 def _settings(series: Series[Result], candidates: Sequence[Series[Result]]) -> str:
-    """Return the settings that distinguish the series of a headline from the remaining candidates."""
+    """Return the settings that distinguish the series of a headline from its candidates."""
     firsts = [candidate.fewest for candidate in candidates]
     names = [place_of(result) for result in firsts]
     texts = distinct_labels(

@@ -42,12 +42,12 @@ PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
 
 
 def order_of(result: Result) -> tuple[int, str, bool]:
-    """Return the position of a result in a document: reference runs before demos, GPUs before CPUs."""
+    """Return the position of a result: reference runs before demos, GPUs before CPUs."""
     return PROFILES.get(result.profile, 3), result.profile, result.has_label(LabelKind.CPU)
 
 
 def is_reference(result: Result) -> bool:
-    """Check whether a result of this suite may share the axes of a figure with published results."""
+    """Check whether a result of this suite may share a figure with published results."""
     return result.profile == "reference" and not result.has_label(LabelKind.CPU)
 
 
@@ -176,7 +176,7 @@ def _names(result: Result) -> dict[str, Any]:
 
 
 def _over_devices(results: Sequence[Result]) -> list[OverviewCell]:
-    """Return the cells of a workload: a row for each series, a column for each number of devices."""
+    """Return the cells of a workload: series as rows, numbers of devices as columns."""
     listed = all_series(results)
     firsts = [series.fewest for series in listed]
     targets = [

@@ -60,7 +60,7 @@ def _commands(result: Result, *overrides: str) -> tuple[str, ...]:
 
 
 def resuming_commands(runs: Sequence[Run]) -> tuple[str, ...]:
-    """Return a sentence with the command that resumes the interrupted runs, for each output folder."""
+    """Return a sentence with the command that resumes the runs of each output folder."""
     folders = dict.fromkeys(
         Path(run.path).absolute().parents[1 if Path(run.path).is_dir() else 2]
         for run in runs

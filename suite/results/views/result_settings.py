@@ -26,14 +26,17 @@ _MAX_SETTING_COLUMNS = 4
 """Results that differ in more settings are named by as few of them as distinguish the results."""
 
 _NAMED_ELSEWHERE = (
-    "profile", "workload", "framework", "framework_version", "device", "device_name", "devices", "nodes", "mode", "update",
-    "labels", "deviations", "folder", "submitter", "division", "system", "targets", "dataset", "global_batch_size",
+    "profile", "workload", "framework", "framework_version", "device", "device_name", "devices",
+    "nodes", "mode", "update",
+    "labels", "deviations", "folder", "submitter", "division", "system", "targets", "dataset",
+    "global_batch_size",
     "batch_unit", "sample_unit", "clock",
 )  # fmt: skip
 """Settings that the title, the labeled lines, or a column of every table has."""
 
 _USUALLY_DEFAULT = (
-    "rules", "batch_rule", "lr_scaling", "linear_backend", "thread_waiting", "cores_per_device", "threads_per_device",
+    "rules", "batch_rule", "lr_scaling", "linear_backend", "thread_waiting", "cores_per_device",
+    "threads_per_device",
     "data_fingerprint", "max_epochs", "hyperparameter_set", "graphs", "kernels", "variant", "stop",
 )  # fmt: skip
 """Settings that follow from the workload, the framework, and the profile unless a user changes
@@ -100,7 +103,7 @@ def setting_facts(
     shared: Sequence[str],
     verbose: bool,
 ) -> Iterator[tuple[str, str]]:
-    """Yield the labeled lines above a table: the settings that all of its results have in common."""
+    """Yield the labeled lines above a table: the settings that all results share."""
     first = table[0]
     common = difference.common
     if first.to_target and "targets" in common:

@@ -41,8 +41,10 @@ _RANGES: Mapping[str, tuple[str, Callable[[float], str]]] = {
 }
 """Column of a range to the figure that it bounds, and the format of its numbers."""
 _SHOWN = (
-    "devices", "kind", "global_batch_size", "seconds_per_epoch", "epoch_range", "samples_per_second",
-    "training_samples_per_second", "epochs", "epochs_source", "seconds", "time_range", "device_hours",
+    "devices", "kind", "global_batch_size", "seconds_per_epoch", "epoch_range",
+    "samples_per_second",
+    "training_samples_per_second", "epochs", "epochs_source", "seconds", "time_range",
+    "device_hours",
     "device_hours_range", "cost", "cost_range", "scaling_efficiency", "binds",
 )  # fmt: skip
 """Columns of tables.
@@ -110,7 +112,7 @@ def _with_ranges(prediction: Prediction) -> DataTable:
 
 
 def _range(row: PredictionRow, figure: str, text: Callable[[float], str]) -> str:
-    """Return the two bounds of a figure as text, in the unit of the figure; empty without bounds."""
+    """Return the bounds of a figure as text, in its unit; empty without bounds."""
     middle, low, high = row.bounded(figure)
     if middle is None or low is None or high is None:
         return ""
@@ -126,10 +128,8 @@ def _answers(rows: Sequence[PredictionRow]) -> Iterator[str]:
     shortest = min(with_times, key=lambda row: row.seconds or 0.0)
     fewest = min(with_times, key=lambda row: row.device_hours or 0.0)
     time = f"{time_text(shortest.seconds or 0.0)}{_bounds_text(shortest, 'seconds', time_text)}"
-    hours = (
-        f"{figure_text(fewest.device_hours or 0.0)}{_bounds_text(fewest, 'device_hours', figure_text)}"
-        " device-hours"
-    )
+    bounds = _bounds_text(fewest, "device_hours", figure_text)
+    hours = f"{figure_text(fewest.device_hours or 0.0)}{bounds} device-hours"
     if fewest.cost is not None:
         hours += f", cost {cost_text(fewest.cost)}{_bounds_text(fewest, 'cost', cost_text)}"
     yield (

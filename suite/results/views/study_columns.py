@@ -284,21 +284,45 @@ def _result_columns() -> Iterator[tuple[str, Column]]:
 _STUDY_COLUMNS = (
     _column("megapixels/s", "Pixels of training per second, in millions", _megapixels_per_second),
     _column("ms/sample", "Time of a sample on a device", _ms_per_sample),
-    _column("ms mean", "Mean time of the steps, if each was timed separately", _mean_of_timed_steps),
-    _column("t(2b)/2t(b)", "Above 1 if a sample takes longer in this batch than in half the batch", _doubling),
-    _column("memory GB", "Peak memory of the first device or process", _field("memory_bytes", 1e-9)),
+    _column(
+        "ms mean", "Mean time of the steps, if each was timed separately", _mean_of_timed_steps
+    ),
+    _column(
+        "t(2b)/2t(b)",
+        "Above 1 if a sample takes longer in this batch than in half the batch",
+        _doubling,
+    ),
+    _column(
+        "memory GB", "Peak memory of the first device or process", _field("memory_bytes", 1e-9)
+    ),
     _column("host GB", "Peak memory of all processes", _field("host_memory_bytes", 1e-9)),
-    _column("J/sample", "Energy of all devices per sample", _per_sample("energy_joules", "samples")),
-    _column("MB/s data", "Bytes of batches per second", _per_sample("data_bytes", "train_seconds", 1e-6)),
+    _column(
+        "J/sample", "Energy of all devices per sample", _per_sample("energy_joules", "samples")
+    ),
+    _column(
+        "MB/s data", "Bytes of batches per second", _per_sample("data_bytes", "train_seconds", 1e-6)
+    ),
     _column("TFLOP/s", "Floating-point operations per second of all devices", _tflops),
-    _column("gradient MB", "Size of the gradients in fp32, in which frameworks sum them", _field("model_parameters", 4e-6)),
+    _column(
+        "gradient MB",
+        "Size of the gradients in fp32, in which frameworks sum them",
+        _field("model_parameters", 4e-6),
+    ),
     _column("latency µs", "Median time of the smallest all-reduce", _all_reduce(_latency_us)),
     _column("α µs", "Latency of the fitted link", _link("alpha_seconds", 1e6)),
     _column("± α", "Standard error of α", _link("alpha_error", 1e6)),
     _column("B GB/s", "Bandwidth of the fitted link", _link("bytes_per_second", 1e-9)),
     _column("± B", "Standard error of B", _link("bandwidth_error", 1e-9)),
-    _column("bus GB/s", "Largest bus bandwidth of all sizes, as nccl-tests define it", _all_reduce(_bus_gb_per_second)),
-    _column("fit off by %", "Largest deviation of a measurement from the fit", _link("largest_deviation", 100.0)),
+    _column(
+        "bus GB/s",
+        "Largest bus bandwidth of all sizes, as nccl-tests define it",
+        _all_reduce(_bus_gb_per_second),
+    ),
+    _column(
+        "fit off by %",
+        "Largest deviation of a measurement from the fit",
+        _link("largest_deviation", 100.0),
+    ),
     _column("seconds", "Time to the target, or length of the runs", _run_seconds),
     _column("time", "Time to the target. Older study files use this name", _field("seconds")),
     _column("minutes", "Time to the target, or length of the runs", _run_minutes),
@@ -306,10 +330,14 @@ _STUDY_COLUMNS = (
     _column("speedup", "Speedup over the baseline of the series", _speedup),
     _column("per device", "Speedup divided by the ratio of devices", _speedup_per_device),
     _column("over first", "Ratio to the first line of the study", _ratio_to_first),
-    _column("article minutes", "Time in the DGX-1 scaling article on the same number of devices", _article_minutes),
+    _column(
+        "article minutes",
+        "Time in the DGX-1 scaling article on the same number of devices",
+        _article_minutes,
+    ),
     _column("cost", "Devices × hours × price", _run_cost),
     _column("cost/million", "Cost of training on a million samples", _cost_of_million_samples),
-)  # fmt: skip
+)
 STUDY_COLUMNS: Mapping[str, Column] = {
     **dict(_result_columns()),
     **{column.heading: column for column in _STUDY_COLUMNS},

@@ -53,7 +53,8 @@ _COUNTS = ("runs_successful", "runs_failed")
 _BATCH = ("global_batch_size", "batch_size_per_device")
 _SHOWN = ("devices", "differs_in", *_BATCH, *_MEASURED, *_COUNTS, "runs_required", "notes")
 _FACTORS = (
-    "differs_in", "places", "batch_size_global_from", "batch_size_global_to", "scaling", "speedup", "throughput",
+    "differs_in", "places", "batch_size_global_from", "batch_size_global_to", "scaling", "speedup",
+    "throughput",
     "efficiency", "setup", "scaling_efficiency", "interval_low", "interval_high", "notes",
 )  # fmt: skip
 Line = dict[str, Any]

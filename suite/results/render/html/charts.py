@@ -301,7 +301,7 @@ def shown_labels(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 # --- names and looks
-# ----------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -416,7 +416,7 @@ class _Sources:
         )
 
     def size(self, result: Result) -> str:
-        """Return the number of devices as text; empty if all results of this suite have the same."""
+        """Return the number of devices as text; empty if all local results have the same."""
         if not result.devices or not self._has_several_sizes:
             return ""
         return short(devices_text(result.devices, result.nodes))
@@ -475,7 +475,7 @@ def _joined(settings: str, values: Mapping[str, str]) -> str:
 
 
 def short(text: str) -> str:
-    """Return settings as text for a legend, with abbreviations: `lr 0.01, bs 2,048, fp16, 2 dev`."""
+    """Return settings as text for a legend: `lr 0.01, bs 2,048, fp16, 2 dev`."""
     for pattern, form in _SHORT:
         text = re.sub(pattern, form, text)
     return text

@@ -124,7 +124,7 @@ class PageRows:
         return number
 
     def numbers(self, rows: Sequence[Columns]) -> str:
-        """Return the numbers of several rows, separated by spaces, for an attribute of an element."""
+        """Return the numbers of several rows, separated by spaces, for an attribute."""
         return " ".join(str(self.number(row)) for row in rows)
 
     def files(self, row: Columns) -> tuple[str, str] | None:

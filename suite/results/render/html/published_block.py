@@ -118,7 +118,7 @@ def _nearest_in_size(result: Result, published: Sequence[Result]) -> Result:
 
 
 def _differences(result: Result, published: Result) -> tuple[str, ...]:
-    """Return the settings in which a result differs from a published result, each with both values."""
+    """Return the settings in which two results differ, each with both values."""
     pair = (result, published)
     difference = settings_difference(pair).with_known_values().only(_COMPARED_SETTINGS)
     if same_targets(result.targets, published.targets, result.workload):

@@ -47,7 +47,7 @@ def _day(milliseconds: float) -> str:
 
 
 def _listed(names: Sequence[str], noun: str) -> str:
-    """Return names as text, or their number if they are many: `MXNet and PyTorch`, `7 workloads`."""
+    """Return names as text, or their number: `MXNet and PyTorch`, `7 workloads`."""
     if len(names) > _MAX_NAMES:
         return count_text(len(names), noun)
     *first, last = names

@@ -148,7 +148,7 @@ def _common_keys(study: StudyResult) -> list[str]:
 
 
 def _line_charts(study: StudyResult, y: str, looks: Sequence[charts.Look]) -> list[charts.Chart]:
-    """Return a chart over the first key, with a curve for each combination of the remaining keys."""
+    """Return a chart over the first key, with a curve for each combination of the rest."""
     context, x = StudyContext(study.measured), study.keys[0]
     members: list[Member] = list(zip(study.measured, study.results, looks, strict=True))
     marks: list[charts.Mark] = []
