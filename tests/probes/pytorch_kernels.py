@@ -377,7 +377,7 @@ def compiled(capability):
     }
     modules = (triton_kernels, region_kernels)
     pairs = [
-        (getattr(next(kinds for kinds in modules if hasattr(kinds, name)), name), *arguments)
+        (getattr(next(module for module in modules if hasattr(module, name)), name), *arguments)
         for name, arguments in sources.items()
     ]
     pairs += norm_sources()
