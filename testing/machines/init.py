@@ -53,7 +53,7 @@ def reap():
 
 
 def end_with_input():
-    """Exit, and thereby stop the whole machine, when the other end of stdin is closed."""
+    """Exit, and thereby stop the whole machine, when stdin is closed."""
     sys.stdin.buffer.read()
     os._exit(0)
 

@@ -38,7 +38,7 @@ SEGMENTS = ("gso_max_size", "16384", "gso_max_segs", "11")
 
 @dataclasses.dataclass(frozen=True)
 class Machines:
-    """A hub and nodes `node1`, `node2`, … that reach each other by name."""
+    """A hub and nodes `node1`, `node2`, … that can be reached by name."""
 
     folder: Path
     hub: Machine
@@ -162,7 +162,7 @@ class Machines:
         _ip(self.hub, f"link set to-{node.name} down")
 
     def plug(self, node: Machine) -> None:
-        """Connect a node again. Other machines may need two seconds to reach it."""
+        """Connect a node again. It may take two seconds until the hub reaches it."""
         _ip(self.hub, f"link set to-{node.name} up")
 
     def processes(self) -> dict[str, list[psutil.Process]]:

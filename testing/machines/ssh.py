@@ -30,7 +30,7 @@ Host *
 SHELL_FILES = (".bashrc", ".zshenv")
 """Shell startup files of the user, which are empty on machines.
 
-Otherwise their commands would run at every login, and might leave a lock when a test kills them.
+Their commands would run at every login, and might leave a lock when a test kills them.
 """
 
 

@@ -1,6 +1,6 @@
 """Runs in a framework's environment: results of the Transformer's trainers.
 
-They are compared with torch.nn.Transformer, among others.
+Some functions compare them with torch.nn.Transformer.
 """
 
 import dataclasses
@@ -197,7 +197,7 @@ def filled(multiple):
     edge = first.arrays["source"].shape[1]
     with unittest.mock.patch.object(
         rows, "MULTIPLE", multiple
-    ):  # the process also runs other tests
+    ):  # the process is shared by several tests
         return {
             "rows": np.array(
                 [len(rows.Rows.of(length, edge, trainer.device).sequence) for length in lengths]

@@ -46,7 +46,7 @@ tests/conftest.py patches the list of verified fingerprints.
 
 
 def changed(settings: Settings, **changes) -> Settings:
-    """Return the settings with other values. Unknown names are hyperparameters."""
+    """Return the settings with changed values. Names that are not settings are hyperparameters."""
     direct = {
         name: value
         for name, value in changes.items()

@@ -12,7 +12,7 @@ TARGETS = get_round("v0.7", MaskRCNN).targets
 SETS = named_sets(MaskRCNN)
 
 DEVICES = {"reference": 1, "dgx1_article_1gpu": 1, "dgx1_article_4gpu": 4}
-"""Number of devices of some hyperparameter sets. The other sets have 8."""
+"""Number of devices of some hyperparameter sets. Sets that are not listed have 8."""
 DATASETS = {"v0.5": "coco2014", "v0.7": "coco2017"}
 
 

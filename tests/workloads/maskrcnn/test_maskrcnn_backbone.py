@@ -1,4 +1,4 @@
-"""`backbone.weights` of Mask R-CNN: the published R-50.pkl, and other files.
+"""`backbone.weights` of Mask R-CNN: the published R-50.pkl, and different files.
 
 R-50.pkl is recognized by its MD5, and its names are translated. torchvision's resnet50 is folded
 into it, which makes the run open.

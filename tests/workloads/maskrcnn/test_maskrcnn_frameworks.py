@@ -1,6 +1,6 @@
 """Mask R-CNN in every framework, compared with torchvision's modules in float64.
 
-Plain NumPy connects the modules of this reference. Frameworks are also compared with each other.
+Plain NumPy connects the modules of this reference. Frameworks are also compared with PyTorch.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ BOXES = 1000
 FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 
 LONG = ("tensorflow", "demo")
-"""Combination that takes as long as all others together.
+"""Combination that takes half of the time of all combinations.
 
 Tests of ResNet-50 and SSD also cover trained norms.
 """
@@ -72,7 +72,7 @@ def test_losses_are_those_of_float64(framework, case):
 def gradients(framework, case):
     """Return the gradients found and those in float64 for every trained parameter.
 
-    No other parameter may have a gradient.
+    Frozen parameters may not have a gradient.
     """
     found, wanted = (
         below(results, "gradient/") for results in (trained(framework, case), reference(case))

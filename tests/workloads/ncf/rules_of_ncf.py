@@ -79,7 +79,7 @@ def around_the_edges():
 
 
 class NCFOfAnySize(NCF):
-    """NCF without the check of its number of parameters, so that other models have a log."""
+    """NCF without the check of its number of parameters, so that models of any size have a log."""
 
     def __init__(self, settings, dataset_info):
         super(NCF, self).__init__(settings, dataset_info)

@@ -1,6 +1,6 @@
 """The NCF demo in real processes, checked by the stock checker.
 
-PyTorch trains to the target, the other frameworks train for an epoch.
+PyTorch trains to the target. TensorFlow, JAX and MXNet train for an epoch.
 """
 
 import json

@@ -119,7 +119,7 @@ def test_scores_at_the_minimum_are_dropped_and_just_above_are_kept():
             [[0, 0, 1, 1]] * 5,
             [1, 2, 1, 3, 2],
             [0, 1, 3],
-        ),  # a box suppresses no box of another class
+        ),  # boxes suppress only boxes of their class
     ],
 )
 def test_suppression_by_hand(boxes, labels, kept):
@@ -173,7 +173,7 @@ def test_two_hundred_of_a_class_then_two_hundred_of_an_image():
     assert len(found.score) == 200
     assert (
         np.count_nonzero(found.label == 2) == 100
-    )  # the better class is complete, the other class fills the rest
+    )  # the better class is complete, the worse class fills the rest
     assert np.all(np.diff(found.score) <= 0)
     # The limit of a class counts before suppression: 250 equal boxes hide a 251st box elsewhere.
     same = Priors(

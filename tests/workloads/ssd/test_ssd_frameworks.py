@@ -40,7 +40,7 @@ def test_loss_of_synthetic_outputs_is_numpys(framework, equal, negatives):
 def test_loss_of_a_trainer_counts_the_negatives_of_its_workload(framework, negatives):
     """Compare with NumPy on PyTorch's outputs in training mode.
 
-    They equal the other frameworks' outputs (tests/workloads/test_image_trainers.py).
+    tests/workloads/test_image_trainers.py compares the outputs of all frameworks.
     """
     model = probe("pytorch", "probes.ssd_loss.of_trainer", "pytorch", negatives)
     found = probe(framework, "probes.ssd_loss.of_trainer", framework, negatives)
@@ -53,7 +53,7 @@ def test_loss_of_a_trainer_counts_the_negatives_of_its_workload(framework, negat
 def test_first_step_has_the_gradients_of_float64(framework):
     """Compare the velocity, which is the sum of gradient and decay.
 
-    In fp32, some ReLUs of the trunk have another sign, which determines its limit.
+    In fp32, the inputs of some ReLUs in the trunk have the wrong sign, so its limit is larger.
     """
     found, wanted = (
         trained("ssd", framework, "steps"),

@@ -123,7 +123,7 @@ def drawn(levels, boxes, size, slots, key=7):
 def test_a_sample_is_the_first_of_a_hashed_order(case, slots):
     """Check the order of positives (by hash) and negatives (a random order of all anchors).
 
-    If there are too few of either, the other anchors fill the slots.
+    If there are too few positives, negatives fill the slots, and vice versa.
     """
     levels, plain, size = case
     boxes = some_boxes(np.random.default_rng(5), 9, *size)
