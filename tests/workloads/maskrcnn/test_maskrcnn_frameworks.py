@@ -95,7 +95,7 @@ def test_gradients_of_the_demo_are_those_of_float64_except_for_single_relus(fram
     """Allow differences by ReLUs whose input is near 0.
 
     In fp32, the input of a ReLU in the RPN or after the mask head's transposed convolution can have
-    another sign. Which ReLU depends on the processor. The gradients of its channel differ, and
+    the wrong sign. Which ReLU depends on the processor. The gradients of its channel differ, and
     those of all layers below differ a little.
     """
     for name, found, wanted in gradients(framework, "demo"):

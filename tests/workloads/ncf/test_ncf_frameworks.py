@@ -1,7 +1,7 @@
 """All frameworks compute the same logits, losses and states.
 
 They start from the same weights and batches. The reference is float64 NumPy (neumf_numpy.py), so
-that no framework is compared with an error of another framework.
+that an error of a framework cannot become the expected value.
 """
 
 import functools
