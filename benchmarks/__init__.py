@@ -1,3 +1,4 @@
-"""Benchmarks of the suite: each module is started with `python -m benchmarks.NAME` from the
-repository root.
+"""Benchmarks of the suite.
+
+Start a module from the repository root: `python -m benchmarks.NAME`.
 """

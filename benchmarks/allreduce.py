@@ -1,11 +1,11 @@
-"""Compares the bandwidth of the suite's all-reduce with a plain gloo program, on two processes with
-one core each.
+"""Compares the suite's all-reduce bandwidth with a plain gloo program on two processes.
 
     python -m benchmarks.allreduce [--bytes 67108864] [--rounds 7]
 
-The two programs run in turn. The output is JSON with the median time of each program and the ratio
-of their bandwidths at one size. The plain program is benchmarks/bare/allreduce_gloo.py. The suite's
-run also measures all smaller sizes, which this benchmark ignores.
+Every process has one core, and the two programs run in turn. The output is JSON with the median
+time of each program and the ratio of their bandwidths at a single size. The plain program is
+benchmarks/bare/allreduce_gloo.py. The suite's run also measures all smaller sizes, which this
+benchmark ignores.
 
 Every process of both programs has a separate session, as in the suite. On a busy machine, Linux
 divides the cores between sessions (autogroup), and two processes that wait for each other are then
@@ -49,7 +49,7 @@ def suite_seconds(size: int, output: Path) -> float:
     run_suite([*words, f"batch=global:{size}"], output)
     sums = read(next(output.glob("*/run_0/result_0.txt"))).all_reduce
     assert sums is not None
-    return next(one.median_seconds for one in sums.sizes if one.size_bytes == size)
+    return next(row.median_seconds for row in sums.sizes if row.size_bytes == size)
 
 
 def bare_seconds(size: int) -> float:
@@ -65,10 +65,10 @@ def bare_seconds(size: int) -> float:
         )
         for command in commands
     ]
-    said = [program.communicate()[0] for program in programs]
+    outputs = [program.communicate()[0] for program in programs]
     if any(program.returncode for program in programs):
         raise SystemExit("the plain program failed")
-    return float(json.loads(said[0].strip().splitlines()[-1])["median_seconds"])
+    return float(json.loads(outputs[0].strip().splitlines()[-1])["median_seconds"])
 
 
 def main() -> None:
@@ -91,7 +91,8 @@ def main() -> None:
     show(
         "allreduce",
         bytes=arguments.bytes, devices=DEVICES, rounds=arguments.rounds,
-        suite_bus_gb_per_second=rates[0], bare_bus_gb_per_second=rates[1], ratio=round(medians[1] / medians[0], 4),
+        suite_bus_gb_per_second=rates[0], bare_bus_gb_per_second=rates[1],
+        ratio=round(medians[1] / medians[0], 4),
         ratios_of_rounds=[round(b / a, 4) for a, b in zip(suite, bare, strict=True)],
         cpu_seconds=round(children_cpu_seconds(), 1),
     )  # fmt: skip

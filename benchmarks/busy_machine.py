@@ -1,8 +1,10 @@
-"""Measures how much another busy process slows training: demo steps on an idle machine, and next to
-a spinning process.
+"""Measures how much another busy process slows training.
 
-    python -m benchmarks.busy_machine [--workloads ncf,resnet50,ssd] [--frameworks pytorch,tensorflow,mxnet] [--cores 2]
+    python -m benchmarks.busy_machine [--workloads ncf,resnet50,ssd]
+        [--frameworks pytorch,tensorflow,mxnet] [--cores 2]
         [--policies suite,spin,10000,1000,passive] [--rounds 7] [--seconds 2]
+
+The script compares demo steps on an idle machine with demo steps next to a spinning process.
 
 A policy selects how OpenMP threads wait for each other. `suite`: the suite's choice for a demo.
 `spin`: libgomp's default of 300,000 iterations (GOMP_SPINCOUNT). A number: this number of
@@ -10,7 +12,7 @@ iterations. `passive`: no spinning (OMP_WAIT_POLICY). TensorFlow does not use Op
 measured with `suite` only.
 
 A demo chooses its threads when it starts. Each contender therefore has two processes: the first
-starts on the idle machine, where its rate is measured, and the second starts next to the spinning
+starts on the idle machine and is measured there, and the second starts next to the spinning
 process. Both have the cores and threads of a real worker that starts at this time, and train on the
 demo's data.
 
@@ -67,8 +69,9 @@ def policy_variables(name: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def machine(state: str, cores: Sequence[int]) -> Iterator[subprocess.Popen[bytes] | None]:
-    """Keep these cores `idle`, or `busy` with a process that never waits and dies with this
-    process.
+    """Keep these cores `idle`, or `busy` with a process that never waits.
+
+    The process dies with this process.
     """
     if state == "idle":
         yield None
@@ -128,8 +131,8 @@ def contender(
     ]
     words += [f"cpu.cores_per_device={arguments.cores}"]
     mine = policy_variables(policy)
-    # Another way of waiting is compared at one thread for each core; how many the suite takes is
-    # part of its own way.
+    # Other policies are compared with one thread per core. The suite's policy also includes its
+    # number of threads.
     env = planned(
         [*words, *([f"cpu.threads_per_device={arguments.cores}"] if mine else [])], folder
     )
@@ -153,8 +156,9 @@ def contender(
 
 
 def train(path: Path, seconds: float) -> None:
-    """Train the run in a run.json as a contender, on the demo's data, with the cores and threads of
-    a real worker.
+    """Train the run in a run.json as a contender, on the demo's data.
+
+    The process has the cores and threads of a real worker.
     """
     run = read_run(path)
     worker = resolve_thread_count(worker_context_for(run, 0, 1), run.settings)
@@ -181,20 +185,22 @@ def train(path: Path, seconds: float) -> None:
     answer_rounds(work, seconds)
 
 
-def measured(one: Contender, cores: Sequence[int], hog: subprocess.Popen[bytes] | None) -> Sample:
+def measured(
+    trainer: Contender, cores: Sequence[int], hog: subprocess.Popen[bytes] | None
+) -> Sample:
     """Measure a round, and the share of the cores that unrelated processes used meanwhile."""
 
     def look() -> tuple[float, float, float]:
         spent = core_seconds()
-        pids = [one.process.pid, *([hog.pid] if hog else [])]
+        pids = [trainer.process.pid, *([hog.pid] if hog else [])]
         times = [psutil.Process(pid).cpu_times() for pid in pids]
         ours = sum(used.user + used.system for used in times)
         return sum(spent[core][0] for core in cores), sum(spent[core][2] for core in cores), ours
 
     before = look()
-    one.round()
+    trainer.round()
     busy, every, ours = (last - first for first, last in zip(before, look(), strict=True))
-    return max(0.0, busy - ours) / every, one.rates[-1][0]
+    return max(0.0, busy - ours) / every, trainer.rates[-1][0]
 
 
 def figures(samples: dict[str, list[Sample]]) -> dict[str, object]:
@@ -234,8 +240,8 @@ def compare(
                 for name, both in contenders.items():
                     samples[name][state].append(measured(both[state], cores, hog))
     for both in contenders.values():
-        for one in both.values():
-            one.close()
+        for each in both.values():
+            each.close()
     for name, found in samples.items():
         result = {"workload": workload, "framework": framework, "policy": name, **figures(found)}
         print(json.dumps(result), file=sys.stderr)
@@ -245,7 +251,8 @@ def compare(
 def main() -> None:
     """Measure and print."""
     parser = parser_with(
-        __doc__, workloads="ncf,resnet50,ssd", frameworks=FRAMEWORKS, policies="suite,spin,10000,1000,passive",
+        __doc__, workloads="ncf,resnet50,ssd", frameworks=FRAMEWORKS,
+        policies="suite,spin,10000,1000,passive",
         cores=2, rounds=7, seconds=2.0,
     )  # fmt: skip
     parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)

@@ -1,11 +1,10 @@
-"""Measures the training input of the detection workloads on JPEGs of 640 x 480 pixels with
-COCO-like boxes and polygons.
+"""Measures the training input of the detection workloads on JPEGs of 640 x 480 pixels.
 
-    python -m benchmarks.coco_input --python PYTHON_WITH_TORCH [--workload ssd|maskrcnn] [--images 256] [--rounds 9]
-        [--seconds 2] [--quality 94]
+    python -m benchmarks.coco_input --python PYTHON_WITH_TORCH [--workload ssd|maskrcnn]
+        [--images 256] [--rounds 9] [--seconds 2] [--quality 94]
 
-The Python at --python has torch, torchvision and pycocotools. JPEGs of quality 94 have the file
-size of COCO's images.
+The images have COCO-like boxes and polygons. JPEGs of quality 94 have the file size of COCO's
+images. The Python at --python has torch, torchvision and pycocotools.
 
 The figures are images per second on a single core, read and decoded. This pipeline (`exact`,
 `scaled`) is compared with torch's DataLoader, torchvision v2 and either of its decoders (`pillow`,
@@ -67,8 +66,10 @@ def data_of(workload: str, decode: str, folder: str) -> Any:
     """Return the input pipeline of a workload on prepared images."""
     ssd = workload == "ssd"
     settings = Settings(
-        workload=workload, global_batch_size=BATCHES[workload], devices=1, nodes=1, cores_per_device=1, data_dir=folder,
-        model=SSD if ssd else MASKRCNN, hyperparameters={"max_samples": 1} if ssd else {}, options={"decode": decode},
+        workload=workload, global_batch_size=BATCHES[workload],
+        devices=1, nodes=1, cores_per_device=1, data_dir=folder,
+        model=SSD if ssd else MASKRCNN, hyperparameters={"max_samples": 1} if ssd else {},
+        options={"decode": decode},
     )  # fmt: skip
     worker = WorkerContext(0, 1, range(1), 1, ("cpu",))
     if ssd:
@@ -77,8 +78,9 @@ def data_of(workload: str, decode: str, folder: str) -> Any:
 
 
 def anchor_milliseconds() -> dict[str, float]:
-    """Return the CPU time of anchor labels, sample and offsets at 800 x 1333, by number of objects;
-    the best of five.
+    """Return the CPU milliseconds of anchor targets at 800 x 1333, by number of objects.
+
+    Labels, sample and offsets are included. The best of five counts.
     """
     levels, found = anchors.levels(MASKRCNN, 800, 1344), {}
     for count in (1, 7, 20, 60):
@@ -159,17 +161,17 @@ def main() -> None:
             "anchors_ms_target_of_20": ANCHORS_MILLISECONDS,
         }
         found["anchors_met"] = milliseconds["20"] <= ANCHORS_MILLISECONDS
-    known = {
+    context = {
         "workload": args.workload,
         "file_bytes_mean": bytes_mean,
         "pixels": [COCO_HEIGHT, COCO_WIDTH],
     }
-    known |= {
+    context |= {
         "opencv": cv2.__version__,
         "pillow": PIL.__version__,
         "crops_while_decoding": turbo.library() is not None,
     }
-    show("coco_input", 1, **known, **found)
+    show("coco_input", 1, **context, **found)
 
 
 if __name__ == "__main__":

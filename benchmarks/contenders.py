@@ -1,9 +1,8 @@
-"""Programs that are measured in alternating rounds: processes that wait for their turn, pinned to
-the same cores.
+"""Measures programs in alternating rounds.
 
-A contender prints `ready`. For each line on stdin it measures once and prints a JSON list: items
-per second, and items per second of processor time. Other load on the machine affects processor time
-less.
+The programs are processes that wait for their turn, pinned to the same cores. A contender prints
+`ready`. For each line on stdin, it measures once and prints a JSON list: items per second, and
+items per second of processor time. Concurrent load on the machine affects processor time less.
 """
 
 from __future__ import annotations
@@ -20,8 +19,10 @@ from typing import Any
 from benchmarks.measuring import PROJECT
 
 WARM_UP_SECONDS = 0.4
-"""Warm-up before each timed round: caches are cold, and the kernel may have reclaimed memory of
-waiting processes (DAMON). The bare loops do the same.
+"""Warm-up before each timed round.
+
+Caches are cold, and the kernel may have reclaimed memory of waiting processes (DAMON). The bare
+loops do the same.
 """
 REFILL_SECONDS = 1.5
 """Pause after a round, in which a loader's workers fill their queues.
@@ -81,8 +82,9 @@ def alternate(
 
 
 def answer_rounds(work: Callable[[float], int], seconds: float) -> None:
-    """Act as a contender with rounds of `seconds`: `work` runs for at least that long and returns
-    its number of items.
+    """Act as a contender with rounds of `seconds`.
+
+    `work` runs for at least this long and returns its number of items.
     """
     work(WARM_UP_SECONDS)
     print("ready", flush=True)
@@ -105,15 +107,16 @@ def answer_pipeline(data: Any, seconds: float) -> None:
         done, end = 0, time.perf_counter() + limit_seconds
         while time.perf_counter() < end:
             done += len(next(batches)[0].arrays["label"])
-        data.finish()  # what was begun ahead
+        data.finish()  # wait for the batches that were begun ahead
         return done
 
     answer_rounds(work, seconds)
 
 
 def medians(rates: Rates, clock: int) -> dict[str, float]:
-    """Return medians over all rounds, per second of time (`clock` 0) or of processor time (`clock`
-    1).
+    """Return medians over all rounds, in items per second.
+
+    `clock` 0 counts elapsed time, `clock` 1 processor time.
     """
     return {
         name: statistics.median(rate[clock] for rate in rounds) for name, rounds in rates.items()

@@ -1,15 +1,16 @@
-"""Measures beam search of GNMT and the Transformer in PyTorch on CPU cores: tokens per second, host
-share, key/value cache.
+"""Measures beam search of GNMT and the Transformer in PyTorch on CPU cores.
 
-    python -m benchmarks.decoding [--workloads gnmt,transformer] [--size full|demo] [--sentences 16] [--batches 1] [--cores 1]
-                                  [--linear onednn|mkl]
+    python -m benchmarks.decoding [--workloads gnmt,transformer] [--size full|demo]
+        [--sentences 16] [--batches 1] [--cores 1] [--linear onednn|mkl]
 
 The weights are random and never end a sentence, so every translation has two tokens more than its
 source. 3,003 lengths are drawn from the distribution of newstest2014 (log-normal, median 22
 subwords, at most 96), sorted, and divided into batches of `--sentences`. `--batches` evenly spaced
-batches are decoded. `..._extrapolated` is the time for all batches, computed from their lengths.
-`host_share` is the share of CPU seconds spent outside the model. `anew` (Transformer) has no cache:
-every step decodes all previous tokens again. The output is JSON.
+batches are decoded.
+
+The output is JSON with tokens per second. `..._extrapolated` is the time for all batches, computed
+from their lengths. `host_share` is the share of CPU seconds spent outside the model. `anew`
+(Transformer) has no key/value cache: every step decodes all previous tokens again.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from workloads.api import Batch
 
 KINDS = {"gnmt": gnmt_step.KIND, "transformer": transformer_step.KIND}
 SENTENCES, LOG_MEDIAN, LOG_DEVIATION, LONGEST = 3_003, 3.1, 0.54, 96
-"""newstest2014: 2.85 and 0.54 in words (counted), 1.3 subwords a word."""
+"""newstest2014: 2.85 and 0.54 in words (counted), 1.3 subwords per word."""
 MORE = 2
 """Tokens that a translation has more than its source."""
 
@@ -43,13 +44,13 @@ class Timed:
         """Call `start` of the decoder."""
         return self._timed(self.decoder.start, batch)
 
-    def step(self, *given: Any) -> Any:
+    def step(self, *arguments: Any) -> Any:
         """Call `step` of the decoder."""
-        return self._timed(self.decoder.step, *given)
+        return self._timed(self.decoder.step, *arguments)
 
-    def _timed(self, call: Any, *given: Any) -> Any:
+    def _timed(self, call: Any, *arguments: Any) -> Any:
         begin = time.process_time()
-        found = call(*given)
+        found = call(*arguments)
         self.seconds += time.process_time() - begin
         return found
 
@@ -75,23 +76,27 @@ def anew(trainer: Any) -> Any:
             return of_all, of_all.packed(memory.repeat_interleave(width, 0)), None
 
         def step(self, state: Any, tokens: Any, parents: Any) -> Any:
-            others, memory, said = state
+            position, memory, generated = state
             new = torch.from_numpy(tokens).long()[:, None]
-            said = new if said is None else torch.cat([said[torch.from_numpy(parents)], new], 1)
-            rows = Rows.of(np.full(len(said), said.shape[1]), said.shape[1], device)
-            x = model.placed(model.embed(said.flatten()), rows, "target", None)
+            generated = (
+                new
+                if generated is None
+                else torch.cat([generated[torch.from_numpy(parents)], new], 1)
+            )
+            rows = Rows.of(np.full(len(generated), generated.shape[1]), generated.shape[1], device)
+            x = model.placed(model.embed(generated.flatten()), rows, "target", None)
             for name, layer in model.layers("decoder"):
                 x = model.attended(x, layer.self_attention, f"{name}/self", rows, rows, None, None)
                 x = model.attended(
-                    x, layer.cross_attention, f"{name}/cross", rows, others, memory, None
+                    x, layer.cross_attention, f"{name}/cross", rows, position, memory, None
                 )
                 x = model.fed_forward(x, layer, name, rows, None)
             scores = model.classify(rows.padded(x)[:, -1]).log_softmax(-1)
             best = scores.topk(2 * width)
             return Candidates(best.values.numpy(), best.indices.int().numpy()), (
-                others,
+                position,
                 memory,
-                said,
+                generated,
             )
 
     return Anew()
@@ -103,22 +108,23 @@ def lengths() -> Any:
     return np.sort(np.clip(drawn.round(), 2, LONGEST)).astype(np.int32)
 
 
-def chosen(made: Any, count: int, batches: int) -> list[Batch]:
-    """Return evenly spaced batches of sentences with similar lengths, padded to an evaluation
-    shape.
+def chosen(workload: Any, count: int, batches: int) -> list[Batch]:
+    """Return evenly spaced batches of sentences with similar lengths.
+
+    The sentences are padded to a shape of an evaluation.
     """
     every, found = lengths(), []
     starts = range(0, SENTENCES - count + 1, count)
     for number in range(batches):
         start = starts[(2 * number + 1) * len(starts) // (2 * batches)]
         mine = every[start : start + count]
-        edge = next(one for one in made.batching.evaluation_edges if one >= mine.max())
+        edge = next(length for length in workload.batching.evaluation_edges if length >= mine.max())
         words = (
             np.random.default_rng(number)
-            .integers(4, made.vocabulary_size, (count, edge))
+            .integers(4, workload.vocabulary_size, (count, edge))
             .astype(np.int32)
         )
-        words[np.arange(count), mine - 1] = made.end
+        words[np.arange(count), mine - 1] = workload.end
         source = np.where(np.arange(edge) < mine[:, None], words, 0).astype(np.int32)
         arrays = {
             "source": source,
@@ -130,7 +136,7 @@ def chosen(made: Any, count: int, batches: int) -> list[Batch]:
     return found
 
 
-def decoded(made: Any, decoder: Any, batches: list[Batch]) -> tuple[Figures, list[Any]]:
+def decoded(workload: Any, decoder: Any, batches: list[Batch]) -> tuple[Figures, list[Any]]:
     """Return figures of a decoder and its tokens.
 
     The first batch is decoded once before the measurement.
@@ -138,44 +144,50 @@ def decoded(made: Any, decoder: Any, batches: list[Batch]) -> tuple[Figures, lis
     import torch
 
     with torch.inference_mode():
-        made.translated(decoder, batches[0])
+        workload.translated(decoder, batches[0])
         timed, begin, used = Timed(decoder), time.perf_counter(), time.process_time()
-        outputs = [made.translated(timed, batch) for batch in batches]
+        outputs = [workload.translated(timed, batch) for batch in batches]
         seconds, cpu = time.perf_counter() - begin, time.process_time() - used
-    tokens = sum(int(one["token_count"].sum()) for one in outputs)
+    tokens = sum(int(output["token_count"].sum()) for output in outputs)
     share = (lengths() + MORE).sum() / sum(
         (batch.arrays["source_length"] + MORE).sum() for batch in batches
     )
     figures = {
-        "tokens": tokens, "tokens_per_second": tokens / seconds, "tokens_per_cpu_second": tokens / cpu,
+        "tokens": tokens,
+        "tokens_per_second": tokens / seconds, "tokens_per_cpu_second": tokens / cpu,
         "host_share": 1 - timed.seconds / cpu, "cpu_seconds_extrapolated": cpu * share,
         "seconds_extrapolated": seconds * share,
     }  # fmt: skip
     return {name: round(float(value), 3) for name, value in figures.items()}, [
-        one["tokens"] for one in outputs
+        output["tokens"] for output in outputs
     ]
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
-    """Measure one workload with its cache in PyTorch's environment, and the Transformer without a
-    cache as well.
+    """Measure a workload with its cache in PyTorch's environment.
+
+    The Transformer is also measured without a cache.
     """
     kind = KINDS[args.worker]
-    made: Any = kind.made("pytorch", "fp32", argparse.Namespace(**vars(args), batch=32, length=25))
-    made.longest_translation = lambda batch: batch.arrays["source_length"] + MORE
-    trainer = trainer_of(made, warmup=False)
+    workload: Any = kind.build(
+        "pytorch", "fp32", argparse.Namespace(**vars(args), batch=32, length=25)
+    )
+    workload.longest_translation = lambda batch: batch.arrays["source_length"] + MORE
+    trainer = trainer_of(workload, warmup=False)
     trainer.model.eval()
-    batches = chosen(made, args.sentences, args.batches)
+    batches = chosen(workload, args.sentences, args.batches)
     if args.worker == "gnmt":
         from workloads.gnmt.pytorch import Decoder
 
-        found = {"suite": decoded(made, Decoder(trainer), batches)[0]}
+        found = {"suite": decoded(workload, Decoder(trainer), batches)[0]}
     else:
         from workloads.transformer.pytorch import Search
 
-        cached, said = decoded(made, Search(trainer), batches)
-        plain, same = decoded(made, anew(trainer), batches)
-        equal = np.mean([np.array_equal(one, other) for one, other in zip(said, same, strict=True)])
+        cached, tokens = decoded(workload, Search(trainer), batches)
+        plain, same = decoded(workload, anew(trainer), batches)
+        equal = np.mean(
+            [np.array_equal(first, second) for first, second in zip(tokens, same, strict=True)]
+        )
         gain = {
             "cache_gain_cpu": plain["cpu_seconds_extrapolated"] / cached["cpu_seconds_extrapolated"]
         }
@@ -194,18 +206,18 @@ def main() -> None:
     if args.worker:
         print(json.dumps(measure(args)))
         return
-    told = {
+    options = {
         name: getattr(args, name) for name in ("size", "sentences", "batches", "cores", "linear")
     }
     words = [
         "benchmarks.decoding",
-        *(word for name, value in told.items() for word in (f"--{name}", value)),
+        *(word for name, value in options.items() for word in (f"--{name}", value)),
     ]
     names = args.workloads.split(",")
     results = {
         name: in_environment("pytorch", [*words, "--worker", name], args.cores) for name in names
     }
-    show("decoding", args.cores, **told, results=results)
+    show("decoding", args.cores, **options, results=results)
 
 
 if __name__ == "__main__":

@@ -1,25 +1,28 @@
 """Measures the cost of an evaluation on COCO without the network.
 
-    python -m benchmarks.detections [--images 4952] [--cores 2] [--kinds trained,undecided,scattered]
+    python -m benchmarks.detections [--images 4952] [--cores 2]
+        [--kinds trained,undecided,scattered]
     python -m benchmarks.detections --workload maskrcnn [--images 5000] [--cores 2]
 
-SSD: decoding and suppression of 4,952 images, and AP of what they leave. 8,732 priors, 81 classes,
-in batches of 32 through `Workload.measure`, as an evaluation does it: one thread of one process,
-pinned to `--cores` cores. Synthetic outputs are made batch by batch, outside the clock. Every image
-is measured, nothing is extrapolated:
+SSD: decoding and suppression for 4,952 images, and AP of the resulting detections. An image has
+8,732 priors and 81 classes. Batches of 32 images go through `Workload.eval_batch_metrics` as in an
+evaluation: a single thread of a single process, pinned to `--cores` cores. Synthetic outputs are
+generated batch by batch and not timed. Every image is measured, without extrapolation. Kinds of
+outputs:
+* trained: objects as in COCO (7 per image), detected by the priors that match them, with misses,
+  confused classes, and false alarms.
+* undecided: an early network. The background has a small lead, and on every prior a tenth of the
+  classes has a score above 0.05.
+* scattered: an untrained network with large logits. Every class has more candidates than the best
+  200 that are kept.
 
-trained     objects as in COCO (7 in an image), found by the priors that match them; misses,
-confused classes, false alarms undecided   an early network: background leads by little, a tenth of
-the classes passes 0.05 on every prior scattered   nothing learned, large logits: every class has
-more candidates than its best 200
+AP is computed for `trained`, with 48 additional images without objects, by both evaluators, whose
+values must be equal.
 
-AP is of `trained`, with 48 more images without objects, by both evaluators, whose numbers must be
-equal.
-
-Mask R-CNN: 30 synthetic detections in each of 5,000 images of 640 x 480: near the objects, some of
-another class. Pasted and encoded by `results.eval_batch_metrics` in the workload's threads, as in
-an evaluation; AP of boxes and of masks by both evaluators, whose numbers must be equal. Prints
-JSON.
+Mask R-CNN: 30 synthetic detections in each of 5,000 images of 640 x 480, near the objects, some
+with a wrong class. `results.eval_batch_metrics` pastes and encodes the masks in the workload's
+threads, as in an evaluation. AP of boxes and of masks is computed by both evaluators, whose values
+must be equal. The output is JSON.
 """
 
 from __future__ import annotations
@@ -57,14 +60,16 @@ OBJECTS_MEAN = 7.3
 FALSE_ALARMS = 3
 """Number of false alarms, anywhere in the image, per prior with an object."""
 MASKS_BATCH, SLOTS, DETECTIONS, SIDE, SCALE = 8, 100, 30, 28, 800 / 480
-"""Mask R-CNN: images per batch, object slots and detections per image, side of a mask in pixels,
-scale of the images.
+"""Mask R-CNN: images per batch, object slots and detections per image, mask side, image scale.
+
+The side of a mask is in pixels.
 """
 KINDS = ("trained", "undecided", "scattered")
 Outputs = dict[str, Array]
 Truth = tuple[Array, Array, Array]
-"""Boxes (M, 4) by corners in shares of the image, labels (M,) from 1, where those of each image end
-(images,).
+"""Boxes (M, 4) as corners in fractions of the image, labels (M,) from 1, and ends (images,).
+
+An end is the index after an image's last object.
 """
 
 
@@ -73,7 +78,7 @@ def objects(random: np.random.Generator, images: int) -> Truth:
     ends = np.cumsum(1 + random.poisson(OBJECTS_MEAN - 1, images))
     size = np.exp(random.uniform(np.log(0.03), np.log(0.8), (ends[-1], 2)))
     corner = random.uniform(0, 1 - size)
-    # A few classes are frequent, as persons are.
+    # A few classes are frequent, as persons are in COCO.
     label = 1 + np.minimum(random.exponential(CLASSES / 4, ends[-1]).astype(np.int32), CLASSES - 1)
     return np.concatenate([corner, corner + size], axis=1).astype(np.float32), label, ends
 
@@ -141,12 +146,12 @@ def measure(workload: SSD, kind: str, images: int, truth: Truth) -> tuple[dict[s
     """Return figures of decoding and suppression for all images, and the detections."""
     seconds = cpu_seconds = 0.0
     candidates, parts, random = [], [], np.random.default_rng(1)
-    for batch, made in batches(
+    for batch, detections in batches(
         BATCH, images, lambda n: outputs(kind, random, workload, of_images(truth, n))
     ):
-        candidates.append(passing(made["logits"][batch.arrays["valid"]][:2]))
+        candidates.append(passing(detections["logits"][batch.arrays["valid"]][:2]))
         begin, cpu = time.perf_counter(), time.process_time()
-        parts.append(workload.eval_batch_metrics(batch, made))
+        parts.append(workload.eval_batch_metrics(batch, detections))
         seconds += time.perf_counter() - begin
         cpu_seconds += time.process_time() - cpu
     found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -162,8 +167,9 @@ def measure(workload: SSD, kind: str, images: int, truth: Truth) -> tuple[dict[s
 
 
 def passing(logits: Array) -> float:
-    """Return the mean number of scores above the minimum per image (b, 81, P), computed with a
-    plain softmax.
+    """Return the mean number of scores per image above the minimum.
+
+    The scores are a plain softmax of logits (b, 81, P).
     """
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     return float(
@@ -181,7 +187,8 @@ def ground_truth(truth: Truth, images: int) -> dict[str, Any]:
     annotations = [
         {
             "id": number, "image_id": image, "category_id": category, "iscrowd": 0,
-            "bbox": [left, top, right - left, bottom - top], "area": (right - left) * (bottom - top),
+            "bbox": [left, top, right - left, bottom - top],
+            "area": (right - left) * (bottom - top),
         }
         for number, (image, category, (left, top, right, bottom)) in enumerate(rows, 1)
     ]  # fmt: skip
@@ -200,7 +207,7 @@ def by_evaluator(figures: Callable[[str], dict[str, Any]], *values: str) -> dict
         if importlib.util.find_spec(evaluator.replace("-", "_")) is not None:
             found[evaluator] = figures(evaluator)
     different = {
-        tuple(one[name] for name in values) for one in found.values() if isinstance(one, dict)
+        tuple(row[name] for name in values) for row in found.values() if isinstance(row, dict)
     }
     assert len(different) == 1, f"the evaluators differ: {found}"
     return found
@@ -270,11 +277,11 @@ def pasted(truth: Truth, images: int) -> tuple[dict[str, Any], Outputs]:
     """
     parts: list[Arrays] = []
     seconds, cpu_seconds, random = 0.0, 0.0, np.random.default_rng(2)
-    made = batches(MASKS_BATCH, images, lambda number: masks(random, truth, number))
+    generated = batches(MASKS_BATCH, images, lambda number: masks(random, truth, number))
     with ThreadPoolExecutor(MaskRCNN.measure_threads) as pool:
-        while some := list(itertools.islice(made, 16)):
+        while some := list(itertools.islice(generated, 16)):
             begin, cpu = time.perf_counter(), time.process_time()
-            parts += pool.map(lambda one: maskrcnn_results.eval_batch_metrics(*one), some)
+            parts += pool.map(lambda batch: maskrcnn_results.eval_batch_metrics(*batch), some)
             seconds += time.perf_counter() - begin
             cpu_seconds += time.process_time() - cpu
     found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -330,16 +337,17 @@ def masks_scored(truth: dict[str, Any], of_truth: list[bytes], found: Outputs) -
 
 
 def maskrcnn(images: int) -> dict[str, Any]:
-    """Return all figures of Mask R-CNN. `total_seconds` of an evaluator includes pasting and
-    encoding.
+    """Return all figures of Mask R-CNN.
+
+    `total_seconds` of an evaluator includes pasting and encoding.
     """
     truth = objects(np.random.default_rng(0), images)
     encoding, found = pasted(truth, images)
     precision = masks_scored(ground_truth(truth, images), true_masks(truth), found)
     totals = {
-        name: round(encoding["seconds"] + sum(one["seconds"].values()), 2)
-        for name, one in precision.items()
-        if isinstance(one, dict)
+        name: round(encoding["seconds"] + sum(row["seconds"].values()), 2)
+        for name, row in precision.items()
+        if isinstance(row, dict)
     }
     return {
         "images": images,
@@ -380,13 +388,13 @@ def main() -> None:
     parser.add_argument("--images", type=int, help="4952, of Mask R-CNN 5000")
     args = parser.parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.cores])
-    known = {"outputs": "synthetic", "numpy": np.__version__}
+    context = {"outputs": "synthetic", "numpy": np.__version__}
     if args.workload == "maskrcnn":
-        return show("detections maskrcnn", args.cores, **known, **maskrcnn(args.images or 5_000))
+        return show("detections maskrcnn", args.cores, **context, **maskrcnn(args.images or 5_000))
     show(
         "detections",
         args.cores,
-        **known,
+        **context,
         **ssd(args.images or 4_952, args.kinds.split(","), args.cores),
     )
 

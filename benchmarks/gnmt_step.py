@@ -1,12 +1,12 @@
-"""Compares GNMT's training step with the framework's matrix products of the same sizes and with a
-plain loop, on CPU cores.
+"""Compares GNMT's training step with matrix products and a plain loop, on CPU cores.
 
-    python -m benchmarks.gnmt_step [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32,bf16] [--size full|demo]
-                                   [--models suite,bare,bare_onednn,bare_keras] [--batch 32] [--length 25] [--cores 2]
-                                   [--rounds 3] [--steps 2]
+    python -m benchmarks.gnmt_step [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32,bf16]
+        [--size full|demo] [--models suite,bare,bare_onednn,bare_keras] [--batch 32] [--length 25]
+        [--cores 2] [--rounds 3] [--steps 2]
 
-translation_step.py describes the figures. The matrix products multiply recurrent weights for all
-positions at once, whereas a training step can only multiply them position by position.
+translation_step.py describes the figures. The framework's matrix products have the same sizes. They
+multiply recurrent weights for all positions at once, whereas a training step can only multiply them
+position by position.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from workloads.gnmt.workload import GNMT
 
 
 def products(layers: Any, batch: int, length: int) -> list[Case]:
-    """Return the matrix products of a forward pass, without attention's scores and contexts, which
-    involve no weights.
+    """Return the matrix products of a forward pass.
+
+    Attention's scores and contexts are left out, because they involve no weights.
     """
     sizes = network.shapes(layers)
     matrices = [
@@ -39,7 +40,7 @@ KIND = Kind(
     changed=lambda length: {"max_sequence_length": length, "buckets": 1},
     tokens=False,
     products=products,
-    others={
+    models={
         "pytorch": ("bare", "bare_onednn"),
         "tensorflow": ("bare", "bare_keras"),
         "mxnet": ("bare",),

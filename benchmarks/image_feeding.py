@@ -1,15 +1,14 @@
-"""Measures the cost of reading images: training on the pipeline's batches against training on
-synthetic batches, on CPU cores.
+"""Measures the cost of reading images: training on files against synthetic batches.
 
-    python -m benchmarks.image_feeding [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32]
-                                       [--batch 0] [--cores 2] [--rounds 3] [--steps 4]
+    python -m benchmarks.image_feeding [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet]
+        [--precisions fp32] [--batch 0] [--cores 2] [--rounds 3] [--steps 4]
 
-The models have full size, and the pipeline shares the cores with training. The images are JPEGs
-that are generated in the layout of the data set: 500 x 375 pixels for ResNet-50, 640 x 480 pixels
-with boxes for SSD. `share` is the rate with the pipeline divided by the rate on synthetic batches:
-the median over rounds of ratios within a round. The target is 0.95 if the pipeline alone is faster
-than training. A block begins and ends with the same number of prefetched batches. The output is
-JSON.
+The models have full size, run on CPU cores, and share the cores with the input pipeline. The images
+are JPEGs that are generated in the layout of the data set: 500 x 375 pixels for ResNet-50, 640 x
+480 pixels with boxes for SSD. `share` is the rate with the pipeline divided by the rate on
+synthetic batches: the median over rounds of ratios within a round. The target is 0.95 if the
+pipeline alone is faster than training. A block begins and ends with the same number of prefetched
+batches. The output is JSON.
 """
 
 from __future__ import annotations
@@ -59,12 +58,15 @@ def measure(
 
 
 def summary(synthetic: list[dict[str, float]], fed: list[dict[str, float]]) -> dict[str, object]:
-    """Return medians and whether the target is met: None if the pipeline alone is slower than
-    training.
+    """Return medians and whether the target is met.
+
+    The second value is None if the pipeline alone is slower than training.
     """
-    rates = [[one["images_per_second"] for one in rounds] for rounds in (synthetic, fed)]
-    pipeline = statistics.median(one["pipeline_images_per_second"] for one in fed)
-    share = statistics.median(one / other for other, one in zip(*rates, strict=True))
+    rates = [[row["images_per_second"] for row in rounds] for rounds in (synthetic, fed)]
+    pipeline = statistics.median(row["pipeline_images_per_second"] for row in fed)
+    share = statistics.median(
+        row / synthetic_rate for synthetic_rate, row in zip(*rates, strict=True)
+    )
     training = statistics.median(rates[0])
     return {
         "synthetic_images_per_second": round(training, 2),
@@ -74,7 +76,7 @@ def summary(synthetic: list[dict[str, float]], fed: list[dict[str, float]]) -> d
             name: [round(rate, 2) for rate in of]
             for name, of in zip(("synthetic", "fed"), rates, strict=True)
         },
-        "data_wait_share": round(statistics.median(one["data_wait_share"] for one in fed), 4),
+        "data_wait_share": round(statistics.median(row["data_wait_share"] for row in fed), 4),
         "share": round(share, 3),
         "met": share >= TARGET if pipeline > training else None,
     }

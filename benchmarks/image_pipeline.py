@@ -1,22 +1,20 @@
 """Measures the image pipeline on JPEGs of 500 x 375 pixels with training augmentation.
 
-The output is JSON.
+    python -m benchmarks.image_pipeline [--python PYTHON_WITH_TORCH] [--images 512] [--rounds 9]
+        [--quality 90]
 
-    python -m benchmarks.image_pipeline [--python PYTHON_WITH_TORCH] [--images 512] [--rounds 9] [--quality 90]
-
-The figures are images per second on one core and on two cores, for this pipeline (`exact`,
-`scaled`) and for these programs:
-
+The output is JSON. The figures are images per second on one core and on two cores, for this
+pipeline (`exact`, `scaled`) and for these programs:
 * `turbo`: a bare loop that decodes every whole file with libjpeg-turbo.
 * `eighth`: the same at 1/8 of the size. This is little more than entropy decoding, and about the
   limit of scaled decoding.
 * `pillow`, `torchvision`: a DataLoader with torchvision v2 and this decoder (only with --python).
 
 All programs are processes that wait for their turn, so that their rounds alternate. The output has
-medians of the rounds, and ratios of the medians. On one core, all threads and processes of a
-program are pinned to this core. The DataLoader has no workers, which is its fastest setting on one
-core. Rates are also given per second of processor time, which other load on the machine affects
-less.
+medians of the rounds, and ratios of the medians. On a single core, all threads and processes of a
+program are pinned to this core. The DataLoader has no workers, which is its fastest setting on a
+single core. Rates are also given per second of processor time, which concurrent load on the machine
+affects less.
 
 On two cores, `turbo` is two independent processes (`limit_two_cores`: the limit of the machine,
 below two if cores share a clock, caches or a host). The DataLoader has two workers and begins each
@@ -58,10 +56,11 @@ TARGETS = {
 
 
 def pipeline(decode: str, folder: str, seconds: float) -> None:
-    """Run the input pipeline as a contender: one round per line on stdin."""
+    """Run the input pipeline as a contender with a round per line on stdin."""
     model = {"image_size": 224, "resize_size": 256, "area_minimum": 0.05}
     settings = Settings(
-        workload="resnet50", global_batch_size=BATCH, devices=1, nodes=1, cores_per_device=1, data_dir=folder, model=model,
+        workload="resnet50", global_batch_size=BATCH,
+        devices=1, nodes=1, cores_per_device=1, data_dir=folder, model=model,
         options={"decode": decode},
     )  # fmt: skip
     answer_pipeline(
@@ -101,26 +100,26 @@ def measure(cores: set[int], folder: Path, prepared: Path, args: argparse.Namesp
     return alternate(chosen, cores, args.rounds, LOADERS if len(cores) > 1 else ())
 
 
-def ratios_of(one: dict[str, float], two: dict[str, float]) -> dict[str, float]:
+def ratios_of(single: dict[str, float], double: dict[str, float]) -> dict[str, float]:
     """Return ratios of medians on one core and, if measured, on two cores."""
-    ratios = {f"{name}_to_turbo": one[name] / one["turbo"] for name in DECODES}
-    ratios["limit_eighth_to_turbo"] = one["eighth"] / one["turbo"]
-    for where, found in (("", one), ("_on_two_cores", two)):
+    ratios = {f"{name}_to_turbo": single[name] / single["turbo"] for name in DECODES}
+    ratios["limit_eighth_to_turbo"] = single["eighth"] / single["turbo"]
+    for where, found in (("", single), ("_on_two_cores", double)):
         if "pillow" in found:
             fastest = max(found["pillow"], found["torchvision"])
             ratios |= {f"{name}_to_loader{where}": found[name] / fastest for name in DECODES}
-    if two:
-        ratios |= {f"{name}_two_cores": two[name] / one[name] for name in DECODES}
-        ratios["limit_two_cores"] = two["turbo"] / one["turbo"]
+    if double:
+        ratios |= {f"{name}_two_cores": double[name] / single[name] for name in DECODES}
+        ratios["limit_two_cores"] = double["turbo"] / single["turbo"]
     return {name: round(value, 3) for name, value in ratios.items()}
 
 
 def report(rates: dict[str, Rates], bytes_mean: int) -> dict[str, object]:
     """Return all figures with their targets."""
-    one, two = (medians(rates.get(where, {}), 0) for where in ("one_core", "two_cores"))
+    single, double = (medians(rates.get(where, {}), 0) for where in ("one_core", "two_cores"))
     cpu, cpu_two = (medians(rates.get(where, {}), 1) for where in ("one_core", "two_cores"))
     cpu_two = {name: rate for name, rate in cpu_two.items() if name not in LOADERS}
-    ratios = ratios_of(one, two)
+    ratios = ratios_of(single, double)
     chosen = [name for name in ratios if "on_two" not in name and "limit" not in name]
     targets = {
         name: next(value for end, value in TARGETS.items() if end in name) for name in chosen
@@ -131,7 +130,7 @@ def report(rates: dict[str, Rates], bytes_mean: int) -> dict[str, object]:
         "opencv": cv2.__version__,
         "simplejpeg": version("simplejpeg"),
         "crops_while_decoding": turbo.library() is not None,
-        "images_per_second": {"one_core": rounded(one), "two_cores": rounded(two)},
+        "images_per_second": {"one_core": rounded(single), "two_cores": rounded(double)},
         "images_per_second_of_cpu_time": {"one_core": rounded(cpu), "two_cores": rounded(cpu_two)},
         "rounds": {
             w: {n: [round(r[0]) for r in rounds] for n, rounds in found.items()}

@@ -1,16 +1,15 @@
-"""Compares training steps of image workloads with a bare loop and the framework's stock model, on
-CPU cores.
+"""Compares training steps of image workloads with a bare loop and the framework's model.
 
-    python -m benchmarks.image_step [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32,bf16]
-                                    [--batch 0] [--pixels 0] [--cores 2] [--rounds 3] [--steps 4]
+    python -m benchmarks.image_step [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet]
+        [--precisions fp32,bf16] [--batch 0] [--pixels 0] [--cores 2] [--rounds 3] [--steps 4]
 
 Workloads are resnet50, ssd, and from the zoo zoo:vgg16, zoo:inception_v3, zoo:resnet50.
 
-Images are synthetic, are made in advance, and have the reference's size (or --pixels). The
-processes of a round run one after another, and their order changes in each round. A block of steps
-is timed. Shares are medians over rounds of ratios within a round. `..._cpu` compares images per
-second of processor time, which other load on the machine affects less. Models:
-
+The steps run on CPU cores. Images are synthetic, are generated in advance, and have the reference's
+size (or --pixels). The processes of a round run in sequence, and their order changes in each round.
+A block of steps is timed. Shares are medians over rounds of ratios within a round. `..._cpu`
+compares images per second of processor time, which concurrent load on the machine affects less.
+Models:
 * bare: a plain loop. `bare_malloc` (PyTorch, MXNet) is the same with the malloc tunables that the
   launcher sets for the suite's workers.
 * stock, stock_v2 (ResNet-50): the framework's models in a plain loop.
@@ -18,8 +17,8 @@ second of processor time, which other load on the machine affects less. Models:
   (ResNet-50 in TensorFlow and MXNet) in a plain loop.
 
 `gigaflops_per_image` is counted in the model for a forward pass, with two operations per
-multiply-add. `..._per_operation` compares floating-point operations per second, for models with
-another number of operations than the suite's. The output is JSON.
+multiply-add. `..._per_operation` compares floating-point operations per second, for models whose
+number of operations differs from the suite's. The output is JSON.
 """
 
 from __future__ import annotations
@@ -59,20 +58,21 @@ STOCK = {
         "stock_v2": "zoo resnet50_v2: stride on the 3x3, as here",
     },
 }
-"""Framework to its own ResNet-50 models. SSD on a ResNet-34 trunk is in none of them."""
+"""Map a framework to its ResNet-50 models. No framework has SSD on a ResNet-34 trunk."""
 
 
 def models(workload: str, framework: str) -> dict[str, str]:
-    """Map the name of each measured model of a framework to its description: `suite` first, `bare`
-    second.
+    """Map the name of each measured model of a framework to its description.
+
+    `suite` is first, `bare` second.
     """
     kind, _, model = workload.partition(":")
     if kind == "zoo":
-        same = {"stock": "the framework's own network in the suite's trainer"}
-        other = STOCK[framework] if model == "resnet50" else {}
+        same = {"stock": "the framework's network in the suite's trainer"}
+        stock = STOCK[framework] if model == "resnet50" else {}
         return {
             "suite": "this suite's list of layers",
-            **(same if model in ZOO_STOCK[framework] else other),
+            **(same if model in ZOO_STOCK[framework] else stock),
         }
     found = {"suite": "this suite's trainer", "bare": "plain loop"}
     if framework in MALLOC_TUNABLES:
@@ -83,21 +83,25 @@ def models(workload: str, framework: str) -> dict[str, str]:
 def run(
     args: argparse.Namespace, framework: str, precision: str, model: str, data: str = ""
 ) -> dict[str, float]:
-    """Run one model in the framework's environment and return its JSON. `data`: prepared data for
-    the suite's trainer.
+    """Run a model in the framework's environment and return its JSON.
+
+    `data` is the folder of prepared data for the suite's trainer.
     """
     kind, _, zoo_model = args.workload.rpartition(":")
-    given = {
+    options = {
         name: getattr(args, name) for name in ("workload", "batch", "cores", "steps", "pixels")
     }
     if model == "suite" or (kind == "zoo" and zoo_model in ZOO_STOCK[framework]):
-        given |= {
+        options |= {
             "framework": framework,
             "precision": precision,
             "data": data,
             "implementation": model,
         }
-        words = ["benchmarks.image_suite", *(f"--{name}={value}" for name, value in given.items())]
+        words = [
+            "benchmarks.image_suite",
+            *(f"--{name}={value}" for name, value in options.items()),
+        ]
     else:
         module = f"benchmarks.bare.{zoo_model.removesuffix('50')}_{framework}"
         sizes = [args.batch, args.steps, *([args.pixels] if args.pixels else [])]
@@ -112,25 +116,27 @@ def measure(args: argparse.Namespace, framework: str, precision: str) -> dict[st
     """Return the rates of every round, medians, and the suite's shares."""
     described = models(args.workload, framework)
     found = in_turns(
-        list(described), args.rounds, lambda name: run(args, framework, precision, name), "images_per_second",
-        f"{framework} {precision}",
+        list(described), args.rounds, lambda name: run(args, framework, precision, name),
+        "images_per_second", f"{framework} {precision}",
     )  # fmt: skip
     return {"models": described, **summary(found)}
 
 
 def summary(found: dict[str, list[dict[str, float]]]) -> dict[str, object]:
-    """From what processes printed in every round: rates, medians, the suite's shares, and forward
-    GFLOPs of each model.
+    """Return rates, medians, the suite's shares, and forward GFLOPs of each model.
 
-    The suite's network is the bare loop's.
+    `found` has the printed output of each model in every round. The suite's network equals the bare
+    loop's.
     """
-    rates = {name: [one["images_per_second"] for one in rounds] for name, rounds in found.items()}
+    rates = {
+        name: [figures["images_per_second"] for figures in rounds] for name, rounds in found.items()
+    }
     gigaflops = {name: _gigaflops(found, name) for name in found}
     shares = {}
     for name in list(found)[1:]:
         share = median_ratio(found["suite"], found[name], "images_per_second")
         shares[f"suite_to_{name}"] = share
-        if all("images_per_cpu_second" in one for one in (*found["suite"], *found[name])):
+        if all("images_per_cpu_second" in figures for figures in (*found["suite"], *found[name])):
             shares[f"suite_to_{name}_cpu"] = median_ratio(
                 found["suite"], found[name], "images_per_cpu_second"
             )
@@ -150,17 +156,18 @@ def summary(found: dict[str, list[dict[str, float]]]) -> dict[str, object]:
 
 def _gigaflops(found: dict[str, list[dict[str, float]]], name: str) -> float:
     """Return the forward GFLOPs of a model, counted by its process or by the bare loop."""
-    own = found[name][0]
+    figures = found[name][0]
     return (
-        own["gigaflops_per_image"]
-        if "gigaflops_per_image" in own
+        figures["gigaflops_per_image"]
+        if "gigaflops_per_image" in figures
         else found["bare"][0]["gigaflops_per_image"]
     )
 
 
 def options(doc: str | None) -> argparse.Namespace:
-    """Parse the options of this benchmark and of image_feeding. 0: the default batch, the
-    reference's image size.
+    """Parse the options of this benchmark and of image_feeding.
+
+    --batch 0 is the default batch size, --pixels 0 the reference's image size.
     """
     parser = parser_with(doc, frameworks=FRAMEWORKS, batch=0, pixels=0, cores=2, rounds=3, steps=4)
     parser.add_argument("--workload", default="resnet50", choices=sorted(BATCHES))
@@ -170,7 +177,7 @@ def options(doc: str | None) -> argparse.Namespace:
     args = parser.parse_args()
     args.batch = args.batch or BATCHES[args.workload]
     if args.pixels and args.workload == "ssd":
-        parser.error(f"--pixels {args.pixels}: SSD's priors are those of 300 pixels; leave it out")
+        parser.error(f"--pixels {args.pixels}: SSD's priors require 300 pixels; leave --pixels out")
     return args
 
 
@@ -178,7 +185,7 @@ def show_all(
     benchmark: str,
     args: argparse.Namespace,
     measured: Callable[[str, str], object],
-    **known: object,
+    **context: object,
 ) -> None:
     """Print the results of `measured` for every requested framework and precision."""
     results = {
@@ -189,13 +196,13 @@ def show_all(
         }
         for precision in args.precisions.split(",")
     }
-    given = {
+    options = {
         "workload": args.workload,
         "global_batch_size": args.batch,
         "steps_of_a_block": args.steps,
     }
     size = args.pixels or IMAGE_SIZES[args.workload]
-    show(benchmark, args.cores, **given, image_size=size, **known, results=results)
+    show(benchmark, args.cores, **options, image_size=size, **context, results=results)
 
 
 def main() -> None:

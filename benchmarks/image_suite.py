@@ -1,18 +1,17 @@
-"""Measures the suite's full-size training step of ResNet-50 or SSD, for image_step.py and
-image_feeding.py.
+"""Measures the suite's full-size training step of ResNet-50 or SSD for other benchmarks.
 
-    python -m benchmarks.image_suite [--workload resnet50] [--framework pytorch] [--precision fp32] [--batch 32] [--cores 2]
-                                     [--steps 4] [--data PREPARED] [--implementation suite] [--pixels 0]
+    python -m benchmarks.image_suite [--workload resnet50] [--framework pytorch] [--precision fp32]
+        [--batch 32] [--cores 2] [--steps 4] [--data PREPARED] [--implementation suite]
+        [--pixels 0]
 
-Workloads are resnet50, ssd, and networks of the zoo such as `zoo:vgg16`. --implementation selects
-`suite` or `stock` for a network of the zoo. --pixels is the side of an image (not for SSD); 0
-selects the reference's size.
+image_step.py and image_feeding.py start this script. Workloads are resnet50, ssd, and networks of
+the zoo such as `zoo:vgg16`. --implementation selects `suite` or `stock` for a network of the zoo.
+--pixels is the side of an image (not for SSD); 0 selects the reference's size.
 
 The batches are synthetic, or come from the input pipeline if --data is given. The output is JSON:
-
 * images_per_second: rate over a block of training steps.
-* images_per_cpu_second: the same per second of CPU time, which other load on the machine affects
-  less.
+* images_per_cpu_second: the same per second of CPU time, which concurrent load on the machine
+  affects less.
 * data_wait_share: share of the time in which training waited for a batch.
 * pipeline_images_per_second: with --data, the rate of the pipeline alone, measured before training
   starts.
@@ -48,15 +47,21 @@ KINDS: Mapping[str, tuple[type[Workload], str, str, tuple[int, int], dict[str, i
         {"classes": 80, "objects_per_image_most": 93},
     ),
 }
-"""Workload to its class, hyperparameter set, data set, training and evaluation images, other
-counts.
+"""Map a workload to its settings.
+
+The settings are: class, hyperparameter set, data set, numbers of training and evaluation images,
+further counts.
 """
 ZOO_RATE = 1e-6
-"""At the set's learning rate, the loss of networks without batch norm soon becomes NaN on random
-images.
+"""Learning rate of the zoo's networks.
+
+At the hyperparameter set's learning rate, the loss of networks without batch norm soon becomes NaN
+on random images.
 """
 PIPELINE_IMAGES = 512
-"""Images that the rate of the pipeline is measured on, after a tenth of this number as a warm-up.
+"""Images on which the rate of the pipeline is measured.
+
+A tenth of this number precedes them as a warm-up.
 """
 
 
@@ -64,8 +69,9 @@ def full_size(
     workload: str, framework: str, precision: str, batch: int, cores: int,
     data: str = "", implementation: str = "suite", pixels: int = 0,
 ) -> Workload:  # fmt: skip
-    """Return a workload of the reference's size on one CPU device, with the counts of prepared or
-    published data.
+    """Return a workload of the reference's size on a CPU device.
+
+    It has the counts of prepared or published data.
     """
     name, _, model = workload.partition(":")
     kind, chosen, dataset, images, sizes = KINDS[name]
@@ -104,7 +110,7 @@ class Watched:
 
 
 def pipeline_rate(workload: Workload, worker: WorkerContext, batch: int) -> float:
-    """Return the images per second of the input pipeline while nothing else runs."""
+    """Return the images per second of the input pipeline on an otherwise idle machine."""
     data = workload.open_data(worker, 2)
     skipped = max(4, PIPELINE_IMAGES // 10 // batch)
     steps = -(-PIPELINE_IMAGES // batch)
@@ -121,13 +127,13 @@ def pipeline_rate(workload: Workload, worker: WorkerContext, batch: int) -> floa
 
 def main() -> None:
     """Measure and print."""
-    given = parser_with(
-        __doc__, workload="resnet50", framework="pytorch", precision="fp32", batch=32, cores=2, steps=4, data="",
-        implementation="suite", pixels=0,
+    args = parser_with(
+        __doc__, workload="resnet50", framework="pytorch", precision="fp32",
+        batch=32, cores=2, steps=4, data="", implementation="suite", pixels=0,
     ).parse_args()  # fmt: skip
-    batch, steps, cores = given.batch, given.steps, given.cores
-    network = given.data, given.implementation, given.pixels
-    workload = full_size(given.workload, given.framework, given.precision, batch, cores, *network)
+    batch, steps, cores = args.batch, args.steps, args.cores
+    network = args.data, args.implementation, args.pixels
+    workload = full_size(args.workload, args.framework, args.precision, batch, cores, *network)
     worker = WorkerContext(0, 1, range(1), 1, ("cpu",), cores_per_device=cores)
     found = (
         {"pipeline_images_per_second": pipeline_rate(workload, worker, batch)}

@@ -1,17 +1,18 @@
 """Trains LittleCNN to its target in three frameworks, on generated or real images.
 
-The output is JSON.
+    python -m benchmarks.little_cnn [--dataset cifar-demo]
+        [--frameworks pytorch,tensorflow,mxnet] [--cores 1] [--epochs 0]
 
-    python -m benchmarks.little_cnn [--dataset cifar-demo] [--frameworks pytorch,tensorflow,mxnet] [--cores 1] [--epochs 0]
-
-    suite data prepare fashion-mnist --from /usr/share/datasets/fashion-mnist    # Debian's dataset-fashion-mnist
+Real images, from Debian's package dataset-fashion-mnist:
+    suite data prepare fashion-mnist --from /usr/share/datasets/fashion-mnist
     python -m benchmarks.little_cnn --dataset fashion-mnist --epochs 3
 
-The run uses one device of --cores cores, seed 1, and the hyperparameters of profile=demo. With
---epochs N, training ends after N epochs instead of at the target. The output has, for each
-framework, top-1 and validation loss after each epoch, the seconds of the run's clock, and seconds
-and CPU seconds of the whole command. others_share is the share of the run's cores that unrelated
-processes used. Above 0.1 the machine was busy, and the seconds are too long by about this share.
+The run uses a single device of --cores cores, seed 1, and the hyperparameters of profile=demo. With
+--epochs N, training ends after N epochs instead of at the target. The output is JSON. It has, for
+each framework, top-1 and validation loss after each epoch, the seconds of the run's clock, and
+seconds and CPU seconds of the whole command. others_share is the share of the run's cores that
+unrelated processes used. Above 0.1 the machine was busy, and the seconds are too long by about this
+share.
 """
 
 from __future__ import annotations

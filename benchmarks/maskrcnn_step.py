@@ -1,17 +1,20 @@
-"""Compares Mask R-CNN's training step (800×1333, batch 1) with torchvision's MaskRCNN or a plain
-loop, on CPU cores.
+"""Compares Mask R-CNN's training step with torchvision's MaskRCNN or a plain loop.
 
-    python -m benchmarks.maskrcnn_step [--framework pytorch|tensorflow|mxnet] [--precision fp32] [--cores 2] [--rounds 3]
-                                       [--steps 2]
+    python -m benchmarks.maskrcnn_step [--framework pytorch|tensorflow|mxnet] [--precision fp32]
+        [--cores 2] [--rounds 3] [--steps 2]
 
-torchvision's model has frozen batch norm, `trainable_layers=3`, and torchvision's conventions. The
-plain loops of the other frameworks, which have no such model, follow the suite's conventions
-(benchmarks/bare/). All models have the same weights, image, objects, and 512 regions. They execute
-the whole step except reading the image. torchvision matches all anchors within the step. In the
-suite and in the plain loops, the loader matches them: add `anchors_in_loader_seconds` (on one core)
-if no core is idle. The processes of a round take turns. Shares are medians over rounds of ratios
-within a round, for elapsed and for CPU seconds. On a busy machine, only the shares of CPU seconds
-are reliable. The output is JSON.
+A step processes a single image of 800×1333 pixels on CPU cores.
+
+torchvision's model has frozen batch norm, `trainable_layers=3`, and torchvision's conventions.
+TensorFlow and MXNet have no such model. Their plain loops (benchmarks/bare/) follow the suite's
+conventions. All models have the same weights, image, objects, and 512 regions. They execute the
+whole step except reading the image. torchvision matches all anchors within the step. In the suite
+and in the plain loops, the loader matches them: if no core is idle, add `anchors_in_loader_seconds`
+(on a single core).
+
+The processes of a round take turns. Shares are medians over rounds of ratios within a round, for
+elapsed and for CPU seconds. On a busy machine, only the shares of CPU seconds are reliable. The
+output is JSON.
 """
 
 from __future__ import annotations
@@ -28,16 +31,16 @@ from workloads.maskrcnn import anchors
 from workloads.maskrcnn.input import rpn_targets
 from workloads.maskrcnn.settings import REFERENCE_MODEL
 
-OTHERS = {
+COMPARED_MODELS = {
     "pytorch": ("torchvision", "MaskRCNN, FrozenBatchNorm2d, trainable_layers=3"),
     "tensorflow": ("bare", "plain loop of TensorFlow's operators"),
     "mxnet": ("bare", "plain loop of MXNet's operators"),
 }
-"""Framework, mapped to the name and description of the model that the suite is compared with."""
+"""Map a framework to the name and description of the model to compare the suite with."""
 
 
 def run(args: argparse.Namespace, model: str, inputs: str) -> dict[str, float]:
-    """Run one model in a process and return its JSON."""
+    """Run a model in a process and return its JSON."""
     if model == "suite":
         names = ("framework", "precision", "cores", "steps")
         words = [
@@ -52,8 +55,9 @@ def run(args: argparse.Namespace, model: str, inputs: str) -> dict[str, float]:
 
 
 def anchor_seconds(inputs: str) -> float:
-    """Return the seconds of labelling and sampling the anchors of the image on one core; the best
-    of five.
+    """Return the seconds to label and sample the image's anchors on a single core.
+
+    The best of five counts.
     """
     box, levels = np.load(inputs)["box"], anchors.levels(REFERENCE_MODEL, 800, 1344)
     seconds = []
@@ -66,13 +70,13 @@ def anchor_seconds(inputs: str) -> float:
     return min(seconds)
 
 
-def measure(args: argparse.Namespace, other: str, inputs: str) -> dict[str, object]:
+def measure(args: argparse.Namespace, model: str, inputs: str) -> dict[str, object]:
     """Return figures of every round, medians and shares."""
     found = in_turns(
-        ["suite", other], args.rounds, lambda name: run(args, name, inputs), "cpu_seconds"
+        ["suite", model], args.rounds, lambda name: run(args, name, inputs), "cpu_seconds"
     )
     shares = {
-        f"suite_to_{other}_by_{kind}": median_ratio(found[other], found["suite"], kind)
+        f"suite_to_{model}_by_{kind}": median_ratio(found[model], found["suite"], kind)
         for kind in ("seconds", "cpu_seconds")
     }
     return {
@@ -85,14 +89,14 @@ def measure(args: argparse.Namespace, other: str, inputs: str) -> dict[str, obje
 def main() -> None:
     """Measure and print."""
     parser = parser_with(__doc__, cores=2, rounds=3, steps=2)
-    parser.add_argument("--framework", default="pytorch", choices=sorted(OTHERS))
+    parser.add_argument("--framework", default="pytorch", choices=sorted(COMPARED_MODELS))
     parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"))
     args = parser.parse_args()
     if args.precision != "fp32" and args.framework != "pytorch":
         parser.error(
             f"--framework {args.framework}: the plain loop has fp32 alone; leave --precision out"
         )
-    name, description = OTHERS[args.framework]
+    name, description = COMPARED_MODELS[args.framework]
     models = {"suite": "this suite's trainer", name: description}
     with tempfile.TemporaryDirectory() as folder:
         inputs = str(Path(folder) / "inputs.npz")

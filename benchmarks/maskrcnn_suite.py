@@ -1,12 +1,12 @@
-"""Measures the suite's training step of Mask R-CNN at full size, with one image of 800×1333, for
-maskrcnn_step.py.
+"""Measures the suite's training step of Mask R-CNN for maskrcnn_step.py.
 
-    python -m benchmarks.maskrcnn_suite --inputs INPUTS.npz     writes weights and inputs for the plain loops
-    python -m benchmarks.maskrcnn_suite [--framework pytorch] [--precision fp32] [--cores 2] [--steps 2]
+    python -m benchmarks.maskrcnn_suite [--framework pytorch] [--precision fp32] [--cores 2]
+        [--steps 2] [--inputs INPUTS.npz]
 
-The output is JSON: seconds and CPU seconds per step, in PyTorch `parts` (the seconds of each part
-of a step), the maximum resident set size, regions, positive regions, and the loss. With --inputs,
-the script writes weights and inputs for the plain loops instead.
+The model has full size, and a step processes a single image of 800×1333 pixels. The output is JSON:
+seconds and CPU seconds per step, in PyTorch `parts` (the seconds of each part of a step), the
+maximum resident set size, regions, positive regions, and the loss. With --inputs, the script writes
+weights and inputs for the plain loops instead.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from workloads.maskrcnn.workload import MaskRCNN
 
 HEIGHT, WIDTH = 800, 1333
 RATE = 1e-4
-"""Random weights do not survive the reference's."""
+"""Learning rate. The reference's would make random weights diverge."""
 
 
 def workload(framework: str, cores: int, precision: str) -> MaskRCNN:
-    """Return the workload of the reference's size on one CPU device, with one image per batch."""
+    """Return the workload of the reference's size on a CPU device, with an image per batch."""
     full = full_size("maskrcnn", framework, precision, 1, cores)
     model = {**full.settings.model, "padded_shapes": [[800, 1344]]}
     values = {
@@ -47,17 +47,18 @@ def workload(framework: str, cores: int, precision: str) -> MaskRCNN:
     return MaskRCNN(replace(full.settings, model=model, hyperparameters=values), full.dataset_info)
 
 
-def batch_of(made: MaskRCNN, worker: WorkerContext) -> Batch:
+def batch_of(task: MaskRCNN, worker: WorkerContext) -> Batch:
     """Return a synthetic batch whose image fills 800×1333 of the padded shape."""
-    data = made.open_data(worker, 1)
+    data = task.open_data(worker, 1)
     ((batch,),) = (next(data.train(0, 1)),)
     data.close()
     return replace(batch, arrays={**batch.arrays, "size": np.array([[HEIGHT, WIDTH]], np.int32)})
 
 
-def write_inputs(made: MaskRCNN, batch: Batch, path: str) -> None:
-    """Write image, objects, sampled anchors and weights for the plain loops, with torchvision's
-    weight names.
+def write_inputs(task: MaskRCNN, batch: Batch, path: str) -> None:
+    """Write image, objects, sampled anchors and weights for the plain loops.
+
+    The weights have torchvision's names.
     """
     from pycocotools import mask as tool
 
@@ -68,7 +69,7 @@ def write_inputs(made: MaskRCNN, batch: Batch, path: str) -> None:
     ends = [0, *arrays["polygon_ends"].tolist()]
     polygons = [arrays["points"][first:last].reshape(-1).tolist() for first, last in pairwise(ends)]
     drawn = tool.decode(tool.frPyObjects(polygons, HEIGHT, WIDTH))
-    levels = anchors.level_anchors(made.settings.model, *arrays["image"].shape[1:3])
+    levels = anchors.level_anchors(task.settings.model, *arrays["image"].shape[1:3])
     written: dict[str, Any] = {
         "image": arrays["image"][0, :, :WIDTH],
         "box": arrays["box"][0, :count],
@@ -82,7 +83,7 @@ def write_inputs(made: MaskRCNN, batch: Batch, path: str) -> None:
         },
     }
     written |= {
-        f"weight/{torchvision_name(name)}": value for name, value in made.initial_weights(1)
+        f"weight/{torchvision_name(name)}": value for name, value in task.initial_weights(1)
     }
     np.savez(path, **written)
 
@@ -100,10 +101,10 @@ class Clock:
         """Replace a method with a timed version."""
         function: Callable[..., Any] = getattr(owner, name)
 
-        def timed(*given: Any, **words: Any) -> Any:
+        def timed(*arguments: Any, **options: Any) -> Any:
             begin = time.perf_counter()
             try:
-                return function(*given, **words)
+                return function(*arguments, **options)
             finally:
                 self.seconds[part] += time.perf_counter() - begin
 
@@ -134,12 +135,12 @@ def count_regions() -> dict[str, int]:
     found: dict[str, int] = {}
     sampled = host.sampled
 
-    def counted(*given: Any, **words: Any) -> dict[str, Any]:
-        made = sampled(*given, **words)
+    def counted(*arguments: Any, **options: Any) -> dict[str, Any]:
+        sample = sampled(*arguments, **options)
         found.update(
-            regions=int(made["weight"].sum()), positives=int(np.count_nonzero(made["label"]))
+            regions=int(sample["weight"].sum()), positives=int(np.count_nonzero(sample["label"]))
         )
-        return made
+        return sample
 
     host.sampled = counted
     return found
@@ -165,7 +166,10 @@ def parts(clock: Clock, steps: int) -> dict[str, float]:
 
 
 def measured(trainer: Any, batch: Batch, steps: int, eager: bool) -> dict[str, Any]:
-    """Measure the step. `eager`: the parts of a step can be timed separately."""
+    """Measure the step.
+
+    If `eager` is true, the parts of a step can be timed separately.
+    """
     regions, clock = count_regions(), watched(trainer) if eager else None
     wall, cpu = time.perf_counter(), time.process_time()
     stats = trainer.train([[batch]] * steps, 1)
@@ -180,19 +184,19 @@ def measured(trainer: Any, batch: Batch, steps: int, eager: bool) -> dict[str, A
 
 def main() -> None:
     """Write inputs, or measure and print."""
-    given = parser_with(
+    args = parser_with(
         __doc__, framework="pytorch", precision="fp32", cores=2, steps=2, inputs=""
     ).parse_args()
-    worker = WorkerContext(0, 1, range(1), 1, ("cpu",), cores_per_device=given.cores)
-    made = workload(given.framework, given.cores, given.precision)
-    batch = batch_of(made, worker)
-    if given.inputs:
-        write_inputs(made, batch, given.inputs)
-        print(json.dumps({"written": given.inputs}))
+    worker = WorkerContext(0, 1, range(1), 1, ("cpu",), cores_per_device=args.cores)
+    task = workload(args.framework, args.cores, args.precision)
+    batch = batch_of(task, worker)
+    if args.inputs:
+        write_inputs(task, batch, args.inputs)
+        print(json.dumps({"written": args.inputs}))
         return
-    trainer = trainer_of(made, worker, warmup=False)
+    trainer = trainer_of(task, worker, warmup=False)
     trainer.train([[batch]], 0)
-    print(json.dumps(measured(trainer, batch, given.steps, given.framework == "pytorch")))
+    print(json.dumps(measured(trainer, batch, args.steps, args.framework == "pytorch")))
     trainer.close()
 
 

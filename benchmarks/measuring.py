@@ -1,5 +1,6 @@
-"""Shared functions of the benchmarks: measured processes, and JSON output with machine, date and
-load.
+"""Shared functions of the benchmarks.
+
+They start measured processes, and print JSON with the machine, the date and the load.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ _BEGIN, _LOAD = time.time(), os.getloadavg()[0]
 
 
 def parser_with(doc: str | None, /, **options: str | float) -> argparse.ArgumentParser:
-    """Return a parser described by the first line of `doc`, with `--NAME` for each option and the
-    type of its default.
+    """Return a parser described by the first line of `doc`, with `--NAME` for each option.
+
+    An option has the type of its default.
     """
     parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
     for name, default in options.items():
@@ -94,13 +96,13 @@ def in_environment(framework: str, words: Sequence[object], cores: int, malloc: 
         env["GLIBC_TUNABLES"] = MALLOC_TUNABLES[framework]
     pin = ["taskset", "-c", ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[:cores])]
     command = [*pin, *environment(framework).command("-m", *map(str, words))]
-    return json.loads(_said(command, env).strip().splitlines()[-1])
+    return json.loads(_output_of(command, env).strip().splitlines()[-1])
 
 
 def trainer_of(workload: Workload, worker: WorkerContext | None = None, warmup: bool = True) -> Any:
     """Set up the workload's trainer in this process, as the only worker.
 
-    Default of `worker`: one CPU device.
+    The default of `worker` has a single CPU device.
     """
     worker = worker or WorkerContext(
         0, 1, range(1), 1, ("cpu",), cores_per_device=workload.settings.cores_per_device or 1
@@ -113,13 +115,13 @@ def trainer_of(workload: Workload, worker: WorkerContext | None = None, warmup: 
 
 @dataclass(frozen=True)
 class Spent:
-    """Time of a command from start to end, including the start of the suite and all its processes."""
+    """Time of a command, including the start of the suite and all its processes."""
 
     seconds: float
     cpu_seconds: float
     """User and system time of the process tree.
 
-    Other load on the machine affects this time less.
+    Concurrent load on the machine affects this time less.
     """
     load_average: float
     """Load average of the last minute at the end."""
@@ -135,7 +137,7 @@ def run_suite(words: Sequence[str], output: Path, prefix: Sequence[str] = ()) ->
     Raise SystemExit with its output if it fails.
     """
     before, start = children_cpu_seconds(), time.monotonic()
-    _said(
+    _output_of(
         [*prefix, sys.executable, str(PROJECT / "run_suite.py"), *words, f"output={output}"],
         {**os.environ},
     )
@@ -144,15 +146,16 @@ def run_suite(words: Sequence[str], output: Path, prefix: Sequence[str] = ()) ->
 
 def suite_command(*words: object) -> str:
     """Return the output of `suite WORDS`."""
-    return _said(
+    return _output_of(
         [sys.executable, "-m", "suite.cli", *map(str, words)],
         {**os.environ, "PYTHONPATH": str(PROJECT)},
     )
 
 
 def blocks(output: Path) -> list[dict[str, Any]]:
-    """Return the lines of `metrics.jsonl` of the single run below `output`: one line per
-    evaluation.
+    """Return the lines of `metrics.jsonl` of the single run below `output`.
+
+    The file has a line per evaluation.
     """
     (path,) = output.glob("**/run_0/metrics.jsonl")
     return [json.loads(line) for line in path.read_text().splitlines()]
@@ -176,11 +179,12 @@ def in_turns(
     rounds: int,
     run: Callable[[str], dict[str, Any]],
     key: str,
-    said: str = "",
+    label: str = "",
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the results of `run` for each name and round.
 
-    Rounds rotate the order, and print one figure after `said`.
+    The order rotates from round to round. After each round, a line on stderr has the last value of
+    `key` for each name. It begins with `label`.
     """
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for number in range(rounds):
@@ -188,11 +192,11 @@ def in_turns(
         for name in (*names[first:], *names[:first]):
             found[name].append(run(name))
         last = {name: round(figures[-1][key], 2) for name, figures in found.items()}
-        print(f"{said} {number} {key}: {last}", file=sys.stderr)
+        print(f"{label} {number} {key}: {last}", file=sys.stderr)
     return found
 
 
-def _said(command: Sequence[str], env: Mapping[str, str]) -> str:
+def _output_of(command: Sequence[str], env: Mapping[str, str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     if done.returncode:
         raise SystemExit(

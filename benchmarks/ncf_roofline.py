@@ -1,10 +1,10 @@
 """Compares NCF's training and evaluation with rooflines measured in the same run.
 
-    python -m benchmarks.ncf_roofline [--frameworks pytorch,tensorflow,mxnet] [--cores 1,2] [--rounds 5]
+    python -m benchmarks.ncf_roofline [--frameworks pytorch,tensorflow,mxnet] [--cores 1,2]
+        [--rounds 5]
 
-The model has full size with ML-20M's counts, batch size 65,536, fp32, on one device of 1 or 2
+The model has full size with ML-20M's counts, batch size 65,536, fp32, on a single device of 1 or 2
 cores.
-
     roof seconds = floating-point operations / GEMM rate + bytes / copy bandwidth
 
 Two roofs are computed: with the framework's GEMM rate at the layers' shapes, and with the best GEMM
@@ -32,11 +32,11 @@ FORWARD_OPERATIONS = 2 * (256 * 256 + 256 * 128 + 128 * 64 + 128)
 """Operations of the linear layers per sample. Training needs three times as many."""
 PARAMETERS = 31_832_577
 ADAM_PASSES = 7
-"""Reads of gradient, weight and two moments, writes of weight and two moments."""
+"""Passes over the parameters: gradient, weight and two moments are read, the last three written."""
 ROW_BYTES = 4 * (64 + 64 + 128 + 128)
-"""Embedding rows of one sample."""
+"""Bytes of the embedding rows per sample."""
 EMBEDDING_PASSES = 5
-"""Gather: read and write; backward: read the gradient, read and write the sum."""
+"""Passes over the rows: the gather reads and writes, its gradient reads, reads and writes."""
 USERS, ITEMS, RATINGS = 6_040, 3_706, 60
 
 
@@ -70,7 +70,10 @@ def training_roof(gemm_gflops: float, copy_gigabytes: float) -> float:
 
 
 def evaluation_roof(gemm_gflops: float, copy_gigabytes: float) -> float:
-    """Return the scored pairs per second at the roof: the forward pass and one gather of the rows."""
+    """Return the scored pairs per second at the roof.
+
+    A pair needs the forward pass and a gather of its rows.
+    """
     return 1 / (FORWARD_OPERATIONS / (gemm_gflops * 1e9) + 2 * ROW_BYTES / (copy_gigabytes * 1e9))
 
 

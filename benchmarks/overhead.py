@@ -1,9 +1,11 @@
-"""Measures the suite's overhead: its training rate over that of a bare loop with the same model,
-data and batch size.
+"""Measures the suite's overhead: its training rate over that of a bare loop.
 
-    python -m benchmarks.overhead [--frameworks pytorch,tensorflow,mxnet] [--profile synthetic|demo] [--cores 2] [--rounds 7]
+    python -m benchmarks.overhead [--frameworks pytorch,tensorflow,mxnet]
+        [--profile synthetic|demo] [--cores 2] [--rounds 7]
 
-`synthetic`: ML-20M's counts, batch size 65,536. Both programs get batches that were made in
+Both programs have the same model, data and batch size.
+
+`synthetic`: ML-20M's counts, batch size 65,536. Both programs get batches that were generated in
 advance, so that only the training loops differ. `demo`: small steps, and both programs sample new
 negatives in every epoch (the bare loop without rejection). The programs run in turn for `--rounds`
 rounds. The output is JSON with the median of each program and their ratio. The bare loops are in
@@ -27,14 +29,15 @@ from suite.common.runspec import RunSpec, read_run
 from suite.launch.base import worker_context_for
 
 STEPS = {"synthetic": 30, "demo": 306}
-"""Timed steps: 30 of 65,536 samples at ML-20M's counts; six epochs of 51 steps of the demo."""
+"""Timed steps: 30 of 65,536 samples at ML-20M's counts, or six epochs of 51 steps of the demo."""
 BATCH = {"synthetic": "global:65536", "demo": "set"}
 BARE_BATCHES = 8
 
 
 def suite_run(framework: str, profile: str, cores: int, output: Path) -> tuple[float, RunSpec]:
-    """Return the suite's training samples per second, without the first of several blocks, and the
-    run.
+    """Return the suite's training samples per second, and the run.
+
+    The rate excludes the first of several blocks.
     """
     words = [
         "workload=ncf",
@@ -58,8 +61,9 @@ def suite_run(framework: str, profile: str, cores: int, output: Path) -> tuple[f
 
 
 def dump_data(run: RunSpec, path: Path) -> None:
-    """Write the bare loop's data: batches of the suite for profile=synthetic, else the positives to
-    sample from.
+    """Write the bare loop's data.
+
+    With profile=synthetic, the data are batches of the suite, else the positives to sample from.
     """
     workload = registry.load_workload("ncf")(run.settings, run.dataset_info)
     if run.settings.profile == "demo":
@@ -104,7 +108,7 @@ def bare_run(framework: str, run: RunSpec, batches: Path) -> float:
 def measure(
     framework: str, profile: str, cores: int, rounds: int, scratch: Path
 ) -> dict[str, object]:
-    """Measure the suite and the bare loop of one framework in turn."""
+    """Measure the suite and the bare loop of a framework in turn."""
     suite, bare = [], []
     batches = scratch / f"{framework}.npz"
     for number in range(rounds):

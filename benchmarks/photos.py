@@ -1,5 +1,6 @@
-"""Generates photographs for benchmarks of image input, as single JPEGs and in the layouts of
-ImageNet and COCO.
+"""Generates photographs for benchmarks of image input.
+
+The photographs are single JPEGs, or have the layout of ImageNet or COCO.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ HEIGHT, WIDTH = 375, 500
 """Approximate mean size of ImageNet's images."""
 COCO_HEIGHT, COCO_WIDTH, COCO_CLASSES = 480, 640, 80
 OBJECTS_MEAN, POINTS_MEAN = 7.3, 25
-"""COCO: 860,001 boxes in 117,266 images with objects; points of a polygon, about."""
+"""COCO has 860,001 boxes in 117,266 images with objects. Points per polygon are approximate."""
 
 
 def photo(seed: int, height: int, width: int) -> npt.NDArray[np.uint8]:
-    """Return an image (height, width, 3) with a photograph's spectrum: noise at several scales,
-    edges, grain.
+    """Return an image (height, width, 3) with a photograph's spectrum.
+
+    It has noise at several scales, edges, and grain.
     """
     random = np.random.default_rng(seed)
     image = np.full((height, width, 3), 128, np.float32)
@@ -97,8 +99,9 @@ def write_coco(root: Path, count: int, quality: int) -> int:
 
 
 def coco_objects(image: int) -> list[dict[str, Any]]:
-    """Generate objects of an image: geometric counts, sides around 55 pixels, a tenth with two
-    polygons.
+    """Generate the objects of an image.
+
+    Counts are geometric, sides around 55 pixels, and a tenth of the objects has two polygons.
     """
     random = np.random.default_rng(image)
     found: list[dict[str, Any]] = []
@@ -109,8 +112,10 @@ def coco_objects(image: int) -> list[dict[str, Any]]:
         points = np.concatenate([np.reshape(polygon, (-1, 2)) for polygon in polygons])
         low, extent = points.min(0), np.ptp(points, axis=0)
         found.append({
-            "id": 100 * image + number, "image_id": image, "category_id": int(random.integers(1, COCO_CLASSES + 1)),
-            "bbox": [*low.round(2).tolist(), *extent.round(2).tolist()], "area": float(extent.prod()), "iscrowd": 0,
+            "id": 100 * image + number, "image_id": image,
+            "category_id": int(random.integers(1, COCO_CLASSES + 1)),
+            "bbox": [*low.round(2).tolist(), *extent.round(2).tolist()],
+            "area": float(extent.prod()), "iscrowd": 0,
             "segmentation": polygons,
         })  # fmt: skip
     return found

@@ -46,11 +46,11 @@ def write_images(root: Path, counts: dict[str, int]) -> None:
 def prepare(source: Path, destination: Path) -> dict[str, object]:
     """Return seconds, memory and output lines of `suite data prepare imagenet`."""
     start = time.perf_counter()
-    said = suite_command("data", "prepare", "imagenet", "--from", source, "--to", destination)
+    output = suite_command("data", "prepare", "imagenet", "--from", source, "--to", destination)
     return {
         "seconds": round(time.perf_counter() - start, 1),
         "memory_peak_bytes": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024,
-        "printed": [line.replace(str(source.parent), "…") for line in said.splitlines()],
+        "printed": [line.replace(str(source.parent), "…") for line in output.splitlines()],
     }
 
 

@@ -1,12 +1,12 @@
-"""Measures how fast logs are read: `suite.results.read` against mlperf-logging's parser on the same
-files. The output is JSON.
+"""Measures how fast logs are read: `suite.results.read` against mlperf-logging's parser.
 
     python -m benchmarks.read_logs [--logs 1000] [--kilobytes 50] [--rounds 3]
 
-Half of the logs are like the suite's (records only), half are like a submitter's (records between
-the output of a training script). Both readers read the logs in turn, in a single process on one
-core. The parser only splits lines into records, whereas the reader also interprets the records. The
-targets are at most 10 seconds for 1,000 logs of 50 KB, and three times the speed of the parser.
+Both readers read the same files in turn, in a single process on a single core. Half of the logs are
+like the suite's (records only), half are like a submitter's (records between the output of a
+training script). The parser only splits lines into records, whereas the reader also interprets the
+records. The targets are at most 10 seconds for 1,000 logs of 50 KB, and three times the speed of
+the parser. The output is JSON.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ START_MS = 1_700_000_000_000
 def record(
     time_ms: int, key: str, value: object = None, kind: str = "POINT_IN_TIME", **metadata: object
 ) -> str:
-    """Return one `:::MLLOG` line."""
+    """Return a `:::MLLOG` line."""
     body = {"namespace": "", "time_ms": time_ms, "event_type": kind, "key": key, "value": value}
     return (
         ":::MLLOG "
@@ -77,8 +77,9 @@ def head(rng: random.Random) -> Iterator[str]:
 
 
 def epochs(rng: random.Random, noise: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield (time, lines) for each epoch, with its evaluation and `noise` lines of a training
-    script.
+    """Yield (time, lines) for each epoch, with its evaluation.
+
+    `noise` is the number of lines from a training script per epoch.
     """
     now = START_MS + 1000
     for epoch in count(1):
@@ -134,13 +135,19 @@ def seconds_of(work: Callable[[Path], object], files: Sequence[Path]) -> float:
 
 
 def parse(path: Path) -> tuple[list[Any], list[Any]]:
-    """Parse a file with mlperf-logging. Return its records and the lines that failed."""
+    """Parse a file with mlperf-logging.
+
+    Return its records and the lines that failed.
+    """
     parsed: tuple[list[Any], list[Any]] = mlp_parser.parse_file(str(path), ruleset=RULESET)
     return parsed
 
 
 def measure(files: dict[str, list[Path]], rounds: int) -> dict[str, object]:
-    """Measure both readers in turn on both kinds of logs. Return medians over the rounds."""
+    """Measure both readers in turn on both kinds of logs.
+
+    Return medians over the rounds.
+    """
     mine: dict[str, list[float]] = {kind: [] for kind in files}
     theirs: dict[str, list[float]] = {kind: [] for kind in files}
     for _ in range(rounds):
@@ -148,14 +155,14 @@ def measure(files: dict[str, list[Path]], rounds: int) -> dict[str, object]:
             mine[kind].append(seconds_of(read, paths))
             theirs[kind].append(seconds_of(parse, paths))
     totals = [sum(values) for values in zip(*mine.values(), strict=True)]
-    others = [sum(values) for values in zip(*theirs.values(), strict=True)]
-    reader, parser = statistics.median(totals), statistics.median(others)
+    parser_totals = [sum(values) for values in zip(*theirs.values(), strict=True)]
+    reader, parser = statistics.median(totals), statistics.median(parser_totals)
     logs = sum(map(len, files.values()))
     return {
         "reader_seconds": round(reader, 3),
         "parser_seconds": round(parser, 3),
         "ratio": round(parser / reader, 2),
-        "ratios_of_rounds": [round(b / a, 2) for a, b in zip(totals, others, strict=True)],
+        "ratios_of_rounds": [round(b / a, 2) for a, b in zip(totals, parser_totals, strict=True)],
         "ratio_by_kind": {
             kind: round(statistics.median(theirs[kind]) / statistics.median(mine[kind]), 2)
             for kind in files

@@ -1,19 +1,23 @@
-"""Translation of real text: a corpus of English-German messages from Debian packages, baselines,
-and runs on it; prints JSON.
+"""Trains translation on real text: English-German messages from Debian packages.
 
     python -m benchmarks.real_text corpus --to DIR [--debs DIR] [PACKAGE …]
     suite data prepare parallel-text --from DIR/text --merges 4000 --to DIR/parallel-text
     python -m benchmarks.real_text baselines --corpus DIR
-    python -m benchmarks.real_text train --corpus DIR --to RUNS [--runs gnmt-pytorch-demo,…] [--minutes 20] [--cores 2]
+    python -m benchmarks.real_text train --corpus DIR --to RUNS [--runs gnmt-pytorch-demo,…]
+        [--minutes 20] [--cores 2]
 
-For one's own check: programs' messages are short, alike and under many licences, nothing of them is
-kept here, and no published score compares. `corpus` downloads the packages of
-real_text_packages.txt, or those that are named, with apt-get (or takes those of --debs), reads
-their German message catalogues and writes {train,dev,test}.{en,de}, a sentence a line: no English
-sentence stands there twice, letter case and digits aside, and which pairs are held out is a hash of
-their text. `train` ends a run that takes longer than --minutes; BLEU is that of the evaluations
-until then. Wall time includes other load on the machine, CPU minutes do not. Two commands at once
-with --cores 1 each want a core of their own (taskset -c 0, -c 1).
+The output is JSON. It is only a plausibility check: messages of programs are short and similar, and
+no published score is comparable. The messages have many licenses, so the repository does not
+contain any.
+
+`corpus` downloads the packages on the command line, by default those of real_text_packages.txt,
+with apt-get, or reads the files in --debs. It extracts the German message catalogues and writes
+{train,dev,test}.{en,de} with a sentence per line. English sentences are unique, ignoring letter
+case and digits. A hash of the text selects the pairs that are held out.
+
+`train` ends a run that takes longer than --minutes. Its BLEU is that of the evaluations until then.
+Concurrent load on the machine affects the wall time, but not the CPU minutes. If two commands run
+at the same time with --cores 1, pin them to different cores (taskset -c 0, taskset -c 1).
 """
 
 from __future__ import annotations
@@ -90,8 +94,7 @@ _PLAIN = str.maketrans(
 _BOUNDARY = re.compile(r"(?<=[.!?]) +(?=[A-ZÄÖÜ])")
 
 
-# -- corpus
-# -----------------------------------------------------------------------------------------------------------
+# -- corpus --
 
 
 def catalogues(deb: Path) -> Iterator[bytes]:
@@ -112,8 +115,9 @@ def catalogues(deb: Path) -> Iterator[bytes]:
 
 
 def messages(catalogue: bytes) -> Iterator[tuple[str, str]]:
-    """Yield original and translation of each message in a .mo file (GNU gettext manual, "The Format
-    of GNU MO Files").
+    """Yield original and translation of each message in a .mo file.
+
+    The format is described in the GNU gettext manual, "The Format of GNU MO Files".
     """
     order = "<" if catalogue[:4] == b"\xde\x12\x04\x95" else ">"
     count, originals, translations = struct.unpack_from(f"{order}3I", catalogue, 8)
@@ -121,9 +125,7 @@ def messages(catalogue: bytes) -> Iterator[tuple[str, str]]:
         texts = []
         for table in (originals, translations):
             length, start = struct.unpack_from(f"{order}2I", catalogue, table + 8 * number)
-            texts.append(
-                catalogue[start : start + length].split(b"\0")[0]
-            )  # of plural forms the first
+            texts.append(catalogue[start : start + length].split(b"\0")[0])  # the first plural form
         try:
             yield texts[0].decode().split("\4")[-1], texts[1].decode()
         except UnicodeDecodeError:
@@ -131,8 +133,9 @@ def messages(catalogue: bytes) -> Iterator[tuple[str, str]]:
 
 
 def sentences(original: str, translation: str) -> Iterable[tuple[str, str]]:
-    """Yield the sentence pairs of a message, or the message as one pair if the sides' sentence
-    counts differ.
+    """Yield the sentence pairs of a message.
+
+    If the sides' sentence counts differ, the whole message is a pair.
     """
     sides = [
         " ".join(_MNEMONIC.sub("", text.translate(_PLAIN)).split())
@@ -180,7 +183,7 @@ def corpus(arguments: argparse.Namespace) -> dict[str, Any]:
     """Download missing packages and write the text."""
     text = arguments.to / "text"
     if text.exists():
-        sys.exit(f"{text} is there already; name another folder with --to, or remove it")
+        sys.exit(f"{text} exists; pass another folder with --to, or remove it")
     if arguments.debs:
         return write_corpus(sorted(arguments.debs.glob("*.deb")), text)
     with tempfile.TemporaryDirectory() as temporary:
@@ -194,8 +197,7 @@ def corpus(arguments: argparse.Namespace) -> dict[str, Any]:
         return write_corpus(sorted(Path(temporary).glob("*.deb")), text)
 
 
-# -- baselines
-# --------------------------------------------------------------------------------------------------------
+# -- baselines --
 
 
 def read(folder: Path, split: str, language: str) -> list[str]:
@@ -209,8 +211,9 @@ def tokens(lines: list[str], language: str) -> list[list[str]]:
 
 
 def lexicon(source: list[list[str]], target: list[list[str]]) -> dict[str, str]:
-    """Return the most probable translation of each source word, trained on the pairs with IBM model
-    1.
+    """Return the most probable translation of each source word.
+
+    The probabilities are trained on the pairs with IBM model 1.
     """
     names: list[list[str]] = []
     ids = []
@@ -230,9 +233,9 @@ def lexicon(source: list[list[str]], target: list[list[str]]) -> dict[str, str]:
             for o, (s, t) in zip(of_target[:-1], pairs, strict=True)
         ]
     )
-    known, cells = np.unique(keys, return_inverse=True)
-    word = known // len(names[1])
-    share: Floats = np.ones(len(known))
+    distinct, cells = np.unique(keys, return_inverse=True)
+    word = distinct // len(names[1])
+    share: Floats = np.ones(len(distinct))
     for _ in range(ITERATIONS):
         weight = share[cells]
         weight /= np.bincount(places, weight)[places]
@@ -240,12 +243,13 @@ def lexicon(source: list[list[str]], target: list[list[str]]) -> dict[str, str]:
         share /= np.bincount(word, share)[word]
     order = np.lexsort((share, word))
     last = np.append(np.flatnonzero(np.diff(word[order])), len(order) - 1)
-    return {names[0][word[row]]: names[1][known[row] % len(names[1])] for row in order[last]}
+    return {names[0][word[row]]: names[1][distinct[row] % len(names[1])] for row in order[last]}
 
 
 def suggestion(train: list[list[str]], test: list[list[str]]) -> list[int]:
-    """Return the most similar training sentence for each test sentence, by cosine of words weighted
-    by rarity.
+    """Return the most similar training sentence for each test sentence.
+
+    The similarity is the cosine of words weighted by rarity.
     """
     found = defaultdict(list)
     for number, line in enumerate(train):
@@ -273,12 +277,12 @@ def baselines(arguments: argparse.Namespace) -> dict[str, Any]:
     words, write = lexicon(lower[0], lower[1]), bleu.detokeniser("de")
     word_by_word = [write(" ".join(words.get(word, word) for word in line)) for line in lower[2]]
     like = [write(" ".join(german[number])) for number in suggestion(lower[0], lower[2])]
-    said = {
+    translations = {
         "copy_source": read(folder, "test", "en"),
         "word_by_word": word_by_word,
         "nearest_training_sentence": like,
     }
-    scores = {name: round(bleu.score(lines, references), 2) for name, lines in said.items()}
+    scores = {name: round(bleu.score(lines, references), 2) for name, lines in translations.items()}
     return {
         "bleu": scores,
         "metric_signatures": bleu.signature(),
@@ -287,13 +291,13 @@ def baselines(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-# -- runs
-# -------------------------------------------------------------------------------------------------------------
+# -- runs --
 
 
 def seconds_of(process: psutil.Process, seen: dict[int, float]) -> float:
-    """Return CPU seconds so far of a process and its descendants, including ended descendants as
-    last measured.
+    """Return CPU seconds so far of a process and its descendants.
+
+    Descendants that have ended count as last measured.
     """
     with contextlib.suppress(psutil.NoSuchProcess):
         for each in (process, *process.children(recursive=True)):
@@ -303,10 +307,10 @@ def seconds_of(process: psutil.Process, seen: dict[int, float]) -> float:
     return sum(seen.values())
 
 
-def train_one(name: str, arguments: argparse.Namespace, output: Path) -> dict[str, Any]:
-    """Train once.
+def train_run(name: str, arguments: argparse.Namespace, output: Path) -> dict[str, Any]:
+    """Train once and return BLEU after each epoch.
 
-    Return BLEU after each epoch, with minutes and CPU minutes since the command started.
+    Each value has the minutes and CPU minutes since the command started.
     """
     workload, framework, _ = name.split("-")
     epochs, sizes = RUNS[name]
@@ -374,7 +378,7 @@ def train(arguments: argparse.Namespace) -> dict[str, Any]:
     """Train all runs in sequence."""
     results = {}
     for name in arguments.runs.split(","):
-        results[name] = train_one(name, arguments, arguments.to / name)
+        results[name] = train_run(name, arguments, arguments.to / name)
         print(json.dumps({name: results[name]}), file=sys.stderr, flush=True)
     return {"runs": results, "cores_of_a_run": arguments.cores}
 

@@ -1,16 +1,17 @@
-"""Compares the step on two devices, as `suite scaling` predicts it from one device and all-reduces,
-with the measured step.
+"""Compares the step that `suite scaling` predicts for two devices with the measured step.
 
-    python -m benchmarks.step_prediction [--workloads ncf,resnet50] [--framework pytorch] [--rounds 5] [--link loopback]
-                                         [--beside] [--several nodes=2 …]
+    python -m benchmarks.step_prediction [--workloads ncf,resnet50] [--framework pytorch]
+        [--rounds 5] [--link loopback] [--beside] [--several nodes=2 …]
 
-The two devices are CPU devices of one core. Each round runs all-reduces on two devices, a demo on
-one device with two batch sizes, which give t0 and c, and the same demo on two devices with a batch
-size in between. Predicted and measured step are medians over rounds. `--link` names the link
-between the devices in the output. `--several` has overrides for every run on two devices, such as
-those that distribute it over two hosts. `--beside`: runs on one device go in pairs, one on each
-core, and the slower run counts. The contention for memory and other load are then part of t0 and c.
-The output is JSON.
+The prediction uses steps on a single device and all-reduces. The two devices are CPU devices of one
+core. Each round runs all-reduces on two devices, a demo on a single device with two batch sizes,
+which give t0 and c, and the same demo on two devices with a batch size in between. Predicted and
+measured step are medians over rounds.
+
+`--link` is the name of the link between the devices in the output. `--several` has overrides for
+every run on two devices, such as those that distribute it over two hosts. With `--beside`, runs on
+a single device go in pairs, each on a separate core, and the slower run counts. The contention for
+memory and other load are then part of t0 and c. The output is JSON.
 """
 
 from __future__ import annotations
@@ -52,9 +53,11 @@ DEMOS = {"ncf": Demo((2_048, 8_192), 4_096, 600), "resnet50": Demo((8, 32), 16, 
 class Runs:
     """Runs of the suite, each in a separate folder."""
 
-    def __init__(self, folder: Path, framework: str, several: Sequence[str], beside: bool) -> None:
+    def __init__(
+        self, folder: Path, framework: str, several: Sequence[str], in_pairs: bool
+    ) -> None:
         self.folder, self.framework, self.several, self.count = folder, framework, several, 0
-        self.beside = beside
+        self.in_pairs = in_pairs
 
     def record(self, devices: int, *words: str) -> RunRecord:
         """Run once and return the parsed log."""
@@ -67,17 +70,26 @@ class Runs:
         """Run several commands at once, each with its prefix, and return the parsed logs."""
         first, self.count = self.count, self.count + len(prefixes)
         outputs = [self.folder / str(first + number) for number in range(len(prefixes))]
-        typed = [f"framework={self.framework}", "device=cpu", "seed=1", f"gpus={devices}", *words]
-        typed += self.several if devices > 1 else ()
+        overrides = [
+            f"framework={self.framework}",
+            "device=cpu",
+            "seed=1",
+            f"gpus={devices}",
+            *words,
+        ]
+        overrides += self.several if devices > 1 else ()
         with ThreadPoolExecutor(len(prefixes)) as pool:
             list(
-                pool.map(lambda output, prefix: run_suite(typed, output, prefix), outputs, prefixes)
+                pool.map(
+                    lambda output, prefix: run_suite(overrides, output, prefix), outputs, prefixes
+                )
             )
         return [read(next(output.glob("*/run_0/result_0.txt"))) for output in outputs]
 
     def step(self, workload: str, devices: int, batch: int) -> tuple[float, RunRecord]:
-        """Return the seconds of a step with `batch` samples per device, without warm-up and
-        evaluation.
+        """Return the seconds of a step with `batch` samples per device, and the parsed log.
+
+        Warm-up and evaluation do not count.
         """
         words = (
             f"workload={workload}",
@@ -85,7 +97,7 @@ class Runs:
             f"batch=per_device:{batch}",
             "timing.warmup_steps=10",
         )
-        cores = cpu_cores()[:DEVICES] if self.beside and devices == 1 else []
+        cores = cpu_cores()[:DEVICES] if self.in_pairs and devices == 1 else []
         prefixes: list[tuple[str, ...]] = [("taskset", "-c", str(core)) for core in cores] or [()]
         records = self.records(devices, prefixes, *words, f"stop=steps:{DEMOS[workload].steps}")
         return max(_step_seconds(record, batch * devices) for record in records), records[0]
@@ -120,7 +132,7 @@ def predicted_and_measured(runs: Runs, workload: str, fit: LinkFit) -> tuple[flo
     system = System(
         "measured", "", DEVICES, Interconnect(fit.bytes_per_second, fit.alpha_seconds), None
     )
-    # overlap 0: the cores that compute carry the bytes too
+    # The overlap is 0, because the cores that compute also transfer the bytes.
     return step_time(cost, demo.between, DEVICES, record.gradients, system, 0.0).seconds, seconds
 
 
@@ -130,14 +142,14 @@ def main() -> None:
         __doc__, workloads=",".join(DEMOS), framework="pytorch", rounds=5, link="loopback"
     )
     parser.add_argument("--several", nargs="*", default=[])
-    parser.add_argument("--beside", action="store_true")
+    parser.add_argument("--beside", dest="in_pairs", action="store_true")
     arguments = parser.parse_args()
     pairs: dict[str, list[tuple[float, float]]] = {
         name: [] for name in arguments.workloads.split(",")
     }
     fits = []
     with tempfile.TemporaryDirectory() as scratch:
-        runs = Runs(Path(scratch), arguments.framework, arguments.several, arguments.beside)
+        runs = Runs(Path(scratch), arguments.framework, arguments.several, arguments.in_pairs)
         for number in range(arguments.rounds):
             fits.append(runs.link())
             for workload, found in pairs.items():
@@ -159,13 +171,17 @@ def _figures(
         predicted, measured = (statistics.median(times) for times in zip(*found, strict=True))
         error = predicted / measured - 1.0
         results.append({
-            "workload": workload, "predicted_ms": round(predicted * 1e3, 3), "measured_ms": round(measured * 1e3, 3),
+            "workload": workload,
+            "predicted_ms": round(predicted * 1e3, 3), "measured_ms": round(measured * 1e3, 3),
             "error": round(error, 4), "within_limit": abs(error) <= LIMIT,
-            "errors_of_rounds": [round(one / other - 1.0, 4) for one, other in found],
+            "errors_of_rounds": [
+                round(predicted / measured - 1.0, 4) for predicted, measured in found
+            ],
         })  # fmt: skip
     return {
-        "link": arguments.link, "framework": arguments.framework, "beside": arguments.beside, "rounds": arguments.rounds,
-        "limit": LIMIT, "alpha_us": round(statistics.median(fit.alpha_seconds for fit in fits) * 1e6, 2),
+        "link": arguments.link, "framework": arguments.framework,
+        "beside": arguments.in_pairs, "rounds": arguments.rounds, "limit": LIMIT,
+        "alpha_us": round(statistics.median(fit.alpha_seconds for fit in fits) * 1e6, 2),
         "gb_per_second": round(statistics.median(fit.bytes_per_second for fit in fits) / 1e9, 4),
         "cpu_seconds": round(children_cpu_seconds(), 1), "results": results,
     }  # fmt: skip

@@ -1,14 +1,15 @@
-"""Runs a study and prints it as JSON: the table, the load of the machine, and optionally the
-figures as SVG.
+"""Runs a study and prints it as JSON: the table, and the load of the machine.
 
     python -m benchmarks.study NAME [KEY=VALUE …] [--figures FOLDER] [--name NAME] [--runs FOLDER]
 
-The script runs `python run_suite.py study=NAME KEY=VALUE …`. The JSON has the table of
-`suite report` with the printed numbers, two shares per job (the share of its cores used by
-unrelated processes, and the share of its requested CPU time that it received), and the time and CPU
-time of the whole command. A rate divided by the second share is about the rate on an idle machine.
-`--figures` writes study_NAME.svg or study_NAME_NUMBER.svg. `--name` replaces the name of the study
-in these files. `--runs` keeps the runs in a folder, and resumes runs that are already there.
+The script runs `python run_suite.py study=NAME KEY=VALUE …`. The JSON has the table of `suite
+report` with the printed numbers, two shares per job (the share of its cores used by unrelated
+processes, and the share of its requested CPU time that it received), and the time and CPU time of
+the whole command. A rate divided by the second share is about the rate on an idle machine.
+
+`--figures` writes the figures study_NAME.svg or study_NAME_NUMBER.svg. `--name` replaces the name
+of the study in these files. `--runs` keeps the runs in a folder, and resumes runs that the folder
+contains.
 """
 
 from __future__ import annotations
@@ -25,16 +26,18 @@ from suite.results.views.study_view import studies, study_section
 
 
 def conditions(runs: list[Run]) -> dict[str, dict[str, float]]:
-    """Map each job folder to two shares: its cores used by unrelated processes, and its requested
-    CPU time received.
+    """Map each job folder to the load of the machine during the job.
+
+    The load is two shares: the job's cores used by unrelated processes, and the job's requested CPU
+    time that it received.
     """
     found = {}
-    for one in runs:
-        if one.condition is not None:
+    for run in runs:
+        if run.condition is not None:
             shares = {
-                name: one.condition.figures.get(name) for name in ("others_share", "cpu_share")
+                name: run.condition.figures.get(name) for name in ("others_share", "cpu_share")
             }
-            found[Path(one.path).parent.parent.name] = {
+            found[Path(run.path).parent.parent.name] = {
                 name: round(value, 3) for name, value in shares.items() if value is not None
             }
     return found
@@ -82,7 +85,8 @@ def main() -> None:
         found = {
             "study": arguments.study, "settings": words, "command": spent.figures(),
             "notes": section.above, "header": printed.header, "body": printed.body,
-            "footer": (*section.below, *printed.footnotes), "jobs": conditions(runs), "figures": pictures,
+            "footer": (*section.below, *printed.footnotes),
+            "jobs": conditions(runs), "figures": pictures,
         }  # fmt: skip
     show("study", **found)
 

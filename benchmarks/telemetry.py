@@ -1,10 +1,10 @@
-"""Measures the cost of telemetry: CPU time per sample and share of a core. The output is JSON.
+"""Measures the cost of telemetry: CPU time per sample and share of a core.
 
     python -m benchmarks.telemetry [--seconds 20] [--processes 8]
 
-Samples are taken once per second as in a run, next to idle processes that stand in for the run's
+Samples are taken once per second as in a run, next to idle processes that represent the run's
 processes. The target is 0.5 % of a core. `bare_cpu_seconds_per_sample` is the time of a thread that
-wakes up equally often and only reads the time.
+wakes up equally often and only reads the time. The output is JSON.
 """
 
 from __future__ import annotations

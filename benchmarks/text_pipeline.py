@@ -1,15 +1,14 @@
 """Measures time and memory to prepare, open and plan sentence pairs with WMT's counts.
 
-The output is JSON.
-
     python -m benchmarks.text_pipeline [--pairs 4000000]
 
 The processed files are generated: lines consist of 32,313 subwords and have lengths like WMT's.
 Memory is the maximum sum of the resident sets of the preparing process and its helpers, sampled
 every 0.05 s. Opening, a plan and batches are timed in a new process whose files are in the page
-cache. `batches` makes training batches of 128 pairs for one replica without a consumer. The output
-also has the load of the machine and the CPU seconds of the preparation. The files need about 600
-bytes of disk per pair in $TMPDIR.
+cache. `batches` makes training batches of 128 pairs for a single replica without a consumer.
+
+The output is JSON. It also has the load of the machine and the CPU seconds of the preparation. The
+files need about 600 bytes of disk per pair in $TMPDIR.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ LIMITS = {
     "plan_seconds": 2.0,
 }
 DRAWN = 1 << 22
-"""Subwords that are drawn; lines are segments of them."""
+"""Number of subwords that are drawn. Lines are segments of them."""
 BATCHES = 3_000
 
 
@@ -92,8 +91,9 @@ def prepare(source: Path, destination: Path) -> dict[str, float]:
 
 
 def _look(parent: psutil.Process, cpu_seconds: dict[int, float]) -> int:
-    """Return bytes of a process and its descendants, counting shared pages repeatedly, and record
-    their CPU seconds.
+    """Return the resident bytes of a process and its descendants.
+
+    Shared pages count repeatedly. `cpu_seconds` receives the CPU seconds of each process.
     """
     total = 0
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -123,7 +123,7 @@ def measure(folder: Path) -> dict[str, float]:
         batching, lengths, splits, WorkerContext(0, 1, range(1), 1, ("cpu",)), 1, counts.steps
     )
     stream_of_batches = data.train(0, min(BATCHES, counts.steps))
-    next(stream_of_batches)  # makes the plan again
+    next(stream_of_batches)  # computes the plan again
     first, pairs, tokens = time.perf_counter(), 0, 0
     for (batch,) in stream_of_batches:
         pairs += batch.global_samples

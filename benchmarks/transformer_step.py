@@ -1,10 +1,10 @@
-"""Compares the Transformer's training step with matrix products, a plain loop and a stock model, on
-CPU cores.
+"""Compares the Transformer's training step with matrix products and other implementations.
 
-    python -m benchmarks.transformer_step [--frameworks pytorch] [--precisions fp32,bf16] [--size full|demo]
-                                          [--models suite,bare,bare_onednn,stock] [--batch 128] [--length 32] [--cores 2]
-                                          [--rounds 3] [--steps 2]
+    python -m benchmarks.transformer_step [--frameworks pytorch] [--precisions fp32,bf16]
+        [--size full|demo] [--models suite,bare,bare_onednn,stock] [--batch 128] [--length 32]
+        [--cores 2] [--rounds 3] [--steps 2]
 
+The step runs on CPU cores. The other implementations are a plain loop and a stock model.
 translation_step.py describes the figures. `stock` is torch.nn.Transformer with the same sizes. Its
 attention has biases.
 """
@@ -20,8 +20,9 @@ from workloads.transformer.workload import REFERENCE_VOCABULARY, Transformer
 
 
 def products(sizes: Any, batch: int, length: int) -> list[Case]:
-    """Return the matrix products of a forward pass, with the tied classifier and without the
-    products inside attention.
+    """Return the matrix products of a forward pass.
+
+    The tied classifier is included, the products inside attention are not.
     """
     return [
         (batch * length, shape[1], shape[0])
@@ -40,7 +41,7 @@ KIND = Kind(
     changed=lambda length: {"max_sequence_length": length, "bucket_first": length},
     tokens=True,
     products=products,
-    others={
+    models={
         "pytorch": ("bare", "bare_onednn", "stock"),
         "tensorflow": ("bare",),
         "mxnet": ("bare",),

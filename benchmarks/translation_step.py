@@ -1,12 +1,11 @@
-"""Shared code of gnmt_step.py and transformer_step.py: compares a training step with other
-implementations on CPU cores.
+"""Shared code of gnmt_step.py and transformer_step.py: compares implementations of a step.
 
-The batches are synthetic, have full sentences, and are made in advance. The process of the suite
-runs training steps, then the three matrix products of every layer in a step (forward, gradient of
-the input, gradient of the weight), for all positions at once.
-
+The training steps run on CPU cores. Their batches are synthetic, have full sentences, and are
+generated in advance. The process of the suite runs training steps, then the three matrix products
+of every layer in a step (forward, gradient of the input, gradient of the weight), for all positions
+at once.
 * gemm_share: seconds of the products divided by seconds of a step. `..._cpu` uses the process's CPU
-  seconds, which other load on the machine affects less.
+  seconds, which concurrent load on the machine affects less.
 * bare: a plain loop (benchmarks/bare/). `bare_onednn` is the same with linear layers through
   oneDNN.
 * stock: the framework's model.
@@ -64,21 +63,24 @@ class Kind:
     sizes: Mapping[str, tuple[str, str, int]]
     """Size to profile, hyperparameter set and words."""
     changed: Callable[[int], Mapping[str, Any]]
-    """Hyperparameters for one bucket of this length."""
+    """Hyperparameters for a single bucket of this length."""
     tokens: bool
     """True if the batch size counts tokens, not sentences."""
     products: Callable[[Any, int, int], list[Case]]
-    """(network, sentences, their length) to the products of a forward pass."""
-    others: Mapping[str, tuple[str, ...]]
-    """Framework, mapped to the models of benchmarks/bare/NAME_FRAMEWORK.py."""
+    """Map (network, sentences, length) to the products of the forward pass."""
+    models: Mapping[str, tuple[str, ...]]
+    """Map a framework to the models of benchmarks/bare/NAME_FRAMEWORK.py."""
 
-    def made(self, framework: str, precision: str, args: argparse.Namespace) -> TranslationWorkload:
-        """Return the workload on one CPU device, with one bucket of length `args.length`."""
+    def build(
+        self, framework: str, precision: str, args: argparse.Namespace
+    ) -> TranslationWorkload:
+        """Return the workload on a CPU device, with a single bucket of length `args.length`."""
         profile, chosen, words = self.sizes[args.size]
         values = named_sets(self.workload)[chosen].plain
         model = self.workload.defaults(profile, get_round("v0.7", self.workload), {}).model
         settings = synthetic.settings(
-            self.workload.name, framework=framework, profile=profile, cores_per_device=args.cores, precision=precision,
+            self.workload.name, framework=framework, profile=profile,
+            cores_per_device=args.cores, precision=precision,
             global_batch_size=args.batch * (args.length if self.tokens else 1), stop="steps:10",
             dataset=self.dataset, model=model, hyperparameter_set=chosen,
             hyperparameters={**values, **self.changed(args.length)},
@@ -94,22 +96,23 @@ class Kind:
         return self.workload(settings, DatasetInfo(100_000, 200, sizes, "synthetic"))
 
 
-def batches(made: TranslationWorkload) -> Iterator[list[Batch]]:
+def batches(workload: TranslationWorkload) -> Iterator[list[Batch]]:
     """Yield the same random words repeatedly."""
-    (specs,) = made.shapes()
-    batch = made.dummy_batch(specs)
+    (specs,) = workload.shapes()
+    batch = workload.dummy_batch(specs)
     generator = np.random.default_rng(1)
     for name in ("source", "target", "label"):
         batch.arrays[name][:] = generator.integers(
-            4, made.vocabulary_size, batch.arrays[name].shape
+            4, workload.vocabulary_size, batch.arrays[name].shape
         )
     while True:
         yield [batch]
 
 
 def pytorch_products(cases: list[Case], precision: str) -> Callable[[], object]:
-    """Return a function that computes all three products of each layer with the selected linear
-    backend.
+    """Return a function that computes all three products of each layer.
+
+    The function uses the selected linear backend.
     """
     import torch
 
@@ -134,9 +137,9 @@ def pytorch_products(cases: list[Case], precision: str) -> Callable[[], object]:
     return run
 
 
-def suite_step(made: TranslationWorkload, args: argparse.Namespace) -> tuple[float, float]:
+def suite_step(workload: TranslationWorkload, args: argparse.Namespace) -> tuple[float, float]:
     """Return seconds and CPU seconds of a step."""
-    trainer, items = trainer_of(made, warmup=False), batches(made)
+    trainer, items = trainer_of(workload, warmup=False), batches(workload)
     seconds, cpu, _ = shortest(lambda: trainer.train([next(items)], 1_000), args.steps)
     trainer.close()
     return seconds, cpu
@@ -144,9 +147,9 @@ def suite_step(made: TranslationWorkload, args: argparse.Namespace) -> tuple[flo
 
 def measure(kind: Kind, args: argparse.Namespace, framework: str, precision: str) -> Figures:
     """Measure a step of the suite and the matrix products, in the framework's environment."""
-    made: Any = kind.made(framework, precision, args)
-    step, step_cpu = suite_step(made, args)
-    cases = kind.products(made.network, args.batch, args.length)
+    workload: Any = kind.build(framework, precision, args)
+    step, step_cpu = suite_step(workload, args)
+    cases = kind.products(workload.network, args.batch, args.length)
     products = {"tensorflow": tensorflow_products, "mxnet": mxnet_products}
     multiply = (
         pytorch_products(cases, precision) if framework == "pytorch" else products[framework](cases)
@@ -154,11 +157,14 @@ def measure(kind: Kind, args: argparse.Namespace, framework: str, precision: str
     gemm, gemm_cpu, _ = shortest(multiply, args.steps)
     operations = 6 * sum(math.prod(case) for case in cases)
     return {
-        "step_seconds": step, "step_cpu_seconds": step_cpu, "gemm_seconds": gemm, "gemm_cpu_seconds": gemm_cpu,
+        "step_seconds": step, "step_cpu_seconds": step_cpu,
+        "gemm_seconds": gemm, "gemm_cpu_seconds": gemm_cpu,
         "gemm_share": gemm / step, "gemm_share_cpu": gemm_cpu / step_cpu,
-        "tokens_per_second": 2 * args.batch * args.length / step, "sentences_per_second": args.batch / step,
+        "tokens_per_second": 2 * args.batch * args.length / step,
+        "sentences_per_second": args.batch / step,
         "step_gflops": operations / step / 1e9, "gemm_gflops": operations / gemm / 1e9,
-        "step_gflops_per_cpu_second": operations / step_cpu / 1e9, "gemm_gflops_per_cpu_second": operations / gemm_cpu / 1e9,
+        "step_gflops_per_cpu_second": operations / step_cpu / 1e9,
+        "gemm_gflops_per_cpu_second": operations / gemm_cpu / 1e9,
     }  # fmt: skip
 
 
@@ -190,7 +196,7 @@ def summary(rounds: Mapping[str, list[Figures]]) -> dict[str, Figures]:
     """
     found = {
         model: {
-            name: round(statistics.median(one[name] for one in of_model), 4) for name in of_model[0]
+            name: round(statistics.median(row[name] for row in of_model), 4) for name in of_model[0]
         }
         for model, of_model in rounds.items()
     }
@@ -235,17 +241,17 @@ def main(kind: Kind, description: str, batch: int, length: int) -> None:
         for framework in args.frameworks.split(","):
             if precision != "fp32" and framework in NO_BF16:
                 continue
-            models = [SUITE, *kind.others.get(framework, ())]
+            models = [SUITE, *kind.models.get(framework, ())]
             models = [
                 model for model in models if not args.models or model in args.models.split(",")
             ]
             case = f"{framework} {precision}"
-            one_run = functools.partial(run, kind, args, framework, precision)
+            run_model = functools.partial(run, kind, args, framework, precision)
             results[case] = summary(
-                in_turns(models, args.rounds, one_run, "step_cpu_seconds", case)
+                in_turns(models, args.rounds, run_model, "step_cpu_seconds", case)
             )
-    told = {
+    context = {
         name: getattr(args, name)
         for name in ("size", "batch", "length", "cores", "rounds", "steps", "linear")
     }
-    show(f"{kind.workload.name}_step", args.cores, **told, results=results)
+    show(f"{kind.workload.name}_step", args.cores, **context, results=results)

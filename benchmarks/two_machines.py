@@ -1,17 +1,16 @@
-"""Measures the cost of a second machine: demo steps on two machines of one device against two
-processes on one machine.
+"""Measures the cost of a second machine: two machines of one device against two processes.
 
-    python -m benchmarks.two_machines [--workloads ncf,resnet50] [--framework pytorch] [--rate 200mbit] [--rounds 5]
-        [--steps 40]
+    python -m benchmarks.two_machines [--workloads ncf,resnet50] [--framework pytorch]
+        [--rate 200mbit] [--rounds 5] [--steps 40]
 
-The machines are network namespaces of this machine, each with a dedicated core, connected by a
-virtual cable (testing/machines). Three contenders take turns: `processes`, two processes on one
-machine; `machines`, one process on each machine, with a cable as fast as memory; `slow`, one
-process on each machine, where each machine sends at most `--rate` (a token bucket, without
-additional latency). All contenders train on the same batches.
+The script measures the steps of demos. The machines are network namespaces of this machine, each
+with a dedicated core, connected by a virtual cable (testing/machines). Three contenders take turns:
+* `processes`: two processes on a single machine.
+* `machines`: a process on each machine, with a cable as fast as memory.
+* `slow`: a process on each machine, which sends at most `--rate` (a token bucket, without
+  additional latency).
 
-The output is JSON:
-
+All contenders train on the same batches. The output is JSON:
 * step_ms: median over rounds of each run's median step.
 * overhead: machines divided by processes, minus 1.
 * exposed_communication_ms: slow minus machines, the time that a step waits for the cable.
@@ -56,14 +55,15 @@ def bits_per_second(rate: str) -> float:
     unit = next((unit for unit in UNITS if rate.endswith(unit)), "")
     if not unit or not rate.removesuffix(unit).isdecimal():
         raise ValueError(
-            f"--rate {rate}: a whole number and one of {', '.join(UNITS)}, such as 200mbit"
+            f"--rate {rate}: expected an integer with a unit ({', '.join(UNITS)}), such as 200mbit"
         )
     return int(rate.removesuffix(unit)) * UNITS[unit]
 
 
 def ideal_seconds(gradient_bytes: int, rate: float) -> float:
-    """Return the bytes that each of NODES machines sends in an all-reduce, over its rate in bits
-    per second.
+    """Return the seconds of an all-reduce between NODES machines at a rate in bits per second.
+
+    Only the bytes that each machine sends count.
     """
     return 2 * (NODES - 1) / NODES * gradient_bytes * 8 / rate
 
@@ -75,11 +75,11 @@ def run(
     workload: str,
     output: Path,
 ) -> Path:
-    """Start one run on `machine` and return its folder."""
+    """Start a run on `machine` and return its folder."""
     words = [
-        f"workload={workload}", f"framework={arguments.framework}", "profile=demo", "device=cpu", f"gpus={NODES}",
-        "timing=steps", f"timing.warmup_steps={WARM_UP_STEPS}", f"stop=steps:{arguments.steps}", "seed=1",
-        f"output={output}", *where,
+        f"workload={workload}", f"framework={arguments.framework}", "profile=demo",
+        "device=cpu", f"gpus={NODES}", "timing=steps", f"timing.warmup_steps={WARM_UP_STEPS}",
+        f"stop=steps:{arguments.steps}", "seed=1", f"output={output}", *where,
     ]  # fmt: skip
     command = [sys.executable, str(PROJECT / "run_suite.py"), *words]
     done = machine.run(command, cwd=PROJECT, timeout=LIMIT_SECONDS, check=False)
@@ -89,12 +89,13 @@ def run(
 
 
 def figures(folder: Path) -> Figures:
-    """Return the median step in milliseconds, and the share of the cores used by unrelated
-    processes.
+    """Return the median step in milliseconds, and the machine's load.
+
+    The load is the share of the cores used by unrelated processes.
     """
     record = read(folder / "result_0.txt")
-    others = record.condition.figures.get("others_share", 0.0) if record.condition else 0.0
-    return {"step_ms": record.step_times["median_ms"], "others_share": others}
+    share = record.condition.figures.get("others_share", 0.0) if record.condition else 0.0
+    return {"step_ms": record.step_times["median_ms"], "others_share": share}
 
 
 def gradient_bytes(folder: Path) -> int:
@@ -112,7 +113,8 @@ def measured(
     size = 0
     for number in range(arguments.rounds):
         for name, (machine, where) in places.items():
-            output = machine.folder.parent / f"{workload}-{name}-{number}"  # which the machine sees
+            # The machine can access this folder.
+            output = machine.folder.parent / f"{workload}-{name}-{number}"
             folder = run(machine, where, arguments, workload, output)
             found[name].append(figures(folder))
             size = size or gradient_bytes(folder)
@@ -120,7 +122,7 @@ def measured(
             workload, number, {name: rounds[-1] for name, rounds in found.items()}, file=sys.stderr
         )
     step = {
-        name: statistics.median(one["step_ms"] for one in rounds) for name, rounds in found.items()
+        name: statistics.median(row["step_ms"] for row in rounds) for name, rounds in found.items()
     }
     ideal = ideal_seconds(size, bits_per_second(arguments.rate)) * 1e3
     return {
@@ -130,8 +132,10 @@ def measured(
         "exposed_communication_ms": round(step["slow"] - step["machines"], 3),
         "ideal_ms": round(ideal, 3),
         "exposed_over_ideal": round((step["slow"] - step["machines"]) / ideal, 3),
-        "others_share": max(one["others_share"] for rounds in found.values() for one in rounds),
-        "rounds": {name: [round(one["step_ms"], 3) for one in rounds] for name, rounds in found.items()},
+        "others_share": max(row["others_share"] for rounds in found.values() for row in rounds),
+        "rounds": {
+            name: [round(row["step_ms"], 3) for row in rounds] for name, rounds in found.items()
+        },
     }  # fmt: skip
 
 
@@ -147,13 +151,13 @@ def main() -> None:
         parser.error(str(error))
     if reason := needs.missing(needs.SSH):
         raise SystemExit(reason)
-    data_root().mkdir(
-        parents=True, exist_ok=True
-    )  # machines share what is there when they are made
+    data_root().mkdir(parents=True, exist_ok=True)  # machines share folders that already exist
     with contextlib.ExitStack() as stack:
         arguments.scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        fast, slow = (stack.enter_context(Machines.up(_made(arguments.scratch / name), NODES, rate))
-                      for name, rate in (("fast", None), ("slow", arguments.rate)))  # fmt: skip
+        fast, slow = (
+            stack.enter_context(Machines.up(_make_folder(arguments.scratch / name), NODES, rate))
+            for name, rate in (("fast", None), ("slow", arguments.rate))
+        )
         for machines in (fast, slow):
             ssh.start(machines)
         over = [
@@ -169,16 +173,16 @@ def main() -> None:
         results = [
             measured(workload, arguments, places) for workload in arguments.workloads.split(",")
         ]
-    known = {
+    context = {
         "cores": len(os.sched_getaffinity(0)),
         "nodes": NODES,
         "rate": arguments.rate,
         "steps": arguments.steps,
     }
-    show("two_machines", **known, results=results)
+    show("two_machines", **context, results=results)
 
 
-def _made(folder: Path) -> Path:
+def _make_folder(folder: Path) -> Path:
     folder.mkdir()
     return folder
 

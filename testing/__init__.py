@@ -1,1 +1,1 @@
-"""What tests and benchmarks share."""
+"""Shared code of tests and benchmarks."""

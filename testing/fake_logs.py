@@ -1,4 +1,4 @@
-"""Logs like those that a run writes, from a few numbers."""
+"""Builds logs of runs from a few numbers."""
 
 import json
 from collections.abc import Sequence
@@ -78,7 +78,7 @@ IDENTITY = {
 
 
 def line(milliseconds: int, key: str, value: Any = None, **metadata: Any) -> str:
-    """One record; `milliseconds` counts from START_MS."""
+    """Return a record whose time is `milliseconds` after START_MS."""
     record = {
         "namespace": "",
         "time_ms": START_MS + milliseconds,
@@ -103,8 +103,9 @@ def demo_log(
     evaluation_seconds: float = 0.25,
     **suite_run: Any,
 ) -> list[str]:
-    """The lines of a run under clock v0.5 with one evaluation for each epoch; `status` None: by the
-    target 0.635.
+    """Return the lines of a run under clock v0.5 with an evaluation per epoch.
+
+    If `status` is None, it is success if a quality reaches the target 0.635.
     """
     lines = [line(start - 5, "submission_benchmark", "ncf")]
     lines += [line(start - 5, f"submission_{key}", value) for key, value in IDENTITY.items()]
@@ -157,7 +158,7 @@ def demo_log(
 
 
 def write(path: Path, lines: Sequence[str] | bytes) -> Path:
-    """Write lines (text) or bytes to a file, making its folder."""
+    """Write lines (text) or bytes to a file and create its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(lines if isinstance(lines, bytes) else ("\n".join(lines) + "\n").encode())
     return path
@@ -171,7 +172,7 @@ def write_run(
     log: bool = True,
     **options: Any,
 ) -> Path:
-    """A run folder with its log and, if `status` is given, a status.json."""
+    """Write a run folder with its log and, if `status` is given, a status.json."""
     folder = root / job / f"run_{index}"
     folder.mkdir(parents=True, exist_ok=True)
     if log:
@@ -188,17 +189,20 @@ def foreign(
     benchmark: str = "resnet",
     **more: Any,
 ) -> Path:
-    """A log of another program, two epochs long; `more` keys stand beside those that it needs."""
+    """Write a log of another program with two epochs.
+
+    `more` has keys in addition to the required keys.
+    """
     events: dict[str, Any] = {"submission_benchmark": benchmark, "submission_platform": platform}
     events |= {"submission_org": "Somebody", "global_batch_size": 256, **more, "run_start": None}
     events |= {"eval_accuracy": 0.76, "run_stop": None}
-    own: dict[str, dict[str, Any]] = {
+    metadata: dict[str, dict[str, Any]] = {
         "eval_accuracy": {"epoch_num": 2},
         "run_stop": {"status": "success"},
     }
     at = {"eval_accuracy": 1000 * seconds - 1, "run_stop": 1000 * seconds}
     lines = [
-        line(at.get(key, 0), key, value, file="train.py", **own.get(key, {}))
+        line(at.get(key, 0), key, value, file="train.py", **metadata.get(key, {}))
         for key, value in events.items()
     ]
     return write(path, lines)

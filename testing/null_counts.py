@@ -1,4 +1,4 @@
-"""What the null device (tests/gpu_paths/null) has counted in this process."""
+"""Counters of the stub CUDA driver (tests/gpu_paths/null) in this process."""
 
 from __future__ import annotations
 
@@ -9,42 +9,43 @@ import tempfile
 from pathlib import Path
 
 CALLS = ("emm", "Matmul", "Forward", "Backward")
-"""Of functions of cuBLAS and cuDNN that launch kernels."""
+"""Parts of the names of cuBLAS and cuDNN functions that launch kernels."""
 
 
-def _is_there() -> bool:
+def _is_loaded() -> bool:
     return hasattr(ctypes.CDLL(None), "null_reset")
 
 
 def reset() -> None:
-    """Count from 0."""
-    if _is_there():
+    """Reset the counters."""
+    if _is_loaded():
         ctypes.CDLL(None).null_reset()
 
 
 def counts() -> collections.Counter[str]:
-    """What was counted since the last reset; nothing where this process sees no null device."""
-    if not _is_there():
+    """Return the counters since the last reset, or an empty Counter without the stub driver."""
+    if not _is_loaded():
         return collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "counts"
         ctypes.CDLL(None).null_write(os.fsencode(path))
         lines = (line.split("\t") for line in path.read_text().splitlines())
-        return collections.Counter({what: int(number) for number, what in lines})
+        return collections.Counter({name: int(number) for number, name in lines})
 
 
 def summed(counted: collections.Counter[str], per: int) -> dict[str, float]:
-    """Launches by all kernels and libraries together; copies, waits and bytes; each for one of
-    `per`.
+    """Return launches (kernels and library calls together), copies, waits, and bytes.
+
+    All values are divided by `per`.
     """
     found: collections.Counter[str] = collections.Counter()
-    for what, number in counted.items():
-        kind, _, name = what.partition(" ")
-        launches = kind == "kernel" or (kind == "call" and any(word in name for word in CALLS))
-        found["launches" if launches else what] += number
-        found["kernels of Triton"] += number * (what == "kernel of Triton")
+    for event, number in counted.items():
+        kind, _, detail = event.partition(" ")
+        launches = kind == "kernel" or (kind == "call" and any(word in detail for word in CALLS))
+        found["launches" if launches else event] += number
+        found["kernels of Triton"] += number * (event == "kernel of Triton")
     return {
-        what: number / per
-        for what, number in found.items()
-        if not what.startswith(("call ", "peak"))
+        event: number / per
+        for event, number in found.items()
+        if not event.startswith(("call ", "peak"))
     }

@@ -1,5 +1,6 @@
-"""The Python path of processes in a framework's environment that read hyperparameter sets, as no
-worker of a run does.
+"""The Python path for processes that read hyperparameter sets in a framework's environment.
+
+Workers of a run do not read the sets.
 """
 
 import contextlib
@@ -11,8 +12,9 @@ PROJECT = Path(__file__).resolve().parent.parent
 
 
 def with_yaml() -> str:
-    """This checkout, and the controller's PyYAML: plain Python, which the locks of the environments
-    do without.
+    """Return a path with this checkout and the controller's PyYAML.
+
+    PyYAML is used as pure Python. The lock files of the environments do not contain it.
     """
     folder = PROJECT / "build" / "python_path"
     folder.mkdir(parents=True, exist_ok=True)

@@ -29,9 +29,7 @@ _PHASES: tuple[tuple[int, str], ...] = (
     (90_004, "block_stop"),
     (90_005, "run_stop"),
 )
-"""Milliseconds after the log's first record, and the key, of every record after the
-hyperparameters.
-"""
+"""Records after the hyperparameters: milliseconds after the log's first record, and key."""
 _METADATA: Mapping[str, Any] = {
     "epoch_num": 1,
     "first_epoch_num": 1,
@@ -66,8 +64,9 @@ def compliance_folder() -> Path:
 
 
 def rule_sets() -> Iterator[tuple[str, str, str]]:
-    """Yield (ruleset, division, benchmark) of every rule file from ruleset 0.7.0 on, the files of
-    optimizers excepted.
+    """Yield (ruleset, division, benchmark) of every rule file from ruleset 0.7.0 on.
+
+    The rule files of optimizers are left out.
     """
     for folder in sorted(compliance_folder().glob("training_*.0")):
         ruleset = folder.name.removeprefix("training_")
@@ -109,8 +108,9 @@ def _files(ruleset: str, division: str, benchmark: str) -> Iterator[Path]:
 
 
 def _values(tests: list[str], names: dict[str, Any]) -> Iterator[Any]:
-    """Yield values that may satisfy the tests: what they compare with, the constants in them, and
-    usual values.
+    """Yield values that may satisfy the tests.
+
+    They are the values that the tests compare with, the constants in them, and usual values.
     """
     text = " ".join(tests)
     for formula in re.findall(
@@ -127,7 +127,7 @@ def _values(tests: list[str], names: dict[str, Any]) -> Iterator[Any]:
 
 
 def _solve(tests: list[str], state: dict[str, Any], metadata: Mapping[str, Any]) -> Any:
-    """Return a value for which every test holds; 1 if no value that is tried passes."""
+    """Return a value for which every test holds, or 1 if no candidate passes."""
     names = {"s": state, "math": math, "is_integer": lambda value: abs(round(value) - value) < 1e-5}
     record = SimpleNamespace(timestamp=60_000.0)
     for value in _values(tests, names):
@@ -166,7 +166,7 @@ def rule_log(ruleset: str, division: str, benchmark: str, **changes: Any) -> lis
     state: dict[str, Any] = defaultdict(
         lambda: True, run_started=False, first_init_start=0.0, compile_time_mins=30
     )
-    for file in files[1:]:  # the state of common.yaml says that nothing has begun
+    for file in files[1:]:  # in the state of common.yaml, the run has not started
         if "loglines" not in (begin := _code(file, "BEGIN", "CODE")):
             exec(begin, {"s": state, "math": math})
     state["init_stopped"] = False

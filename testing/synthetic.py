@@ -1,6 +1,4 @@
-"""What the synthetic cases of several workloads share: settings, places, shaken weights, smooth
-images.
-"""
+"""Shared code of the synthetic cases: settings, worker contexts, weights, and images."""
 
 from collections.abc import Iterable, Mapping
 
@@ -13,11 +11,11 @@ from workloads.api import Settings, WorkerContext, Workload
 from workloads.common.randomness import bits, integers, normal, stream
 
 IMAGES = 96
-"""Of a data set: few enough that every schedule ends within the steps of a case."""
+"""Images in a data set: few enough that every schedule ends within the steps of a case."""
 
 
 def settings(workload: str, **changes: object) -> Settings:
-    """Settings of a workload's demo in fp32 on one core, without data."""
+    """Return settings of a workload's demo in fp32 on a single core, without data."""
     values = {
         **{"framework": "pytorch", "profile": "demo", "rules": "v0.7", "device": "cpu"},
         **{"devices": 1, "nodes": 1, "cores_per_device": 1, "precision": "fp32"},
@@ -30,7 +28,10 @@ def settings(workload: str, **changes: object) -> Settings:
 
 
 def round_figures(workload: str, rules: str) -> dict[str, object]:
-    """Figures of a round for a workload, or for a workload that is not installed."""
+    """Return the figures of a round for a workload.
+
+    If the workload is not installed, the figures are those that all workloads share.
+    """
     kind = (
         registry.load_workload(workload) if workload in registry.names(registry.WORKLOADS) else None
     )
@@ -40,7 +41,7 @@ def round_figures(workload: str, rules: str) -> dict[str, object]:
 
 
 def of_set(kind: type[Workload], name: str, **changes: object) -> Settings:
-    """Settings of a reference run in fp32 on GPUs with one of a workload's sets."""
+    """Return settings of a reference run in fp32 on GPUs with a hyperparameter set."""
     chosen = named_sets(kind)[name]
     values = {
         "profile": "reference",
@@ -52,32 +53,37 @@ def of_set(kind: type[Workload], name: str, **changes: object) -> Settings:
 
 
 def hyperparameters(chosen: HyperparameterSet, **changes: object) -> dict[str, object]:
-    """The values of a set, without those that are settings of a run; some changed."""
+    """Return the hyperparameters of a set with changes.
+
+    Entries of the set that are settings of a run are left out.
+    """
     return {**chosen.plain, **changes}
 
 
 def compiled(framework: str, compile: str) -> str:
-    """Off unless given, but for MXNet, where it is what users have, and JAX, which has nothing
-    else.
+    """Return the compilation mode: `compile` if it is given, else the framework's default.
+
+    The default is off. It is auto for MXNet, as for users, and for JAX, which always compiles.
     """
     return compile or ("auto" if framework in ("mxnet", "jax") else "off")
 
 
 def place(process: int, replicas: range, total: int) -> WorkerContext:
-    """A place on CPU devices."""
+    """Return a worker context with CPU devices."""
     return WorkerContext(
         process, -(-total // len(replicas)), replicas, total, ("cpu",) * len(replicas)
     )
 
 
 def noise(label: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Normal values of `shape`, by hash."""
+    """Return normally distributed values of `shape` that depend only on `label`."""
     return normal(bits(stream(7, label), np.arange(int(np.prod(shape))))).reshape(shape)
 
 
 def shaken(weights: Iterable[tuple[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Weights by name; batch-norm scales and shifts, and biases, are moved away from where they
-    start.
+    """Return weights by name with vectors moved away from their initial values.
+
+    Vectors are batch-norm scales and shifts, and biases.
     """
     found = {}
     for name, value in weights:
@@ -87,7 +93,7 @@ def shaken(weights: Iterable[tuple[str, np.ndarray]]) -> dict[str, np.ndarray]:
 
 
 def statistics(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
-    """Running statistics as after training: means around 0, variances around 1."""
+    """Return running statistics as after training: means around 0, variances around 1."""
     found = {name: noise(f"statistics/{name}", shape) for name, shape in shapes.items()}
     every = {
         name: 0.1 * value if name.endswith("mean") else np.exp(0.3 * value)
@@ -97,7 +103,7 @@ def statistics(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
 
 
 def pictures(numbers: np.ndarray, size: int) -> np.ndarray:
-    """Smooth random images (B, S, S, 3) uint8 with these numbers (B,) of a data set."""
+    """Return smooth random images (B, S, S, 3) uint8 for numbers (B,) in a data set."""
     coarse = integers(bits(stream(3, "images"), numbers[:, None], np.arange(8 * 8 * 3)), 256)
     fine = integers(bits(stream(4, "images"), numbers[:, None], np.arange(size * size * 3)), 40)
     index = np.arange(size) * 8 // size
@@ -106,6 +112,6 @@ def pictures(numbers: np.ndarray, size: int) -> np.ndarray:
 
 
 def numbers_of(settings: Settings, step: int, replica: int, count: int) -> np.ndarray:
-    """Numbers of the `count` images that a replica has in a step."""
+    """Return the numbers of the `count` images of a replica in a step."""
     first = step * settings.global_batch_size + replica * count
     return np.arange(first, first + count)

@@ -21,17 +21,18 @@ MODEL = {
     "longest_translation": 12,
 }
 CASES = {"steps": 0.0, "dropout": 0.2}
-"""Name to dropout."""
+"""Map the name of a case to its dropout."""
 
 
 def workload(case: str, framework: str, devices: int = 1, **changes: object) -> GNMT:
-    """The workload of a case, at a high rate without warm-up."""
+    """Return the workload of a case, with a high learning rate and without warm-up."""
     changed = {"learning_rate": 0.01, "warmup_steps": 0, "dropout": CASES[case]}
     chosen = named_sets(GNMT)["reference"]
     values = synthetic.hyperparameters(chosen, **changed, buckets=2, max_sequence_length=EDGES[1])
     settings = synthetic.settings(
-        "gnmt", framework=framework, devices=devices, global_batch_size=SENTENCES, dataset="translation-demo",
-        model=MODEL, targets={"bleu": 0.5}, hyperparameter_set="reference", hyperparameters=values,
+        "gnmt", framework=framework, devices=devices, global_batch_size=SENTENCES,
+        dataset="translation-demo", model=MODEL, targets={"bleu": 0.5},
+        hyperparameter_set="reference", hyperparameters=values,
         options={"evaluation_batch_size": SENTENCES, "evaluation_shapes": 1, "beam_width": 3},
     )  # fmt: skip
     sizes = {"vocabulary": WORDS, "dev": 12, "pairs": PAIRS, "test_longest": 12, "dev_longest": 11}
@@ -40,11 +41,14 @@ def workload(case: str, framework: str, devices: int = 1, **changes: object) -> 
     )
 
 
-def weights(made: GNMT) -> dict[str, np.ndarray]:
-    """Initial weights; what starts at 0 is moved, and what is said depends on what was said before."""
+def weights(workload: GNMT) -> dict[str, np.ndarray]:
+    """Return initial weights such that a word depends on the previous words.
+
+    Weights that are initialized to 0 are moved.
+    """
     drawn = (
         (name, value * (3 if name == "classifier.weight" else 1))
-        for name, value in made.initial_weights(1)
+        for name, value in workload.initial_weights(1)
     )
     return synthetic.shaken(
         (name, value + 0.1 * synthetic.noise(name, value.shape)) for name, value in drawn

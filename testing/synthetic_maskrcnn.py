@@ -38,12 +38,12 @@ CASES = {
     "frozen": {"model": {**REFERENCE_MODEL, **NARROW}, "classes": 7, "batch": 2, "candidates": 70},
     "demo": {"model": DEMO_MODEL, "classes": 10, "batch": 4, "candidates": 160},
 }
-"""Name to model, classes, images per step and proposals of a device's batch.
+"""Map the name of a case to its model, classes, images per step, and proposals per device.
 
-`frozen`: the reference's layers, narrow.
+`frozen` has the reference's layers with fewer channels.
 """
 STRIDES = (4, 8, 16)
-"""Of `maps_and_regions`."""
+"""Strides of the maps of `maps_and_regions`."""
 RATE, DECAY = 1e-3, 0.05
 OBJECTS = 5
 LOUD = {
@@ -55,50 +55,60 @@ LOUD = {
     },
     "demo": {"rpn.cls_logits": 3, "box.bbox_pred": 2, "mask.mask_fcn_logits": 0.1},
 }
-"""Layers whose initial weights are multiplied: outputs as different as a trained network's, so that
-rounding orders nothing anew; not so different that scores are 1.
+"""Layers whose initial weights are multiplied by a factor.
+
+Their outputs differ as much as a trained network's, so that rounding does not change an order. They
+do not differ so much that scores are 1.
 """
 
 
 def workload(
     case: str, framework: str, devices: int = 1, compile: str = "", **changes: object
 ) -> MaskRCNN:
-    """The workload of a case, without warm-up, at one rate."""
+    """Return the workload of a case, with a constant learning rate and without warm-up."""
     chosen = CASES[case]
     changed = {"learning_rate": RATE, "weight_decay": DECAY, "warmup_steps": 0}
     changed["num_image_candidates"] = chosen["candidates"]
     values = synthetic.hyperparameters(named_sets(MaskRCNN)["demo"], **changed)
     settings = synthetic.settings(
-        "maskrcnn", framework=framework, devices=devices, global_batch_size=chosen["batch"] * devices, seed=5,
-        dataset="coco-demo", model=chosen["model"], targets={"BBOX": 0.3, "SEGM": 0.3}, hyperparameters=values,
-        options={"evaluation_batch_size": chosen["batch"], "compile": synthetic.compiled(framework, compile)},
+        "maskrcnn", framework=framework, devices=devices,
+        global_batch_size=chosen["batch"] * devices, seed=5, dataset="coco-demo",
+        model=chosen["model"], targets={"BBOX": 0.3, "SEGM": 0.3}, hyperparameters=values,
+        options={
+            "evaluation_batch_size": chosen["batch"],
+            "compile": synthetic.compiled(framework, compile),
+        },
     )  # fmt: skip
     sizes = {"classes": chosen["classes"], "objects_per_image_most": OBJECTS}
     dataset_info = DatasetInfo(synthetic.IMAGES, synthetic.IMAGES, sizes, "synthetic")
     return MaskRCNN(dataclasses.replace(settings, **changes), dataset_info)
 
 
-def weights(made: MaskRCNN) -> dict[str, np.ndarray]:
-    """Initial weights with louder predictors, and with shaken scales, shifts and biases."""
-    case = "frozen" if made.network.frozen else "demo"
+def weights(workload: MaskRCNN) -> dict[str, np.ndarray]:
+    """Return initial weights with larger predictors and moved scales, shifts and biases."""
+    case = "frozen" if workload.network.frozen else "demo"
     factors = {f"{name}.weight": factor for name, factor in LOUD[case].items()}
     return synthetic.shaken(
-        (name, factors.get(name, 1) * value) for name, value in made.initial_weights(7)
+        (name, factors.get(name, 1) * value) for name, value in workload.initial_weights(7)
     )
 
 
-def statistics(made: MaskRCNN) -> dict[str, np.ndarray]:
-    """Running statistics of live norms as after training; none of frozen ones."""
-    return synthetic.statistics(network.statistics(made.network))
+def statistics(workload: MaskRCNN) -> dict[str, np.ndarray]:
+    """Return running statistics as after training.
 
-
-def batch(made: MaskRCNN, step: int, replica: int = 0, empty: bool = False) -> Batch:
-    """One replica's smooth random images of a step, with random objects and sampled anchors;
-    `empty`: without objects.
+    Frozen norms have none.
     """
-    settings, count = made.settings, made.images_per_replica
+    return synthetic.statistics(network.statistics(workload.network))
+
+
+def batch(workload: MaskRCNN, step: int, replica: int = 0, empty: bool = False) -> Batch:
+    """Return a replica's batch: smooth random images, random objects and sampled anchors.
+
+    If `empty` is true, the images have no objects.
+    """
+    settings, count = workload.settings, workload.images_per_replica
     numbers = synthetic.numbers_of(settings, step, replica, count)
-    height, width = made.image_shapes[step % 2]
+    height, width = workload.image_shapes[step % 2]
     cut = integers(bits(stream(21, "cut"), numbers[:, None], np.arange(2)), 20)
     size = (np.array([height, width]) - cut).astype(np.int32)
     arrays = {
@@ -108,9 +118,9 @@ def batch(made: MaskRCNN, step: int, replica: int = 0, empty: bool = False) -> B
     arrays |= {
         "number": numbers,
         "epoch": np.array([step], np.int64),
-        **objects(made, numbers, size, empty),
+        **objects(workload, numbers, size, empty),
     }
-    arrays |= sampled_anchors(made, numbers, (height, width), arrays)
+    arrays |= sampled_anchors(workload, numbers, (height, width), arrays)
     arrays |= {"valid": np.ones(count, bool), "width": size[:, 1] * 5, "height": size[:, 0] * 5}
     return Batch(
         arrays, float(count), float(settings.global_batch_size), settings.global_batch_size
@@ -118,9 +128,12 @@ def batch(made: MaskRCNN, step: int, replica: int = 0, empty: bool = False) -> B
 
 
 def objects(
-    made: MaskRCNN, numbers: np.ndarray, size: np.ndarray, empty: bool
+    workload: MaskRCNN, numbers: np.ndarray, size: np.ndarray, empty: bool
 ) -> dict[str, np.ndarray]:
-    """Boxes, labels and octagons in them; fewer than the slots, in the first of them."""
+    """Return boxes, labels, and octagons in the boxes.
+
+    The objects fill the first slots, fewer than all.
+    """
     shape = (len(numbers), OBJECTS)
     random = uniform(
         bits(
@@ -131,27 +144,30 @@ def objects(
     corner, side = random[..., :2] * limits * 0.7, 8 + random[..., 2:] * limits * 0.5
     box = np.concatenate([corner, np.minimum(corner + side, limits)], axis=-1).astype(np.float32)
     count = 0 if empty else 1 + integers(bits(stream(23, "count"), numbers), OBJECTS)
-    there = np.arange(OBJECTS) < np.broadcast_to(count, len(numbers))[:, None]
+    used = np.arange(OBJECTS) < np.broadcast_to(count, len(numbers))[:, None]
     label = 1 + integers(
-        bits(stream(24, "labels"), numbers[:, None], np.arange(OBJECTS)), made.network.classes
+        bits(stream(24, "labels"), numbers[:, None], np.arange(OBJECTS)), workload.network.classes
     )
     angles = 2 * np.pi * (np.arange(8) + 0.3) / 8
     octagon = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     middle, half = (box[..., :2] + box[..., 2:]) / 2, (box[..., 2:] - box[..., :2]) / 2
-    points = middle[there][:, None] + half[there][:, None] * octagon
+    points = middle[used][:, None] + half[used][:, None] * octagon
     return {
-        "box": np.where(there[..., None], box, 0),
-        "label": np.where(there, label, 0).astype(np.int32),
+        "box": np.where(used[..., None], box, 0),
+        "label": np.where(used, label, 0).astype(np.int32),
         "points": points.reshape(-1, 2).astype(np.float32),
-        "polygon_ends": 8 * np.arange(1, there.sum() + 1),
-        "object_ends": np.cumsum(there.ravel()).reshape(shape).ravel(),
+        "polygon_ends": 8 * np.arange(1, used.sum() + 1),
+        "object_ends": np.cumsum(used.ravel()).reshape(shape).ravel(),
     }
 
 
 def some_objects(
     rng: np.random.Generator, counts: list[int]
 ) -> tuple[list[list[np.ndarray]], Polygons]:
-    """Objects with so many polygons each, some of them without: plain arrays, and flat ones."""
+    """Return objects with `counts` polygons each, as plain arrays and as flat arrays.
+
+    A count may be 0.
+    """
     plain = [
         [
             (rng.uniform(-5, 105, 2) + rng.uniform(-30, 30, (rng.integers(3, 9), 2))).astype(
@@ -169,8 +185,9 @@ def some_objects(
 def regions_of(
     plain: list[list[np.ndarray]], rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Thirty objects (30,) of `some_objects`, all of which have polygons, and regions (30, 4) near
-    them.
+    """Return thirty objects (30,) of `some_objects`, and regions (30, 4) near them.
+
+    All objects must have polygons.
     """
     objects = rng.integers(0, len(plain), 30)
     low = np.array([plain[number][0].min(0) for number in objects]) + rng.uniform(-10, 10, (30, 2))
@@ -178,13 +195,17 @@ def regions_of(
 
 
 def sampled_anchors(
-    made: MaskRCNN, numbers: np.ndarray, shape: tuple[int, int], of_objects: dict[str, np.ndarray]
+    workload: MaskRCNN,
+    numbers: np.ndarray,
+    shape: tuple[int, int],
+    of_objects: dict[str, np.ndarray],
 ) -> dict[str, np.ndarray]:
-    """Random anchors of each image: an eighth positive where there are objects, the last few slots
-    unused.
+    """Return random anchors of each image.
+
+    In images with objects, an eighth of the anchors is positive. The last few slots are unused.
     """
-    every = np.concatenate(anchors.level_anchors(made.settings.model, *shape))
-    samples = int(made.settings.model["rpn_samples"])
+    every = np.concatenate(anchors.level_anchors(workload.settings.model, *shape))
+    samples = int(workload.settings.model["rpn_samples"])
     anchor = integers(bits(stream(25, "anchors"), numbers[:, None], np.arange(samples)), len(every))
     used = np.arange(samples) < samples - 3 * (1 + numbers[:, None] % 3)
     positive = used & (np.arange(samples) < samples // 8) & of_objects["label"].any(1)[:, None]
@@ -200,8 +221,10 @@ def sampled_anchors(
 
 
 def maps_and_regions(side: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray, np.ndarray]:
-    """Three maps (2, 5, h, w), boxes (2, 40, 4) with extreme ones, their levels (2, 40), and
-    gradients (80, 5, side, side) to send back from what is pooled.
+    """Return maps, boxes, levels, and gradients for tests of pooling.
+
+    The shapes are: three maps (2, 5, h, w), boxes (2, 40, 4) including extreme boxes, the levels of
+    the boxes (2, 40), and gradients (80, 5, side, side) of the pooled regions.
     """
     rng = np.random.default_rng(3)
     maps = [
@@ -216,7 +239,10 @@ def maps_and_regions(side: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarra
 
 
 def clustered(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Boxes (count, 4) in clusters of 20, and their scores, best first, many of which are equal."""
+    """Return boxes (count, 4) in clusters of 20, and their scores in descending order.
+
+    Many scores are equal.
+    """
     rng = np.random.default_rng(9)
     middles = (
         rng.uniform(0, 600, (count // 20, 2)).repeat(20, axis=0) + rng.normal(size=(count, 2)) * 6
@@ -227,8 +253,9 @@ def clustered(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def by_anchor(proposals: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """(n, 6) image, anchor and box of pairs (boxes, anchors), in an order that scores do not
-    change.
+    """Return image, anchor and box (n, 6) of each proposal, ordered by image and anchor.
+
+    `proposals` has (boxes, anchors) for each image. The order does not depend on scores.
     """
     found = [
         np.column_stack([np.full(len(box), image), anchor, box])
@@ -238,7 +265,7 @@ def by_anchor(proposals: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
 
 
 def torchvision_name(name: str) -> str:
-    """The name in torchvision's MaskRCNN of a parameter of ours."""
+    """Return the name of a parameter in torchvision's MaskRCNN."""
     part, _, rest = name.partition(".")
     layer, _, kind = rest.rpartition(".")
     if part == "fpn":

@@ -1,5 +1,6 @@
-"""A small synthetic data set for NCF's tests: 501 users, 333 items, dense enough that many draws
-are rejected.
+"""A small synthetic data set for NCF's tests: 501 users and 333 items.
+
+It is so dense that many sampled negatives are rejected.
 """
 
 import dataclasses
@@ -22,7 +23,10 @@ ADAM = {"learning_rate": 0.003, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "
 
 
 def pairs() -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Training pairs (user, item), each once, sorted by user: from few to half of the items."""
+    """Return the training pairs (user, item), unique and sorted by user.
+
+    A user has between a few and half of the items.
+    """
     chance = 0.02 + 0.5 * uniform(bits(stream(9, "chance"), np.arange(USERS)))
     user, item = np.nonzero(
         uniform(bits(9, np.arange(USERS)[:, None], np.arange(ITEMS))) < chance[:, None]
@@ -31,7 +35,7 @@ def pairs() -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
 
 
 def write(folder: Path) -> DatasetInfo:
-    """The prepared arrays (without a manifest) in `folder`, and their facts."""
+    """Write the prepared arrays (without a manifest) and return the data set's info."""
     user, item = pairs()
     test = np.arange(USERS, dtype=np.int32) % ITEMS
     for name, array in (("train_user", user), ("train_item", item), ("test_item", test)):
@@ -47,7 +51,10 @@ def settings(
     changes: Mapping[str, object] | None = None,
     **options: object,
 ) -> Settings:
-    """Return the settings that NCF's data pipeline reads. `changes` replaces further settings."""
+    """Return the settings that NCF's data pipeline reads.
+
+    `changes` replaces further settings.
+    """
     return synthetic.settings(
         "ncf", rules="v0.5", devices=2, global_batch_size=global_batch_size, dataset="ml-demo",
         data_dir=str(folder), options=options, **(changes or {}),
@@ -61,8 +68,9 @@ def workload(
     precision: str = "fp32",
     **changes: object,
 ) -> NCF:
-    """The demo's model on the data set, which is written to `folder`; an epoch's last step has one
-    sample.
+    """Return the demo's model on the data set, which is written to `folder`.
+
+    The last step of an epoch has a single sample.
     """
     folder.mkdir(exist_ok=True)
     dataset_info = write(folder)

@@ -24,21 +24,24 @@ CASES = {
     "lars": {"model": _WIDE, "classes": 10, "batch": 12, "set": "nvidia_v0.7_dgx1"},
     "uneven": {"model": {**DEMO_MODEL, "image_size": 57}, "classes": 7, "batch": 6, "set": "demo"},
 }
-"""Name to model, classes, images per step, and the set that the optimizer's values come from.
+"""Map the name of a case to its model, classes, images per step, and hyperparameter set.
 
-All but `uneven` have widths that torchvision's ResNet can have.
+The optimizer's values come from the set. All cases except `uneven` have widths that torchvision's
+ResNet can have.
 """
 INITIALISATION = "truncated_normal_2"
-"""Of every case: from weights that start larger, rounding in float32 grows ten times as fast over
-ten steps.
+"""Initialization of every case.
+
+With larger initial weights, rounding errors in float32 grow ten times as fast over ten steps.
 """
 
 
 def workload(
     case: str, framework: str, devices: int = 1, compile: str = "", **changes: object
 ) -> ResNet50:
-    """The workload of a case; the schedule is as short as its data set: warm-up and decay lie
-    within ten steps.
+    """Return the workload of a case.
+
+    Warm-up and decay end within ten steps, because the data set is small.
     """
     chosen = CASES[case]
     rate = 0.1 if case == "lars" else 0.002
@@ -46,9 +49,13 @@ def workload(
     changed |= {"label_smoothing": 0.1} if case in ("sgd", "lars") else {}
     values = synthetic.hyperparameters(named_sets(ResNet50)[chosen["set"]], **changed)
     settings = synthetic.settings(
-        "resnet50", framework=framework, devices=devices, global_batch_size=chosen["batch"], dataset="imagenet-demo",
-        model=chosen["model"], targets={"top1": 0.8}, hyperparameter_set=chosen["set"], hyperparameters=values,
-        options={"evaluation_batch_size": chosen["batch"], "compile": synthetic.compiled(framework, compile)},
+        "resnet50", framework=framework, devices=devices, global_batch_size=chosen["batch"],
+        dataset="imagenet-demo", model=chosen["model"], targets={"top1": 0.8},
+        hyperparameter_set=chosen["set"], hyperparameters=values,
+        options={
+            "evaluation_batch_size": chosen["batch"],
+            "compile": synthetic.compiled(framework, compile),
+        },
     )  # fmt: skip
     dataset_info = DatasetInfo(
         synthetic.IMAGES, synthetic.IMAGES, {"classes": chosen["classes"]}, "synthetic"
@@ -56,26 +63,27 @@ def workload(
     return ResNet50(dataclasses.replace(settings, **changes), dataset_info)
 
 
-def weights(made: ResNet50) -> dict[str, np.ndarray]:
-    """Initial weights with shaken batch-norm scales and shifts, and biases that are not 0."""
-    return synthetic.shaken(made.initial_weights(7))
+def weights(workload: ResNet50) -> dict[str, np.ndarray]:
+    """Return initial weights with moved batch-norm scales and shifts, and biases unequal to 0."""
+    return synthetic.shaken(workload.initial_weights(7))
 
 
-def statistics(made: ResNet50) -> dict[str, np.ndarray]:
-    """Running statistics as after training: means around 0, variances around those that the layers
-    have.
+def statistics(workload: ResNet50) -> dict[str, np.ndarray]:
+    """Return running statistics as after training.
+
+    Means are around 0, and variances around the variances of the layers' outputs.
     """
-    found = synthetic.statistics(network.statistics(made.network))
+    found = synthetic.statistics(network.statistics(workload.network))
     scales = {"bn1.running_mean": np.float32(100), "bn1.running_var": np.float32(10_000)}
     return {name: value * scales.get(name, np.float32(1)) for name, value in found.items()}
 
 
-def batch(made: ResNet50, step: int, replica: int = 0) -> Batch:
-    """One replica's smooth random images (B, S, S, 3) of a step."""
-    settings, count = made.settings, made.images_per_replica
+def batch(workload: ResNet50, step: int, replica: int = 0) -> Batch:
+    """Return a replica's smooth random images (B, S, S, 3) of a step."""
+    settings, count = workload.settings, workload.images_per_replica
     numbers = synthetic.numbers_of(settings, step, replica, count)
     image = synthetic.pictures(numbers, int(settings.model["image_size"]))
-    label = integers(bits(stream(5, "labels"), numbers), made.network.classes).astype(np.int32)
+    label = integers(bits(stream(5, "labels"), numbers), workload.network.classes).astype(np.int32)
     arrays = {"image": image, "label": label, "valid": np.ones(count, bool)}
     return Batch(
         arrays, float(count), float(settings.global_batch_size), settings.global_batch_size

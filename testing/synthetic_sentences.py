@@ -1,6 +1,4 @@
-"""Small batches of sentence pairs for translation workloads, the same in every framework's
-environment.
-"""
+"""Small batches of sentence pairs for translation workloads, equal in all environments."""
 
 import numpy as np
 
@@ -13,56 +11,60 @@ from workloads.common.text.workload import TranslationWorkload
 WORDS = 45
 SENTENCES = 6
 EDGES = (9, 14)
-"""Of the buckets that batches come from in turn."""
+"""Lengths of the buckets. Steps alternate between the buckets."""
 PAIRS = 600
-"""Of training; enough for batches of both buckets."""
+"""Number of training pairs, enough for batches of both buckets."""
 
 
-def sides(made: TranslationWorkload, step: int) -> dict[str, np.ndarray]:
-    """Of the step's global batch: `source`, `target`, `label` and their lengths, from the least to
-    the bucket's edge.
+def sides(workload: TranslationWorkload, step: int) -> dict[str, np.ndarray]:
+    """Return `source`, `target`, `label`, and their lengths, for the global batch of a step.
+
+    Lengths range from the minimum to the bucket's edge.
     """
-    begins, edge, rows = made.framing.begin is not None, EDGES[step % 2], np.arange(SENTENCES)
+    begins, edge, rows = workload.framing.begin is not None, EDGES[step % 2], np.arange(SENTENCES)
     least = 2 if begins else 1
     found: dict[str, np.ndarray] = {}
     for number, (side, width) in enumerate((("source", edge), ("label", edge - begins))):
         key = stream(5, "lengths", step, number)
         length = least + integers(bits(key, rows), width - least + 1)
         length[:2] = (width, least) if number else (least, width)
-        words = (
-            made.end
+        tokens = (
+            workload.end
             + 1
-            + integers(bits(key, 1, rows[:, None], np.arange(width)), WORDS - made.end - 1)
+            + integers(bits(key, 1, rows[:, None], np.arange(width)), WORDS - workload.end - 1)
         )
-        words[rows, length - 1] = made.end
-        found[side] = np.where(np.arange(width) < length[:, None], words, 0).astype(np.int32)
+        tokens[rows, length - 1] = workload.end
+        found[side] = np.where(np.arange(width) < length[:, None], tokens, 0).astype(np.int32)
         found["target_length" if number else "source_length"] = length.astype(np.int32)
     if begins:
-        found["source"][:, 0] = made.framing.begin
+        found["source"][:, 0] = workload.framing.begin
     shifted = np.concatenate(
-        [np.full((SENTENCES, 1), made.framing.start), found["label"][:, :-1]], 1
+        [np.full((SENTENCES, 1), workload.framing.start), found["label"][:, :-1]], 1
     )
     within = np.arange(shifted.shape[1]) < found["target_length"][:, None]
     found["target"] = np.where(within, shifted, 0).astype(np.int32)
     return found
 
 
-def batch(made: TranslationWorkload, step: int, replica: int = 0) -> Batch:
-    """One replica's part of a step's batch; parts have unequal numbers of tokens."""
-    share = SENTENCES // made.settings.devices
-    mine, whole = slice(replica * share, (replica + 1) * share), sides(made, step)
+def batch(workload: TranslationWorkload, step: int, replica: int = 0) -> Batch:
+    """Return a replica's part of a step's batch.
+
+    The replicas' parts have unequal numbers of tokens.
+    """
+    share = SENTENCES // workload.settings.devices
+    mine, whole = slice(replica * share, (replica + 1) * share), sides(workload, step)
     arrays = {name: value[mine] for name, value in whole.items()}
     arrays["dropout_key"] = keys(3, 0, np.arange(step * SENTENCES, (step + 1) * SENTENCES))[mine]
-    if made.weigh_tokens:
-        weights = [float(one["target_length"].sum()) for one in (arrays, whole)]
+    if workload.weigh_tokens:
+        weights = [float(part["target_length"].sum()) for part in (arrays, whole)]
     else:
         weights = [float(share), float(SENTENCES)]
     return Batch(arrays, *weights, SENTENCES)
 
 
-def evaluation(made: TranslationWorkload) -> list[Batch]:
-    """One batch to translate, with a sentence that is not valid, and one with labels."""
-    arrays = sides(made, 1)
+def evaluation(workload: TranslationWorkload) -> list[Batch]:
+    """Return a batch to translate, which has an invalid sentence, and a batch with labels."""
+    arrays = sides(workload, 1)
     number = {"number": np.arange(SENTENCES), "valid": np.arange(SENTENCES) < SENTENCES - 1}
     sources = {name: arrays[name] for name in ("source", "source_length")}
     return [
@@ -71,8 +73,9 @@ def evaluation(made: TranslationWorkload) -> list[Batch]:
 
 
 class Copies:
-    """A decoder that says the source again, word by word from the place `begin` on; `first`: the
-    tokens it started with.
+    """A decoder that copies the source token by token from position `begin` on.
+
+    `first` is the set of tokens that the first step received.
     """
 
     def __init__(self, begin):
@@ -86,8 +89,8 @@ class Copies:
         self.first = self.first or set(tokens.tolist())
         self.steps += 1
         scores = np.full((len(tokens), WORDS), -20.0)
-        said = source[:, min(place, source.shape[1] - 1)]
-        scores[np.arange(len(tokens)), np.repeat(said, len(tokens) // len(source))] = -0.1
+        copied = source[:, min(place, source.shape[1] - 1)]
+        scores[np.arange(len(tokens)), np.repeat(copied, len(tokens) // len(source))] = -0.1
         attention = np.full((len(tokens), source.shape[1]), 1 / source.shape[1])
         return Candidates(scores, np.tile(np.arange(WORDS), (len(tokens), 1)), attention), (
             source,

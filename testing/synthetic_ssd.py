@@ -26,29 +26,40 @@ CASES = {
         "batch": 4,
     },
 }
-"""Name to model, classes and images per step.
+"""Map the name of a case to its model, classes, and images per step.
 
-`uneven`: maps of odd sizes show every padding mistake.
+`uneven` has maps of odd sizes, which reveal padding errors.
 """
 RATE, DECAY = 5e-4, 0.05
-"""Steps so small that rounding does not grow much; a decay so large that leaving it out shows."""
+"""Learning rate and weight decay.
+
+Steps are so small that rounding errors grow little. The decay is so large that leaving it out is
+noticeable.
+"""
 HEADS = 0.2
-"""The heads' weights over Xavier's: outputs as small as those of a trained network."""
+"""Factor of the heads' weights: outputs are as small as a trained network's."""
 POSITIVES = 12
-"""Of the priors of an image, about, and one of every map; every fifth image has none."""
+"""Approximate number of positive priors per image.
+
+Every map has a positive prior. Every fifth image has no positive priors.
+"""
 
 
 def workload(
     case: str, framework: str, devices: int = 1, compile: str = "", **changes: object
 ) -> SSD:
-    """The workload of a case, without warm-up, at one rate."""
+    """Return the workload of a case, with a constant learning rate and without warm-up."""
     chosen = CASES[case]
     changed = {"learning_rate": RATE, "weight_decay": DECAY, "warmup_steps": 0}
     values = synthetic.hyperparameters(named_sets(SSD)["reference"], **changed)
     settings = synthetic.settings(
-        "ssd", framework=framework, devices=devices, global_batch_size=chosen["batch"], dataset="coco-demo",
-        model=chosen["model"], targets={"map": 0.23}, hyperparameter_set="reference", hyperparameters=values,
-        options={"evaluation_batch_size": chosen["batch"], "compile": synthetic.compiled(framework, compile)},
+        "ssd", framework=framework, devices=devices, global_batch_size=chosen["batch"],
+        dataset="coco-demo", model=chosen["model"], targets={"map": 0.23},
+        hyperparameter_set="reference", hyperparameters=values,
+        options={
+            "evaluation_batch_size": chosen["batch"],
+            "compile": synthetic.compiled(framework, compile),
+        },
     )  # fmt: skip
     dataset_info = DatasetInfo(
         synthetic.IMAGES, synthetic.IMAGES, {"classes": chosen["classes"]}, "synthetic"
@@ -56,26 +67,24 @@ def workload(
     return SSD(dataclasses.replace(settings, **changes), dataset_info)
 
 
-def weights(made: SSD) -> dict[str, np.ndarray]:
-    """Initial weights with smaller heads, and with shaken batch-norm scales and shifts."""
-    drawn, heads = made.initial_weights(7), ("box", "class")
+def weights(workload: SSD) -> dict[str, np.ndarray]:
+    """Return initial weights with smaller heads and moved batch-norm scales and shifts."""
+    drawn, heads = workload.initial_weights(7), ("box", "class")
     return synthetic.shaken(
         (name, HEADS * value if name.startswith(heads) else value) for name, value in drawn
     )
 
 
-def statistics(made: SSD) -> dict[str, np.ndarray]:
-    """Running statistics as after training: means around 0, variances around 1."""
-    return synthetic.statistics(network.statistics(made.network))
+def statistics(workload: SSD) -> dict[str, np.ndarray]:
+    """Return running statistics as after training: means around 0, variances around 1."""
+    return synthetic.statistics(network.statistics(workload.network))
 
 
-def batch(made: SSD, step: int, replica: int = 0) -> Batch:
-    """One replica's smooth random images (B, S, S, 3) of a step, with synthetic targets of their
-    priors.
-    """
-    settings, count = made.settings, made.images_per_replica
+def batch(workload: SSD, step: int, replica: int = 0) -> Batch:
+    """Return a replica's batch: smooth random images (B, S, S, 3) with synthetic targets."""
+    settings, count = workload.settings, workload.images_per_replica
     numbers = synthetic.numbers_of(settings, step, replica, count)
-    offset, label = targets(numbers, made)
+    offset, label = targets(numbers, workload)
     arrays = {
         "image": synthetic.pictures(numbers, int(settings.model["image_size"])),
         "offset": offset,
@@ -88,9 +97,9 @@ def batch(made: SSD, step: int, replica: int = 0) -> Batch:
     )
 
 
-def targets(numbers: np.ndarray, made: SSD) -> tuple[np.ndarray, np.ndarray]:
-    """Offsets (B, 4, P) and labels (B, P) that the priors of images are to learn."""
-    priors, classes, model = len(made.priors), made.network.classes, made.settings.model
+def targets(numbers: np.ndarray, workload: SSD) -> tuple[np.ndarray, np.ndarray]:
+    """Return the target offsets (B, 4, P) and labels (B, P) of the priors."""
+    priors, classes, model = len(workload.priors), workload.network.classes, workload.settings.model
     places = np.arange(priors)
     cells = zip(model["map_sizes"], shapes_per_cell(model), strict=True)
     last_of_maps = np.cumsum([size**2 * shapes for size, shapes in cells]) - 1
@@ -109,10 +118,11 @@ def targets(numbers: np.ndarray, made: SSD) -> tuple[np.ndarray, np.ndarray]:
 def outputs(
     equal: bool = False, images: int = 4, classes: int = 7, priors: int = 60
 ) -> dict[str, np.ndarray]:
-    """Synthetic `logits`, all 0 if `equal`, `offsets`, and the `labels` and `wanted` offsets that
-    the loss compares them with.
+    """Return synthetic outputs and targets of the loss.
 
-    The second image has no positives, the third more than a quarter: its negatives do not suffice.
+    `logits` are all 0 if `equal` is true. The targets are `labels` and offsets `wanted`. The second
+    image has no positive priors. More than a quarter of the third image's priors is positive, so it
+    has too few negatives.
     """
     logits = (0 if equal else 2) * normal(
         bits(stream(9, "logits"), np.arange(images * (classes + 1) * priors))

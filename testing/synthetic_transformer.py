@@ -14,22 +14,24 @@ __all__ = ["CASES", "MODEL", "batch", "evaluation", "weights", "workload"]
 
 MODEL = {"hidden": 16, "feed_forward": 24, "layers": 2, "heads": 4, "extra_length": 6}
 END = 1
-"""In the published vocabulary, after padding."""
+"""EOS in the published vocabulary. It follows the padding token."""
 CASES = {"steps": (0.0, "others"), "fairseq": (0.0, "all"), "dropout": (0.1, "others")}
-"""Name to dropout and the form of the smoothed loss."""
+"""Map the name of a case to its dropout and the form of the smoothed loss."""
 
 
 def workload(case: str, framework: str, devices: int = 1, **changes: object) -> Transformer:
-    """The workload of a case, at a high rate after one step of warm-up."""
+    """Return the workload of a case, with a high learning rate after a warm-up step."""
     dropout, over = CASES[case]
     values = synthetic.hyperparameters(
-        named_sets(Transformer)["reference"], learning_rate=0.01, warmup_steps=1, dropout=dropout, smoothed_over=over,
+        named_sets(Transformer)["reference"], learning_rate=0.01, warmup_steps=1,
+        dropout=dropout, smoothed_over=over,
         bucket_first=EDGES[0], bucket_growth=1.6, max_sequence_length=EDGES[1],
     )  # fmt: skip
     settings = synthetic.settings(
-        "transformer", framework=framework, devices=devices, global_batch_size=SENTENCES * EDGES[1],
-        dataset="translation-demo", model=MODEL, targets={"bleu": 0.5}, hyperparameter_set="reference",
-        hyperparameters=values, options={"evaluation_batch_size": SENTENCES, "evaluation_shapes": 1, "beam_width": 3},
+        "transformer", framework=framework, devices=devices,
+        global_batch_size=SENTENCES * EDGES[1], dataset="translation-demo", model=MODEL,
+        targets={"bleu": 0.5}, hyperparameter_set="reference", hyperparameters=values,
+        options={"evaluation_batch_size": SENTENCES, "evaluation_shapes": 1, "beam_width": 3},
     )  # fmt: skip
     sizes = {
         "vocabulary": WORDS,
@@ -44,11 +46,12 @@ def workload(case: str, framework: str, devices: int = 1, **changes: object) -> 
     )
 
 
-def weights(made: Transformer) -> dict[str, np.ndarray]:
-    """Initial weights; what starts at 0 or 1 is moved, and words differ enough for translations to
-    depend on the source.
+def weights(workload: Transformer) -> dict[str, np.ndarray]:
+    """Return initial weights such that translations depend on the source.
+
+    Weights that are initialized to 0 or 1 are moved.
     """
-    drawn = made.initial_weights(7)
+    drawn = workload.initial_weights(7)
     return synthetic.shaken(
         (name, value * (2 if name == "embedding.weight" else 1)) for name, value in drawn
     )

@@ -1,7 +1,8 @@
-"""A plain gloo all-reduce between processes on one machine: the median time of TIMED after WARMUPS.
-No part of the suite.
+"""A plain gloo all-reduce between processes on one machine. Does not import the suite.
 
-python -m benchmarks.bare.allreduce_gloo RANK COUNT PORT BYTES CORE; rank 0 prints JSON.
+    python -m benchmarks.bare.allreduce_gloo RANK COUNT PORT BYTES CORE
+
+Rank 0 prints JSON: the median time of TIMED all-reduces after WARMUPS untimed all-reduces.
 """
 
 import json

@@ -1,9 +1,10 @@
 """Batches for the bare loops, as NumPy arrays (user, item, label). Does not import the suite.
 
-From a file that holds user_0, item_0, label_0, user_1, …: those, in turn. From one that holds
-train_user, train_item, items and batch_size: every epoch all positives, four fresh negatives each
-(not rejected if they hit a positive: cheaper than the real thing), shuffled; the short last batch
-is left out, so that nothing is compiled a second time.
+A file with user_0, item_0, label_0, user_1, … has ready batches, which are repeated in turn. A file
+with train_user, train_item, items and batch_size has the positives of a data set: every epoch has
+all positives and four new negatives for each, shuffled. A negative that hits a positive is not
+rejected, which is cheaper than correct sampling. The short last batch is left out, so that its
+shape is not compiled.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""How the bare loops are timed, and what image models compute. Does not import the suite."""
+"""Timing of the bare loops. Does not import the suite."""
 
 import json
 import resource
@@ -7,10 +7,17 @@ from collections.abc import Callable
 
 
 def print_rate(step, read, images, steps, gigaflops):
-    """Two steps to warm up, then a block of steps, which ends when `read` has the last one's loss;
-    prints JSON.
+    """Print the rate over a block of steps, after two warm-up steps, as JSON.
 
-    `gigaflops`: of one image's forward pass, two per multiply-add of convolutions and dense layers.
+    The block ends when `read` returns the loss of the last step.
+
+    Args:
+        step: Runs a training step and returns its loss.
+        read: Waits for a loss and converts it to a number.
+        images: Images per step.
+        steps: Steps in the block.
+        gigaflops: Of a forward pass per image, with two operations per multiply-add in convolutions
+            and dense layers.
     """
     read(step()), read(step())
     begin, cpu = time.perf_counter(), time.process_time()
@@ -26,8 +33,9 @@ def print_rate(step, read, images, steps, gigaflops):
 
 
 def shortest(run: Callable[[], object], times: int) -> tuple[float, float, object]:
-    """Return seconds and CPU seconds of the shortest of `times` calls after a warm-up call, and the
-    last call's result.
+    """Return the least seconds and CPU seconds of `times` calls, and the last call's result.
+
+    A warm-up call precedes them.
     """
     run()
     found = []
@@ -35,20 +43,23 @@ def shortest(run: Callable[[], object], times: int) -> tuple[float, float, objec
         begin, used = time.perf_counter(), time.process_time()
         last = run()
         found.append((time.perf_counter() - begin, time.process_time() - used))
-    return min(one for one, _ in found), min(other for _, other in found), last
+    wall, cpu = zip(*found)
+    return min(wall), min(cpu), last
 
 
 def print_shortest(step, steps):
-    """Run a warm-up step, then print the shortest of `steps` as JSON. A step returns the loss once
-    it is complete.
+    """Run a warm-up step, then print the shortest of `steps` as JSON.
+
+    `step` returns the loss when it is complete.
     """
     seconds, cpu, loss = shortest(step, steps)
     print(json.dumps({"step_seconds": seconds, "step_cpu_seconds": cpu, "loss": loss}))
 
 
 def print_mean(step, steps):
-    """Run a warm-up step, then print the mean of `steps` as JSON. A step returns its losses and
-    further values.
+    """Run a warm-up step, then print the mean of `steps` as JSON.
+
+    `step` returns its losses and further values as a dictionary.
     """
     step()
     wall, cpu = time.perf_counter(), time.process_time()

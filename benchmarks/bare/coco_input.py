@@ -1,14 +1,17 @@
-"""Bare rates of a detection workload's training input in a DataLoader, one JSON line per round.
-
-Does not import the suite.
+"""Rates of a detection workload's training input in a DataLoader. Does not import the suite.
 
     python -m benchmarks.bare.coco_input ssd|maskrcnn pillow|torchvision FOLDER SECONDS
 
-FOLDER: COCO's layout, and `priors.npy` float32 (P, 4) centre x, centre y, width, height in shares.
-torchvision's v2 transforms on images decoded by Pillow or torchvision. ssd: a matcher of a few
-whole-array operations. maskrcnn: masks of every object that pycocotools draws, batches padded to
-the largest; no matching of anchors, which torchvision's model does in the step. No workers: for one
-core. A round is one word on stdin.
+FOLDER has COCO's layout, and `priors.npy`: float32 (P, 4), center x, center y, width, and height in
+fractions of the image.
+
+torchvision's v2 transforms are applied to images decoded by Pillow or torchvision. ssd: a matcher
+of a few whole-array operations. maskrcnn: pycocotools draws the mask of every object, and batches
+are padded to their largest image. Anchors are not matched, because torchvision's model matches them
+in the training step.
+
+The DataLoader has no workers, because the program runs on a single core. For each line on stdin, it
+prints the rates of a round as JSON.
 """
 
 import json
@@ -28,7 +31,7 @@ from benchmarks.bare.rounds import answer
 
 workload, kind, folder, seconds = sys.argv[1:5]
 torch.set_num_threads(1)
-warnings.simplefilter("ignore")  # Pillow smooths whatever `antialias` says
+warnings.simplefilter("ignore")  # Pillow antialiases regardless of `antialias`
 
 priors = torch.from_numpy(np.load(f"{folder}/priors.npy"))
 corners = box_convert(priors, "cxcywh", "xyxy")
@@ -63,7 +66,7 @@ def drawn(objects, height, width):
     from pycocotools import mask as tool
 
     masks = tool.decode(
-        [tool.merge(tool.frPyObjects(one["segmentation"], height, width)) for one in objects]
+        [tool.merge(tool.frPyObjects(row["segmentation"], height, width)) for row in objects]
     )
     return tv_tensors.Mask(torch.from_numpy(masks).permute(2, 0, 1))
 
@@ -76,8 +79,8 @@ class Detection(torch.utils.data.Dataset):
             os.path.join(folder, "train2017", image["file_name"]) for image in content["images"]
         ]
         rows = {image["id"]: [] for image in content["images"]}
-        for one in content["annotations"]:
-            rows[one["image_id"]].append(one)
+        for row in content["annotations"]:
+            rows[row["image_id"]].append(row)
         self.objects = list(rows.values())
 
     def __len__(self):
@@ -91,17 +94,17 @@ class Detection(torch.utils.data.Dataset):
         else:
             image = tv_tensors.Image(decode_image(read_file(path), ImageReadMode.RGB))
             size = image.shape[1:]
-        boxes = box_convert(torch.tensor([one["bbox"] for one in objects]), "xywh", "xyxy")
-        given = {
+        boxes = box_convert(torch.tensor([row["bbox"] for row in objects]), "xywh", "xyxy")
+        sample = {
             "image": image,
             "boxes": tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=size),
-            "labels": torch.tensor([one["category_id"] for one in objects]),
+            "labels": torch.tensor([row["category_id"] for row in objects]),
         }
         if workload == "maskrcnn":
-            return transform({**given, "masks": drawn(objects, *size)})
-        found = transform(given)
-        boxes = found["boxes"].as_subclass(torch.Tensor) / 300
-        return found["image"].as_subclass(torch.Tensor), *match(boxes, found["labels"])
+            return transform({**sample, "masks": drawn(objects, *size)})
+        result = transform(sample)
+        boxes = result["boxes"].as_subclass(torch.Tensor) / 300
+        return result["image"].as_subclass(torch.Tensor), *match(boxes, result["labels"])
 
 
 def padded(samples):

@@ -33,7 +33,7 @@ class Bare(nn.HybridBlock):
         )
 
     def attend(self, F, x, memory, vector, scale):
-        query, memory = (F.transpose(one, (1, 0, 2)) for one in (x, memory))
+        query, memory = (F.transpose(array, (1, 0, 2)) for array in (x, memory))
         sums = F.tanh(
             F.broadcast_add(F.expand_dims(self.query(query), 2), F.expand_dims(self.key(memory), 1))
         )
@@ -49,15 +49,15 @@ class Bare(nn.HybridBlock):
         for number, lstm in enumerate(self.encoder):
             y = lstm(self.dropout(memory))
             memory = memory + y if number else y
-        first, *others = self.decoder
+        first, *layers = self.decoder
         x = first(self.dropout(self.embedding(F.transpose(target))))
         context = self.attend(F, x, memory, vector, scale)
-        for number, lstm in enumerate(others):
+        for number, lstm in enumerate(layers):
             y = lstm(self.dropout(F.concat(x, context, dim=2)))
             x = x + y if number else y
         logarithms = F.log_softmax(self.classifier(x))
-        own = F.pick(logarithms, F.transpose(label))
-        return -F.mean((1 - SMOOTHING) * own + SMOOTHING * F.mean(logarithms, axis=-1))
+        of_label = F.pick(logarithms, F.transpose(label))
+        return -F.mean((1 - SMOOTHING) * of_label + SMOOTHING * F.mean(logarithms, axis=-1))
 
 
 def make(name, *sizes):

@@ -1,9 +1,10 @@
 """A training step of GNMT written by hand in TensorFlow. Does not import the suite.
 
-    python -m benchmarks.bare.gnmt_tensorflow bare|bare_keras fp32 full|demo BATCH LENGTH CORES STEPS
+    python -m benchmarks.bare.gnmt_tensorflow bare|bare_keras fp32 full|demo
+        BATCH LENGTH CORES STEPS
 
-bare: an LSTM multiplies the input of all positions at once, then goes through them in a loop of the
-graph; bare_keras: tf.keras.layers.LSTM, which has one bias where the others have two.
+bare: an LSTM multiplies the input of all positions at once, then iterates over the positions in a
+loop of the graph. bare_keras: tf.keras.layers.LSTM, which has a single bias instead of two.
 """
 
 import tensorflow as tf
@@ -16,7 +17,7 @@ DROPOUT = 0.2
 class Bare:
     def __init__(self, words, hidden, layers, keras):
         self.words, self.hidden, self.layers, self.keras = words, hidden, layers, keras
-        self.made, self.variables = {}, []
+        self.weights, self.variables = {}, []
         self.table, self.classifier = self.variable(words, hidden), self.variable(hidden, words)
         self.classifier_bias = self.variable(words)
         self.query, self.key, self.key_bias = (
@@ -31,24 +32,24 @@ class Bare:
 
     def lstm(self, name, x, backwards=False):
         """Map (L, B, inputs) to (L, B, hidden)."""
-        if name not in self.made:
-            self.made[name] = (self.keras_weights if self.keras else self.plain_weights)(x)
+        if name not in self.weights:
+            self.weights[name] = (self.keras_weights if self.keras else self.plain_weights)(x)
         if self.keras:
-            y = self.made[name](tf.transpose(x, (1, 0, 2)))
+            y = self.weights[name](tf.transpose(x, (1, 0, 2)))
             return tf.transpose(y, (1, 0, 2))
-        of_input, of_state, *biases = self.made[name]
+        of_input, of_state, *biases = self.weights[name]
         x = x[::-1] if backwards else x
-        given = tf.reshape(
+        inputs = tf.reshape(
             tf.reshape(x, (-1, x.shape[-1])) @ of_input, (*x.shape[:2], -1)
         ) + tf.add_n(biases)
 
-        def cell(states, one):
-            i, f, g, o = tf.split(one + states[0] @ of_state, 4, 1)
+        def cell(states, x):
+            i, f, g, o = tf.split(x + states[0] @ of_state, 4, 1)
             c = tf.sigmoid(f) * states[1] + tf.sigmoid(i) * tf.tanh(g)
             return tf.sigmoid(o) * tf.tanh(c), c
 
         zeros = tf.zeros((x.shape[1], self.hidden))
-        y = tf.scan(cell, given, (zeros, zeros))[0]
+        y = tf.scan(cell, inputs, (zeros, zeros))[0]
         y.set_shape((*x.shape[:2], self.hidden))
         return y[::-1] if backwards else y
 
@@ -100,7 +101,7 @@ class Bare:
         return tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(wanted, logits))
 
     def all_variables(self):
-        missing = 4 * self.hidden * len(self.made) if self.keras else 0  # Keras has one bias
+        missing = 4 * self.hidden * len(self.weights) if self.keras else 0  # Keras has one bias
         count = sum(variable.shape.num_elements() for variable in self.variables)
         assert count + missing in GNMT_PARAMETERS.values(), f"{count} parameters"
         return self.variables

@@ -1,13 +1,14 @@
-"""Bare rates of reading JPEGs, one JSON line per round. Does not import the suite.
+"""Rates of reading JPEGs. Does not import the suite.
 
     python -m benchmarks.bare.image_loader turbo|eighth|pillow|torchvision FILE_LIST SECONDS WORKERS
 
-turbo: simplejpeg, each whole image, into one buffer. eighth: the same at 1/8 of the size, which is
-hardly more than entropy decoding: no decoding of whole files at any scale is faster. pillow,
-torchvision: torch's DataLoader with torchvision v2 transforms (random resized crop without
-antialias, flip) on images decoded by that library. A round is one word on stdin. turbo and eighth
-with two WORKERS: two processes that have nothing in common, and the sum of their rates: what the
-cores give.
+turbo: simplejpeg decodes every whole image into a single buffer. eighth: the same at 1/8 of the
+size. This is little more than entropy decoding, and no decoder of whole files is faster at any
+scale. pillow, torchvision: torch's DataLoader with torchvision v2 transforms (random resized crop
+without antialias, flip) on images decoded by this library.
+
+For each line on stdin, the program prints the rates of a round as JSON. turbo and eighth with two
+WORKERS run two independent processes and add their rates, which gives the limit of the cores.
 """
 
 import subprocess
@@ -66,7 +67,7 @@ def loader():
 stream = turbo() if kind in ("turbo", "eighth") else loader()
 # Workers of a loader have filled their queues instead of warming up.
 whole = kind in ("turbo", "eighth")
-other = None
+second = None
 if whole and workers == 2:
     command = [
         sys.executable,
@@ -77,6 +78,6 @@ if whole and workers == 2:
         str(seconds),
         "0",
     ]
-    other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    other.stdout.readline()
-answer(stream, 8, seconds, 0.0 if workers and not whole else WARM_UP_SECONDS, other)
+    second = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    second.stdout.readline()
+answer(stream, 8, seconds, 0.0 if workers and not whole else WARM_UP_SECONDS, second)

@@ -1,10 +1,11 @@
-"""Mask R-CNN R50-FPN in MXNet, a training step written by hand in Gluon. Does not import the suite.
+"""Mask R-CNN R50-FPN in MXNet, a training step written by hand in Gluon.
 
+Does not import the suite.
     OMP_NUM_THREADS=CORES python -m benchmarks.bare.maskrcnn_mxnet CORES fp32 STEPS INPUTS.npz
 
-Two hybrid blocks; between them contrib.box_nms of each level's best 2,000 boxes, 512 regions drawn
-in NumPy, and contrib.ROIAlign of maps and of masks. INPUTS and what is printed: see
-maskrcnn_tensorflow.py.
+The model has two hybrid blocks. Between them, contrib.box_nms filters the best 2,000 boxes of each
+level, NumPy samples 512 regions, and contrib.ROIAlign pools maps and masks. maskrcnn_tensorflow.py
+describes INPUTS and the output.
 """
 
 import math
@@ -22,20 +23,20 @@ MEANS = (102.9801, 115.9465, 122.7717)  # blue, green, red
 _, precision, steps, path = sys.argv[1:]
 assert precision == "fp32", precision
 inputs = np.load(path)
-given = {name: inputs[name] for name in inputs.files if not name.startswith("weight/")}
-image, objects, classes, drawn = (given[name] for name in ("image", "box", "label", "mask"))
+values = {name: inputs[name] for name in inputs.files if not name.startswith("weight/")}
+image, objects, classes, drawn = (values[name] for name in ("image", "box", "label", "mask"))
 of_rpn = [
-    mx.nd.array(given[name])
+    mx.nd.array(values[name])
     for name in ("anchor", "anchor_label", "anchor_weight", "anchor_offset")
 ]
-anchors = [mx.nd.array(one) for one in np.split(given["anchors"], given["level_ends"][:-1])]
+anchors = [mx.nd.array(level) for level in np.split(values["anchors"], values["level_ends"][:-1])]
 drawn = mx.nd.array(drawn[:, None])
 HEIGHT, WIDTH = image.shape[:2]
 FROZEN = ("body_conv1_", "body_layer1_")
 
 
 class Part(mx.gluon.HybridBlock):
-    """The weights whose names begin so, dots made lines."""
+    """A block with the weights whose names begin with `beginnings`; dots become underscores."""
 
     def __init__(self, *beginnings):
         super().__init__()
@@ -77,7 +78,7 @@ class Part(mx.gluon.HybridBlock):
 
 
 class First(Part):
-    """Trunk, pyramid, RPN: maps, then logits (1, A_l) and deltas (1, A_l, 4) of each level."""
+    """Trunk, pyramid, and RPN: maps, then logits (1, A_l) and deltas (1, A_l, 4) per level."""
 
     def unit(self, F, x, name, norm, size, outputs, stride=1, relu=True):
         x = self.conv(F, x, name, size, outputs, stride, bias=False)
@@ -129,8 +130,9 @@ class First(Part):
 
 
 class Second(Part):
-    """Box head and mask head on pooled maps, to logits, deltas of each class, mask logits of the
-    regions' `label`.
+    """Box head and mask head on pooled maps.
+
+    Returns logits, deltas of each class, and mask logits for the classes in `label`.
     """
 
     def dense(self, F, x, name, outputs):
@@ -186,8 +188,10 @@ def proposals(logits, deltas):
 
 
 def sample(proposed):
-    """Return regions (512, 4), positive regions first, with labels, deltas, the number of
-    positives, and their objects.
+    """Return sampled regions with their targets.
+
+    The result is: regions (512, 4) with positive regions first, labels, deltas, the number of
+    positive regions, and the object of each positive region.
     """
     box = np.concatenate([proposed, objects])
     low, high = (
@@ -195,12 +199,12 @@ def sample(proposed):
         np.minimum(box[:, None, 2:], objects[:, 2:]),
     )
     shared = np.maximum(high - low + 1, 0).prod(2)
-    area, of_objects = ((one[:, 2:] - one[:, :2] + 1).prod(1) for one in (box, objects))
+    area, of_objects = ((corners[:, 2:] - corners[:, :2] + 1).prod(1) for corners in (box, objects))
     overlap = shared / (area[:, None] + of_objects - shared)
     matched, positive = overlap.argmax(1), overlap.max(1) >= 0.5
     some = np.random.permutation(np.flatnonzero(positive))[:POSITIVES]
-    others = np.random.permutation(np.flatnonzero(~positive))[: REGIONS - len(some)]
-    chosen, count = np.concatenate([some, others]), len(some)
+    negative = np.random.permutation(np.flatnonzero(~positive))[: REGIONS - len(some)]
+    chosen, count = np.concatenate([some, negative]), len(some)
     box, matched = box[chosen], matched[chosen]
     label = np.where(np.arange(REGIONS) < count, classes[matched], 0)
     wanted, size = objects[matched], box[:, 2:] - box[:, :2] + 1
@@ -224,10 +228,10 @@ def pool(maps, box, side):
     )
     rows, parts = np.concatenate([np.zeros((len(box), 1)), box], 1), []
     options = {"pooled_size": (side, side), "sample_ratio": 2}
-    for number, (one, stride) in enumerate(zip(maps, STRIDES)):
+    for number, (x, stride) in enumerate(zip(maps, STRIDES)):
         if (level == number).any():
             of_level = mx.nd.array(rows[level == number])
-            parts.append(mx.nd.contrib.ROIAlign(one, of_level, spatial_scale=1 / stride, **options))
+            parts.append(mx.nd.contrib.ROIAlign(x, of_level, spatial_scale=1 / stride, **options))
     return mx.nd.take(
         mx.nd.concat(*parts, dim=0), mx.nd.array(np.argsort(np.argsort(level, kind="stable")))
     )
@@ -277,9 +281,9 @@ first.hybridize(static_alloc=True, static_shape=True)
 second.hybridize()
 sgd = mx.gluon.Trainer(parameters, "sgd", {"learning_rate": 1e-4, "momentum": 0.9, "wd": 1e-4})
 trained = [
-    one for name, one in parameters.items() if "bn" not in name and "downsample_1" not in name
+    weight for name, weight in parameters.items() if "bn" not in name and "downsample_1" not in name
 ]
-assert sum(int(np.prod(one.shape)) for one in trained) == PARAMETERS
+assert sum(int(np.prod(weight.shape)) for weight in trained) == PARAMETERS
 
 
 def step():

@@ -1,13 +1,17 @@
-"""Mask R-CNN R50-FPN in TensorFlow, a training step written by hand. Does not import the suite.
+"""Mask R-CNN R50-FPN in TensorFlow, a training step written by hand.
 
+Does not import the suite.
     python -m benchmarks.bare.maskrcnn_tensorflow CORES fp32 STEPS INPUTS.npz
 
-One tf.function: non_max_suppression of each level's best 2,000 boxes, 512 regions drawn by
-random.shuffle, crop_and_resize of maps and of masks. INPUTS: `image` uint8 (H, W, 3) RGB, `box` (G,
-4), `label` (G,), `mask` (G, H, W), all `anchors` (A, 4) of levels that end at `level_ends`, the
-sampled ones' `anchor` (256,), `anchor_label`, `anchor_weight`, `anchor_offset`, and `weight/NAME`
-under torchvision's names. Prints JSON: seconds and CPU seconds per step, the peak of the resident
-set, regions, positive ones, the last losses.
+The step is a single tf.function: non_max_suppression of the best 2,000 boxes of each level, 512
+regions sampled with random.shuffle, and crop_and_resize of maps and masks.
+
+INPUTS has `image` uint8 (H, W, 3) RGB, `box` (G, 4), `label` (G,), `mask` (G, H, W), all `anchors`
+(A, 4) of levels that end at `level_ends`, the sampled anchors as `anchor` (256,), `anchor_label`,
+`anchor_weight`, and `anchor_offset`, and `weight/NAME` with torchvision's names.
+
+The output is JSON: seconds and CPU seconds per step, the maximum resident set size, the number of
+regions and of positive regions, and the last losses.
 """
 
 import math
@@ -26,18 +30,18 @@ MEANS = (102.9801, 115.9465, 122.7717)  # blue, green, red
 assert precision == "fp32", precision
 tf.config.threading.set_intra_op_parallelism_threads(int(cores))
 tf.config.threading.set_inter_op_parallelism_threads(1)
-given = {name: inputs[name] for name in inputs.files if not name.startswith("weight/")}
+values = {name: inputs[name] for name in inputs.files if not name.startswith("weight/")}
 image, objects, classes, drawn = (
-    given["image"],
-    given["box"],
-    given["label"],
-    given["mask"][..., None],
+    values["image"],
+    values["box"],
+    values["label"],
+    values["mask"][..., None],
 )
 of_rpn = [
-    tf.constant(given[name])
+    tf.constant(values[name])
     for name in ("anchor", "anchor_label", "anchor_weight", "anchor_offset")
 ]
-anchors = np.split(given["anchors"], given["level_ends"][:-1])
+anchors = np.split(values["anchors"], values["level_ends"][:-1])
 HEIGHT, WIDTH = image.shape[:2]
 weights = {}
 for name in inputs.files:
@@ -134,8 +138,10 @@ def proposals(logits, deltas):
 
 
 def sample(proposed):
-    """Return regions (512, 4), positive regions first, with labels, deltas, the number of
-    positives, and their objects.
+    """Return sampled regions with their targets.
+
+    The result is: regions (512, 4) with positive regions first, labels, deltas, the number of
+    positive regions, and the object of each positive region.
     """
     box = tf.concat([proposed, objects], 0)
     low, high = (
@@ -143,12 +149,14 @@ def sample(proposed):
         tf.minimum(box[:, None, 2:], objects[:, 2:]),
     )
     shared = tf.reduce_prod(tf.maximum(high - low + 1, 0), 2)
-    area, of_objects = (tf.reduce_prod(one[:, 2:] - one[:, :2] + 1, 1) for one in (box, objects))
+    area, of_objects = (
+        tf.reduce_prod(corners[:, 2:] - corners[:, :2] + 1, 1) for corners in (box, objects)
+    )
     overlap = shared / (area[:, None] + of_objects - shared)
     matched, positive = tf.argmax(overlap, 1), tf.reduce_max(overlap, 1) >= 0.5
     some = tf.random.shuffle(tf.where(positive)[:, 0])[:POSITIVES]
-    others = tf.random.shuffle(tf.where(~positive)[:, 0])[: REGIONS - tf.size(some)]
-    chosen, count = tf.concat([some, others], 0), tf.size(some)
+    negative = tf.random.shuffle(tf.where(~positive)[:, 0])[: REGIONS - tf.size(some)]
+    chosen, count = tf.concat([some, negative], 0), tf.size(some)
     chosen.set_shape(REGIONS)
     box, matched = tf.gather(box, chosen), tf.gather(matched, chosen)
     label = tf.where(tf.range(REGIONS) < count, tf.gather(classes, matched), 0)
@@ -164,20 +172,21 @@ def sample(proposed):
     )
 
 
-def crop(one, box, place, side):
-    """Apply ROIAlign to maps (b, h, w, C): (n, side, side, C) for boxes (n, 4) in cells, two
-    samples per bin and direction.
+def crop(x, box, place, side):
+    """Apply ROIAlign with two samples per bin and direction.
+
+    The maps are (b, h, w, C), the boxes (n, 4) in cells of the map, the result (n, side, side, C).
     """
     low = box[:, :2]
     step = tf.maximum(box[:, 2:] - low, 1) / (2 * side)
     first, last, cells = (
         low + step / 2,
         low + (2 * side - 0.5) * step,
-        [one.shape[2] - 1.0, one.shape[1] - 1.0],
+        [x.shape[2] - 1.0, x.shape[1] - 1.0],
     )
     ends = tf.concat([(first / cells)[:, ::-1], (last / cells)[:, ::-1]], 1)
     return tf.nn.avg_pool2d(
-        tf.image.crop_and_resize(one, ends, place, (2 * side, 2 * side)), 2, 2, "VALID"
+        tf.image.crop_and_resize(x, ends, place, (2 * side, 2 * side)), 2, 2, "VALID"
     )
 
 
@@ -185,10 +194,10 @@ def pool(maps, box, side):
     ratio = tf.sqrt(tf.reduce_prod(box[:, 2:] - box[:, :2] + 1, 1)) / 224
     level = tf.clip_by_value(tf.floor(4 + tf.math.log(ratio + 1e-6) / math.log(2)), 2, 5) - 2
     places, parts = [], []
-    for number, (one, stride) in enumerate(zip(maps, STRIDES)):
+    for number, (x, stride) in enumerate(zip(maps, STRIDES)):
         here = tf.where(level == number)[:, 0]
         places.append(here)
-        parts.append(crop(one, tf.gather(box, here) / stride, tf.zeros_like(here, tf.int32), side))
+        parts.append(crop(x, tf.gather(box, here) / stride, tf.zeros_like(here, tf.int32), side))
     return tf.gather(tf.concat(parts, 0), tf.argsort(tf.concat(places, 0)))
 
 

@@ -1,12 +1,11 @@
-"""What a framework and this machine can do at best: GEMM rate at NeuMF's shapes, copy bandwidth.
+"""Best rates of a framework on this machine: GEMM rate at NeuMF's shapes, copy bandwidth.
 
 Does not import the suite.
-
     python -m benchmarks.bare.rates pytorch|tensorflow|mxnet CORES SAMPLES
 
-Times the three products of a training step of each of NeuMF's layers (forward, input gradient,
-weight gradient) on SAMPLES rows, and a copy of 256 MiB (bytes read plus bytes written). Prints
-JSON: gemm_gflops, copy_gigabytes_per_second.
+The program times the three matrix products of a training step in each layer of NeuMF (forward,
+input gradient, weight gradient) on SAMPLES rows, and a copy of 256 MiB (bytes read plus bytes
+written). The output is JSON: gemm_gflops, copy_gigabytes_per_second.
 """
 
 import json
@@ -22,8 +21,9 @@ Case = tuple[int, int, int]
 
 
 def tensorflow_products(cases: Sequence[Case]) -> Callable[[], None]:
-    """Return a function that computes all three products of each layer with tf.matmul and waits for
-    them.
+    """Return a function that computes all three products of each layer with tf.matmul.
+
+    The function waits for the results.
     """
     import tensorflow as tf
 
@@ -42,8 +42,9 @@ def tensorflow_products(cases: Sequence[Case]) -> Callable[[], None]:
 
 
 def mxnet_products(cases: Sequence[Case]) -> Callable[[], None]:
-    """Return the same with FullyConnected(a, b) = a · bᵀ, which uses oneDNN. mx.nd.dot does not,
-    and is half as fast.
+    """Return a function that computes all products with FullyConnected(a, b) = a · bᵀ.
+
+    FullyConnected uses oneDNN. mx.nd.dot does not, and is half as fast.
     """
     import mxnet as mx
 

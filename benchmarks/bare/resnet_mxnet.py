@@ -1,11 +1,15 @@
 """A ResNet-50 training step written by hand in Gluon. Does not import the suite.
 
-    OMP_NUM_THREADS=CORES python -m benchmarks.bare.resnet_mxnet CORES bare|stock|stock_v2 fp32 BATCH STEPS [PIXELS]
+    OMP_NUM_THREADS=CORES python -m benchmarks.bare.resnet_mxnet CORES bare|stock|stock_v2 fp32
+        BATCH STEPS [PIXELS]
 
-bare: v1.5 from plain layers. stock: the model zoo's resnet50_v1, with strides on the 1×1
-convolutions: 6 % less to compute; stock_v2: its resnet50_v2, with strides on the 3×3 as in v1.5.
-Hybridized with static memory, SGD, 224 pixels unless PIXELS is given, synthetic float images that
-lie ready. Prints JSON: images_per_second over a block of steps.
+bare: v1.5 from plain layers. stock: resnet50_v1 of the model zoo, with strides on the 1×1
+convolutions, which need 6 % fewer operations. stock_v2: resnet50_v2 of the model zoo, with strides
+on the 3×3 convolutions as in v1.5.
+
+The models are hybridized with static memory, and the optimizer is SGD. Images have 224 pixels
+unless PIXELS is given. They are synthetic floats that are ready in memory. The output is JSON:
+images_per_second over a block of steps.
 """
 
 import sys

@@ -2,9 +2,9 @@
 
     python -m benchmarks.bare.resnet_pytorch CORES bare|stock fp32|bf16 BATCH STEPS [PIXELS]
 
-bare: v1.5 from plain modules, channels-last, SGD; stock: torchvision's resnet50, channels-last. 224
-pixels unless PIXELS is given, synthetic float images that lie ready. Prints JSON: images_per_second
-over a block of steps.
+bare: v1.5 from plain modules, channels-last. stock: torchvision's resnet50, channels-last. The
+optimizer is SGD. Images have 224 pixels unless PIXELS is given. They are synthetic floats that are
+ready in memory. The output is JSON: images_per_second over a block of steps.
 """
 
 import sys
@@ -24,7 +24,7 @@ def unit(inputs, outputs, kernel, stride=1):
 class Block(nn.Module):
     def __init__(self, inputs, width, stride, project):
         super().__init__()
-        self.one, self.two, self.three = (
+        self.first, self.second, self.third = (
             unit(inputs, width, 1),
             unit(width, width, 3, stride),
             unit(width, 4 * width, 1),
@@ -33,7 +33,9 @@ class Block(nn.Module):
         self.relu = nn.ReLU(inplace=True)
 
     def forward(self, x):
-        return self.relu(self.three(self.relu(self.two(self.relu(self.one(x))))) + self.shortcut(x))
+        return self.relu(
+            self.third(self.relu(self.second(self.relu(self.first(x))))) + self.shortcut(x)
+        )
 
 
 def resnet():

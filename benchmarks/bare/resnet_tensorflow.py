@@ -2,9 +2,10 @@
 
     python -m benchmarks.bare.resnet_tensorflow CORES bare|stock fp32|bf16 BATCH STEPS [PIXELS]
 
-bare: v1.5 from plain operators, SGD; stock: Keras applications' ResNet50, of the form of 2015
-(stride on the 1×1: 6 % fewer operations; biases). 224 pixels unless PIXELS is given, float images
-that lie ready. Prints JSON: images_per_second over a block of steps.
+bare: v1.5 from plain operators. stock: ResNet50 of Keras applications, in the form of 2015 (strides
+on the 1×1 convolutions, which need 6 % fewer operations, and biases). The optimizer is SGD. Images
+have 224 pixels unless PIXELS is given. They are synthetic floats that are ready in memory. The
+output is JSON: images_per_second over a block of steps.
 """
 
 import sys
@@ -61,8 +62,8 @@ weights.extend(
 def resnet(x, training=True):
     x = tf.pad(tf.nn.relu(stem(tf.cast(x, narrow))), [[0, 0], [1, 1], [1, 1], [0, 0]])
     x = tf.nn.max_pool2d(x, 3, 2, "VALID")
-    for one, two, three, shortcut in blocks:
-        x = tf.nn.relu(three(tf.nn.relu(two(tf.nn.relu(one(x))))) + shortcut(x))
+    for first, second, third, shortcut in blocks:
+        x = tf.nn.relu(third(tf.nn.relu(second(tf.nn.relu(first(x))))) + shortcut(x))
     return tf.reduce_mean(tf.cast(x, tf.float32), (1, 2)) @ weights[-2] + weights[-1]
 
 

@@ -1,26 +1,33 @@
-"""How a bare loop answers rounds: one word on stdin, one JSON line. Does not import the suite."""
+"""Rounds of a bare loop: for each line on stdin, it measures once and prints a line of JSON.
+
+No function imports the suite.
+"""
 
 import json
 import sys
 import time
 
 WARM_UP_SECONDS = 0.4
-"""Caches are cold, and a kernel may have taken memory back meanwhile."""
+"""Warm-up before a round: caches are cold, and the kernel may have reclaimed memory meanwhile."""
 
 
-def answer(counts, skipped, seconds, warmup=WARM_UP_SECONDS, other=None):
-    """Answer rounds.
+def answer(counts, skipped, seconds, warmup=WARM_UP_SECONDS, second=None):
+    """Answer each line on stdin with the rates of a round.
 
-    `counts` yields numbers of completed items; the rates of the concurrent process `other` are
-    added.
+    Args:
+        counts: Yields the number of items completed by each unit of work.
+        skipped: Units of work before the first round.
+        seconds: Minimum duration of a round.
+        warmup: Seconds of untimed work before each round.
+        second: A concurrent process with the same protocol, whose rates are added.
     """
     for _ in range(skipped):
         next(counts)
     print("ready", flush=True)
     for _ in sys.stdin:
-        if other:
-            other.stdin.write("go\n")
-            other.stdin.flush()
+        if second:
+            second.stdin.write("go\n")
+            second.stdin.flush()
         start = time.perf_counter()
         while time.perf_counter() - start < warmup:
             next(counts)
@@ -28,9 +35,9 @@ def answer(counts, skipped, seconds, warmup=WARM_UP_SECONDS, other=None):
         while time.perf_counter() - start < seconds:
             done += next(counts)
         rates = [done / (time.perf_counter() - start), done / (time.process_time() - cpu)]
-        if other:
+        if second:
             rates = [
-                mine + others
-                for mine, others in zip(rates, json.loads(other.stdout.readline()), strict=True)
+                mine + theirs
+                for mine, theirs in zip(rates, json.loads(second.stdout.readline()), strict=True)
             ]
         print(json.dumps(rates), flush=True)

@@ -2,9 +2,9 @@
 
     OMP_NUM_THREADS=CORES python -m benchmarks.bare.ssd_mxnet CORES bare fp32 BATCH STEPS
 
-ResNet-34 up to its third stage with stride 1 there, extras, heads, loss; hybridized with static
-memory, SGD. 300 pixels, synthetic float images and targets that lie ready. Prints JSON:
-images_per_second over a block of steps.
+The model is ResNet-34 up to its third stage, which has stride 1, extra layers, heads, and loss,
+hybridized with static memory. The optimizer is SGD. Images of 300 pixels and targets are synthetic
+floats that are ready in memory. The output is JSON: images_per_second over a block of steps.
 """
 
 import sys

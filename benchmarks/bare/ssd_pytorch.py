@@ -2,9 +2,9 @@
 
     python -m benchmarks.bare.ssd_pytorch CORES bare fp32|bf16 BATCH STEPS
 
-torchvision's resnet34 up to layer3, whose stride becomes 1, extras, heads, loss, SGD;
-channels-last. 300 pixels, synthetic float images and targets that lie ready. Prints JSON:
-images_per_second over a block of steps.
+The model is torchvision's resnet34 up to layer3, whose stride becomes 1, extra layers, heads, and
+loss, channels-last. The optimizer is SGD. Images of 300 pixels and targets are synthetic floats
+that are ready in memory. The output is JSON: images_per_second over a block of steps.
 """
 
 import sys

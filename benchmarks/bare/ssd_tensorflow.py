@@ -2,9 +2,9 @@
 
     python -m benchmarks.bare.ssd_tensorflow CORES bare fp32|bf16 BATCH STEPS
 
-ResNet-34 up to its third stage with stride 1 there, extras, heads, loss, SGD from plain operators
-in one tf.function. 300 pixels, synthetic float images and targets that lie ready. Prints JSON:
-images_per_second over a block of steps.
+The step is a single tf.function of plain operators: ResNet-34 up to its third stage, which has
+stride 1, extra layers, heads, loss, and SGD. Images of 300 pixels and targets are synthetic floats
+that are ready in memory. The output is JSON: images_per_second over a block of steps.
 """
 
 import sys
@@ -68,9 +68,9 @@ heads = [(layer(inputs, 4 * count, 3), layer(inputs, 81 * count, 3)) for inputs,
 def ssd(x):
     x = tf.pad(nn.relu(stem(tf.cast(x, narrow))), [[0, 0], [1, 1], [1, 1], [0, 0]])
     x = nn.max_pool2d(x, 3, 2, "VALID")
-    for one, two, shortcut in blocks:
-        x = nn.relu(two(nn.relu(one(x))) + shortcut(x))
-    maps = [x] + [x := nn.relu(two(nn.relu(one(x)))) for one, two in extras]
+    for first, second, shortcut in blocks:
+        x = nn.relu(second(nn.relu(first(x))) + shortcut(x))
+    maps = [x] + [x := nn.relu(second(nn.relu(first(x)))) for first, second in extras]
     boxes = [tf.reshape(box(x), (x.shape[0], -1, 4)) for x, (box, _) in zip(maps, heads)]
     scores = [tf.reshape(score(x), (x.shape[0], -1, 81)) for x, (_, score) in zip(maps, heads)]
     return tf.cast(tf.concat(boxes, 1), tf.float32), tf.cast(tf.concat(scores, 1), tf.float32)

@@ -34,7 +34,7 @@ class Attention(nn.HybridBlock):
 
         query = F.reshape(split(self.query(x), 1), (-3, 0, 0)) * self.size**-0.5
         key_value = F.split(split(self.key_value(memory), 2), axis=1, num_outputs=2)
-        key, value = (F.reshape(one, (-3, 0, 0)) for one in key_value)
+        key, value = (F.reshape(array, (-3, 0, 0)) for array in key_value)
         weights = F.softmax(
             F.broadcast_add(F.batch_dot(query, key, transpose_b=True), mask), axis=-1
         )
@@ -87,8 +87,8 @@ class Bare(nn.HybridBlock):
 
     def hybrid_forward(self, F, source, target, label, places, nothing, later):
         memory, x = (
-            self.dropout(F.broadcast_add(self.embedding(one) * self.scale, places))
-            for one in (source, target)
+            self.dropout(F.broadcast_add(self.embedding(array) * self.scale, places))
+            for array in (source, target)
         )
         for layer in self.encoder:
             memory = layer(memory, nothing)
@@ -96,8 +96,8 @@ class Bare(nn.HybridBlock):
         for layer in self.decoder:
             x = layer(x, later, memory, nothing)
         logarithms = F.log_softmax(self.classifier(self.decoder_norm(x)))
-        own = F.pick(logarithms, label)
-        return -F.mean((1 - SMOOTHING) * own + SMOOTHING * F.mean(logarithms, axis=-1))
+        of_label = F.pick(logarithms, label)
+        return -F.mean((1 - SMOOTHING) * of_label + SMOOTHING * F.mean(logarithms, axis=-1))
 
 
 def make(name, words, hidden, *sizes):

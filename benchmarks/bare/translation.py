@@ -1,9 +1,9 @@
-"""How the bare translation loops train and are timed. Does not import the suite.
+"""Training and timing of the bare translation loops. Does not import the suite.
 
-Each takes MODEL fp32|bf16 SIZE BATCH LENGTH CORES STEPS. Full sentences of random words, fixed
-shapes, the framework's own dropout, Adam. A step to warm up, then the shortest of STEPS; prints
-JSON: its seconds and CPU seconds, and the loss. `make(MODEL, *sizes of SIZE)` is a framework's
-model.
+Each program has the arguments MODEL fp32|bf16 SIZE BATCH LENGTH CORES STEPS. Sentences of random
+words fill the whole LENGTH. The loops use the framework's dropout and Adam. After a warm-up step,
+the shortest of STEPS steps counts. The output is JSON: its seconds and CPU seconds, and the loss.
+`make(MODEL, *sizes of SIZE)` builds a framework's model.
 """
 
 import contextlib
@@ -12,12 +12,12 @@ import sys
 from benchmarks.bare.block import print_shortest
 
 GNMT = {"full": (32_320, 1_024, 4), "demo": (1_256, 128, 3)}
-"""Words, hidden values, layers of encoder and decoder."""
+"""Words, hidden values, and layers of encoder and decoder."""
 GNMT_PARAMETERS = {"full": 160_671_297, "demo": 1_477_097}
-"""Values of all parameters; the first number is the published runs' (MLPerf v0.6, v0.7)."""
+"""Number of parameters. The first number is that of the published runs (MLPerf v0.6, v0.7)."""
 GNMT_CLIP = 5.0
 TRANSFORMER = {"full": (33_708, 1_024, 4_096, 6, 16), "demo": (1_253, 128, 512, 2, 4)}
-"""Words, hidden values, feed-forward values, layers, heads."""
+"""Words, hidden values, feed-forward values, layers, and heads."""
 SMOOTHING, RATE = 0.1, 1e-4
 
 MODEL, PRECISION, SIZE, *numbers = sys.argv[1:]
@@ -96,8 +96,9 @@ def tensorflow(make, sizes, beta2, epsilon, clip=None):
 
 
 def mxnet(make, sizes, clip=None, **of_adam):
-    """Train an initialized block that maps (source, target, label), and further arrays from `make`,
-    to the loss.
+    """Train an initialized block that maps (source, target, label) to the loss.
+
+    The block also gets the further arrays from `make`.
     """
     import mxnet as mx
 

@@ -1,13 +1,16 @@
 """Runs five stages on a machine with a GPU, each in at most ten minutes.
 
+    python -m benchmarks.gpu [right learns fast fed why] [--out build/gpu] [--minutes 10]
+        [--workloads ssd,ncf]
+
 Completed cases are kept and skipped by a later call.
-
-    python -m benchmarks.gpu [right learns fast fed why] [--out build/gpu] [--minutes 10] [--workloads ssd,ncf]
-
-right: compares every trainer on the GPU with the CPU, in four precisions. learns: trains seven
-demos to their targets. fast: trains on synthetic data at the published batch sizes, 40 steps after
-10, in bf16 also on two GPUs if available. fed: measures NCF and SSD with their input pipelines
-(negative sampling, JPEGs), and NCF's evaluation. why: measures a step with one change at a time.
+* right: compares every trainer on the GPU with the CPU, in four precisions.
+* learns: trains seven demos to their targets.
+* fast: trains on synthetic data at the published batch sizes, 40 steps after 10, in bf16 also on
+  two GPUs if available.
+* fed: measures NCF and SSD with their input pipelines (negative sampling, JPEGs), and NCF's
+  evaluation.
+* why: measures a step with a single change at a time.
 
 The results are in OUT/results.json, a report in OUT/report.md, and the logs in OUT/logs.
 """
@@ -44,7 +47,7 @@ PER_DEVICE = {
     "transformer": 10_240,
     "ncf": 1_048_576,
 }
-"""Batch of a GPU in NVIDIA's entries of v0.7, of v0.5 for NCF; the Transformer's counts tokens."""
+"""Batch per GPU in NVIDIA's v0.7 entries (NCF: v0.5); the Transformer's counts tokens."""
 PRECISIONS = dict.fromkeys(PER_DEVICE, ("bf16", "fp16", "tf32", "fp32")) | {
     "ncf": ("bf16", "tf32", "fp32")
 }
@@ -54,10 +57,11 @@ Results = dict[str, dict[str, Any]]
 
 
 def cases(stage: str, workloads: Sequence[str], gpus: int) -> list[tuple[str, str, str, int]]:
-    """(name, workload, precision, GPUs) of a stage's cases.
+    """Return (name, workload, precision, GPUs) for each case of a stage.
 
-    `fast`: all workloads in bf16, then the others: two GPUs what their sums cost, fp16 what
-    `precision=auto` should be, tf32 what fp32 is worth.
+    Stage `fast` measures all workloads in bf16 first. Runs on two GPUs then measure the cost of the
+    all-reduce, runs in fp16 help to choose `precision=auto`, and runs in tf32 measure the benefit
+    over fp32.
     """
     if stage == "fast":
         kinds = [
@@ -68,13 +72,13 @@ def cases(stage: str, workloads: Sequence[str], gpus: int) -> list[tuple[str, st
             ("fp32", 1),
         ]
         return [
-            (f"{one} {precision}" + " on two" * (count > 1), one, precision, count)
+            (f"{name} {precision}" + " on two" * (count > 1), name, precision, count)
             for precision, count in kinds
-            for one in workloads
-            if precision in PRECISIONS.get(one, ())
+            for name in workloads
+            if precision in PRECISIONS.get(name, ())
         ]
     if stage == "fed":
-        return [(one, one, "auto", 1) for one in ("ncf", "ssd") if one in workloads]
+        return [(name, name, "auto", 1) for name in ("ncf", "ssd") if name in workloads]
     every = (
         DEMOS
         if stage == "learns"
@@ -82,7 +86,7 @@ def cases(stage: str, workloads: Sequence[str], gpus: int) -> list[tuple[str, st
         if stage == "right"
         else tuple(PER_DEVICE)
     )
-    return [(one, one, "auto", 1) for one in every if one in (*workloads, "kernels")]
+    return [(name, name, "auto", 1) for name in every if name in (*workloads, "kernels")]
 
 
 def asked(environment: Environment, module: str, *words: str) -> dict[str, Any]:
@@ -102,7 +106,7 @@ def _json(command: Sequence[str]) -> dict[str, Any]:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        lines = (error.stdout or b"").splitlines()  # bytes, in spite of `text`
+        lines = (error.stdout or b"").splitlines()  # bytes, although text=True
         printed = [line for line in lines if line.startswith(b"{")]
         return {
             **(json.loads(printed[-1]) if printed else {}),
@@ -128,8 +132,10 @@ def trained(out: Path, environment: Environment, *words: str) -> dict[str, Any]:
         )
         (record,) = collect([folder])
     except (ValueError, subprocess.TimeoutExpired) as error:
-        said = f"{done.stdout}{done.stderr}".strip()[-600:] if isinstance(error, ValueError) else ""
-        return {"error": said or str(error)}
+        output = (
+            f"{done.stdout}{done.stderr}".strip()[-600:] if isinstance(error, ValueError) else ""
+        )
+        return {"error": output or str(error)}
     run = record.path.parent if record.has_log else record.path
     found: dict[str, Any] = {"status": record.status, "reason": record.reason, "run": str(run)}
     if record.has_log:
@@ -160,27 +166,28 @@ def result(
     environment: Environment,
     done: Results,
 ) -> dict[str, Any]:
-    """Run one case and return its result."""
+    """Run a case and return its result."""
     if stage == "right":
         return asked(environment, "benchmarks.gpu.right", workload)
     if stage == "learns":
         return trained(out, environment, f"workload={workload}", "profile=demo", "gpus=1")
     if stage == "fast":
-        typed = (f"workload={workload}", "profile=synthetic", f"precision={precision}")
+        overrides = (f"workload={workload}", "profile=synthetic", f"precision={precision}")
         batch = f"batch=per_device:{PER_DEVICE[workload]}"
         return trained(
             out,
             environment,
-            *typed,
+            *overrides,
             batch,
             "stop=steps:50",
             "timing.warmup_steps=10",
             f"gpus={gpus}",
         )
     runs = (
-        done.get("fast", {}).get(f"{workload} {one}", {}).get("run") for one in PRECISIONS[workload]
+        done.get("fast", {}).get(f"{workload} {precision_}", {}).get("run")
+        for precision_ in PRECISIONS[workload]
     )
-    run = next((one for one in runs if one), None)
+    run = next((folder for folder in runs if folder), None)
     return (
         asked(environment, f"benchmarks.gpu.{stage}", run)
         if run
@@ -190,7 +197,7 @@ def result(
 
 @functools.cache
 def published(workload: str) -> str:
-    """Return the median samples/s per GPU of published entries on eight GPUs, for A100 and H100."""
+    """Return the median samples/s per GPU of published eight-GPU entries (A100 and H100)."""
     rows = table(published=True)
     rows = rows[
         (rows["workload"] == workload) & (rows["devices"] == 8) & rows["published_rate"].notna()
@@ -205,7 +212,7 @@ def published(workload: str) -> str:
 
 
 def report(found: Mapping[str, Mapping[str, Any]], hardware: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of the report, with one table per stage."""
+    """Yield the lines of the report, with a table per stage."""
     gpus = ", ".join(dict.fromkeys(gpu["name"] for gpu in hardware["gpus"])) or "no GPU"
     yield f"# First run on {len(hardware['gpus'])} × {gpus}"
     heads = {
@@ -242,7 +249,9 @@ def report(found: Mapping[str, Mapping[str, Any]], hardware: Mapping[str, Any]) 
     }
     for stage, head in heads.items():
         rows = [
-            row for case, one in found.get(stage, {}).items() for row in _rows(stage, case, one)
+            row
+            for case, found_case in found.get(stage, {}).items()
+            for row in _rows(stage, case, found_case)
         ]
         yield from (
             "",
@@ -254,32 +263,35 @@ def report(found: Mapping[str, Mapping[str, Any]], hardware: Mapping[str, Any]) 
         )
 
 
-def _rows(stage: str, case: str, one: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
-    """Yield the rows of one case. A failed case has its error, and any results before the error."""
-    if "error" in one:
-        yield case, one["error"].splitlines()[-1]
+def _rows(stage: str, case: str, result: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
+    """Yield the rows of a case.
+
+    A failed case has its error, and any results before the error.
+    """
+    if "error" in result:
+        yield case, result["error"].splitlines()[-1]
     elif stage == "learns":
         yield (
             case,
             *(
-                one.get(name)
+                result.get(name)
                 for name in ("precision", "status", "seconds", "epochs", "evaluation_seconds")
             ),
         )
     elif stage == "fed":
         yield (
             case,
-            *(f"{one[name]:,.0f}" for name in ("input", "ready", "fed")),
-            one.get("evaluation_seconds", ""),
+            *(f"{result[name]:,.0f}" for name in ("input", "ready", "fed")),
+            result.get("evaluation_seconds", ""),
         )
     elif stage == "fast":
         rate, peak, status = (
-            one.get(name) for name in ("samples_per_second", "peak_gib", "status")
+            result.get(name) for name in ("samples_per_second", "peak_gib", "status")
         )
         yield case, f"{rate or 0:,.0f}", published(case.partition(" ")[0]), peak, status
     parts = {
         name: part
-        for name, part in one.items()
+        for name, part in result.items()
         if isinstance(part, dict) and stage in ("right", "why")
     }
     for name, part in parts.items():
@@ -300,8 +312,8 @@ def _rows(stage: str, case: str, one: Mapping[str, Any]) -> Iterator[Sequence[An
                 slowest,
             )
     if stage == "right" and case == "kernels":
-        said = (f"{name}: {one.get(name)}" for name in ("plain", "usable", "samples", "norm"))
-        yield case, "", *said, one.get("as_expected")
+        checks = (f"{name}: {result.get(name)}" for name in ("plain", "usable", "samples", "norm"))
+        yield case, "", *checks, result.get("as_expected")
 
 
 def _line(cells: Iterable[Any]) -> str:
@@ -330,7 +342,7 @@ def main() -> int:
         help="of PyTorch; default: torch if it was made, else this Python",
     )
     args = parser.parse_args()
-    if unknown := [one for one in args.stages if one not in STAGES]:
+    if unknown := [stage for stage in args.stages if stage not in STAGES]:
         parser.error(f"{unknown[0]}: allowed: {', '.join(STAGES)}")
     try:
         environment = resolve(EnvironmentConfig(name=args.environment or "torch"), "torch")
@@ -346,7 +358,7 @@ def main() -> int:
         until = time.monotonic() + args.minutes * 60
         kept = found.setdefault(stage, {})
         asked_for = cases(stage, args.workloads.split(","), len(hardware["gpus"]))
-        for name, workload, precision, gpus in sorted(asked_for, key=lambda one: one[0] in kept):
+        for name, workload, precision, gpus in sorted(asked_for, key=lambda item: item[0] in kept):
             if is_done(kept.get(name)):
                 continue
             if time.monotonic() > until:
@@ -363,28 +375,34 @@ def main() -> int:
             )
             (args.out / "report.md").write_text("\n".join(report(found, hardware)) + "\n")
     all_cases = [
-        (f"{stage} {name}", one) for stage in STAGES for name, one in found.get(stage, {}).items()
+        (f"{stage} {name}", item) for stage in STAGES for name, item in found.get(stage, {}).items()
     ]
-    wrong = [name for name, one in all_cases if not as_expected(one)]
-    said = (
+    wrong = [name for name, item in all_cases if not as_expected(item)]
+    summary = (
         f"not as expected: {', '.join(wrong)}" if wrong else f"{len(all_cases)} cases as expected"
     )
-    print(f"{said}; {args.out / 'report.md'}")
+    print(f"{summary}; {args.out / 'report.md'}")
     return 1 if wrong else 0
 
 
-def is_done(one: Mapping[str, Any] | None) -> bool:
-    """Check whether a case has all results without an error. Otherwise the case is tried again."""
-    if one is None:
+def is_done(result: Mapping[str, Any] | None) -> bool:
+    """Check whether a case has all results without an error.
+
+    Other cases are tried again.
+    """
+    if result is None:
         return False
-    parts = [one, *(part for part in one.values() if isinstance(part, dict))]
+    parts = [result, *(part for part in result.values() if isinstance(part, dict))]
     return all("error" not in part and part.get("status", "success") == "success" for part in parts)
 
 
-def as_expected(one: Mapping[str, Any]) -> bool:
-    """Check whether a case is complete and every comparison with the CPU is within its tolerance."""
-    parts = [one, *(part for part in one.values() if isinstance(part, dict))]
-    return is_done(one) and all(part.get("as_expected", True) for part in parts)
+def as_expected(result: Mapping[str, Any]) -> bool:
+    """Check whether a case is complete and within its tolerances.
+
+    Every comparison with the CPU has a tolerance.
+    """
+    parts = [result, *(part for part in result.values() if isinstance(part, dict))]
+    return is_done(result) and all(part.get("as_expected", True) for part in parts)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""Stage `fed` for NCF or SSD: samples per second of the input pipeline alone, of steps on it, and
-of steps on ready batches.
+"""Stage `fed` for NCF or SSD: compares steps on the input pipeline with steps on ready batches.
 
     python -m benchmarks.gpu.fed RUN_FOLDER
 
-RUN_FOLDER is the folder of a run of stage `fast`, whose settings are used. NCF: synthetic positives
-with ML-20M's counts, negatives sampled as in a run, then an evaluation of all users. SSD: synthetic
-images with COCO's size and file size, read, decoded, cropped and matched as in a run.
+RUN_FOLDER is the folder of a run of stage `fast`, whose settings are used. The output has samples
+per second of the input pipeline alone, of steps that read from it, and of steps on ready batches.
+NCF: synthetic positives with ML-20M's counts, negatives sampled as in a run, then an evaluation of
+all users. SSD: synthetic images with COCO's size and file size, read, decoded, cropped and matched
+as in a run.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.gpu.runs import ready, typed
+from benchmarks.gpu.runs import ready, runs_from_command_line
 from benchmarks.photos import write_coco
 from suite.common.registry import load_workload
 from suite.common.runspec import RunSpec
@@ -30,7 +31,7 @@ from workloads.common.coco.dataset import CocoFolders
 
 STEPS, AHEAD = 20, 5
 IMAGES, QUALITY = 256, 94
-"""Photographs, and the JPEG quality that gives files as large as COCO's."""
+"""Number of photographs, and the JPEG quality that results in COCO's file size."""
 
 
 def write_positives(folder: Path, facts: DatasetInfo) -> None:
@@ -44,8 +45,9 @@ def write_positives(folder: Path, facts: DatasetInfo) -> None:
 
 
 def on_real_input(run: RunSpec, folder: Path) -> Any:
-    """Return the workload of a run with synthetic batches, reading generated data in `folder`
-    instead.
+    """Return the workload of a run, reading generated data in `folder`.
+
+    The run itself has synthetic batches.
     """
     kind, settings = load_workload(run.settings.workload), run.settings
     if settings.workload == "ncf":
@@ -87,6 +89,6 @@ def measured(run: RunSpec, folder: Path) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    for _, planned in typed(__doc__):
+    for _, planned in runs_from_command_line(__doc__):
         with tempfile.TemporaryDirectory() as name:
             print(json.dumps(measured(planned, Path(name))))

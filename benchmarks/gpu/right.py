@@ -1,7 +1,9 @@
-"""Stage `right` for one workload: compares ten steps and outputs on the GPU with the CPU, in every
-precision. Prints JSON.
+"""Stage `right` for one workload: compares steps and outputs on the GPU with the CPU.
 
-python -m benchmarks.gpu.right WORKLOAD [--device cuda:0]
+    python -m benchmarks.gpu.right WORKLOAD [--device cuda:0]
+
+Ten training steps and the outputs of two batches are compared in every precision. The output is
+JSON.
 """
 
 from __future__ import annotations
@@ -23,42 +25,44 @@ from workloads.ncf.sampling import training_key
 
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 MOST = {"fp32": 1e-3, "tf32": 2e-2, "bf16": 6e-2, "fp16": 2e-2}
-"""How far losses may be from the CPU's in fp32: ten steps let rounding grow.
+"""Maximum relative distance of the losses from the CPU's in fp32.
 
-First guesses, never yet met by a GPU.
+Rounding errors grow over ten steps. The values are first guesses that no run on a GPU has
+confirmed.
 """
 
 
-def trained(made: Case, device: str, precision: str) -> dict[str, Any]:
-    """Return the losses of all steps, `outputs` of two evaluation batches before them, and the
-    first wait in a step.
+def trained(case: Case, device: str, precision: str) -> dict[str, Any]:
+    """Return the losses of all steps, `outputs` of two evaluation batches, and `waits`.
+
+    The outputs are computed before the steps. `waits` is the first wait for the device in a step.
     """
-    trainer: Any = made.trainer(device, precision)
+    trainer: Any = case.trainer(device, precision)
     outputs = {
         f"{number}/{name}": np.array(value)
-        for number, batch in enumerate(made.evaluation[:2])
+        for number, batch in enumerate(case.evaluation[:2])
         for _, found in trainer.predict([[batch]])
         for name, value in found.items()
     }
     losses = np.array(
-        [trainer.train([[batch]], number).loss for number, batch in enumerate(made.batches)]
+        [trainer.train([[batch]], number).loss for number, batch in enumerate(case.batches)]
     )
     found = {
         "losses": losses,
         "outputs": outputs,
-        "waits": _waits(trainer, made) if device != "cpu" else "",
+        "waits": _waits(trainer, case) if device != "cpu" else "",
     }
     trainer.close()
     return found
 
 
-def _waits(trainer: Any, made: Case) -> str:
+def _waits(trainer: Any, case: Case) -> str:
     """Return the first operation in a step that waits for the device, or an empty string."""
     import torch
 
     torch.cuda.set_sync_debug_mode("error")
     try:
-        trainer.step(made.batches[0], 1e-4)
+        trainer.step(case.batches[0], 1e-4)
     except RuntimeError as error:
         return str(error).splitlines()[0]
     finally:
@@ -67,29 +71,32 @@ def _waits(trainer: Any, made: Case) -> str:
 
 
 def compared(name: str, device: str) -> dict[str, Any]:
-    """Compare each precision on the device with fp32 on the CPU. A result is `as_expected` within
-    its tolerance.
+    """Compare each precision on the device with fp32 on the CPU.
+
+    A result is `as_expected` within its tolerance.
     """
-    made = case(name)
-    plain, found = trained(made, "cpu", "fp32"), dict[str, Any]()
+    case_ = case(name)
+    plain, found = trained(case_, "cpu", "fp32"), dict[str, Any]()
     for precision in (
-        one for one in PRECISIONS if one in get_trainer(type(made.workload), "pytorch").precisions
+        candidate
+        for candidate in PRECISIONS
+        if candidate in get_trainer(type(case_.workload), "pytorch").precisions
     ):
         here = dict[str, Any]()
         try:
-            there = trained(made, device, precision)
+            result = trained(case_, device, precision)
         except Exception as error:  # compare the remaining precisions
             found[precision] = {
                 "error": f"{type(error).__name__}: {str(error).strip()[:300]}",
                 "as_expected": False,
             }
             continue
-        here["loss"] = far(there["losses"], plain["losses"])
+        here["loss"] = far(result["losses"], plain["losses"])
         here["outputs"] = {
-            key: far(there["outputs"][key], value) for key, value in plain["outputs"].items()
+            key: far(result["outputs"][key], value) for key, value in plain["outputs"].items()
         }
-        here["finite"] = bool(np.isfinite(there["losses"]).all())
-        here["waits"] = there["waits"]
+        here["finite"] = bool(np.isfinite(result["losses"]).all())
+        here["waits"] = result["waits"]
         here["as_expected"] = (
             here["finite"] and here["loss"] < MOST[precision] and not here["waits"]
         )
@@ -98,8 +105,9 @@ def compared(name: str, device: str) -> dict[str, Any]:
 
 
 def kernels() -> dict[str, Any]:
-    """Check that the Triton kernels run and agree with PyTorch, and that the dropout hash equals
-    the host's bit for bit.
+    """Check that the Triton kernels run and agree with PyTorch.
+
+    The dropout hash must equal the host's bit for bit.
     """
     import torch
 
@@ -109,13 +117,19 @@ def kernels() -> dict[str, Any]:
 
     keys = np.random.default_rng(0).integers(0, (1 << 63) - 1, 64)
     wanted = host.multipliers_at(keys[:, None], np.arange(50), "x", 128, 0.1)
-    given = torch.from_numpy(keys).cuda()[:, None], torch.arange(50, device="cuda"), "x", 128, 0.1
+    arguments = (
+        torch.from_numpy(keys).cuda()[:, None],
+        torch.arange(50, device="cuda"),
+        "x",
+        128,
+        0.1,
+    )
     agree = {
-        "plain": bool(np.array_equal(hashed(*given).cpu().numpy(), wanted)),
+        "plain": bool(np.array_equal(hashed(*arguments).cpu().numpy(), wanted)),
         "usable": of_triton.usable(),
     }
     with contextlib.suppress(Exception):  # `usable` contains the reason
-        agree["kernel"] = bool(np.array_equal(of_triton.draw(*given).cpu().numpy(), wanted))
+        agree["kernel"] = bool(np.array_equal(of_triton.draw(*arguments).cpu().numpy(), wanted))
         agree["samples"], agree["norm"] = samples(), norm()
     return {**agree, "as_expected": all(agree.values())}
 
@@ -132,8 +146,8 @@ def samples() -> bool:
             synthetic_ncf.settings(folder), dataset_info, synthetic_ncf.place(0, range(1), 1), 5
         )
         (batch,) = next(data.train(0, 1))
-        given = drawn_by_device(data.order(0), data.sharding.positions(0, 0), training_key(5, 0))
-        order, draw = (torch.from_numpy(one).cuda() for one in given.values())
+        sampled = drawn_by_device(data.order(0), data.sharding.positions(0, 0), training_key(5, 0))
+        order, draw = (torch.from_numpy(array).cuda() for array in sampled.values())
         found = Sampler.of(data, order.device)(order, draw, data.sharding.padded(0))
         data.close()
     return all(
@@ -142,8 +156,9 @@ def samples() -> bool:
 
 
 def norm() -> bool:
-    """Check whether fused batch norm, sum and ReLU, and their gradients, equal PyTorch's up to
-    rounding.
+    """Check that fused batch norm, sum and ReLU equal PyTorch's up to rounding.
+
+    Their gradients are compared too.
     """
     import torch
     import torch.nn.functional as F
@@ -154,7 +169,7 @@ def norm() -> bool:
     weight, bias, mean, variance = torch.randn(4, 70, device="cuda").abs().unbind()
     results = []
     for fused in (True, False):
-        leaves = [one.clone().requires_grad_() for one in (x, weight, bias, shortcut)]
+        leaves = [tensor.clone().requires_grad_() for tensor in (x, weight, bias, shortcut)]
         moved = mean.clone(), variance.clone()
         if fused:
             out = Fused.apply(*leaves, *moved, 0.1, 1e-5)

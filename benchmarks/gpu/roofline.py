@@ -1,13 +1,15 @@
-"""A training step against what a GPU can do: operations, bytes by operator, the milliseconds that
-they bound. Prints JSON.
+"""Compares a training step with the limits of a GPU. Prints JSON.
 
-    python -m benchmarks.gpu.roofline RUN_FOLDER …      folders with a run.json, of runs on one GPU or on the null device
+    python -m benchmarks.gpu.roofline RUN_FOLDER …
 
-Bytes are what each operator reads and writes; of tables only the rows that it takes; caches are not
-modelled. All is the mean of ten batches: sentences differ in length. A bound in milliseconds: of
-each operator the larger of operations at half of the card's peak in the run's precision and of
-bytes at 80 % of its bandwidth, added up. On a null device also its counts, and `host_ms`: the
-median step, which is the host's part alone.
+Each RUN_FOLDER contains the run.json of a run on a single GPU or on the stub CUDA driver.
+
+The output has the operations of a step, the bytes that each operator reads and writes, and lower
+bounds of the step time in milliseconds. Of a table, only the accessed rows count. Caches are not
+modeled. All figures are means of ten batches, because sentences differ in length. A bound is the
+sum over operators of the larger of two times: operations at half of the card's peak in the run's
+precision, and bytes at 80 % of its bandwidth. On the stub driver, the output also has its counters,
+and `host_ms`: the median step, which is only the host's part.
 """
 
 from __future__ import annotations
@@ -19,14 +21,14 @@ import statistics
 import time
 from typing import Any
 
-from benchmarks.gpu.runs import ready, typed
+from benchmarks.gpu.runs import ready, runs_from_command_line
 from suite.common.runspec import RunSpec
 from testing import null_counts
 
 CARDS = {"H200": (990.0, 4.8), "H100": (990.0, 3.35), "A100 80GB": (312.0, 2.0)}
-"""Name to TFLOP/s in bf16 without sparsity and TB/s; NVIDIA's data sheets of SXM cards."""
+"""Name of an SXM card to TFLOP/s in bf16 without sparsity and TB/s, by NVIDIA's data sheets."""
 OF_BF16 = {"bf16": 1.0, "fp16": 1.0, "tf32": 0.5, "fp32": 1 / 15}
-"""Rate of a precision as a share of bf16's."""
+"""Peak rate in each precision, relative to bf16."""
 RATE, BANDWIDTH = 0.5, 0.8
 AHEAD, STEPS, SHOWN = 3, 10, 12
 
@@ -87,7 +89,7 @@ def _bound(
 
 
 if __name__ == "__main__":
-    for folder, planned in typed(__doc__):
+    for folder, planned in runs_from_command_line(__doc__):
         found = {
             "run": str(folder),
             "workload": planned.settings.workload,

@@ -14,9 +14,10 @@ from suite.common.runspec import RunSpec, read_run
 from suite.launch.base import worker_context_from_env
 
 
-def typed(doc: str | None) -> Iterator[tuple[Path, RunSpec]]:
-    """Yield the folders on the command line of the script with this docstring, and their runs as
-    workers read them.
+def runs_from_command_line(doc: str | None) -> Iterator[tuple[Path, RunSpec]]:
+    """Yield the run folders on the command line, and their runs as workers read them.
+
+    `doc` is the script's docstring.
     """
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -29,9 +30,7 @@ def typed(doc: str | None) -> Iterator[tuple[Path, RunSpec]]:
 
 @contextlib.contextmanager
 def ready(run: RunSpec, workload: Any = None) -> Iterator[tuple[Any, Any, Iterator[Any]]]:
-    """Yield PyTorch's trainer of a run after its warm-up, the data of the workload, and training
-    batches.
-    """
+    """Yield PyTorch's trainer of a run after its warm-up, the data, and training batches."""
     workload = workload or load_workload(run.settings.workload)(run.settings, run.dataset_info)
     worker = worker_context_from_env(run)
     trainer: Any = load_trainer(run.settings.workload, "pytorch")(workload, worker)

@@ -1,5 +1,6 @@
-"""Counts the bytes that operators and Triton kernels move on a device, and registers the FLOP
-formulas of cuDNN's RNNs.
+"""Counts the bytes that operators and Triton kernels read and write on a device.
+
+The module also registers the FLOP formulas of cuDNN's RNNs.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ LEVELS = 4
 @register_flop_formula(torch.ops.aten._cudnn_rnn)
 def _of_rnn(x: Any, weights: Any, *_: Any, **__: Any) -> int:
     """Return two operations for each weight at each position of each sentence."""
-    return 2 * x[0] * x[1] * sum(one[0] * one[1] for one in weights if len(one) == 2)
+    return 2 * x[0] * x[1] * sum(weight[0] * weight[1] for weight in weights if len(weight) == 2)
 
 
 @register_flop_formula(torch.ops.aten._cudnn_rnn_backward)
@@ -47,12 +48,12 @@ class Traffic(TorchDispatchMode):
             and "empty" not in name
             and name not in ("detach", "alias", "_unsafe_view")
         ):
-            given, made = _sizes((args, kwargs)), _sizes(found)
+            inputs, outputs = _sizes((args, kwargs)), _sizes(found)
             if name in TAKES:
-                given = sorted(given)[:1] + made
+                inputs = sorted(inputs)[:1] + outputs
             elif name in ADDS:
-                given, made = sorted(given + made)[:2] * 2, []
-            self.bytes[name] += sum(given) + sum(made)
+                inputs, outputs = sorted(inputs + outputs)[:2] * 2, []
+            self.bytes[name] += sum(inputs) + sum(outputs)
         return found
 
     def launched(self, name: str, args: Any) -> None:
@@ -60,9 +61,9 @@ class Traffic(TorchDispatchMode):
 
         An array that is passed twice counts once.
         """
-        arrays = {one.data_ptr(): one for one in args if isinstance(one, torch.Tensor)}
+        arrays = {tensor.data_ptr(): tensor for tensor in args if isinstance(tensor, torch.Tensor)}
         sizes = _sizes(list(arrays.values()))
-        if name == "pool":  # a map, and of what all levels pool its own regions
+        if name == "pool":  # each launch writes only its level's regions
             sizes[-1] //= LEVELS
         self.bytes[f"Triton: {name}"] += sum(sizes)
 
@@ -86,7 +87,12 @@ def _sizes(values: Any) -> list[int]:
 
     An expanded tensor counts the bytes of its storage.
     """
-    tensors = [one for one in tree_leaves(values) if isinstance(one, torch.Tensor) and one.is_cuda]
+    tensors = [
+        tensor
+        for tensor in tree_leaves(values)
+        if isinstance(tensor, torch.Tensor) and tensor.is_cuda
+    ]
     return [
-        min(one.numel() * one.element_size(), one.untyped_storage().nbytes()) for one in tensors
+        min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
+        for tensor in tensors
     ]

@@ -1,6 +1,4 @@
-"""Trainers of the six workloads on the tests' small synthetic batches, on any device and in any
-precision.
-"""
+"""Trainers of the six workloads on the tests' small synthetic batches, on any device."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ CASES = {
     "transformer": "steps",
     "ncf": "",
 }
-"""Workload to the case of its synthetic module in `testing/`."""
+"""Map a workload to the case of its synthetic module in `testing/`."""
 BATCHES = 10
 
 
@@ -36,7 +34,7 @@ class Case:
 
     workload: Workload
     weights_of: Callable[[Any], Arrays]
-    """Of the workload in any precision: in narrow ones vocabularies are filled up."""
+    """Weights of the workload. Narrow precisions pad vocabularies, so the shapes can differ."""
     batches: list[Batch]
     evaluation: list[Batch]
 
@@ -45,11 +43,11 @@ class Case:
         settings = dataclasses.replace(
             self.workload.settings, precision=precision, device=device.partition(":")[0]
         )
-        made = type(self.workload)(settings, self.workload.dataset_info)
+        workload = type(self.workload)(settings, self.workload.dataset_info)
         trainer = load_trainer(settings.workload, "pytorch")(
-            made, WorkerContext(0, 1, range(1), 1, (device,))
+            workload, WorkerContext(0, 1, range(1), 1, (device,))
         )
-        trainer.setup(self.weights_of(made).items(), True)
+        trainer.setup(self.weights_of(workload).items(), True)
         return trainer
 
 
@@ -71,7 +69,7 @@ def _ncf() -> Case:
     from workloads.ncf.workload import NCF
 
     folder = Path(tempfile.mkdtemp())
-    values = {name: one.value for name, one in named_sets(NCF)["demo"].items()}
+    values = {name: option.value for name, option in named_sets(NCF)["demo"].items()}
     settings = dataclasses.replace(
         synthetic.settings(folder), model=DEMO_MODEL, devices=1, hyperparameters=values
     )
@@ -80,7 +78,7 @@ def _ncf() -> Case:
     batches = [batch for (batch,), _ in zip(data.train(0, BATCHES), range(BATCHES), strict=False)]
     evaluation = [batch for (batch,) in data.evaluation()]
     data.close()
-    return Case(workload, lambda made: dict(made.initial_weights(1)), batches, evaluation)
+    return Case(workload, lambda task: dict(task.initial_weights(1)), batches, evaluation)
 
 
 def far(found: np.ndarray, wanted: np.ndarray) -> float:

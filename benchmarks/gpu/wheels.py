@@ -1,10 +1,10 @@
-"""Collects wheels for a machine without an index: this suite, and the dependencies that images of
-PyTorch lack.
+"""Collects wheels for a machine without a package index.
 
     python -m benchmarks.gpu.wheels [--python 3.12] [--out build/gpu/wheels]
 
-On that machine: python3 -m pip install --no-index --no-deps --target SITE wheels/*.whl, then
-PYTHONPATH=SITE python3 -m benchmarks.gpu
+The wheels are this suite and the dependencies that images of PyTorch lack. Run on that machine:
+    python3 -m pip install --no-index --no-deps --target SITE wheels/*.whl
+    PYTHONPATH=SITE python3 -m benchmarks.gpu
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from suite.environments import locks
 
 PROJECT = Path(__file__).resolve().parents[2]
 NEEDED = (
-    "hydra-core", "omegaconf", "mlperf-logging", "clustershell", "simplejpeg", "pycocotools", "turbojpeg", "sacremoses",
-    "joblib", "subword-nmt", "mock",
+    "hydra-core", "omegaconf", "mlperf-logging", "clustershell", "simplejpeg", "pycocotools",
+    "turbojpeg", "sacremoses", "joblib", "subword-nmt", "mock",
 )  # fmt: skip
 """Packages that images of PyTorch usually lack.
 
 They have NumPy, pandas, SciPy, rich, psutil, OpenCV, Pillow, sacreBLEU, PyYAML and NVML.
 """
-MADE_HERE = ("antlr4-python3-runtime",)
+WITHOUT_WHEEL = ("antlr4-python3-runtime",)
 """Packages without a wheel on the index."""
 PLATFORMS = (
     "manylinux_2_28_x86_64",
@@ -63,7 +63,7 @@ def main() -> int:
     ]
     for command in (
         [*pip, "download", *chosen, *(f"{name}=={pins[name]}" for name in NEEDED)],
-        [*pip, "wheel", *where, *(f"{name}=={pins[name]}" for name in MADE_HERE), str(PROJECT)],
+        [*pip, "wheel", *where, *(f"{name}=={pins[name]}" for name in WITHOUT_WHEEL), str(PROJECT)],
     ):
         if code := subprocess.run(command, check=False).returncode:
             return code

@@ -1,9 +1,9 @@
-"""Stage `why` for one workload: step time and longest kernels, unchanged and with one change at a
-time. Prints JSON.
+"""Stage `why` for one workload: step time and longest kernels with one change at a time.
 
     python -m benchmarks.gpu.why RUN_FOLDER
 
-RUN_FOLDER is the folder of a run of stage `fast`, whose settings are used.
+RUN_FOLDER is the folder of a run of stage `fast`, whose settings are used. The first variant is
+unchanged. The output is JSON.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.gpu.runs import ready, typed
+from benchmarks.gpu.runs import ready, runs_from_command_line
 from suite.common.registry import load_workload
 from suite.common.runspec import RunSpec
 from workloads.api import get_trainer
@@ -25,9 +25,11 @@ STEPS, AHEAD = 20, 10
 
 
 def step_ms(run: RunSpec, profile: bool = False) -> dict[str, Any]:
-    """Median of a step by CUDA's events, its own peak memory; with `profile` the ten kernels that
-    take longest, and which share of a step all kernels together take (`device_busy`; above 1 where
-    kernels run side by side).
+    """Return the median time and the peak memory of a training step.
+
+    The time is measured with CUDA events. With `profile`, the result also has the ten longest
+    `kernels`, and `device_busy`: the time of all kernels divided by the step time. It is above 1 if
+    kernels overlap.
     """
     import torch
 
@@ -48,7 +50,7 @@ def step_ms(run: RunSpec, profile: bool = False) -> dict[str, Any]:
             ) as profiler:
                 trainer.train(items[:5], 0)
             milliseconds = {
-                one.key: one.self_device_time_total / 5e3 for one in profiler.key_averages()
+                event.key: event.self_device_time_total / 5e3 for event in profiler.key_averages()
             }
             slowest = sorted(milliseconds, key=lambda key: -milliseconds[key])[:10]
             found["kernels"] = {key[:120]: round(milliseconds[key], 3) for key in slowest}
@@ -86,7 +88,7 @@ def variants(run: RunSpec) -> dict[str, Callable[[], dict[str, Any]]]:
 
 def main() -> None:
     """Print all results after each variant, because the next variant may never end."""
-    for _, run in typed(__doc__):
+    for _, run in runs_from_command_line(__doc__):
         found: dict[str, Any] = {}
         for name, measure in variants(run).items():
             try:

@@ -1,5 +1,8 @@
-"""Machines by hand: `python -m testing.machines up DIR 2 --ssh --slurm`, then
-`… run DIR node1 hostname`, `… down DIR`.
+"""Starts and stops virtual machines from the command line.
+
+python -m testing.machines up DIR 2 --ssh --slurm
+python -m testing.machines run DIR node1 hostname
+python -m testing.machines down DIR
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from testing.machines.fixtures import serve
 
 
 def main() -> int:
-    """The exit code of what was asked for."""
+    """Run the requested command and return its exit code."""
     arguments = _parsed()
     if arguments.word == "up":
         groups = [
@@ -28,9 +31,9 @@ def main() -> int:
         if reason := needs.missing(*groups):
             sys.exit(reason)
         arguments.folder.mkdir(parents=True, exist_ok=True)
-        made = Machines.make(arguments.folder, arguments.count, arguments.rate)
-        serve(made, ssh=arguments.ssh, slurm=arguments.slurm)
-        print(*(f"{machine.name} {machine.address}" for machine in made.all), sep="\n")
+        started = Machines.make(arguments.folder, arguments.count, arguments.rate)
+        serve(started, ssh=arguments.ssh, slurm=arguments.slurm)
+        print(*(f"{machine.name} {machine.address}" for machine in started.all), sep="\n")
         return 0
     machines = Machines.load(arguments.folder)
     if arguments.word == "run":
@@ -52,25 +55,25 @@ def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m testing.machines", description=__doc__)
     words = parser.add_subparsers(dest="word", required=True)
     texts = {
-        "up": "make a hub and N nodes",
-        "run": "run a command on one of them",
-        "down": "end all of them",
+        "up": "start a hub and N nodes",
+        "run": "run a command on a machine",
+        "down": "stop all machines",
     }
-    texts |= {"unplug": "take a node's cable out", "plug": "put it in again"}
-    texts["processes"] = "list the processes of all, by their ids here"
+    texts |= {"unplug": "disconnect a node from the network", "plug": "connect it again"}
+    texts["processes"] = "list the processes of all machines, by their ids on the host"
     parsers = {word: words.add_parser(word, help=text) for word, text in texts.items()}
-    for one in parsers.values():
-        one.add_argument("folder", type=Path, metavar="DIR")
+    for subparser in parsers.values():
+        subparser.add_argument("folder", type=Path, metavar="DIR")
     parsers["up"].add_argument("count", type=int, metavar="N")
-    parsers["up"].add_argument("--rate", help="what a node may send, as tc writes it: 200mbit")
-    parsers["up"].add_argument("--ssh", action="store_true", help="an sshd on each")
+    parsers["up"].add_argument("--rate", help="maximum rate of a node's output, as in tc: 200mbit")
+    parsers["up"].add_argument("--ssh", action="store_true", help="start sshd on each machine")
     parsers["up"].add_argument(
-        "--slurm", action="store_true", help="a slurmd on each node, slurmctld on the hub"
+        "--slurm", action="store_true", help="start slurmd on each node, slurmctld on the hub"
     )
     for word in ("run", "unplug", "plug"):
         parsers[word].add_argument("machine", help="hub, node1, …")
     parsers["run"].add_argument(
-        "--user", default="", help="as this user (before the machine's name)"
+        "--user", default="", help="user of the command (goes before the machine's name)"
     )
     parsers["run"].add_argument("command", nargs=argparse.REMAINDER)
     return parser.parse_args()

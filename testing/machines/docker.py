@@ -1,4 +1,4 @@
-"""A docker daemon for tests: of its own, without network, registry or image of anybody's."""
+"""A separate docker daemon for tests, without network, registry, or downloaded images."""
 
 from __future__ import annotations
 
@@ -18,14 +18,18 @@ from testing.machines.machine import Machine, environment, only_child
 
 IMAGE = "suite-test:local"
 MARK = "/etc/image-of-the-suite"
-"""A file that only the image has."""
+"""A file that exists only in the image."""
 FOLDERS = ("usr", "etc", "tmp", "proc", "sys", "dev")
 LINKS = ("bin", "lib", "lib32", "lib64", "sbin")
-"""Of those that are links into /usr here, too: all programs are seen through a mount of this
-machine's /usr.
+"""Candidates for links into /usr. The image has those that are links on this machine.
+
+A mount of this machine's /usr then makes all programs available.
 """
 EXEC_ROOT = "/run/docker"
-"""In the daemon's own /run: sockets lie there, whose paths have at most 107 letters."""
+"""Folder in the daemon's separate /run.
+
+It contains sockets, whose paths have at most 107 characters.
+"""
 UP_SECONDS = 40.0
 
 
@@ -34,26 +38,27 @@ mount -t tmpfs none /run
 mount -t overlay -o lowerdir=/etc,upperdir="$0/etc",workdir="$0/work" none /etc
 exec "$@"
 """
-"""Shell: run the arguments with a /run of their own, and an /etc that keeps what they write to
-itself.
+"""Shell script that runs its arguments with a separate /run, and an overlay on /etc.
+
+Changes of /etc stay in the overlay.
 """
 
 
 @contextlib.contextmanager
 def daemon(folder: Path, machine: Machine | None = None) -> Iterator[dict[str, str]]:
-    """Dockerd with all its files below `folder`, and `IMAGE` in it; gives the variables by which
-    clients find it.
+    """Run dockerd with all its files below `folder`, and with `IMAGE`.
 
-    On a machine it is where clients look for it without any. Mounts of its containers are gone with
-    it.
+    Yields the environment variables with which clients find the daemon. On a machine, clients also
+    find it without these variables. The mounts of its containers end with the daemon.
     """
     socket = f"unix://{folder}/socket"
     inside = machine.command([]) if machine is not None else []
     for name in ("etc", "work"):
         (folder / name).mkdir()
     words = [
-        *inside, needs.program("unshare"), "--mount", "sh", "-ec", PRIVATE, str(folder), needs.program("dockerd"),
-        f"--host={socket}", f"--data-root={folder}/data", f"--exec-root={EXEC_ROOT}", f"--pidfile={folder}/pid",
+        *inside, needs.program("unshare"), "--mount", "sh", "-ec", PRIVATE, str(folder),
+        needs.program("dockerd"), f"--host={socket}", f"--data-root={folder}/data",
+        f"--exec-root={EXEC_ROOT}", f"--pidfile={folder}/pid",
         "--bridge=none", "--iptables=false", "--ip6tables=false", "--storage-driver=vfs",
         "--exec-opt=native.cgroupdriver=cgroupfs", "--log-level=warn",
     ]  # fmt: skip
@@ -70,13 +75,12 @@ def daemon(folder: Path, machine: Machine | None = None) -> Iterator[dict[str, s
             ).returncode
             != 0
         ):
-            said = (folder / "log").read_text()[-1000:]
-            if (
-                process.poll() is not None
-            ):  # the kernel or the sandbox refuses it: nothing of ours was asked yet
-                last = (said.strip().splitlines() or ["it said nothing"])[-1]
+            output = (folder / "log").read_text()[-1000:]
+            # If the daemon ends before the first request, the kernel or the sandbox refuses it.
+            if process.poll() is not None:
+                last = (output.strip().splitlines() or ["it printed nothing"])[-1]
                 pytest.skip(f"dockerd does not run here: {last[:300]}")
-            assert time.monotonic() < deadline, f"dockerd does not answer:\n{said}"
+            assert time.monotonic() < deadline, f"dockerd does not answer:\n{output}"
             time.sleep(0.1)
         words = ["docker", "import", "-", IMAGE]
         subprocess.run(words, input=_root(), env=env, capture_output=True, check=True)
@@ -87,7 +91,7 @@ def daemon(folder: Path, machine: Machine | None = None) -> Iterator[dict[str, s
 
 
 def _root() -> bytes:
-    """A file system as a tar: empty folders, links as they are here, and the mark."""
+    """Return a root file system as a tar: empty folders, this machine's links, and the mark."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as tar:
         for name in FOLDERS:

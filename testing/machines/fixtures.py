@@ -1,4 +1,4 @@
-"""Fixtures of machines; tests/conftest.py hands them to all tests."""
+"""Fixtures with virtual machines. tests/conftest.py makes them available to all tests."""
 
 from __future__ import annotations
 
@@ -18,26 +18,28 @@ Make = Callable[..., Machines]
 
 @pytest.fixture
 def machines(tmp_path: Path) -> Iterator[Make]:
-    """`machines(count, rate=None, ssh=False, slurm=False)`: nodes that live as long as the test,
-    with these daemons.
+    """Return `machines(count, rate=None, ssh=False, slurm=False)`, which starts nodes and daemons.
 
-    Skips the test, naming what is missing here: the Debian package of a program, or the right to
-    make namespaces.
+    The nodes stop at the end of the test. The test is skipped with a reason if the Debian package
+    of a program or the permission to create namespaces is missing.
     """
-    with made(tmp_path) as make:
+    with factory(tmp_path) as make:
         yield make
 
 
 @pytest.fixture(scope="module")
 def machines_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
-    """The same for nodes that all tests of a file use."""
-    with made(tmp_path_factory.mktemp("machines")) as make:
+    """Return the same as `machines`, for nodes that all tests of a file share."""
+    with factory(tmp_path_factory.mktemp("machines")) as make:
         yield make
 
 
 @contextlib.contextmanager
-def made(folder: Path) -> Iterator[Make]:
-    """What the fixtures give; below `folder`, to be ended together."""
+def factory(folder: Path) -> Iterator[Make]:
+    """Yield the function of the fixtures. It creates machines below `folder`.
+
+    At the end, all of them are stopped.
+    """
     with contextlib.ExitStack() as stack:
         numbers = iter(range(100))
 
@@ -45,17 +47,17 @@ def made(folder: Path) -> Iterator[Make]:
             count: int, rate: str | None = None, *, ssh: bool = False, slurm: bool = False
         ) -> Machines:
             require(ssh=ssh, slurm=slurm)
-            own = folder / f"machines{next(numbers)}"
-            own.mkdir()
-            up = stack.enter_context(Machines.up(own, count, rate))
-            serve(up, ssh=ssh, slurm=slurm)
-            return up
+            path = folder / f"machines{next(numbers)}"
+            path.mkdir()
+            started = stack.enter_context(Machines.up(path, count, rate))
+            serve(started, ssh=ssh, slurm=slurm)
+            return started
 
         yield make
 
 
 def require(*, ssh: bool = False, slurm: bool = False) -> None:
-    """Skip the test if such machines cannot be had here."""
+    """Skip the test if such machines are not available here."""
     groups = [group for group, wanted in ((needs.SSH, ssh), (needs.SLURM, slurm)) if wanted]
     if reason := needs.missing(*groups):
         pytest.skip(reason)

@@ -1,11 +1,10 @@
-"""Process 1 of a machine: makes its mounts, says that it is ready, and reaps what its parents left,
-until it is killed.
+"""Process 1 of a machine: creates its mounts, prints `ready`, and reaps orphans until killed.
 
-With "fed" it also ends, and all processes of the machine with it, when its input does: when whoever
-made it is gone.
+With "fed" it also exits, together with all processes of the machine, when its input ends because
+its parent process has exited.
 
-Runs with the standard library alone, inside `unshare`, and takes a JSON object: name, tmp, hosts,
-keep, fed.
+The script runs with the standard library alone, inside `unshare`. Its argument is a JSON object:
+name, tmp, hosts, keep, fed.
 """
 
 import ctypes
@@ -21,7 +20,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def mount(source, target, kind=None, flags=0, options=None):
-    """mount(2). Raises OSError."""
+    """Mount a file system through the C library. Raise OSError if it fails."""
     words = [None if word is None else os.fsencode(word) for word in (source, target, kind)]
     if _LIBC.mount(*words, flags, None if options is None else options.encode()) != 0:
         number = ctypes.get_errno()
@@ -29,12 +28,12 @@ def mount(source, target, kind=None, flags=0, options=None):
 
 
 def bind(source, target):
-    """The folder or file `source`, with what is mounted in it, stands at `target` too."""
+    """Make the folder or file `source`, including its mounts, visible at `target`."""
     mount(source, target, flags=MS_BIND | MS_REC)
 
 
-def own_tmp(folder, keep):
-    """`/tmp` is `folder`, in which the paths `keep`, all below /tmp, stand as before."""
+def replace_tmp(folder, keep):
+    """Mount `folder` at `/tmp`, in which the paths `keep` below /tmp remain visible."""
     for path in keep:
         inside = os.path.join(folder, os.path.relpath(path, "/tmp"))
         os.makedirs(inside, exist_ok=True)
@@ -43,7 +42,7 @@ def own_tmp(folder, keep):
 
 
 def reap():
-    """Wait for children that end, for ever."""
+    """Wait forever for children that exit."""
     while True:
         signal.sigwait({signal.SIGCHLD})
         try:
@@ -54,19 +53,19 @@ def reap():
 
 
 def end_with_input():
-    """End, and the whole machine with it, once nobody holds the other end of our input."""
+    """Exit, and thereby stop the whole machine, when stdin is closed."""
     sys.stdin.buffer.read()
     os._exit(0)
 
 
 def main():
-    """Set up, say `ready`, reap."""
+    """Set up the machine, print `ready`, reap children."""
     machine = json.loads(sys.argv[1])
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     os.umask(0o022)
     socket.sethostname(machine["name"])
     bind(machine["hosts"], "/etc/hosts")
-    own_tmp(machine["tmp"], machine["keep"])
+    replace_tmp(machine["tmp"], machine["keep"])
     mount("tmpfs", "/dev/shm", "tmpfs", options="mode=1777")
     mount("tmpfs", "/run", "tmpfs", options="mode=755")
     os.mkdir("/run/sshd", 0o755)

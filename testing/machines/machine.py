@@ -1,4 +1,4 @@
-"""One machine of namespaces: commands and processes on it."""
+"""A machine made of namespaces: commands and processes on it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Started:
     """A command that runs on a machine."""
 
     client: subprocess.Popen[bytes]
-    """`nsenter`, here: it ends with the command, and has its exit code."""
+    """Process of `nsenter` on the host. It ends with the command and returns its exit code."""
     process: psutil.Process
-    """The command itself, by its id as seen from here: what signals go to."""
+    """Process of the command, with its id on the host. Signals go to this process."""
 
     def end(self) -> None:
-        """Kill it, if it runs, and wait for it."""
+        """Kill the command if it runs, and wait for it."""
         with contextlib.suppress(psutil.NoSuchProcess):
             self.process.kill()
         self.client.wait(DOWN_SECONDS)
@@ -38,78 +38,89 @@ class Started:
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """One machine. Files of `folder` are its own; `folder/tmp` is what it has at /tmp."""
+    """A virtual machine. Its files are in `folder`, and `folder/tmp` is its /tmp."""
 
     name: str
     address: str
     folder: Path
     init: int
-    """Its process 1, by its id as seen from here."""
+    """Id of its process 1 on the host."""
     created: float
-    """When that was started, in seconds since 1970: tells it from a later process of the same id.
+    """Start time of process 1 in seconds since 1970.
+
+    It distinguishes the process from a later process with the same id.
     """
     cores: tuple[int, ...] = ()
-    """Of this machine's, on which alone its processes run; empty: on all."""
+    """Cores of the host on which its processes run. Empty: all cores."""
     holder: subprocess.Popen[str] | None = dataclasses.field(
         default=None, repr=False, compare=False
     )
-    """`unshare`, where this process started it."""
+    """Process of `unshare` if this process started it."""
 
     def record(self) -> dict[str, object]:
-        """What another process needs to know of it."""
-        own = {
+        """Return the fields that another process needs to use the machine."""
+        fields = {
             "name": self.name,
             "address": self.address,
             "folder": str(self.folder),
             "init": self.init,
         }
-        return {**own, "created": self.created, "cores": self.cores}
+        return {**fields, "created": self.created, "cores": self.cores}
 
     @property
     def hosts_file(self) -> Path:
-        """What it has at /etc/hosts; to be written in place."""
+        """Return the path of its /etc/hosts. Write the file in place."""
         return self.folder / "hosts"
 
     @property
     def tmp(self) -> Path:
-        """What it has at /tmp."""
+        """Return the path of its /tmp."""
         return self.folder / "tmp"
 
     @property
     def is_up(self) -> bool:
-        """True until it is powered off."""
+        """Check whether the machine has not been powered off."""
         try:
             return abs(psutil.Process(self.init).create_time() - self.created) < 1
         except psutil.NoSuchProcess:
             return False
 
     def enter(self, *kinds: str) -> list[str]:
-        """`nsenter` into its namespaces, all or those of `kinds` (`net`, `mount`, …)."""
-        own = kinds or ("net", "uts", "ipc", "mount", "pid")
+        """Return the `nsenter` command for its namespaces.
+
+        Without `kinds` (`net`, `mount`, …) the command enters all namespaces.
+        """
+        namespaces = kinds or ("net", "uts", "ipc", "mount", "pid")
         user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
         return [
             needs.program("nsenter"),
             "--target",
             str(self.init),
             *user,
-            *(f"--{kind}" for kind in own),
+            *(f"--{kind}" for kind in namespaces),
             "--",
         ]
 
     def command(self, arguments: Words, cwd: Path | str = "/", user: str = "") -> list[str]:
-        """The argv that runs `arguments` there, in folder `cwd`, as `user` if one is named."""
-        words = [*self.enter(), "env", f"--chdir={cwd}"]
+        """Return the argv that runs `arguments` on the machine.
+
+        Args:
+            arguments: Command to run.
+            cwd: Working directory.
+            user: Name of the user, or an empty string for this process's user.
+        """
+        argv = [*self.enter(), "env", f"--chdir={cwd}"]
         if self.cores:
-            words += ["taskset", "--cpu-list", ",".join(map(str, self.cores))]
+            argv += ["taskset", "--cpu-list", ",".join(map(str, self.cores))]
         if user:
             entry = pwd.getpwnam(user)
-            words += [
+            argv += [
                 "setpriv",
                 f"--reuid={entry.pw_uid}",
                 f"--regid={entry.pw_gid}",
                 "--clear-groups",
             ]
-        return [*words, *map(os.fspath, arguments)]
+        return [*argv, *map(os.fspath, arguments)]
 
     def run(
         self,
@@ -120,19 +131,19 @@ class Machine:
         check: bool = True,
         env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command there to its end.
+        """Run a command on the machine and wait for it.
 
-        Raises AssertionError with all that it wrote if it fails and `check` is true.
+        Raises AssertionError with its output if it fails and `check` is true.
         """
         done = subprocess.run(
-            self.command(arguments, cwd, user), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=timeout, check=False, env=environment(env),
+            self.command(arguments, cwd, user), stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, timeout=timeout, check=False, env=environment(env),
         )  # fmt: skip
-        said = (
+        message = (
             f"{self.name}: {' '.join(map(os.fspath, arguments))}:"
             f" {done.returncode}\n{done.stdout}{done.stderr}"
         )
-        assert done.returncode == 0 or not check, said
+        assert done.returncode == 0 or not check, message
         return done
 
     def start(
@@ -143,38 +154,39 @@ class Machine:
         user: str = "",
         env: Mapping[str, str] | None = None,
     ) -> Started:
-        """Start a command there, its output appended to `log`; it ends with the machine at the
-        latest.
+        """Start a command on the machine, with its output appended to `log`.
+
+        It is killed when the machine stops.
         """
         with open(log, "ab") as output:
             client = subprocess.Popen(
-                self.command(arguments, cwd, user), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                env=environment(env), start_new_session=True
+                self.command(arguments, cwd, user), stdin=subprocess.DEVNULL, stdout=output,
+                stderr=subprocess.STDOUT, env=environment(env), start_new_session=True
             )  # fmt: skip
         return Started(client, only_child(client))
 
     def processes(self) -> list[psutil.Process]:
-        """All of its processes but process 1; zombies are none."""
+        """Return all its processes except process 1 and zombies."""
         try:
-            own = _namespace(self.init)
+            namespace = _namespace(self.init)
         except OSError:
             return []
         return [
             process
             for process in psutil.process_iter()
-            if process.pid != self.init and _is_in(process, own)
+            if process.pid != self.init and _is_in(process, namespace)
         ]
 
     def kill_all(self) -> None:
-        """Kill every process but process 1, daemons too; its network stays."""
+        """Kill every process except process 1, including daemons. The network remains."""
         for process in self.processes():
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
 
     def power_off(self) -> None:
-        """End it for good: process 1, with it all others, and its network.
+        """Stop the machine permanently, with all its processes and its network.
 
-        Waits until it is gone.
+        Returns after they have ended.
         """
         if self.is_up:
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -185,38 +197,43 @@ class Machine:
             self.holder.communicate(timeout=DOWN_SECONDS)
 
     def bind(self, source: Path, target: str) -> None:
-        """`source` stands at `target`, which exists, on this machine alone."""
-        words = [*self.enter("mount"), "mount", "--rbind", os.fspath(source), target]
-        subprocess.run(words, check=True, env=environment())
+        """Mount `source` at the existing path `target`, only on this machine."""
+        argv = [*self.enter("mount"), "mount", "--rbind", os.fspath(source), target]
+        subprocess.run(argv, check=True, env=environment())
 
     def open_to_all(self, path: Path) -> None:
-        """Every user of the machine reaches `path`, whatever folders above it are closed here, such
-        as root's home.
+        """Make `path` accessible to every user of the machine.
+
+        This works even if a folder above it, such as root's home, is closed to them.
         """
         closed = next(
             (parent for parent in reversed(path.parents) if not parent.stat().st_mode & 0o001), None
         )
         if closed is not None:
-            script = 'mkdir -p /run/open && mount --rbind "$0" /run/open && mount -t tmpfs -o mode=755 none "$1" && ' \
-                'mkdir -p "$0" && mount --rbind /run/open "$0"'  # fmt: skip
+            script = (
+                'mkdir -p /run/open && mount --rbind "$0" /run/open &&'
+                ' mount -t tmpfs -o mode=755 none "$1" &&'
+                ' mkdir -p "$0" && mount --rbind /run/open "$0"'
+            )
             self.run(["sh", "-c", script, path, closed])
 
 
 def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Variables of a command on a machine: those of this process, its PATH with the folders of
-    daemons, and `env`.
+    """Return the environment variables of a command on a machine.
+
+    They are this process's variables, with the folders of daemons in PATH, and `env`.
     """
-    own: dict[str, str] = {
+    variables: dict[str, str] = {
         **os.environ,
         "PATH": f"{os.environ.get('PATH', '')}:{needs.SYSTEM_PATH}",
     }
-    return {**own, **(env or {})}
+    return {**variables, **(env or {})}
 
 
 def only_child(client: subprocess.Popen[Any]) -> psutil.Process:
-    """The process that `nsenter` or `unshare` forks.
+    """Return the process that `nsenter` or `unshare` forks.
 
-    Raises AssertionError if it ends without having one.
+    Raises AssertionError if the command ends without a child.
     """
     deadline = time.monotonic() + DOWN_SECONDS
     while time.monotonic() < deadline and client.poll() is None:

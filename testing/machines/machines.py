@@ -1,4 +1,4 @@
-"""Several machines and the network between them: up, unplugged, down."""
+"""Several machines and their network: starts, disconnects, and stops them."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ from testing.machines.machine import Machine, environment, only_child
 NETWORK = ipaddress.ip_network("10.77.0.0/24")
 HUB = "hub"
 STATE = "machines.json"
-"""In the folder of machines: what `Machines.load` reads."""
+"""File in the folder of the machines that `Machines.load` reads."""
 UP_SECONDS = 15.0
 INIT = Path(__file__).with_name("init.py")
 PROJECT = Path(__file__).resolve().parents[2]
 BURST = "32kb"
-"""Of the token bucket, two of its packets: what fits the bucket costs no time.
+"""Burst of the token bucket, two packets. Data that fit into the bucket are not delayed.
 
-191 of 200 Mbit/s and 906 of 1,000 arrive as payload (one trial, busy machine)."""
+Payload arrives at 191 of 200 Mbit/s and at 906 of 1,000 Mbit/s (one trial, busy machine).
+"""
 SEGMENTS = ("gso_max_size", "16384", "gso_max_segs", "11")
-"""Packets that fit into the bucket."""
+"""Limits that make packets fit into the bucket."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Machines:
-    """A hub and nodes `node1`, `node2`, … that reach each other by name."""
+    """A hub and nodes `node1`, `node2`, … that can be reached by name."""
 
     folder: Path
     hub: Machine
@@ -45,19 +46,19 @@ class Machines:
 
     @property
     def all(self) -> tuple[Machine, ...]:
-        """The hub first."""
+        """Return all machines, with the hub first."""
         return (self.hub, *self.nodes)
 
     def __getitem__(self, name: str) -> Machine:
-        """The machine of this name. Raises KeyError."""
+        """Return the machine of this name. Raise KeyError if it does not exist."""
         return {machine.name: machine for machine in self.all}[name]
 
     @classmethod
     @contextlib.contextmanager
     def up(cls, folder: Path, count: int, rate: str | None = None) -> Iterator[Machines]:
-        """`count` nodes for the length of a `with`; they die with this process too.
+        """Start `count` nodes for the duration of a `with` statement.
 
-        Arguments as of `make`.
+        They also stop if this process dies. The arguments are those of `make`.
         """
         machines = cls.make(folder, count, rate, die_with_us=True)
         try:
@@ -69,11 +70,17 @@ class Machines:
     def make(
         cls, folder: Path, count: int, rate: str | None = None, die_with_us: bool = False
     ) -> Machines:
-        """Make a hub and `count` nodes, files in `folder`; each node sends at most `rate`, as `tc`
-        writes it (`200mbit`).
+        """Start a hub and `count` nodes with their files in `folder`.
 
-        Raises FileNotFoundError for a missing program, AssertionError if a machine does not come
-        up.
+        Args:
+            folder: Folder of the machines.
+            count: Number of nodes.
+            rate: Maximum rate at which each node sends, in the notation of `tc` (`200mbit`).
+            die_with_us: Stop the machines when this process dies.
+
+        Raises:
+            FileNotFoundError: A program is missing.
+            AssertionError: A machine does not start.
         """
         folder = folder.resolve()
         addresses = {
@@ -84,23 +91,28 @@ class Machines:
             f"{address} {name}\n"
             for name, address in {"localhost": "127.0.0.1", **addresses}.items()
         )
-        made: list[Machine] = []
+        created: list[Machine] = []
         try:
             for name, address in addresses.items():
-                made.append(
-                    _make_one(
-                        folder, name, address, hosts, made[0].init if made else None, die_with_us
+                created.append(
+                    _start_machine(
+                        folder,
+                        name,
+                        address,
+                        hosts,
+                        created[0].init if created else None,
+                        die_with_us,
                     )
                 )
-            made[1:] = [
+            created[1:] = [
                 dataclasses.replace(node, cores=_share(number, count))
-                for number, node in enumerate(made[1:])
+                for number, node in enumerate(created[1:])
             ]
-            machines = cls(folder, made[0], tuple(made[1:]))
+            machines = cls(folder, created[0], tuple(created[1:]))
             machines._connect(rate)
-            write_atomically(folder / STATE, json.dumps([machine.record() for machine in made]))
+            write_atomically(folder / STATE, json.dumps([machine.record() for machine in created]))
         except BaseException:
-            for machine in made:
+            for machine in created:
                 machine.power_off()
             for name in addresses:
                 shutil.rmtree(folder / name, ignore_errors=True)
@@ -109,20 +121,20 @@ class Machines:
 
     @classmethod
     def load(cls, folder: Path) -> Machines:
-        """Those that another process made in `folder`. Raises OSError."""
+        """Return the machines that were started in `folder`. Raise OSError if there are none."""
         folder = folder.resolve()
         values = json.loads((folder / STATE).read_text())
         parts = (
             {**value, "folder": Path(value["folder"]), "cores": tuple(value["cores"])}
             for value in values
         )
-        made = [Machine(**part) for part in parts]
-        return cls(folder, made[0], tuple(made[1:]))
+        machines = [Machine(**part) for part in parts]
+        return cls(folder, machines[0], tuple(machines[1:]))
 
     def _connect(self, rate: str | None) -> None:
-        """A bridge on the hub, to which a cable leads from each node."""
-        _ip(self.hub, "link set lo up", "link add br0 type bridge", f"addr add {self.hub.address}/24 dev br0",
-            "link set br0 up", *(
+        """Create a bridge on the hub and connect each node to it."""
+        _ip(self.hub, "link set lo up", "link add br0 type bridge",
+            f"addr add {self.hub.address}/24 dev br0", "link set br0 up", *(
                 line for node in self.nodes for line in (
                     f"link add to-{node.name} type veth peer name eth0 netns {node.init}",
                     f"link set to-{node.name} master br0 up",
@@ -146,22 +158,22 @@ class Machines:
                 )
 
     def unplug(self, node: Machine) -> None:
-        """Take the node's cable out: nobody is told."""
+        """Disconnect a node from the network. No process is notified."""
         _ip(self.hub, f"link set to-{node.name} down")
 
     def plug(self, node: Machine) -> None:
-        """Put the cable in again; it may take two seconds until others find the node."""
+        """Connect a node again. It may take two seconds until the hub reaches it."""
         _ip(self.hub, f"link set to-{node.name} up")
 
     def processes(self) -> dict[str, list[psutil.Process]]:
-        """Machine to its processes but process 1, of machines that have any."""
+        """Map each machine that has processes to its processes, except process 1."""
         found = {machine.name: machine.processes() for machine in self.all}
         return {name: processes for name, processes in found.items() if processes}
 
     def down(self) -> None:
-        """End all processes of all machines, and remove what they wrote; logs of daemons stay.
+        """Stop all processes of all machines and remove their files, except the daemons' logs.
 
-        Can be called again.
+        The function can be called again.
         """
         for machine in (*self.nodes, self.hub):
             machine.power_off()
@@ -170,48 +182,49 @@ class Machines:
         (self.folder / STATE).unlink(missing_ok=True)
 
 
-def _make_one(
+def _start_machine(
     folder: Path, name: str, address: str, hosts: str, first: int | None, die_with_us: bool
 ) -> Machine:
-    own = folder / name
-    (own / "tmp").mkdir(parents=True)
-    (own / "tmp").chmod(0o1777)
-    (own / "hosts").write_text(hosts)
-    paths = {"tmp": str(own / "tmp"), "hosts": str(own / "hosts"), "keep": _kept(folder)}
-    known = {"name": name, **paths, "fed": die_with_us}
-    words = [
+    path = folder / name
+    (path / "tmp").mkdir(parents=True)
+    (path / "tmp").chmod(0o1777)
+    (path / "hosts").write_text(hosts)
+    paths = {"tmp": str(path / "tmp"), "hosts": str(path / "hosts"), "keep": _kept(folder)}
+    options = {"name": name, **paths, "fed": die_with_us}
+    argv = [
         *needs.unshare_command(user=first is None),
         sys.executable,
         "-I",
         "-S",
         str(INIT),
-        json.dumps(known),
+        json.dumps(options),
     ]
     if first is not None and os.geteuid() != 0:
-        # All machines of a plain user are in one user namespace, that of the first: else no cable
-        # could join them.
-        words = [
+        # All machines of a plain user share the user namespace of the first machine. Otherwise
+        # they could not be connected.
+        argv = [
             needs.program("nsenter"),
             f"--target={first}",
             "--user",
             "--preserve-credentials",
-            *words,
+            *argv,
         ]
     holder = subprocess.Popen(
-        words, stdin=subprocess.PIPE if die_with_us else subprocess.DEVNULL, stdout=subprocess.PIPE,
+        argv, stdin=subprocess.PIPE if die_with_us else subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, cwd="/", env=environment(), start_new_session=True,
     )  # fmt: skip
     assert holder.stdout is not None
     assert holder.stderr is not None
     if holder.stdout.readline() != "ready\n":
-        raise AssertionError(f"{name} does not come up: {holder.stderr.read().strip()}")
+        raise AssertionError(f"{name} did not start: {holder.stderr.read().strip()}")
     init = only_child(holder)
-    return Machine(name, address, own, init.pid, init.create_time(), holder=holder)
+    return Machine(name, address, path, init.pid, init.create_time(), holder=holder)
 
 
 def _share(number: int, count: int) -> tuple[int, ...]:
-    """The cores of node `number` of `count`: its own, equally many for each, where there are
-    enough; else all.
+    """Return the cores of node `number` of `count`.
+
+    Each node has the same number of separate cores. If there are too few, each has all cores.
     """
     cores = sorted(os.sched_getaffinity(0))
     each = len(cores) // count
@@ -219,17 +232,18 @@ def _share(number: int, count: int) -> tuple[int, ...]:
 
 
 def _kept(folder: Path) -> list[str]:
-    """What is below /tmp here and stays there on machines: the code, its Pythons, its data, the
-    machines' own folder.
+    """Return the paths below /tmp that stay visible on machines.
+
+    They are the code, its Pythons, its data, and the folder of the machines.
     """
     pythons = (Path(sys.prefix), Path(sys.prefix).resolve(), Path(sys.base_prefix))
     wanted = (folder, PROJECT, *pythons, env_root(), data_root())
     below = sorted({str(path) for path in wanted if path.is_relative_to("/tmp") and path.exists()})
-    return [path for path in below if not any(path.startswith(f"{other}/") for other in below)]
+    return [path for path in below if not any(path.startswith(f"{parent}/") for parent in below)]
 
 
 def _ip(machine: Machine, *lines: str) -> None:
-    """Commands of `ip` in the machine's network."""
+    """Run `ip` commands in the machine's network."""
     _command([*machine.enter("net"), needs.program("ip"), "-batch", "-"], "\n".join(lines))
 
 

@@ -1,8 +1,7 @@
-"""What machines need of this one; a line for each thing that is missing, with the Debian package
-that has it.
+"""Requirements of virtual machines: programs, Debian packages, and permissions.
 
-As a program (`python3 testing/machines/needs.py`, with the standard library alone) it prints the
-packages that are missing.
+`python3 testing/machines/needs.py` needs only the standard library. It prints the names of the
+missing packages.
 """
 
 import functools
@@ -13,7 +12,7 @@ import sys
 from collections.abc import Mapping
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where daemons lie, which a plain user's PATH leaves out."""
+"""Folders of daemons, which a plain user's PATH does not contain."""
 NAMESPACES = {
     **dict.fromkeys(("unshare", "nsenter", "setpriv", "taskset"), "util-linux"),
     **dict.fromkeys(("ip", "tc"), "iproute2"),
@@ -22,11 +21,11 @@ SSH = {"sshd": "openssh-server", "ssh": "openssh-client", "ssh-keygen": "openssh
 SLURM = {"slurmctld": "slurmctld", "slurmd": "slurmd", "srun": "slurm-client"}
 DOCKER = {"dockerd": "docker.io", "docker": "docker.io", "docker-init": "tini"}
 PROGRAMS = {**NAMESPACES, **SSH, **SLURM, **DOCKER}
-"""Program to the Debian package that has it."""
+"""Map a program to its Debian package."""
 
 
 def program(name: str) -> str:
-    """Its path. Raises FileNotFoundError, naming the Debian package."""
+    """Return the path of a program. Raise FileNotFoundError with its Debian package."""
     found = shutil.which(name, path=SYSTEM_PATH)
     if found is None:
         raise FileNotFoundError(f"{name} is not installed: apt-get install {PROGRAMS[name]}")
@@ -34,7 +33,7 @@ def program(name: str) -> str:
 
 
 def packages(programs: Mapping[str, str]) -> list[str]:
-    """The Debian packages of these programs, each once."""
+    """Return the distinct Debian packages of these programs."""
     return sorted(set(programs.values()))
 
 
@@ -47,7 +46,7 @@ def _absent(programs: Mapping[str, str]) -> dict[str, str]:
 
 
 def missing(*groups: dict[str, str]) -> str:
-    """Why machines with these programs cannot be had here, in one line; empty: they can."""
+    """Return the reason why machines with these programs are not available here, or ""."""
     absent = _absent(
         {name: package for group in (NAMESPACES, *groups) for name, package in group.items()}
     )
@@ -55,32 +54,36 @@ def missing(*groups: dict[str, str]) -> str:
         return f"{', '.join(absent)} not installed: apt-get install {' '.join(packages(absent))}"
     if groups and os.geteuid() != 0:
         return (
-            "daemons on machines need root: they change users, and a plain user's namespace has"
-            " one; machines alone do not"
+            "daemons on machines need root, because they change users; machines without daemons"
+            " do not"
         )
     return _refused()
 
 
 @functools.cache
 def _refused() -> str:
-    """What the kernel says against namespaces; empty: nothing."""
-    own = {"PATH": SYSTEM_PATH}
+    """Return the kernel's error message if namespaces are not permitted, or ""."""
     done = subprocess.run(
-        [*unshare_command(), "true"], capture_output=True, text=True, check=False, env=own
+        [*unshare_command(), "true"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": SYSTEM_PATH},
     )
     who = "root" if os.geteuid() == 0 else "a plain user (user namespaces)"
-    return f"{who} may make no namespaces here: {done.stderr.strip()}" if done.returncode else ""
+    return f"{who} may not create namespaces here: {done.stderr.strip()}" if done.returncode else ""
 
 
 def unshare_command(user: bool = True) -> list[str]:
-    """`unshare` with all that a machine has of its own; what is started dies with it.
+    """Return the `unshare` command with all namespaces of a machine.
 
-    `user`: a plain user needs a namespace of users too, to be root there; false inside one.
+    The started process is killed when `unshare` ends. `user` is true outside a user namespace: a
+    plain user then also needs a user namespace, in which it is root.
     """
-    own = ["--net", "--uts", "--ipc", "--mount", "--pid"]
+    namespaces = ["--net", "--uts", "--ipc", "--mount", "--pid"]
     if user and os.geteuid() != 0:
-        own += ["--user", "--map-root-user"]
-    return [program("unshare"), *own, "--fork", "--kill-child=KILL", "--mount-proc"]
+        namespaces += ["--user", "--map-root-user"]
+    return [program("unshare"), *namespaces, "--fork", "--kill-child=KILL", "--mount-proc"]
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""SLURM on machines: slurmctld on the hub, a slurmd on each node; no systemd, no control groups, no
-munge.
+"""SLURM on machines: slurmctld on the hub, and a slurmd on each node.
+
+It runs without systemd, control groups, and munge.
 """
 
 from __future__ import annotations
@@ -50,16 +51,19 @@ NODE = (
     " State=UNKNOWN\n"
 )
 SPOOL = "/etc/slurm/spool"
-"""By its name on the machines: sockets lie there, whose paths have at most 107 letters."""
+"""Spool folder by its path on the machines.
+
+It contains sockets, whose paths have at most 107 characters.
+"""
 IDLE_SECONDS = 60.0
 
 
 def start(machines: Machines, cpus: int = 8) -> Path:
-    """Start the daemons and wait until all nodes are idle; `srun` works on every machine, for every
-    user.
+    """Start the daemons and wait until all nodes are idle.
 
-    Each node says that it has `cpus` CPUs. Returns the folder of configuration and logs.
-    Raises AssertionError if the nodes are not idle after IDLE_SECONDS.
+    `srun` then works on every machine for every user. Each node reports `cpus` CPUs. Returns the
+    folder of configuration and logs. Raises AssertionError if the nodes are not idle after
+    IDLE_SECONDS.
     """
     folder = machines.folder / "slurm"
     shutil.rmtree(folder, ignore_errors=True)
@@ -80,7 +84,7 @@ def start(machines: Machines, cpus: int = 8) -> Path:
 
 
 def serve(node: Machine) -> None:
-    """Start the node's slurmd, at first and again after `kill_all`."""
+    """Start the node's slurmd, initially and after `kill_all`."""
     node.run([needs.program("slurmd"), "-N", node.name])
 
 

@@ -1,4 +1,4 @@
-"""ssh between machines: an sshd on each, keys of its own."""
+"""ssh between machines: an sshd on each, with separate keys."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ Host *
   LogLevel ERROR
 """
 SHELL_FILES = (".bashrc", ".zshenv")
-"""The user's own, empty on machines: what they start would run at every command, and may leave a
-lock when a test kills it.
+"""Shell startup files of the user, which are empty on machines.
+
+Their commands would run at every login, and might leave a lock when a test kills them.
 """
 
 
 def start(machines: Machines) -> Path:
-    """Make keys, start an sshd on every machine; `ssh node1` works from each, as root.
+    """Create keys and start an sshd on every machine. `ssh node1` then works from each, as root.
 
     Returns the folder of keys and logs.
     """
@@ -63,14 +64,14 @@ def start(machines: Machines) -> Path:
     (folder / "empty").touch()
     for machine in machines.all:
         machine.bind(folder / "config", "/etc/ssh/ssh_config")
-        for own in (Path.home() / name for name in SHELL_FILES):
-            if own.is_file():
-                machine.bind(folder / "empty", str(own))
+        for path in (Path.home() / name for name in SHELL_FILES):
+            if path.is_file():
+                machine.bind(folder / "empty", str(path))
         serve(machine, folder)
     return folder
 
 
 def serve(machine: Machine, folder: Path) -> None:
-    """Start the machine's sshd, at first and again after `kill_all`; it listens when this returns."""
+    """Start the machine's sshd and wait until it listens, initially and after `kill_all`."""
     log = folder / f"{machine.name}.log"
     machine.run([needs.program("sshd"), "-f", folder / "sshd_config", "-E", log])

@@ -108,9 +108,9 @@ def test_synthetic_outputs_are_what_they_are_called(kind, least, most):
 def test_every_plain_loop_that_a_step_is_held_against_has_its_script():
     steps = (gnmt_step, transformer_step)
     names = [
-        f"{step.KIND.workload.name}_{framework}" for step in steps for framework in step.KIND.others
+        f"{step.KIND.workload.name}_{framework}" for step in steps for framework in step.KIND.models
     ]
-    others = maskrcnn_step.OTHERS
+    others = maskrcnn_step.COMPARED_MODELS
     names += [
         f"maskrcnn_{framework if name == 'bare' else name}"
         for framework, (name, _) in others.items()

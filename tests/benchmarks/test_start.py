@@ -132,7 +132,7 @@ def image_cases():
 
 
 def maskrcnn_cases(folder):
-    for framework, (name, _) in maskrcnn_step.OTHERS.items():
+    for framework, (name, _) in maskrcnn_step.COMPARED_MODELS.items():
         args = SimpleNamespace(framework=framework, precision="fp32", cores=1, steps=1)
         for model in ("suite", name):
             yield (
@@ -144,7 +144,7 @@ def maskrcnn_cases(folder):
 def translation_cases():
     args = SimpleNamespace(size="demo", batch=2, length=3, cores=1, steps=1, linear="onednn")
     for kind in (GNMT, TRANSFORMER):
-        for framework, models in kind.others.items():
+        for framework, models in kind.models.items():
             for model in ("suite", *models):
                 yield (
                     translation_step,

@@ -12,9 +12,7 @@ def test_rates_as_tc_writes_them(text, rate):
 
 @pytest.mark.parametrize("text", ["200", "mbit", "fastmbit", "1.5gbit", "200mb"])
 def test_rates_that_are_none(text):
-    with pytest.raises(
-        ValueError, match=rf"^--rate {text}: a whole number and one of .*, such as 200mbit$"
-    ):
+    with pytest.raises(ValueError, match=rf"^--rate {text}: .*kbit, mbit, gbit.* such as 200mbit$"):
         bits_per_second(text)
 
 

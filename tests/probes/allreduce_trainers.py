@@ -1,4 +1,4 @@
-"""Run inside a framework's environment: all-reduces as a run makes them."""
+"""Runs in a framework's environment: all-reduces as in a run."""
 
 import os
 
@@ -12,8 +12,10 @@ LARGEST = 1 << 14
 
 
 def timed(framework, precisions, devices=2):
-    """Of each precision `times/…`, seconds of the steps of one pass, and `wrong/…`: values that are
-    wrong after a sum, and after a sum that was left out.
+    """Return `times/PRECISION` and `wrong/PRECISION` for each precision.
+
+    The times are the seconds of the steps of one pass. `wrong` has the number of wrong values after
+    a sum, and after a sum that was left out.
     """
     found = {}
     process, processes = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))

@@ -1,6 +1,4 @@
-"""Run inside a framework's environment: what every workload's trainer holds after its constructor,
-and after setup.
-"""
+"""Runs in a framework's environment: memory held by trainers after construction and setup."""
 
 import dataclasses
 import functools
@@ -22,16 +20,20 @@ SIZES = {
     "ssd": {"classes": 5},
     "transformer": TEXT,
 }
-"""Of a small data set of each workload."""
+"""Counts of a small data set for each workload."""
 
 
 def constructor(name, framework, devices):
-    """A function that constructs the trainer of a demo, here or with changes of its place."""
+    """Return a function that constructs a demo's trainer, with changes of its worker context."""
     kind, module = load_workload(name), importlib.import_module(f"workloads.{name}.settings")
     settings = synthetic.settings(
-        name, framework=framework, devices=devices, model=module.DEMO_MODEL, hyperparameters=named_sets(kind)["demo"].plain,
-        global_batch_size=1_024 if name == "transformer" else 4,  # tokens; or samples
-    )  # fmt: skip
+        name,
+        framework=framework,
+        devices=devices,
+        model=module.DEMO_MODEL,
+        hyperparameters=named_sets(kind)["demo"].plain,
+        global_batch_size=1_024 if name == "transformer" else 4,  # tokens or samples
+    )
     workload, place = (
         kind(settings, DatasetInfo(64, 64, SIZES[name], "synthetic")),
         place_here(devices),
@@ -42,8 +44,9 @@ def constructor(name, framework, devices):
 
 
 def held(framework, devices):
-    """By workload: what the trainer's constructor made in the ways that count, which should be 0,
-    and last what setup makes.
+    """Map each workload to the counters of the framework's function below.
+
+    The counters of the constructor should be 0. The last counter is for setup.
     """
     constructors = {
         name: constructor(name, framework, devices)
@@ -55,12 +58,15 @@ def held(framework, devices):
 
 
 def set_up(trainer):
-    """Without a warm-up."""
+    """Set up the trainer without a warm-up."""
     trainer.setup(trainer.workload.initial_weights(1), warmup=False)
 
 
 def of_pytorch(constructors):
-    """Values of the largest tensor, on the CPU and on CUDA."""
+    """Return the sizes of the largest tensors that construction and setup create.
+
+    They are: in the constructor on the CPU and on CUDA, whether CUDA is initialized, and in setup.
+    """
     import torch
 
     from tests.probes.pytorch_step import RunMonitor
@@ -69,7 +75,8 @@ def of_pytorch(constructors):
         with RunMonitor() as watch:
             call()
         return max(
-            (made.numel() for *_, made in watch.calls if isinstance(made, torch.Tensor)), default=0
+            (result.numel() for *_, result in watch.calls if isinstance(result, torch.Tensor)),
+            default=0,
         )
 
     found = {}
@@ -86,15 +93,16 @@ def of_pytorch(constructors):
 
 
 def of_tensorflow(constructors):
-    """Variables and tensors that live, and whether TensorFlow's runtime, and with it a device's
-    context, is there.
+    """Return the number of live variables and tensors, and whether the runtime has started.
+
+    The runtime creates the context of a device.
     """
     import tensorflow as tf
     from tensorflow.python.eager import context
 
     def living():
         gc.collect()
-        return sum(isinstance(one, (tf.Variable, tf.Tensor)) for one in gc.get_objects())
+        return sum(isinstance(value, (tf.Variable, tf.Tensor)) for value in gc.get_objects())
 
     def started():
         return context.context()._context_handle is not None
@@ -111,7 +119,10 @@ def of_tensorflow(constructors):
 
 
 def of_jax(constructors):
-    """Whether JAX has opened a device, without which there are no arrays; after setup, arrays."""
+    """Return whether JAX has opened a device, and the number of arrays after setup.
+
+    Without a device, there are no arrays.
+    """
     import jax
     from jax._src import xla_bridge
 
@@ -126,7 +137,7 @@ def of_jax(constructors):
 
 
 def of_mxnet(constructors):
-    """Arrays and key-value stores."""
+    """Return the number of arrays and of key-value stores."""
     import mxnet as mx
 
     from tests.probes.small_mxnet import counted
@@ -135,8 +146,8 @@ def of_mxnet(constructors):
     for name, construct in constructors.items():
         with counted(mx.nd.NDArray, "__init__") as arrays, counted(mx.kv, "create") as stores:
             trainer = construct()
-            made = [len(arrays), len(stores)]
+            constructed = [len(arrays), len(stores)]
             set_up(trainer)
-        found[name] = [*made, len(arrays)]
+        found[name] = [*constructed, len(arrays)]
         trainer.close()
     return found

@@ -1,4 +1,4 @@
-"""Run inside PyTorch's environment: GNMT's masks of dropout as a GPU computes them."""
+"""Runs in PyTorch's environment: GNMT's dropout masks as a GPU computes them."""
 
 import numpy as np
 
@@ -6,7 +6,10 @@ from workloads.common import dropout
 
 
 def masks_on_device():
-    """`found`, `wanted`: masks by PyTorch's integers, as a GPU computes them, and by NumPy's."""
+    """Return masks computed with PyTorch's integers (`found`) and with NumPy's (`wanted`).
+
+    A GPU uses PyTorch's integers.
+    """
     import torch
 
     from workloads.frameworks.pytorch.dropout import hashed
@@ -17,9 +20,7 @@ def masks_on_device():
 
 
 def narrowed():
-    """Whether weights that are cast to where cuDNN wants them, and their gradients, are those of a
-    cast by themselves.
-    """
+    """Check that weights cast into cuDNN's buffer, and their gradients, equal separate casts."""
     import torch
 
     from workloads.gnmt.pytorch import _Narrowed

@@ -1,17 +1,21 @@
-"""Run inside a framework's environment: gradients by name, in canonical layout, of one batch a
-device, summed over devices.
+"""Runs in a framework's environment: gradients of a batch per device, summed over devices.
+
+They are returned by name, in canonical layout.
 """
 
 import numpy as np
 
 
 def alone(trainer, batch):
-    """The factor that undoes what one device alone divides a batch of two devices by: their number."""
+    """Return the factor that makes one device's gradient comparable with the sum over two devices.
+
+    A device that is alone divides a batch of two devices by their number.
+    """
     return batch.global_weight_sum / batch.weight_sum if trainer.worker.num_replicas == 1 else 1
 
 
 def of_pytorch(trainer, batch):
-    """Of every trained parameter, in the type of the model."""
+    """Return the gradients of all trained parameters, in the type of the model."""
     trainer.backward(batch)
     factor = alone(trainer, batch)
     found = {
@@ -24,7 +28,7 @@ def of_pytorch(trainer, batch):
 
 
 def of_tensorflow(trainer, batch):
-    """As PyTorch's."""
+    """Return the same as `of_pytorch`."""
     factor = alone(trainer, batch)
     return {
         name: factor * trainer.model.outside(name, value.numpy())
@@ -33,7 +37,7 @@ def of_tensorflow(trainer, batch):
 
 
 def of_jax(trainer, batch):
-    """As PyTorch's."""
+    """Return the same as `of_pytorch`."""
     from workloads.frameworks.jax.trainer import here
 
     factor = alone(trainer, batch)
@@ -45,12 +49,12 @@ def of_jax(trainer, batch):
 
 
 def of_mxnet(trainer, *batches):
-    """Before the optimizer sums them."""
+    """Return the gradients before the optimizer sums them."""
     from workloads.frameworks.mxnet.flat import views
 
     trainer.backward(list(batches))
     parts, factor = (
-        [views(one.gradient, trainer.layout.shapes) for one in trainer.replicas],
+        [views(replica.gradient, trainer.layout.shapes) for replica in trainer.replicas],
         alone(trainer, batches[0]),
     )
     return {name: factor * np.sum([part[name].asnumpy() for part in parts], 0) for name in parts[0]}

@@ -1,5 +1,6 @@
-"""Run inside TensorFlow's environment: our evaluation pixels against `tf.image.resize` of the same
-decoded image.
+"""Runs in TensorFlow's environment: evaluation pixels compared with `tf.image.resize`.
+
+Both resize the same decoded image.
 """
 
 import numpy as np
@@ -14,7 +15,7 @@ SIZES = [(375, 500), (500, 375), (256, 256), (90, 120), (1200, 1601), (333, 1000
 
 
 def reference(pixels, shorter, size):
-    """Resize, then the centre, in float32."""
+    """Resize an image and return its center, in float32."""
     height, width = evaluation_size(pixels.shape[0], pixels.shape[1], shorter)
     resized = tf.image.resize(pixels, (height, width), method="bilinear", antialias=False).numpy()
     top, left = (height - size) // 2, (width - size) // 2
@@ -22,20 +23,22 @@ def reference(pixels, shorter, size):
 
 
 def sizes():
-    """Of 20,000 images: their `given` sizes (2, N), and `found`, to which the reference resizes
-    them for evaluation.
+    """Return `given` sizes (2, N) of 20,000 images, and the sizes `found` for evaluation.
+
+    `found` are the sizes to which the reference resizes the images.
     """
-    given = np.random.default_rng(3).integers(100, 1_200, (2, 20_000))
-    # The reference's `_smallest_size_at_least` (imagenet_preprocessing.py), for many images at
-    # once.
-    sides = tf.cast(given, tf.float32)
+    drawn = np.random.default_rng(3).integers(100, 1_200, (2, 20_000))
+    # The reference's `_smallest_size_at_least` (imagenet_preprocessing.py), vectorized.
+    sides = tf.cast(drawn, tf.float32)
     ratio = tf.cast(256, tf.float32) / tf.minimum(*sides)
-    return {"given": given, "found": tf.cast(sides * ratio, tf.int32).numpy()}
+    return {"given": drawn, "found": tf.cast(sides * ratio, tf.int32).numpy()}
 
 
 def differences():
-    """For each size: `mean` and `largest` absolute difference in 1/255; `decoding`, in how many
-    values TensorFlow's own decoding of the same JPEG differs, with its accurate DCT.
+    """Return `mean` and `largest` absolute difference in 1/255, and `decoding`, for each size.
+
+    `decoding` is the number of values that differ if TensorFlow decodes the same JPEG with its
+    accurate DCT.
     """
     found = {"mean": [], "largest": [], "decoding": []}
     for number, (height, width) in enumerate(SIZES):

@@ -1,5 +1,6 @@
-"""Run inside a framework's environment: what an image workload's trainer computes from synthetic
-weights and batches.
+"""Runs in a framework's environment: results of an image workload's trainer.
+
+The weights and batches are synthetic.
 """
 
 import hashlib
@@ -15,11 +16,11 @@ from workloads.api import WorkerContext
 SYNTHETIC = {"resnet50": "testing.synthetic_resnet", "ssd": "testing.synthetic_ssd"}
 STEPS = 10
 ONE_STEP = "full"
-"""The case that is too large for more than one step."""
+"""Case that is too large for more than a single step."""
 
 
 def digest(state):
-    """SHA-256 over names and bytes."""
+    """Return the SHA-256 of names and bytes."""
     found = hashlib.sha256()
     for name in sorted(state):
         found.update(name.encode() + np.ascontiguousarray(state[name]).tobytes())
@@ -27,13 +28,15 @@ def digest(state):
 
 
 def under(folder, arrays):
-    """The arrays with names below `folder`."""
+    """Return the arrays with names below `folder`."""
     return {f"{folder}/{name}": value for name, value in arrays.items()}
 
 
 def place_here(devices=None):
-    """This process among those that its variables name, with a device each; alone with all
-    `devices`.
+    """Return the worker context of this process, or a single worker with all `devices`.
+
+    With several processes, the environment variables contain the rank, and each process has a
+    device.
     """
     process, processes = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     devices = devices or processes
@@ -42,7 +45,7 @@ def place_here(devices=None):
 
 
 def batches(module, workload, case, replicas):
-    """Steps of the case: a list of a batch for each replica."""
+    """Return the steps of the case, each with a batch for every replica."""
     count = 1 if case == ONE_STEP else STEPS
     return [
         [module.batch(workload, step, replica) for replica in replicas] for step in range(count)
@@ -50,13 +53,18 @@ def batches(module, workload, case, replicas):
 
 
 def trained(name, framework, case, devices=1, compile="", most=STEPS):
-    """The case `case` of the workload `name`, at most so many steps of it.
+    """Train at most `most` steps of the case `case` of the workload `name` and return the results.
 
-    `outputs/…` in evaluation mode with synthetic running statistics; `losses` of the steps (one of
-    `full`); `training_loss` of a step's batch without an update; but of `full` the state after the
-    first step under `first/…` and after the steps under `state/…`; `gradient/…` of a batch in
-    float64, where the framework can; `digests` of the state after setup without and with warm-up,
-    after the steps, and after load_state_dict(state()); `traces`, if counted.
+    The results are:
+    - `outputs/…` in evaluation mode with synthetic running statistics.
+    - `losses` of the steps (a single step for `full`).
+    - `training_loss` of a step's batch without an update.
+    - `first/…` and `state/…`: the state after the first step and after all steps, except for
+      `full`.
+    - `gradient/…` of a batch in float64 if the framework supports it.
+    - `digests` of the state after setup without and with warm-up, after the steps, and after
+      load_state_dict(state_dict()).
+    - `traces` if the framework counts them, else -1.
     """
     module, worker = importlib.import_module(SYNTHETIC[name]), place_here(devices)
     workload = module.workload(case, framework, devices, compile)
@@ -70,11 +78,11 @@ def trained(name, framework, case, devices=1, compile="", most=STEPS):
     trainer.load_state_dict({**initial, **module.statistics(workload)})
     seen = [outputs for _, outputs in trainer.predict([steps[0]])]
     found = under(
-        "outputs", {name: np.concatenate([one[name] for one in seen]) for name in seen[0]}
+        "outputs", {name: np.concatenate([outputs[name] for outputs in seen]) for name in seen[0]}
     )
     trainer.load_state_dict(initial)
     found["training_loss"] = np.array(trainer.forward(steps[:1]).loss)
-    trainer.load_state_dict(initial)  # a forward pass in training mode moves the running statistics
+    trainer.load_state_dict(initial)  # the forward pass changed running statistics
     losses = [trainer.train(steps[:1], 0).loss]
     first = trainer.state_dict()
     losses += [trainer.train([step], number).loss for number, step in enumerate(steps[1:], start=1)]
@@ -91,7 +99,7 @@ def trained(name, framework, case, devices=1, compile="", most=STEPS):
         found |= {**under("first", first), **under("state", state)}
     if framework == "pytorch" and devices == 1:
         trainer.load_state_dict(initial)
-        trainer.model.double()  # rounding moves no ReLU and no mined negative to the other side
+        trainer.model.double()  # rounding cannot flip a ReLU or a mined negative
         found |= under("gradient", of_pytorch(trainer, steps[0][0]))
     trainer.close()
     return found

@@ -1,5 +1,6 @@
-"""Run inside JAX's environment: what Mask R-CNN's trainer calls in its own way, and what only it
-has.
+"""Runs in JAX's environment: functions of Mask R-CNN's trainer with JAX-specific calls.
+
+maskrcnn_trainers.py describes the functions that all frameworks have.
 """
 
 import functools
@@ -18,8 +19,9 @@ from workloads.maskrcnn.regions.detections import detect
 
 
 def suppress(boxes, scores, most_iou):
-    """Places of the boxes (n, 4) that are kept, whose right and bottom edges do not belong to them;
-    scores fall.
+    """Return the indices of the boxes (n, 4) that are kept.
+
+    Right and bottom edges are outside the boxes. Scores are in descending order.
     """
     box = jnp.asarray(boxes - np.array([0, 0, 1, 1], np.float32))[None]
     return np.flatnonzero(
@@ -27,47 +29,49 @@ def suppress(boxes, scores, most_iou):
     )
 
 
-def given(trainer, batch):
-    """Weights, statistics and arrays of a batch, from which `build_model` and `loss` compute."""
+def inputs_of(trainer, batch):
+    """Return a batch's inputs of `build_model` and `loss`: weights, statistics, and arrays."""
     arrays = trainer.host_arrays(batch, training=True)
     statistics = {name: value[0] for name, value in trainer.moved.items()}
     return trainer.values, statistics, {name: jnp.asarray(array) for name, array in arrays.items()}
 
 
 def parts(trainer, batch):
-    """The losses of a batch by name."""
+    """Return the losses of a batch by name."""
 
     def computed(weights, statistics, arrays):
         return trainer.losses(trainer.build_model(weights, statistics), arrays)
 
-    found = jax.jit(computed)(*given(trainer, batch))
+    found = jax.jit(computed)(*inputs_of(trainer, batch))
     return {name: np.array(value) for name, value in found.items()}
 
 
 def proposals(trainer, batch):
-    """Those of each image, boxes and anchors."""
+    """Return boxes and anchors of the proposals for each image."""
     found = between(trainer, batch, True)[1]
-    return [(box[there], anchor[there]) for box, anchor, there in zip(*found, strict=True)]
+    return [(box[used], anchor[used]) for box, anchor, used in zip(*found, strict=True)]
 
 
 def between(trainer, batch, training):
-    """What RPN gives of a batch, and the proposals of it."""
+    """Return RPN's outputs for a batch, and the proposals."""
 
     def computed(weights, statistics, arrays):
         model = trainer.build_model(weights, statistics)
         _, objectness, deltas = model.first_half(arrays["image"], arrays["size"], training)
         return (objectness, deltas), trainer.proposals(objectness, deltas, arrays, training)
 
-    return jax.tree.map(np.array, jax.jit(computed)(*given(trainer, batch)))
+    return jax.tree.map(np.array, jax.jit(computed)(*inputs_of(trainer, batch)))
 
 
 def decided(case):
-    """`host/NAME` and `device/NAME` of what a batch learns, and of what is detected at random
-    scores, from the same outputs of RPN.
+    """Return training targets and detections decided on the host and on the device.
+
+    The keys begin with `host/` or `device/`. Both use the same outputs of RPN. Detections have
+    random scores.
     """
     workload, trainer = trainer_of("jax", case)
     batch, rules, model = synthetic.batch(workload, 1), trainer.rules, trainer.settings.model
-    arrays = given(trainer, batch)[2]
+    arrays = inputs_of(trainer, batch)[2]
     outputs, proposed = between(trainer, batch, True)
     on_host = host.proposals(batch.arrays, *outputs, model, rules, plain.suppress_edges, True)
     learned = host.sampled(on_host, batch.arrays, trainer.settings.seed, rules, every_slot=True)
@@ -77,10 +81,14 @@ def decided(case):
     shape, rng = (*proposed.there.shape, workload.network.classes + 1), np.random.default_rng(6)
     scores = np.array(jax.nn.softmax(3 * rng.normal(size=shape).astype(np.float32)))
     deltas, sizes = rng.normal(size=(*shape, 4)).astype(np.float32), batch.arrays["size"]
-    found = detect([one.box for one in on_host], scores, deltas, sizes, rules, plain.suppress_edges)
-    there = jax.jit(functools.partial(regions.detect, rules=rules))(proposed, scores, deltas, sizes)
+    found = detect(
+        [proposal.box for proposal in on_host], scores, deltas, sizes, rules, plain.suppress_edges
+    )
+    detections = jax.jit(functools.partial(regions.detect, rules=rules))(
+        proposed, scores, deltas, sizes
+    )
     trainer.close()
-    pairs = {"host": (learned, vars(found)), "device": (on_device, there)}
+    pairs = {"host": (learned, vars(found)), "device": (on_device, detections)}
     return {
         f"{where}/{what}/{name}": np.array(value)
         for where, pair in pairs.items()
@@ -90,13 +98,13 @@ def decided(case):
 
 
 def pooled(side):
-    """`values` and `gradients` of regions of three maps, laid out as PyTorch's."""
+    """Return `values` and `gradients` of regions pooled from three maps, in PyTorch's layout."""
     maps, box, level, wanted = synthetic.maps_and_regions(side)
-    given = [jnp.asarray(one.transpose(0, 2, 3, 1)) for one in maps]
+    arrays = [jnp.asarray(array.transpose(0, 2, 3, 1)) for array in maps]
     pool_maps = functools.partial(
         pool, strides=synthetic.STRIDES, box=jnp.asarray(box), level=level, side=side
     )
-    values, back = jax.vjp(pool_maps, given)
+    values, back = jax.vjp(pool_maps, arrays)
     (gradients,) = back(jnp.asarray(wanted.transpose(0, 2, 3, 1)))
-    flat = np.concatenate([np.array(one).transpose(0, 3, 1, 2).ravel() for one in gradients])
+    flat = np.concatenate([np.array(array).transpose(0, 3, 1, 2).ravel() for array in gradients])
     return {"values": np.array(values).transpose(0, 3, 1, 2), "gradients": flat}

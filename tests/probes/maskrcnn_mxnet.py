@@ -1,5 +1,6 @@
-"""Run inside MXNet's environment: what Mask R-CNN's trainer calls in its own way, and what only it
-has.
+"""Runs in MXNet's environment: functions of Mask R-CNN's trainer with MXNet-specific calls.
+
+maskrcnn_trainers.py describes the functions that all frameworks have.
 """
 
 import functools
@@ -15,27 +16,28 @@ suppress = functools.partial(regions.suppress, context=mx.cpu())
 
 
 def parts(trainer, batch):
-    """The losses of a batch by name."""
+    """Return the losses of a batch by name."""
     (found,) = in_turn([trainer.run_halves(0, batch, trainer.graphs_of(trainer.losses))])
     return {name: value.asscalar() for name, value in found.items()}
 
 
 def replicas(trainer):
-    """The parameters of each context."""
+    """Return the parameters of each context."""
     return [
-        {name: array.asnumpy() for name, array in one.parameters.items()}
-        for one in trainer.replicas
+        {name: array.asnumpy() for name, array in replica.parameters.items()}
+        for replica in trainer.replicas
     ]
 
 
 def pooled(side):
-    """`values` and `gradients` of regions of three maps, laid out as PyTorch's; `operator/…`: as on
-    a GPU; `parts/…`: by matrices of a few regions each.
+    """Return `values` and `gradients` of regions pooled from three maps, in PyTorch's layout.
+
+    `operator/…` are computed as on a GPU, `parts/…` with matrices of a few regions each.
     """
     maps, box, level, wanted = synthetic.maps_and_regions(side)
-    shapes = [one.shape[2:] for one in maps]
+    shapes = [array.shape[2:] for array in maps]
     cells = mx.nd.array(
-        np.concatenate([one.reshape(2, 5, -1).transpose(0, 2, 1) for one in maps], 1)
+        np.concatenate([array.reshape(2, 5, -1).transpose(0, 2, 1) for array in maps], 1)
     )
     gradient = mx.nd.array(wanted.reshape(80, 5, -1).transpose(0, 2, 1))
     limit, found = regions.MAX_VALUES, {}
@@ -54,7 +56,7 @@ def pooled(side):
         )
         found |= {
             f"{name}values": values,
-            f"{name}gradients": np.concatenate([one.ravel() for one in back]),
+            f"{name}gradients": np.concatenate([array.ravel() for array in back]),
         }
         found[f"{name}matrices"] = np.array(len(getattr(pool, "matrices", ())))
     regions.MAX_VALUES = limit

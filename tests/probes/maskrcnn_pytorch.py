@@ -1,5 +1,6 @@
-"""Run inside PyTorch's environment: what Mask R-CNN's trainer calls in its own way, and what only
-it has.
+"""Runs in PyTorch's environment: functions of Mask R-CNN's trainer with PyTorch-specific calls.
+
+maskrcnn_trainers.py describes the functions that all frameworks have.
 """
 
 import functools
@@ -24,27 +25,30 @@ def losses_of(trainer, batch):
 
 
 def parts(trainer, batch):
-    """The losses of a batch by name."""
+    """Return the losses of a batch by name."""
     return {name: value.detach().numpy() for name, value in losses_of(trainer, batch).items()}
 
 
 def folded():
-    """Maps of the frozen case's trunk and its gradients, scaled stage by stage and layer by layer:
-    in fp32, in bf16, and after the norms have changed. `left`: what was given to norms and not
-    used.
+    """Return maps and gradients of the frozen case's trunk, with norms folded in two ways.
+
+    Norms are folded stage by stage and layer by layer: in fp32, in bf16, and after the norms have
+    changed. `left` is the number of norms with a prepared weight that was not used.
     """
-    made = synthetic.workload("frozen", "pytorch")
-    model = module.Detector(made.network).to(memory_format=torch.channels_last)
+    workload = synthetic.workload("frozen", "pytorch")
+    model = module.Detector(workload.network).to(memory_format=torch.channels_last)
     tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     with torch.no_grad():
-        for name, value in synthetic.weights(made).items():
+        for name, value in synthetic.weights(workload).items():
             tensors[name].copy_(torch.from_numpy(value))
     trunk = {
-        name: one for name, one in model.named_parameters() if name.startswith(("conv1", "layer"))
+        name: parameter
+        for name, parameter in model.named_parameters()
+        if name.startswith(("conv1", "layer"))
     }
     for name, parameter in trunk.items():
-        parameter.requires_grad_(not made.parameter_rule(name).frozen)
-    trained = {name: one for name, one in trunk.items() if one.requires_grad}
+        parameter.requires_grad_(not workload.parameter_rule(name).frozen)
+    trained = {name: parameter for name, parameter in trunk.items() if parameter.requires_grad}
     x = (
         torch.linspace(-50, 50, 2 * 3 * 64 * 96)
         .sin()
@@ -62,9 +66,9 @@ def folded():
                     model.fold("cpu")
                 maps = model.stage_maps(x)
             gradients = torch.autograd.grad(
-                sum(one.float().square().mean() for one in maps), [*trained.values()]
+                sum(array.float().square().mean() for array in maps), [*trained.values()]
             )
-            of_maps = {f"map{number}": one.detach().float() for number, one in enumerate(maps)}
+            of_maps = {f"map{number}": array.detach().float() for number, array in enumerate(maps)}
             for name, value in {**of_maps, **dict(zip(trained, gradients, strict=True))}.items():
                 found[f"{way}/{case}/{name}"] = value.numpy()
     left = sum(
@@ -74,10 +78,10 @@ def folded():
 
 
 def pooled(side):
-    """Values and gradients of regions of three maps: by products, by level, as on a GPU, and by
-    torchvision alone.
+    """Return values and gradients of regions pooled from three maps.
 
-    `at_one_place`: how many regions a GPU's level pools from the same place, for each level.
+    The ways are: by products, by level, as on a GPU, and by torchvision alone. `at_one_place` is
+    the number of regions that a GPU's level pools from the same place, for each level.
     """
     from torchvision.ops import roi_align
 
@@ -86,52 +90,55 @@ def pooled(side):
     images = torch.arange(2.0).repeat_interleave(40)[:, None]
     rows = torch.cat([images, box.flatten(0, 1)], 1)
 
-    def alone(given):
+    def alone(leaves):
         parts = [
-            roi_align(given[number], row[None], side, 1 / strides[number], 2)
+            roi_align(leaves[number], row[None], side, 1 / strides[number], 2)
             for row, number in zip(rows, level.flatten().tolist(), strict=True)
         ]
         return torch.cat(parts)
 
     ways = {
         "torchvision": alone,
-        "products": lambda given: regions._pool_by_products(given, strides, box, level, side),
-        "levels": lambda given: regions._pool_by_level(given, strides, rows, level.flatten(), side),
-        "device": lambda given: regions._pool_on_device(
-            given, strides, rows, level.flatten(), side
+        "products": lambda leaves: regions._pool_by_products(leaves, strides, box, level, side),
+        "levels": lambda leaves: regions._pool_by_level(
+            leaves, strides, rows, level.flatten(), side
+        ),
+        "device": lambda leaves: regions._pool_on_device(
+            leaves, strides, rows, level.flatten(), side
         ),
     }
     found = {}
     for name, way in ways.items():
-        given = [torch.from_numpy(one).requires_grad_() for one in maps]
-        values = way(given)
+        leaves = [torch.from_numpy(array).requires_grad_() for array in maps]
+        values = way(leaves)
         (values * wanted).sum().backward()
-        gradients = np.concatenate([one.grad.numpy().ravel() for one in given])
+        gradients = np.concatenate([array.grad.numpy().ravel() for array in leaves])
         found |= {f"{name}/values": values.detach().numpy(), f"{name}/gradients": gradients}
     with mock.patch.object(regions, "roi_align", wraps=regions.roi_align) as align:
-        ways["device"]([torch.from_numpy(one) for one in maps])
+        ways["device"]([torch.from_numpy(array) for array in maps])
     places = [call.args[1].unique(dim=0, return_counts=True)[1] for call in align.call_args_list]
     return {**found, "at_one_place": np.array([int(counts.max()) for counts in places])}
 
 
 def suppressed_on_device(count):
-    """What is kept of clustered boxes as on a GPU."""
+    """Return the indices of clustered boxes that are kept as on a GPU."""
     box, score = map(torch.from_numpy, synthetic.clustered(count))
     return {"kept": on_gpu.kept(box[None], score[None], 0.7)[0].nonzero()[:, 0].numpy()}
 
 
 def on_device(case, empty=False):
-    """`host/NAME` and `device/NAME` of what a batch learns, decided on the host and as on a GPU;
-    `losses` of both.
+    """Return training targets decided on the host (`host/NAME`) and as on a GPU (`device/NAME`).
+
+    `losses` has the losses of both.
     """
     workload, trainer = trainer_of("pytorch", case)
     batch = synthetic.batch(workload, 1, empty=empty)
     names = ("image", "size", "anchor", "anchor_label", "anchor_weight", "anchor_offset")
     arrays = {name: trainer.to_device(batch.arrays[name]) for name in names}
-    there, found, losses = trainer.between(batch.arrays, arrays), {}, []
+    decided, found, losses = trainer.between(batch.arrays, arrays), {}, []
     for name, between in (
         ("host", functools.partial(trainer.learned, batch.arrays)),
-        ("device", there),
+        ("device", decided),
     ):
         outputs = trainer.model(arrays["image"], arrays["size"], between)
         outputs["mask"] = torch.from_numpy(
@@ -145,9 +152,7 @@ def on_device(case, empty=False):
 
 
 def detected(case):
-    """`host/NAME` and `device/NAME` of what is detected in a batch, decided on the host and as on a
-    GPU.
-    """
+    """Return detections decided on the host (`host/NAME`) and as on a GPU (`device/NAME`)."""
     workload, trainer = trainer_of("pytorch", case)
     trainer.load_state_dict({**trainer.state_dict(), **synthetic.statistics(workload)})
     batch = synthetic.batch(workload, 0)

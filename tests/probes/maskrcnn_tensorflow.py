@@ -1,5 +1,6 @@
-"""Run inside TensorFlow's environment: what Mask R-CNN's trainer calls in its own way, and what
-only it has.
+"""Runs in TensorFlow's environment: functions of Mask R-CNN's trainer for TensorFlow.
+
+maskrcnn_trainers.py describes the functions that all frameworks have.
 """
 
 import numpy as np
@@ -15,34 +16,34 @@ suppress = regions.suppress
 
 
 def parts(trainer, batch):
-    """The losses of a batch by name."""
+    """Return the losses of a batch by name."""
     arrays = dict(zip(trainer.inputs, trainer.tensors(batch, training=True), strict=True))
     found = trainer.losses(trainer.model, arrays)
     return {name: value.numpy() for name, value in found.items()}
 
 
 def pooled(side):
-    """`values` and `gradients` of regions of three maps, laid out as PyTorch's."""
+    """Return `values` and `gradients` of regions pooled from three maps, in PyTorch's layout."""
     maps, box, level, wanted = synthetic.maps_and_regions(side)
-    given = [tf.constant(one.transpose(0, 2, 3, 1)) for one in maps]
+    arrays = [tf.constant(array.transpose(0, 2, 3, 1)) for array in maps]
 
     @tf.function(autograph=False)
     def both():
         with tf.GradientTape() as tape:
-            tape.watch(given)
+            tape.watch(arrays)
             pooled = regions.pool(
-                regions.bordered(given), synthetic.STRIDES, box, tf.constant(level, tf.int32), side
+                regions.bordered(arrays), synthetic.STRIDES, box, tf.constant(level, tf.int32), side
             )
             total = tf.reduce_sum(pooled * wanted.transpose(0, 2, 3, 1))
-        return pooled, tape.gradient(total, given)
+        return pooled, tape.gradient(total, arrays)
 
     values, gradients = both()
-    flat = np.concatenate([one.numpy().transpose(0, 3, 1, 2).ravel() for one in gradients])
+    flat = np.concatenate([array.numpy().transpose(0, 3, 1, 2).ravel() for array in gradients])
     return {"values": values.numpy().transpose(0, 3, 1, 2), "gradients": flat}
 
 
 def compiled():
-    """`on/…` and `off/…`: loss, gradients and outputs of a batch with XLA and without."""
+    """Return loss, gradients and outputs of a batch with XLA (`on/…`) and without (`off/…`)."""
     found = {}
     for compile in ("on", "off"):
         workload, trainer = trainer_of("tensorflow", "frozen", compile=compile)

@@ -1,9 +1,9 @@
-"""Run inside PyTorch's environment: Mask R-CNN's cases by torchvision's parts in float64, with
-plain NumPy between them.
+"""Runs in PyTorch's environment: Mask R-CNN's cases with torchvision's modules in float64.
 
-An independent reference: torchvision's Bottleneck with the stride moved, its frozen norm, pyramid,
-RPN head, box and mask heads under its names, `roi_align` on one region at a time; positives are
-selected, and the losses are written as the sheet says.
+This is an independent reference. It consists of torchvision's Bottleneck with the stride moved, its
+frozen norm, pyramid, RPN head, box head and mask head under its names, and `roi_align` on a single
+region at a time. Plain NumPy connects the modules, and positive regions are selected. The losses
+follow the workload's rule page.
 """
 
 import json
@@ -30,14 +30,14 @@ from workloads.maskrcnn.settings import REFERENCE_MODEL
 
 
 def norm(layers):
-    """Torchvision's frozen norm without its ε, or PyTorch's live one."""
+    """Return the constructor of torchvision's frozen norm without ε, or of PyTorch's live norm."""
     return (
         (lambda channels: FrozenBatchNorm2d(channels, eps=0)) if layers.frozen else nn.BatchNorm2d
     )
 
 
 def body(model, make_norm):
-    """A trunk of torchvision's bottlenecks, of any width, with the stride on the first 1×1."""
+    """Return a trunk of torchvision's bottlenecks with the stride on the first 1×1."""
     width = model["trunk_width"]
     found = nn.Module()
     found.conv1, found.bn1 = nn.Conv2d(3, width, 7, 2, 3, bias=False), make_norm(width)
@@ -59,7 +59,7 @@ def body(model, make_norm):
 
 
 class Reference(nn.Module):
-    """torchvision's parts under torchvision's names."""
+    """torchvision's modules under torchvision's names."""
 
     def __init__(self, workload):
         super().__init__()
@@ -82,7 +82,7 @@ class Reference(nn.Module):
         heads.mask_predictor = MaskRCNNPredictor(between, between, classes)
 
     def load(self, values):
-        """Parameters, constants and statistics by our names."""
+        """Load parameters, constants and statistics by the suite's names."""
         mine = {
             torchvision_name(name): torch.from_numpy(np.float64(value))
             for name, value in values.items()
@@ -92,7 +92,7 @@ class Reference(nn.Module):
         assert all("running" in name or "num_batches" in name for name in missing), missing
 
     def features(self, batch):
-        """The levels' maps, RPN's logits (B, A) and deltas (B, A, 4)."""
+        """Return the maps of the levels, RPN's logits (B, A) and deltas (B, A, 4)."""
         images, sizes = (
             np.float64(batch.arrays["image"][..., ::-1]) - network.BGR_MEANS,
             batch.arrays["size"],
@@ -110,12 +110,12 @@ class Reference(nn.Module):
         return levels[:-1], logits.view(count, -1), deltas.view(count, -1, 4)
 
     def proposals(self, batch, logits, deltas, training):
-        """Of each image, in plain NumPy."""
+        """Return the proposals of each image, computed in plain NumPy."""
         late, model = 0 if training else 1, self.model
         most = self.workload.options.num_image_candidates if training else model["proposals_test"]
         every = [
-            np.float64(one)
-            for one in anchors.level_anchors(model, *batch.arrays["image"].shape[1:3])
+            np.float64(level)
+            for level in anchors.level_anchors(model, *batch.arrays["image"].shape[1:3])
         ]
         limits = (
             model["proposals_before_nms"][late],
@@ -127,14 +127,14 @@ class Reference(nn.Module):
         return plain.propose(*found, every, batch.arrays["size"], *limits)
 
     def pooled(self, maps, image, box, side):
-        """(1, C, side, side) of one region."""
+        """Return the pooled values (1, C, side, side) of a region."""
         size, base = self.model["roi_level_size"], self.model["roi_level_base"]
         level = plain.level(box, size, base, len(maps))
         row = torch.tensor([[image, *box]], dtype=torch.float64)
         return roi_align(maps[level], row, side, 1 / self.model["strides"][level], 2)
 
     def box_outputs(self, maps, regions):
-        """Logits (n, C + 1) and deltas (n, C + 1, 4) of regions (image, box)."""
+        """Return logits (n, C + 1) and deltas (n, C + 1, 4) of regions (image, box)."""
         x = torch.cat(
             [self.pooled(maps, image, box, self.model["box_pool"]) for image, box in regions]
         )
@@ -142,14 +142,14 @@ class Reference(nn.Module):
         return logits, deltas.view(len(logits), -1, 4)
 
     def mask_outputs(self, maps, regions):
-        """(n, C + 1, 28, 28)"""
+        """Return mask logits (n, C + 1, 28, 28) of regions (image, box)."""
         x = torch.cat(
             [self.pooled(maps, image, box, self.model["mask_pool"]) for image, box in regions]
         )
         return self.roi_heads.mask_predictor(self.roi_heads.mask_head(x))
 
     def losses(self, batch):
-        """The five losses by name, and the proposals that they were taken over."""
+        """Return the five losses by name, the proposals that they used, and the maps."""
         arrays, values = batch.arrays, self.workload.settings
         maps, objectness, deltas = self.features(batch)
         proposed = self.proposals(batch, objectness, deltas, True)
@@ -161,7 +161,7 @@ class Reference(nn.Module):
         learned = plain.sample(
             proposed, arrays["box"], arrays["label"], arrays["number"], epoch, values.seed, *rules
         )
-        rows = [(image, *one) for image, of_image in enumerate(learned) for one in of_image]
+        rows = [(image, *region) for image, of_image in enumerate(learned) for region in of_image]
         logits, moves = self.box_outputs(maps, [(image, box) for image, box, *_ in rows])
         label = torch.tensor([kind for _, _, kind, *_ in rows])
         positive = [number for number, row in enumerate(rows) if row[2] > 0]
@@ -179,12 +179,12 @@ class Reference(nn.Module):
             targets = torch.tensor(
                 np.array([self.target(arrays, rows[number]) for number in positive])
             )
-            own = of_masks[range(len(positive)), label[positive]]
-            found["mask"] = F.binary_cross_entropy_with_logits(own, targets)
+            selected = of_masks[range(len(positive)), label[positive]]
+            found["mask"] = F.binary_cross_entropy_with_logits(selected, targets)
         return found, proposed, maps
 
     def rpn_losses(self, arrays, objectness, deltas):
-        """Over the sampled anchors, which are selected."""
+        """Return the losses of RPN over the sampled anchors."""
         used = arrays["anchor_weight"] > 0
         image, slot = np.nonzero(used)
         anchor, wanted = arrays["anchor"][image, slot], arrays["anchor_label"][image, slot]
@@ -200,7 +200,7 @@ class Reference(nn.Module):
         return {"objectness": entropy, "rpn_box": each.sum() / used.sum()}
 
     def target(self, arrays, row):
-        """The polygons of the matched object inside the region, as pycocotools draws them."""
+        """Return the matched object's polygons inside the region, drawn by pycocotools."""
         image, box, _, _, matched = row
         number, side = image * arrays["box"].shape[1] + matched, 2 * self.model["mask_pool"]
         first = arrays["object_ends"][number - 1] if number else 0
@@ -215,7 +215,7 @@ class Reference(nn.Module):
         )
 
     def detected(self, batch):
-        """For each image a list of (box, score, label, mask)."""
+        """Return a list of (box, score, label, mask) for each image."""
         maps, objectness, deltas = self.features(batch)
         proposed = self.proposals(batch, objectness, deltas, False)
         proposed = [boxes for boxes, _ in proposed]
@@ -227,9 +227,9 @@ class Reference(nn.Module):
         ]
         found = []
         for image, boxes in enumerate(proposed):
-            one = split[image][None], split[len(counts) + image][None]
+            outputs = split[image][None], split[len(counts) + image][None]
             (best,) = plain.detect(
-                [boxes], *one, batch.arrays["size"][image : image + 1], self.model["detections"]
+                [boxes], *outputs, batch.arrays["size"][image : image + 1], self.model["detections"]
             )
             of_masks = self.mask_outputs(maps, [(image, box) for box, *_ in best]).sigmoid()
             found.append(
@@ -239,8 +239,10 @@ class Reference(nn.Module):
 
 
 def computed(case):
-    """`loss/NAME`, `gradient/NAME` and `proposals` of a training batch; `box`, `score`, `label`,
-    `mask`, `count` in evaluation.
+    """Return results of a training batch and of an evaluation batch.
+
+    They are `loss/NAME`, `gradient/NAME` and `proposals` in training, and `box`, `score`, `label`,
+    `mask` and `count` in evaluation.
     """
     from testing import synthetic_maskrcnn as synthetic
 
@@ -268,8 +270,10 @@ def computed(case):
 
 
 def names(classes):
-    """As JSON: names and shapes of torchvision's MaskRCNN with frozen norms, how much is trained,
-    what is not, and our names there.
+    """Return facts about torchvision's MaskRCNN with frozen norms as JSON.
+
+    They are: names and shapes, the number of trained values, the parameters that are not trained,
+    and the suite's names mapped to torchvision's.
     """
     with torch.device("meta"):
         backbone = resnet_fpn_backbone(

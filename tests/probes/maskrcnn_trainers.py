@@ -1,12 +1,10 @@
-"""Run inside a framework's environment: what its Mask R-CNN trainer computes of the synthetic
-cases.
+"""Runs in a framework's environment: results of its Mask R-CNN trainer for synthetic cases.
 
-What a framework calls in a way of its own stands in `maskrcnn_FRAMEWORK.py` beside this file:
-
-- `parts(trainer, batch)`: the losses by name;
-- `proposals(trainer, batch)`, where the device decides: boxes and anchors of each image;
-- `replicas(trainer)`, where a process has several: parameters of each by name;
-- `suppress(boxes, scores, most_iou)`.
+Framework-specific functions are in `maskrcnn_FRAMEWORK.py` in this folder:
+- `parts(trainer, batch)`: the losses by name.
+- `proposals(trainer, batch)`: boxes and anchors of each image, if the device computes them.
+- `replicas(trainer)`: the parameters of each replica by name, if a process has several.
+- `suppress(boxes, scores, most_iou)`: the indices of the boxes that are kept.
 """
 
 import importlib
@@ -21,12 +19,12 @@ from workloads.maskrcnn.regions import rules
 
 
 def ways_of(framework):
-    """The module of a framework's own calls."""
+    """Return the module of framework-specific functions."""
     return importlib.import_module(f"tests.probes.maskrcnn_{framework}")
 
 
 def trainer_of(framework, case, devices=None, compile="", warmup=False):
-    """The workload, and a trainer with the case's weights."""
+    """Return the workload, and a trainer with the case's weights."""
     workload = synthetic.workload(case, framework, devices or 1, compile)
     trainer = load_trainer("maskrcnn", framework)(workload, place_here(devices))
     trainer.setup(synthetic.weights(workload).items(), warmup)
@@ -34,11 +32,16 @@ def trainer_of(framework, case, devices=None, compile="", warmup=False):
 
 
 def computed(framework, case, compile="", steps=10):
-    """As maskrcnn_torchvision.py names it; gradients in PyTorch in float64.
+    """Return the results that maskrcnn_torchvision.py describes, and further results.
 
-    `losses` of steps; `empty/…`, gradients of a batch without objects; `dummies`, losses of dummy
-    batches; `digests` of the state after setup with and without warm-up, after the steps, and after
-    load_state_dict(state_dict()); names of the parameters that `moved`; `traces`, if counted.
+    PyTorch computes gradients in float64. Further results are:
+    - `losses` of steps.
+    - `empty/…`: gradients of a batch without objects.
+    - `dummies`: losses of dummy batches.
+    - `digests` of the state after setup with and without warm-up, after the steps, and after
+      load_state_dict(state_dict()).
+    - `moved`: names of the parameters that training changed.
+    - `traces` if the framework counts them, else -1.
     """
     ways, (workload, trainer) = (
         ways_of(framework),
@@ -52,20 +55,22 @@ def computed(framework, case, compile="", steps=10):
     trained = {**initial, **synthetic.statistics(workload)}
     trainer.load_state_dict(trained)
     ((_, outputs),) = trainer.predict([[batch]])
-    there = outputs["label"] > 0
+    used = outputs["label"] > 0
     found = {
-        **{name: outputs[name][there] for name in ("box", "score", "label", "mask")},
-        "count": there.sum(1),
+        **{name: outputs[name][used] for name in ("box", "score", "label", "mask")},
+        "count": used.sum(1),
     }
     if hasattr(ways, "proposals"):
         proposed = ways.proposals(trainer, batch)
         found |= under("loss", ways.parts(trainer, batch))
     else:
         seen, keep = [], trainer.proposals
-        trainer.proposals = lambda *given, **words: seen.append(keep(*given, **words)) or seen[-1]
+        trainer.proposals = lambda *arguments, **options: (
+            seen.append(keep(*arguments, **options)) or seen[-1]
+        )
         found |= under("loss", ways.parts(trainer, batch))
         trainer.proposals = keep
-        proposed = [(one.box, one.anchor) for one in seen[0]]
+        proposed = [(proposal.box, proposal.anchor) for proposal in seen[0]]
     found["proposals"] = synthetic.by_anchor(proposed)
     trainer.load_state_dict(initial)
     losses = [
@@ -77,7 +82,7 @@ def computed(framework, case, compile="", steps=10):
     trainer.load_state_dict(state)
     found |= {
         "losses": np.array(losses),
-        "digests": np.array([digest(one) for one in (*states, trainer.state_dict())]),
+        "digests": np.array([digest(each) for each in (*states, trainer.state_dict())]),
     }
     found["moved"] = np.array(
         [name for name, value in weights.items() if not np.array_equal(value, state[name])]
@@ -95,8 +100,11 @@ def computed(framework, case, compile="", steps=10):
 
 
 def shared(framework, case, devices=2):
-    """`full/…` and `empty/…`: gradients, summed over the devices, of a step with objects and of one
-    without any; `loss` and `digests`, of each local replica's parameters, after three steps.
+    """Return gradients and parameters of a step on several devices.
+
+    `full/…` and `empty/…` are gradients, summed over the devices, of a step with objects and of a
+    step without objects. `loss` and `digests` (of each local replica's parameters) are those after
+    three steps.
     """
     ways, (workload, trainer) = ways_of(framework), trainer_of(framework, case, devices)
     replicas = trainer.worker.replica_ids
@@ -116,7 +124,7 @@ def shared(framework, case, devices=2):
 
 
 def halves(framework, case):
-    """Of one device: gradients of each of the two devices' batches."""
+    """Return the gradients of each of two devices' batches, computed on a single device."""
     _, trainer = trainer_of(framework, case)
     two, found = synthetic.workload(case, framework, 2), {}
     for replica, name in enumerate(("first", "second")):
@@ -126,5 +134,5 @@ def halves(framework, case):
 
 
 def suppressed(framework, count):
-    """What `suppress` keeps of clustered boxes, many of which have equal scores."""
+    """Return the indices that `suppress` keeps of clustered boxes, many with equal scores."""
     return {"kept": rules.suppressed(ways_of(framework).suppress, *synthetic.clustered(count), 0.7)}

@@ -1,4 +1,7 @@
-"""What MLflow's own client finds at a tracking URI: python -m tests.probes.mlflow_runs URI, JSON."""
+"""Prints the runs at an MLflow tracking URI as JSON, as MLflow's client reads them.
+
+python -m tests.probes.mlflow_runs URI
+"""
 
 import json
 import sys
@@ -20,10 +23,10 @@ for experiment in client.search_experiments():
                 "params": run.data.params,
                 "tags": run.data.tags,
                 "metrics": {
-                    name: sorted([one.step, one.value, one.timestamp] for one in points)
+                    name: sorted([point.step, point.value, point.timestamp] for point in points)
                     for name, points in history.items()
                 },
-                "artifacts": sorted(one.path for one in client.list_artifacts(run.info.run_id)),
+                "artifacts": sorted(file.path for file in client.list_artifacts(run.info.run_id)),
             }
         )
 print(json.dumps(found))

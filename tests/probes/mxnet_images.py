@@ -1,4 +1,4 @@
-"""Run inside MXNet's environment: running statistics of a small ImageTrainer."""
+"""Runs in MXNet's environment: running statistics of a small ImageTrainer."""
 
 import types
 
@@ -16,7 +16,7 @@ STEM = types.SimpleNamespace(
     stride=1,
     padding=0,
     has_bias=False,
-)  # one pixel, so that NumPy has no borders to think of
+)  # 1×1, so that the NumPy reference needs no padding
 
 
 class Stem(ImageModel):
@@ -35,7 +35,7 @@ class Stem(ImageModel):
 
 
 class PictureTrainer(ImageTrainer):
-    """All that a workload adds."""
+    """The methods that a workload adds."""
 
     inputs = ("image",)
 
@@ -50,8 +50,10 @@ class PictureTrainer(ImageTrainer):
 
 
 def statistics(devices, accumulation):
-    """States after setup without and with a warm-up (`cold/…`, `warm/…`), and after two segments of
-    five and one steps.
+    """Return states after setup and after training.
+
+    `cold/…` and `warm/…` are the states after setup without and with a warm-up. `after 5/…` and
+    `after 6/…` are the states after two segments of five steps and one step.
     """
     workload = Pictures(devices, accumulation)
     trainer = PictureTrainer(workload, place_here(devices))

@@ -1,7 +1,7 @@
-"""Run by itself inside MXNet's environment: prints how many threads each of three calls adds to the
-process, as JSON.
+"""Prints the number of threads that each of three calls in MXNet starts, as JSON.
 
-With the argument `trainer` a trainer is constructed first.
+Runs in a separate process in MXNet's environment. With the argument `trainer`, a trainer is
+constructed first.
 """
 
 import json
@@ -17,7 +17,7 @@ from workloads.frameworks.mxnet.trainer import MXNetTrainer
 
 
 class Bare(MXNetTrainer):
-    """What all trainers do when they are constructed."""
+    """A trainer that only does what the constructor of all trainers does."""
 
     setup = state_dict = load_state_dict = None
 
@@ -38,8 +38,8 @@ def main():
         Bare(types.SimpleNamespace(settings=None), WorkerContext(0, 1, range(1), 1, ("cpu",)))
     array = np.ones((1024, 1024), np.float32)
     copy = added(lambda: mx.nd.array(array))
-    given = mx.nd.from_numpy(array)
-    operators = [added(lambda: mx.nd.softmax(given)) for _ in range(2)]
+    shared = mx.nd.from_numpy(array)
+    operators = [added(lambda: mx.nd.softmax(shared)) for _ in range(2)]
     print(json.dumps([copy, *operators]))
 
 

@@ -1,5 +1,6 @@
-"""Run inside a framework's environment: what NCF's trainers compute of small synthetic data, and
-PyTorch's in other ways.
+"""Runs in a framework's environment: results of NCF's trainers on small synthetic data.
+
+Some functions compare different ways to compute them in PyTorch.
 """
 
 import contextlib
@@ -18,26 +19,29 @@ from tests.probes.image_trainers import digest, place_here, under
 from workloads.api import NonFiniteLossError, WorkerContext
 
 PIECE = 300
-"""Of a batch, in samples: so small that there are many."""
+"""Samples per piece of a batch, so few that a batch has many pieces."""
 
 
 def trained(framework, devices=1, precision="fp32", compiled=False):
-    """An epoch and two steps, one at a time; the epoch's last step has one sample, so that one of
-    two devices has none.
+    """Train an epoch and two steps, and return the results.
 
-    `logits` of the first evaluation batches with their `users` and `items`; `forward`, the loss of
-    the first step without an update; `losses`; `mlp_user` after them; `traces`, where they are
-    counted; `digests` of the state after setup without and with warm-up, after training, after
-    load_state_dict(state()), and of the same state after another step. Of two processes
-    `gathered/…` and `broadcast`. `diverges`: whether a weight that is no number ends training.
-    `compiled`: in TensorFlow by XLA, in pieces.
+    The last step of the epoch has a single sample, so that one of two devices has an empty batch.
+    With `compiled`, XLA compiles TensorFlow's steps in pieces. The results are:
+    - `logits` of the first evaluation batches with their `users` and `items`.
+    - `forward`: the loss of the first step without an update.
+    - `losses` of the steps, and `mlp_user` after them.
+    - `traces` if the framework counts them, else -1.
+    - `digests` of the state after setup without and with warm-up, after training, after
+      load_state_dict(state_dict()), and of the saved state after another step.
+    - `diverges`: whether a weight that is NaN ends training.
+    - `gathered/…` and `broadcast`, if there are two processes.
     """
     with (
         tempfile.TemporaryDirectory() as folder,
         in_pieces("tensorflow") if compiled else contextlib.nullcontext(),
     ):
-        # The data set is not there until setup is over: nothing of it can be read before the clock
-        # of rules v0.7.
+        # The data set is missing until setup ends. This ensures that setup reads no data before the
+        # clock of rules v0.7 starts.
         prepared, worker = Path(folder) / "prepared", place_here(devices)
         workload = synthetic.workload(
             prepared, framework, devices, precision, data_dir=str(Path(folder) / "data")
@@ -75,7 +79,10 @@ def trained(framework, devices=1, precision="fp32", compiled=False):
 
 @contextlib.contextmanager
 def in_pieces(framework):
-    """Pieces of PIECE samples; in TensorFlow compiled, however small the model is."""
+    """Divide batches into pieces of PIECE samples.
+
+    TensorFlow compiles the step even if the model is small.
+    """
     neumf = importlib.import_module(f"workloads.ncf.{framework}")
     changed = {"CPU_PIECE": PIECE, **({"XLA_PARAMETERS": 0} if framework == "tensorflow" else {})}
     with mock.patch.multiple(neumf, **changed):
@@ -83,7 +90,7 @@ def in_pieces(framework):
 
 
 def diverges(trainer, weights, steps):
-    """Whether a weight that is no number ends training."""
+    """Check whether a weight that is NaN ends training."""
     trainer.setup([(name, np.full_like(value, np.nan)) for name, value in weights], warmup=False)
     try:
         trainer.train(steps[:3], 0)
@@ -93,22 +100,24 @@ def diverges(trainer, weights, steps):
 
 
 def exchanged(trainer, process):
-    """What each process has after a gather of different arrays, by process and name, and after a
-    broadcast.
+    """Return each process's arrays after a gather of different arrays, and a broadcast value.
+
+    The arrays are ordered by process and name.
     """
     first = {"hit": np.arange(3) % 2 == 0, "number": np.arange(2.0)}
     gathered = trainer.gather(first if process == 0 else {"hit": np.ones(7, bool)}) or ()
     arrays = {
         f"{number}/{name}": array
-        for number, one in enumerate(gathered)
-        for name, array in one.items()
+        for number, result in enumerate(gathered)
+        for name, array in result.items()
     }
     return {**under("gathered", arrays), "broadcast": trainer.broadcast(2.5 + process)}
 
 
 def summed_by_table():
-    """PyTorch's flat gradient of a step, summed over processes `at_once` and `by_table`, as on
-    GPUs.
+    """Return PyTorch's flat gradient of a step, summed over processes in two ways.
+
+    `at_once` sums it as a whole, `by_table` table by table as on GPUs.
     """
     worker, found = place_here(), {}
     with tempfile.TemporaryDirectory() as folder:
@@ -128,9 +137,11 @@ def summed_by_table():
 
 
 def on_cores(cores):
-    """NeuMF in PyTorch on so many cores, four pieces a step: `digest` of the state after three
-    steps, `logits`; `threads`, the number that computed pieces, `inside` and `outside`, the cores
-    that an operator takes in them and beside them.
+    """Train NeuMF in PyTorch on `cores` cores with four pieces per step.
+
+    The results are: `digest` of the state after three steps, `logits`, `threads` (the number of
+    threads that computed pieces), and `inside` and `outside` (the number of cores that an operator
+    uses within pieces and elsewhere).
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Run inside PyTorch's environment: the threads of gloo and their scheduling policies."""
+"""Runs in PyTorch's environment: the threads of gloo and their scheduling policies."""
 
 import os
 from pathlib import Path
@@ -12,10 +12,10 @@ GROUPS = 40
 
 
 def policies():
-    """Of the threads that process groups of one start (their pollers', those that PyTorch names),
-    and of this one.
+    """Return the policies of this thread and of the threads that process groups start.
 
-    Many groups, because a thread names itself some time after it was started.
+    Threads are pollers, or threads that PyTorch names. There are many groups, because a thread sets
+    its name some time after its start.
     """
     before = set(os.listdir(TASKS))
     groups = []

@@ -1,5 +1,6 @@
-"""Run in PyTorch's environment: our kernels of Triton, in its interpreter (TRITON_INTERPRET=1) and
-compiled for devices.
+"""Runs in PyTorch's environment: the Triton kernels, interpreted and compiled.
+
+Triton's interpreter is selected with TRITON_INTERPRET=1. Compilation is for GPUs.
 """
 
 import dataclasses
@@ -13,7 +14,7 @@ import torch
 
 
 def agree():
-    """Name to whether a kernel gives what the host's form gives, bit for bit."""
+    """Map each case to whether the kernel's results equal the host's bit for bit."""
     from torchvision.ops import nms
 
     from workloads.common import dropout as host
@@ -21,10 +22,10 @@ def agree():
 
     random = np.random.default_rng(0)
     keys, positions = random.integers(0, 1 << 62, (5, 1)), random.integers(0, 1 << 40, (1, 3))
-    given = torch.from_numpy(keys), torch.from_numpy(positions)
+    arguments = torch.from_numpy(keys), torch.from_numpy(positions)
     found = {}
     for label, width, rate in (("a", 4, 0.5), ("encoder1/relu", 36, 0.1), ("b", 1_024, 0.2)):
-        drawn = kernels.draw(*given, label, width, rate).numpy()
+        drawn = kernels.draw(*arguments, label, width, rate).numpy()
         found[f"masks {label}"] = np.array_equal(
             drawn, host.multipliers_at(keys, positions, label, width, rate)
         )
@@ -41,8 +42,9 @@ def agree():
 
 
 def drops():
-    """Whether rows after dropout, with and without a sum, and gradients have the bits that masks in
-    memory give.
+    """Check that dropout in the kernel equals dropout with a mask in memory, bit for bit.
+
+    The rows are compared with and without a sum. Their gradients are compared too.
     """
     from workloads.common import dropout as host
     from workloads.frameworks.pytorch.dropout import Places
@@ -50,8 +52,10 @@ def drops():
     found, random = {}, np.random.default_rng(1)
     keys, positions = (torch.from_numpy(random.integers(0, most, 6)) for most in (1 << 62, 99))
     for width, first, kind, added in (
-        (36, 0, torch.float32, False), (1_040, 1_024, torch.float16, False), (1_040, 0, torch.float16, True),
-    ):  # fmt: skip
+        (36, 0, torch.float32, False),
+        (1_040, 1_024, torch.float16, False),
+        (1_040, 0, torch.float16, True),
+    ):
         mask = host.multipliers_at(keys.numpy(), positions.numpy(), "x", first + width, 0.1)[
             :, first:
         ]
@@ -77,8 +81,9 @@ def drops():
 
 
 def pools():
-    """Whether each region pooled on its own level, and the maps' gradients, are what pooling on a
-    CPU gives, up to rounding.
+    """Check that regions pooled on their levels equal pooling on a CPU up to rounding.
+
+    The gradients of the maps are compared too.
     """
     from testing import synthetic_maskrcnn as synthetic
     from workloads.frameworks.pytorch import regions
@@ -86,21 +91,21 @@ def pools():
     found = {}
     for side, kind, close in ((3, torch.float32, 1e-5), (2, torch.float16, 1e-2)):
         maps, box, level, slope = synthetic.maps_and_regions(side)
-        given = (
+        inputs = (
             box[:, :5],
             level[:, :5],
             slope[:10],
-        )  # the interpreter takes a millisecond or two for each sample
-        (box, level, slope), results = map(torch.from_numpy, given), []
+        )  # the interpreter needs a millisecond or two per sample
+        (box, level, slope), results = map(torch.from_numpy, inputs), []
         for by_kernel in (False, True):
-            leaves = [torch.from_numpy(one).to(kind).requires_grad_() for one in maps]
+            leaves = [torch.from_numpy(tensor).to(kind).requires_grad_() for tensor in maps]
             if by_kernel:
                 out = regions.OwnLevel.apply(box, level, synthetic.STRIDES, side, *leaves)
             else:
                 out = regions.pool(leaves, synthetic.STRIDES, box, level, side)
             results.append([out, *torch.autograd.grad(out, leaves, slope.to(kind))])
         for number, pair in enumerate(zip(*results, strict=True)):
-            wanted, ours = (one.detach().double() for one in pair)
+            wanted, ours = (tensor.detach().double() for tensor in pair)
             found[f"pool {side} {number}"] = bool(
                 (ours - wanted).abs().max() <= close * wanted.abs().max()
             )
@@ -108,8 +113,10 @@ def pools():
 
 
 def masks(seeds=(0, 4), sides=(28,), most=6):
-    """Whether every pixel of masks is COCO's, of `most` of those of tests/workloads/maskrcnn: also
-    of vertices where rounding decides. The interpreter takes a tenth of a second for each.
+    """Check that every pixel of masks equals COCO's.
+
+    `most` masks of tests/workloads/maskrcnn are drawn, including vertices where rounding matters.
+    The interpreter needs a tenth of a second per mask.
     """
     from testing import synthetic_maskrcnn as synthetic
     from workloads.frameworks.pytorch import kernels
@@ -120,14 +127,14 @@ def masks(seeds=(0, 4), sides=(28,), most=6):
         random = np.random.default_rng(seed)
         plain, flat = synthetic.some_objects(random, [1, 3, 2, 1])
         for side in sides:
-            owners, rois = (one[:most] for one in synthetic.regions_of(plain, random))
+            owners, rois = (array[:most] for array in synthetic.regions_of(plain, random))
             if seed == 4:
                 rois = np.round(rois)[:, [0, 1, 0, 1]] + np.array([0, 0, side, side], np.float32)
                 flat = dataclasses.replace(flat, points=np.round(flat.points * 10) / np.float32(10))
             wanted = host.targets(rois, owners, flat, side)
-            given = rois[None], np.ones((1, len(rois)), np.int32), owners[None]
+            inputs = rois[None], np.ones((1, len(rois)), np.int32), owners[None]
             boxes, labels, owners, *polygons = (
-                torch.from_numpy(one) for one in (*given, *vars(flat).values())
+                torch.from_numpy(array) for array in (*inputs, *vars(flat).values())
             )
             drawn = kernels.draw_masks(boxes, labels, owners, len(plain), polygons, side)
             found[f"masks {seed} {side}"] = np.array_equal(drawn[0].numpy(), wanted)
@@ -135,8 +142,9 @@ def masks(seeds=(0, 4), sides=(28,), most=6):
 
 
 def entropies():
-    """Whether sums and gradients of smoothed entropies, of random logits of several widths, are
-    those of PyTorch's own.
+    """Check sums and gradients of smoothed cross-entropies against PyTorch.
+
+    The logits are random and have several widths.
     """
     from workloads.frameworks.pytorch import kernels
 
@@ -163,8 +171,9 @@ def entropies():
 
 
 def samples():
-    """Of the first and of the last step of NCF's second epoch, by replica: whether the kernel's
-    samples and those of PyTorch's operators are the host's.
+    """Check NCF's samples of two steps against the host, for the kernel and for operators.
+
+    The steps are the first and the last of the second epoch, for both replicas.
     """
     from testing import synthetic_ncf
     from testing.synthetic import place
@@ -185,13 +194,13 @@ def samples():
         for step in (data.steps_per_epoch, last):
             for replica, batch in enumerate(next(data.train(step, step + 1))):
                 positions = data.sharding.positions(step, replica)
-                made = drawn_by_device(order, positions, training_key(5, 1))
-                given = (
-                    *(torch.from_numpy(one) for one in made.values()),
+                sample = drawn_by_device(order, positions, training_key(5, 1))
+                arguments = (
+                    *(torch.from_numpy(array) for array in sample.values()),
                     data.sharding.padded(step),
                 )
                 for form in (sampler.by_kernel, sampler.by_operators):
-                    drawn = form(*given)
+                    drawn = form(*arguments)
                     same = [
                         np.array_equal(drawn[name].numpy(), value)
                         for name, value in batch.arrays.items()
@@ -204,13 +213,14 @@ def samples():
 
 
 def norms():
-    """Whether `norms.Fused` gives the map, gradients and running statistics that PyTorch gives;
-    with and without shortcut.
+    """Check that `norms.Fused` gives PyTorch's map, gradients and running statistics.
+
+    The norm is computed with and without a shortcut.
     """
     from workloads.frameworks.pytorch import norms
     from workloads.frameworks.pytorch.norms import Fused
 
-    norms.PARTS = 8  # few enough for a part to have several tiles
+    norms.PARTS = 8  # few enough that a part has several tiles
     found, generator = {}, torch.Generator().manual_seed(2)
     for channels, size, added in ((5, 3, False), (70, 7, True), (16, 30, False)):
         shape = (2, channels, size, size)
@@ -220,11 +230,11 @@ def norms():
             torch.rand(channels, generator=generator) + 0.5,
             torch.randn(channels, generator=generator),
         )
-        bias += 30 * (size == 30)  # of so many values rounding would move some across 0
+        bias += 30 * (size == 30)  # otherwise rounding would change a sign
         results = []
         for kind in (torch.float32, torch.float64):
-            leaves = [one.to(kind).requires_grad_() for one in (x, weight, bias, shortcut)]
-            moved = [one.clone().to(kind) for one in running]
+            leaves = [tensor.to(kind).requires_grad_() for tensor in (x, weight, bias, shortcut)]
+            moved = [tensor.clone().to(kind) for tensor in running]
             if kind == torch.float32:
                 out = Fused.apply(*leaves[:3], leaves[3] if added else None, *moved, 0.1, 1e-5)
             else:
@@ -241,7 +251,7 @@ def norms():
 
 
 def norm_sources():
-    """Kernels of batch norm on a map in bf16, with a signature, fixed arguments and options each."""
+    """Yield the batch-norm kernels on a bf16 map: kernel, signature, fixed arguments, options."""
     from workloads.frameworks.pytorch import norms
     from workloads.frameworks.pytorch.kernels import norm_kernels
 
@@ -267,18 +277,19 @@ def norm_sources():
         signature = {
             name: "constexpr" if name in fixed else kinds.get(name, "*fp32") for name in names
         }
-        given = {**fixed, "CHANNELS": 16} if "PARTS" in names else fixed
+        constants = {**fixed, "CHANNELS": 16} if "PARTS" in names else fixed
         yield (
             kernel,
             signature,
-            {(place,): given[name] for place, name in enumerate(names) if name in given},
+            {(place,): constants[name] for place, name in enumerate(names) if name in constants},
             {},
         )
 
 
 def compiled(capability):
-    """Each kernel to the bytes of its machine code for a compute capability (90: 9.0); nothing
-    runs.
+    """Map each kernel to the size of its machine code for a compute capability.
+
+    The capability 90 means 9.0. The kernels are not run.
     """
     import triton
     from triton.backends.compiler import GPUTarget
@@ -302,20 +313,34 @@ def compiled(capability):
         "most_iou": "fp32",
         "SIZE": "constexpr",
     }
-    of_samples = {"order": "*i32", "draw": "*i64", "of_user": "*i32", "of_item": "*i32", "bitmap": "*u8", "users": "*i64",
-                  "items": "*i64", "labels": "*fp32", "weights": "*fp32", "count": "i32", "size": "i32", "left_size": "i32",
-                  "right_size": "i32", "width": "i32", "items_total": "i32", "row_bytes": "i32", "ROUNDS": "constexpr",
-                  "NEGATIVES": "constexpr", "BLOCK": "constexpr"}  # fmt: skip
-    of_logits = {"logits": "*bf16", "labels": "*i64", "normal": "*fp32", "on_label": "fp32", "on_mean": "fp32",
-                 "padding": "i32", "width": "i32", "BLOCK": "constexpr"}  # fmt: skip
-    of_drops = {"y": "*bf16", "x": "*fp32", "keys": "*i64", "positions": "*i64", "out": "*fp32", "begin": "i64", "first": "i32",
-                "least": "i32", "factor": "fp32", "each": "i32", "ADDED": "constexpr", "BLOCK": "constexpr"}  # fmt: skip
+    of_samples = {
+        "order": "*i32", "draw": "*i64", "of_user": "*i32", "of_item": "*i32", "bitmap": "*u8",
+        "users": "*i64", "items": "*i64", "labels": "*fp32", "weights": "*fp32", "count": "i32",
+        "size": "i32", "left_size": "i32", "right_size": "i32", "width": "i32",
+        "items_total": "i32", "row_bytes": "i32",
+        "ROUNDS": "constexpr", "NEGATIVES": "constexpr", "BLOCK": "constexpr",
+    }  # fmt: skip
+    of_logits = {
+        "logits": "*bf16", "labels": "*i64", "normal": "*fp32", "on_label": "fp32",
+        "on_mean": "fp32", "padding": "i32", "width": "i32", "BLOCK": "constexpr",
+    }  # fmt: skip
+    of_drops = {
+        "y": "*bf16", "x": "*fp32", "keys": "*i64", "positions": "*i64", "out": "*fp32",
+        "begin": "i64", "first": "i32", "least": "i32", "factor": "fp32", "each": "i32",
+        "ADDED": "constexpr", "BLOCK": "constexpr",
+    }  # fmt: skip
     whole = ("number", "stride", "height", "width", "channels", "of_image")
-    of_pools = {"cells": "*fp32", "boxes": "*fp32", "levels": "*i32", "pooled": "*bf16", **dict.fromkeys(whole, "i32"),
-                "BACK": "constexpr", "SIDE": "constexpr", "SAMPLES": "constexpr", "CHANNELS": "constexpr"}  # fmt: skip
+    of_pools = {
+        "cells": "*fp32", "boxes": "*fp32", "levels": "*i32", "pooled": "*bf16",
+        **dict.fromkeys(whole, "i32"),
+        **dict.fromkeys(("BACK", "SIDE", "SAMPLES", "CHANNELS"), "constexpr"),
+    }  # fmt: skip
     ends = dict.fromkeys(("owners", "polygon_ends", "object_ends"), "*i64")
-    of_polygons = {"boxes": "*fp32", "labels": "*i32", "owners": "*i64", "points": "*fp32", **ends, "out": "*fp32",
-                   **dict.fromkeys(("regions", "slots", "objects", "side"), "i32"), "SIZE": "constexpr"}  # fmt: skip
+    of_polygons = {
+        "boxes": "*fp32", "labels": "*i32", "owners": "*i64", "points": "*fp32", **ends,
+        "out": "*fp32", **dict.fromkeys(("regions", "slots", "objects", "side"), "i32"),
+        "SIZE": "constexpr",
+    }  # fmt: skip
     order = (
         "logits",
         "labels",
@@ -334,7 +359,7 @@ def compiled(capability):
         of_logits | {"gradient": "*fp32", "out": "*bf16"},
     )
     of_terms, of_slopes = (
-        {name: one[name] for name in order if name in one} for one in (of_terms, of_slopes)
+        {name: kinds[name] for name in order if name in kinds} for kinds in (of_terms, of_slopes)
     )
     sources = {
         "entropy": (of_terms, {(8,): kernels.LOGITS}, {"num_warps": 8}),
@@ -352,8 +377,8 @@ def compiled(capability):
     }
     modules = (triton_kernels, region_kernels)
     pairs = [
-        (getattr(next(one for one in modules if hasattr(one, name)), name), *made)
-        for name, made in sources.items()
+        (getattr(next(module for module in modules if hasattr(module, name)), name), *arguments)
+        for name, arguments in sources.items()
     ]
     pairs += norm_sources()
     return {

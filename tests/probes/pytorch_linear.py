@@ -1,4 +1,4 @@
-"""Run inside PyTorch's environment: linear layers by either library."""
+"""Runs in PyTorch's environment: linear layers with either library."""
 
 from unittest import mock
 
@@ -12,8 +12,10 @@ from workloads.frameworks.pytorch import linear
 
 
 def both():
-    """Values and gradients of a layer with ReLU: `plain/…` by PyTorch's own, `mkl/…`, `onednn/…`;
-    `calls` of oneDNN's operator that each made.
+    """Return values and gradients of a linear layer with ReLU, and the calls of oneDNN.
+
+    `plain/…` is computed by PyTorch, `mkl/…` and `onednn/…` with a selected library. `calls` has
+    the number of calls of oneDNN's operator for each library.
     """
     torch.manual_seed(1)
     x, weight, bias = (
@@ -37,7 +39,7 @@ def both():
 
 
 def of_trainers():
-    """OneDNN's calls in a step of trainers whose settings name no library, `mkl` and `onednn`."""
+    """Return oneDNN's calls in a step of trainers without a library, `mkl`, and `onednn`."""
     calls = []
     for library in ("", "mkl", "onednn"):
         workload = synthetic_transformer.workload("steps", "pytorch", linear_backend=library)

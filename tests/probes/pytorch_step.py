@@ -1,4 +1,4 @@
-"""Run inside PyTorch's environment: which operators a training step of an image model calls."""
+"""Runs in PyTorch's environment: operators of an image model's training step."""
 
 import importlib
 
@@ -12,7 +12,7 @@ WAITS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::equal", "aten::is_
 
 
 class RunMonitor(TorchDispatchMode):
-    """Keeps every operator called with its arguments and its result."""
+    """Records every operator with its arguments and its result."""
 
     def __init__(self):
         super().__init__()
@@ -25,14 +25,17 @@ class RunMonitor(TorchDispatchMode):
 
 
 def step(workload, precision):
-    """Of one training step on the CPU: `waits`, what reads values to the host; `types` of the
-    convolutions, and `channels_last`, whether their input, weight and output lie so.
+    """Return facts about the operators of a training step on the CPU.
+
+    `waits` has the operators that copy values to the host, `types` the data types of the
+    convolutions, and `channels_last` whether their input, weight and output have this memory
+    format.
     """
     synthetic = importlib.import_module(SYNTHETIC[workload])
-    made = synthetic.workload("uneven", "pytorch", precision=precision)
-    trainer = load_trainer(workload, "pytorch")(made, place_here())
-    trainer.setup(synthetic.weights(made).items(), warmup=False)
-    batch = synthetic.batch(made, 0)
+    task = synthetic.workload("uneven", "pytorch", precision=precision)
+    trainer = load_trainer(workload, "pytorch")(task, place_here())
+    trainer.setup(synthetic.weights(task).items(), warmup=False)
+    batch = synthetic.batch(task, 0)
     with RunMonitor() as watch:
         trainer.step(batch, 0.1)
     trainer.close()

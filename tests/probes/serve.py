@@ -1,11 +1,10 @@
-"""Run inside a framework's environment: computes what tests ask for, one job after another, until
-its input ends.
+"""Runs in a framework's environment: executes jobs in sequence until its input ends.
 
     python serve.py BEGUN < JOBS
 
 A line of standard input is a job as JSON: `function` (`module.name`, below `tests`), `arguments`,
-`out` and `variables` of the environment. The function gives arrays by name, which are written to
-`out` (.npz); instead of it an `out` with the suffix `.error` tells what went wrong. The file BEGUN
+`out`, and `variables` of the environment. The function returns arrays by name, which are written to
+`out` (.npz). If it fails, a file with the suffix `.error` has the traceback instead. The file BEGUN
 is touched when a job starts.
 """
 
@@ -20,7 +19,7 @@ import numpy as np
 
 
 def compute(function, arguments, out):
-    """One job; its file appears whole."""
+    """Run a job. Its file appears only when it is complete."""
     written = out.with_suffix(".part")
     try:
         module, _, name = function.rpartition(".")
@@ -34,8 +33,9 @@ def compute(function, arguments, out):
 
 
 def keep_strategy():
-    """One for the life of the process: collectives of a second one would take the numbers of the
-    first one's.
+    """Use a single strategy during the life of the process.
+
+    Collectives of a second strategy would use the same numbers as the first strategy's.
     """
     import tensorflow as tf
 

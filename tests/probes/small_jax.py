@@ -1,5 +1,6 @@
-"""Run inside JAX's environment: the models of synthetic_updates.py and synthetic_tokens.py on
-ModelTrainer.
+"""Runs in JAX's environment: small models on ModelTrainer.
+
+The models are described in synthetic_updates.py and synthetic_tokens.py.
 """
 
 import dataclasses
@@ -7,18 +8,19 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from tests.probes.gradients import of_jax as gradients  # noqa: F401 - of its adapter
+from tests.probes.gradients import of_jax as gradients  # noqa: F401 - part of the adapter
 from tests.workloads.frameworks import synthetic_updates
 from tests.workloads.frameworks.synthetic_tokens import SHORT
 from workloads.frameworks.jax.model import ModelTrainer
 
 PASSES = ("step", "backward", "run_loss", "run_outputs")
-"""The trainer's methods for a step, gradients, a loss, outputs."""
+"""The trainer's methods for a step, gradients, a loss, and outputs."""
 
 
 class SmallTrainer(ModelTrainer):
-    """Compiles its steps, although the synthetic workloads have `compile="off"`: JAX refuses that
-    value.
+    """A trainer that compiles its steps.
+
+    The synthetic workloads have `compile="off"`, which JAX does not support.
     """
 
     def __init__(self, workload, place):
@@ -27,7 +29,7 @@ class SmallTrainer(ModelTrainer):
 
 
 class LinearTrainer(SmallTrainer):
-    """The sum over parameters of <w, x>."""
+    """A model whose loss is the sum over parameters of <w, x>."""
 
     inputs = tuple(synthetic_updates.SHAPES)
     parameters = synthetic_updates.SHAPES
@@ -37,7 +39,7 @@ class LinearTrainer(SmallTrainer):
 
 
 class TokensTrainer(SmallTrainer):
-    """Words (B, L) to logits (B, L, WORDS)."""
+    """A model that maps words (B, L) to logits (B, L, WORDS)."""
 
     inputs = ("source", "target", "weight")
     evaluation_inputs = ("source",)
@@ -67,5 +69,5 @@ class TokensTrainer(SmallTrainer):
 
 
 def traces(trainer):
-    """Of a training step."""
+    """Return the number of traces of a training step."""
     return trainer.traces

@@ -1,5 +1,6 @@
-"""Run inside MXNet's environment: the models of synthetic_updates.py and synthetic_tokens.py on
-ModelTrainer.
+"""Runs in MXNet's environment: small models on ModelTrainer.
+
+The models are described in synthetic_updates.py and synthetic_tokens.py.
 """
 
 import contextlib
@@ -16,12 +17,12 @@ from workloads.frameworks.mxnet.model import ModelTrainer
 from workloads.frameworks.mxnet.optimizers import build_optimizer
 
 PASSES = ("step", "gradients", "run_loss", "run_outputs")
-"""The trainer's methods for a step, gradients, a loss, outputs."""
+"""The trainer's methods for a step, gradients, a loss, and outputs."""
 WAITS = ("asnumpy", "asscalar", "wait_to_read", "_sync_copyfrom")
 
 
 class Alike(ModelTrainer):
-    """Whenever its state is asked for, all contexts must hold the same parameters."""
+    """A trainer that checks that all contexts have equal parameters when it returns its state."""
 
     def state_dict(self):
         for name, value in self.replicas[0].parameters.items():
@@ -33,13 +34,13 @@ class Alike(ModelTrainer):
 
 
 class Linear(Model):
-    """Parameters."""
+    """Parameters of the linear model."""
 
     shapes = synthetic_updates.SHAPES
 
 
 class LinearTrainer(Alike):
-    """The sum over parameters of <w, x>."""
+    """A model whose loss is the sum over parameters of <w, x>."""
 
     def build_model(self, half, on_cpu):
         return Linear()
@@ -57,7 +58,7 @@ class LinearTrainer(Alike):
 
 
 class Translator(Model):
-    """Words (B, L) to logits (B, L, WORDS)."""
+    """A model that maps words (B, L) to logits (B, L, WORDS)."""
 
     def __init__(self, shapes):
         self.shapes = shapes
@@ -89,8 +90,9 @@ class TokensTrainer(Alike):
 
 
 def gradients(trainer, *batches):
-    """Of a step's batches, by name, with the scale of the loss in them; where contexts own parts of
-    the sum, joined.
+    """Return the gradients of a step's batches by name, multiplied by the loss scale.
+
+    If contexts own parts of the sum, the parts are joined.
     """
     trainer.gradients(list(batches))
     parts = [gradient.asnumpy() for gradient in trainer.optimizer.gradients]
@@ -100,13 +102,13 @@ def gradients(trainer, *batches):
 
 
 def traces(trainer):
-    """Graphs of the training pass."""
+    """Return the number of graphs of the training pass."""
     return len(trainer.training_graphs.programs)
 
 
 @contextlib.contextmanager
 def counted(owner, *names):
-    """The calls of an owner's methods."""
+    """Yield a list of the calls of an owner's methods."""
     calls, kept = [], {name: getattr(owner, name) for name in names}
 
     def watch(name):
@@ -126,21 +128,24 @@ def counted(owner, *names):
 
 
 def waits(trainer, batches):
-    """Names of the calls of one step that wait for a device."""
+    """Return the calls in a step that wait for a device."""
     with counted(mx.nd.NDArray, *WAITS) as calls:
         trainer.step(batches, 0.1)
     return calls
 
 
 def seeds():
-    """What the backward pass of a batch of 8 samples a context starts from, by `MODE/CONTEXTS`."""
+    """Return the initial gradient of the backward pass, by `MODE/CONTEXTS`.
+
+    A batch has 8 samples per context.
+    """
     scalings = {"none": LossScaling(), "static": LossScaling("static", 128.0)}
     found, layout = {}, FlatLayout.of({"weight": (4,)}, lambda name: ParameterRule())
     for mode, scaling in scalings.items():
         for count in (1, 2):
             vectors = [mx.nd.zeros((4,), ctx=mx.cpu(number)) for number in range(count)]
-            made = build_optimizer(
+            optimizer = build_optimizer(
                 OptimizerSettings("sgd", loss_scaling=scaling), layout, vectors, vectors, count
             )
-            found[f"{mode}/{count}"] = made.seed(0, 8.0 * count).asscalar()
+            found[f"{mode}/{count}"] = optimizer.seed(0, 8.0 * count).asscalar()
     return found

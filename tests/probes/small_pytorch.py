@@ -1,5 +1,6 @@
-"""Run inside PyTorch's environment: the models of synthetic_updates.py and synthetic_tokens.py on
-ModelTrainer.
+"""Runs in PyTorch's environment: small models on ModelTrainer.
+
+The models are described in synthetic_updates.py and synthetic_tokens.py.
 """
 
 import numpy as np
@@ -9,23 +10,23 @@ import torch.nn.functional as F
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
-from tests.probes.gradients import of_pytorch as gradients  # noqa: F401 - of its adapter
+from tests.probes.gradients import of_pytorch as gradients  # noqa: F401 - part of the adapter
 from tests.probes.image_trainers import place_here
 from tests.probes.pytorch_step import WAITS, RunMonitor
 from tests.workloads.frameworks import synthetic_updates
 from tests.workloads.frameworks.synthetic_tokens import SHORT, WIDTH, WORDS, Tokens
 from workloads.frameworks.pytorch.model import ModelTrainer
 
-inductor.cpp.vec_isa_ok = (
-    True  # what the CPU says is not tried out, which takes an import of PyTorch each
-)
+# The check of each instruction set would import PyTorch in a new process.
+inductor.cpp.vec_isa_ok = True
 PASSES = ("step", "gradients_alone", "run_loss", "run_outputs")
-"""The trainer's methods for a step, gradients, a loss, outputs."""
+"""The trainer's methods for a step, gradients, a loss, and outputs."""
 
 
 class Linear(nn.Module):
-    """The sum over parameters of <w, x>; convolution-like parameters lie channels-last, as images'
-    do.
+    """The sum over parameters of <w, x>.
+
+    Convolution-like parameters are channels-last, as in image models.
     """
 
     def __init__(self):
@@ -53,7 +54,7 @@ class LinearTrainer(ModelTrainer):
 
 
 class Translator(nn.Module):
-    """Words (B, L) to logits (B, L, WORDS)."""
+    """A model that maps words (B, L) to logits (B, L, WORDS)."""
 
     def __init__(self, parameters, dropout):
         super().__init__()
@@ -72,7 +73,7 @@ class Translator(nn.Module):
 
 
 class TokensTrainer(ModelTrainer):
-    """Three methods are all that a model gives."""
+    """A trainer with the three methods that a model must define."""
 
     dropout = 0.0
 
@@ -91,12 +92,12 @@ class TokensTrainer(ModelTrainer):
 
 
 def traces(trainer):
-    """PyTorch does not count them."""
+    """Return -1, because PyTorch does not count traces."""
     return -1
 
 
 def waits(trainer, batches):
-    """Names of the operators of one step that read a value of the device."""
+    """Return the operators of a step that read a value from the device."""
     with RunMonitor() as watch:
         trainer.step(batches[0], 0.1)
     assert len(watch.calls) > 20
@@ -104,7 +105,10 @@ def waits(trainer, batches):
 
 
 def reduced(*cases):
-    """By case of synthetic_updates.py, the values that an all-reduce of gradients sums in one step."""
+    """Return the number of values that the gradient all-reduce sums in a step, by case.
+
+    The cases are those of synthetic_updates.py.
+    """
     place, found = place_here(), {}
     for case in cases:
         sizes = []
@@ -123,8 +127,10 @@ def reduced(*cases):
 
 
 def dropout():
-    """`mask`, the first random number after setup; `losses` of steps with dropout; whether those
-    after a setup without a warm-up are the `same`.
+    """Return `mask`, `losses` and `same` of steps with dropout.
+
+    `mask` is the first random number after setup. `same` is true if the losses after a setup
+    without a warm-up are equal.
     """
     place = place_here()
     workload = Tokens(place.world_size)
@@ -135,5 +141,7 @@ def dropout():
         state = torch.get_rng_state()
         mask = torch.rand(1).item()
         torch.set_rng_state(state)
-        found.append([trainer.train([one], number).loss for number, one in enumerate(steps)])
+        found.append(
+            [trainer.train([batches], number).loss for number, batches in enumerate(steps)]
+        )
     return {"mask": mask, "losses": found[0], "same": np.array_equal(*found)}

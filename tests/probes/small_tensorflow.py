@@ -1,21 +1,22 @@
-"""Run inside TensorFlow's environment: the models of synthetic_updates.py and synthetic_tokens.py
-on ModelTrainer.
+"""Runs in TensorFlow's environment: small models on ModelTrainer.
+
+The models are described in synthetic_updates.py and synthetic_tokens.py.
 """
 
 import tensorflow as tf
 
-from tests.probes.gradients import of_tensorflow as gradients  # noqa: F401 - of its adapter
+from tests.probes.gradients import of_tensorflow as gradients  # noqa: F401 - part of the adapter
 from tests.workloads.frameworks import synthetic_updates
 from tests.workloads.frameworks.synthetic_tokens import SHORT
 from workloads.frameworks.tensorflow.model import ModelTrainer
 from workloads.frameworks.tensorflow.variables import Model
 
 PASSES = ("step", "backward", "run_loss", "run_outputs")
-"""The trainer's methods for a step, gradients, a loss, outputs."""
+"""The trainer's methods for a step, gradients, a loss, and outputs."""
 
 
 class LinearTrainer(ModelTrainer):
-    """The sum over parameters of <w, x>."""
+    """A model whose loss is the sum over parameters of <w, x>."""
 
     inputs = tuple(synthetic_updates.SHAPES)
 
@@ -29,7 +30,10 @@ class LinearTrainer(ModelTrainer):
 
 
 class TokensTrainer(ModelTrainer):
-    """Words (B, L) to logits (B, L, WORDS); the workload says whether sizes need not be known."""
+    """A model that maps words (B, L) to logits (B, L, WORDS).
+
+    The workload determines whether the shapes may be unknown when the step is traced.
+    """
 
     inputs = ("source", "target", "weight")
     evaluation_inputs = ("source",)
@@ -61,5 +65,5 @@ class TokensTrainer(ModelTrainer):
 
 
 def traces(trainer):
-    """Of a training step."""
+    """Return the number of traces of a training step."""
     return trainer.traces

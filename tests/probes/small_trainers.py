@@ -1,7 +1,7 @@
-"""Run inside a framework's environment: what its ModelTrainer makes of synthetic_updates.py and
-synthetic_tokens.py.
+"""Runs in a framework's environment: results of its ModelTrainer on small models.
 
-`small_FRAMEWORK.py` gives the models, and what the frameworks name differently.
+`small_FRAMEWORK.py` defines the models of synthetic_updates.py and synthetic_tokens.py, and
+framework-specific functions.
 """
 
 import contextlib
@@ -17,12 +17,12 @@ from tests.workloads.frameworks.synthetic_updates import Updates
 
 
 def adapter(framework):
-    """The framework's models."""
+    """Return the module with the framework's models."""
     return importlib.import_module(f"tests.probes.small_{framework}")
 
 
 def states(module, place, case):
-    """One case of synthetic_updates.py."""
+    """Return the states of a case of synthetic_updates.py."""
     optimizer, variant, *compiled = case.split("-")
     workload = Updates(optimizer, variant, place.num_replicas, "on" if compiled else "off")
     trainer, steps = module.LinearTrainer(workload, place), workload.steps(place.replica_ids)
@@ -43,10 +43,12 @@ def states(module, place, case):
 
 
 def updates(framework, devices, *cases):
-    """Under `CASE/…` (OPTIMIZER-VARIANT or OPTIMIZER-VARIANT-compiled), states: `fresh/…` after
-    setup with warm-up, `before/…` and `middle/…` around the step that overflows, `last/…`; in the
-    middle everything is set up again, and the state loaded. `traffic`: bytes and arrays that a step
-    sums over devices.
+    """Return the states of the cases under `CASE/…`.
+
+    A case is OPTIMIZER-VARIANT or OPTIMIZER-VARIANT-compiled. The states are: `fresh/…` after setup
+    with warm-up, `before/…` and `middle/…` around the step that overflows, and `last/…`. In the
+    middle, the trainer is set up again and the state loaded. `traffic` has the bytes and arrays
+    that a step sums over devices.
     """
     module, place = adapter(framework), place_here(devices)
     return {
@@ -57,7 +59,7 @@ def updates(framework, devices, *cases):
 
 
 def compute(module, place, changes):
-    """One variant of synthetic_tokens.py."""
+    """Return the results of a variant of synthetic_tokens.py."""
     workload = Tokens(place.num_replicas, **changes)
     trainer, steps = module.TokensTrainer(workload, place), workload.steps(place.replica_ids)
     weights = list(workload.initial_weights(1))
@@ -83,19 +85,24 @@ def compute(module, place, changes):
     return {**found, **under("state", state)}
 
 
-def same(one, other):
-    """Same names and bits."""
-    return one.keys() == other.keys() and all(
-        np.array_equal(one[name], value) for name, value in other.items()
+def same(first, second):
+    """Check that two states have the same names and bits."""
+    return first.keys() == second.keys() and all(
+        np.array_equal(first[name], value) for name, value in second.items()
     )
 
 
 def tokens(framework, devices, *variants):
-    """By variant `NAME/…`: `losses`, `state/…` after the steps, `traces`; `forward` and
-    `forward_backward`, the losses of those passes over the first two batches before training,
-    `gradient/…` of the first step, and whether the passes left the state `untouched`; `logits/0`
-    and `logits/1` of the first replica's first two batches; whether a setup without a warm-up gives
-    the `same` steps.
+    """Return the results of each variant under `NAME/…`.
+
+    The results are:
+    - `losses`, `state/…` after the steps, and `traces`.
+    - `forward` and `forward_backward`: losses of these passes over the first two batches before
+      training.
+    - `gradient/…` of the first step.
+    - `untouched`: whether the passes left the state unchanged.
+    - `logits/0` and `logits/1` of the first replica's first two batches.
+    - `same`: whether a setup without a warm-up results in the same steps.
     """
     module, place = adapter(framework), place_here(devices)
     return {
@@ -106,20 +113,20 @@ def tokens(framework, devices, *variants):
 
 
 def warmed_up(module, mode):
-    """How often setup computes a step, gradients, a loss and outputs."""
+    """Return the number of steps, gradients, losses and outputs that setup computes."""
     workload = Tokens(mode=mode)
     trainer = module.TokensTrainer(workload, place_here(1))
     with contextlib.ExitStack() as stack:
         watched = [
             mock.patch.object(trainer, name, wraps=getattr(trainer, name)) for name in module.PASSES
         ]
-        calls = [stack.enter_context(one) for one in watched]
+        calls = [stack.enter_context(patch) for patch in watched]
         trainer.setup(workload.initial_weights(1))
     return [call.call_count for call in calls]
 
 
 def message(error, begin):
-    """What is said when `begin()` fails."""
+    """Return the message of `error` if `begin()` raises it, or an empty string."""
     try:
         begin()
     except error as raised:
@@ -127,10 +134,13 @@ def message(error, begin):
     return ""
 
 
-def said(framework):
-    """`modes/MODE`: steps, passes with and without gradients and evaluations in setup; `refused`:
-    what is said of a batch that cannot be cut; `missing`: of a parameter that the loss does not
-    depend on, where every step is to use every one; `skipping`: of RMSprop under a dynamic scale.
+def setup_checks(framework):
+    """Return the passes in setup for each mode, and error messages.
+
+    `modes/MODE` has the number of steps, passes with and without gradients, and evaluations. The
+    messages are: `refused` for a batch that cannot be divided into pieces, `missing` for a
+    parameter that the loss does not depend on although every step must use every parameter, and
+    `skipping` for RMSprop under a dynamic scale.
     """
     module, place = adapter(framework), place_here(1)
     modes = {
@@ -148,7 +158,7 @@ def said(framework):
 
 
 def waits(framework, devices, *cases):
-    """By case of synthetic_updates.py, what of one step waits for a device."""
+    """Return the operators of a step that wait for a device, by case of synthetic_updates.py."""
     module, place, found = adapter(framework), place_here(devices), {}
     for case in cases:
         workload = Updates(*case.split("-"), devices)

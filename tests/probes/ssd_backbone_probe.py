@@ -1,6 +1,4 @@
-"""Run inside a framework's environment: an SSD trainer's state after setup from a converted
-backbone.
-"""
+"""Runs in a framework's environment: an SSD trainer's state with a converted backbone."""
 
 from suite.common.registry import load_trainer
 from testing import synthetic_ssd
@@ -8,7 +6,10 @@ from tests.probes.image_trainers import place_here
 
 
 def state(framework, data_dir, digest):
-    """The state; `digest` is the SHA-256 of the file that the backbone was converted from."""
+    """Return the state after setup.
+
+    `digest` is the SHA-256 of the file that the backbone was converted from.
+    """
     options = {
         "evaluation_batch_size": 6,
         "compile": "off",

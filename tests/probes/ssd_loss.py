@@ -1,5 +1,6 @@
-"""Run inside a framework's environment: SSD's loss of synthetic outputs, also of equal logits, and
-its gradients.
+"""Runs in a framework's environment: SSD's loss of synthetic outputs, and its gradients.
+
+Some outputs have equal logits.
 """
 
 import functools
@@ -13,7 +14,7 @@ from workloads.ssd.settings import SSDOptions
 
 
 def of_pytorch(equal, negatives):
-    """`loss`, `by_logits`, `by_offsets`."""
+    """Return `loss` and its gradients `by_logits` and `by_offsets`."""
     import torch
 
     from workloads.ssd.pytorch import detection_loss
@@ -36,15 +37,16 @@ def of_pytorch(equal, negatives):
 
 
 def of_tensorflow(equal, negatives):
-    """The same; sorting all priors or only as many as are wanted must not matter."""
+    """Return the same as `of_pytorch`.
+
+    Sorting all priors must have the same result as sorting only the required number of priors.
+    """
     import tensorflow as tf
 
     from workloads.ssd.tensorflow import detection_loss
 
-    for kind in (
-        "intra",
-        "inter",
-    ):  # as trainers have them, which come too late once there are tensors
+    # The trainer sets these too, which is too late if tensors exist.
+    for kind in ("intra", "inter"):
         getattr(tf.config.threading, f"set_{kind}_op_parallelism_threads")(1)
     options = SSDOptions(negatives_per_positive=negatives)
     outputs = synthetic_ssd.outputs(equal)
@@ -59,30 +61,32 @@ def of_tensorflow(equal, negatives):
             loss = detection_loss(offsets, logits, wanted, labels, options, static) / len(labels)
         by_logits, by_offsets = tape.gradient(loss, [logits, offsets])
         found.append([loss.numpy(), tf.transpose(by_logits, [0, 2, 1]).numpy(), by_offsets.numpy()])
-    for one, other in zip(*found, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)
+    for first, second in zip(*found, strict=True):
+        np.testing.assert_allclose(first, second, rtol=1e-6, atol=1e-9)
     return dict(zip(("loss", "by_logits", "by_offsets"), found[0], strict=True))
 
 
 def of_jax(equal, negatives):
-    """The same, compiled."""
+    """Return the same as `of_pytorch`, compiled."""
     import jax
 
     from workloads.ssd.jax import detection_loss
 
     options = SSDOptions(negatives_per_positive=negatives)
     outputs = synthetic_ssd.outputs(equal)
-    offsets, logits, *others = (outputs[name] for name in ("offsets", "logits", "wanted", "labels"))
+    offsets, logits, *targets = (
+        outputs[name] for name in ("offsets", "logits", "wanted", "labels")
+    )
     of_arrays = functools.partial(detection_loss, options=options)
     loss, (by_offsets, by_logits) = jax.jit(jax.value_and_grad(of_arrays, (0, 1)))(
-        offsets, logits, *others
+        offsets, logits, *targets
     )
     found = {"loss": loss, "by_logits": by_logits, "by_offsets": by_offsets}
     return {name: jax.device_get(value) / len(logits) for name, value in found.items()}
 
 
 def of_mxnet(equal, negatives):
-    """The same."""
+    """Return the same as `of_pytorch`."""
     import mxnet as mx
 
     from workloads.ssd.mxnet import detection_loss
@@ -108,8 +112,10 @@ def of_mxnet(equal, negatives):
 
 
 def of_trainer(framework, negatives):
-    """`loss` of a batch by a trainer with this `negatives_per_positive`; of PyTorch also `offsets`
-    and `logits`.
+    """Return the `loss` of a batch by a trainer with this `negatives_per_positive`.
+
+    For PyTorch, the result also has the inputs of the loss: `offsets`, `logits`, `wanted`,
+    `labels`.
     """
     plain = synthetic_ssd.workload("uneven", framework).settings.hyperparameters
     changed = {**plain, "negatives_per_positive": negatives}

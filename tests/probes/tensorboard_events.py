@@ -1,5 +1,6 @@
-"""What TensorBoard's own reader finds below a log directory: python -m
-tests.probes.tensorboard_events FOLDER, JSON.
+"""Prints the events below a log directory as JSON, as TensorBoard's reader reads them.
+
+python -m tests.probes.tensorboard_events FOLDER
 """
 
 import contextlib
@@ -21,20 +22,22 @@ for name in EventMultiplexer().AddRunsFromDirectory(sys.argv[1]).Runs():
     found[name] = {
         "first": events.FirstEventTimestamp(),
         "scalars": {
-            tag: [[one.step, one.value, one.wall_time] for one in events.Scalars(tag)]
+            tag: [[event.step, event.value, event.wall_time] for event in events.Scalars(tag)]
             for tag in tags
         },
         "descriptions": [events.SummaryMetadata(tag).summary_description for tag in tags],
-        "texts": [make_ndarray(one.tensor_proto).item().decode() for one in events.Tensors("run")],
+        "texts": [
+            make_ndarray(event.tensor_proto).item().decode() for event in events.Tensors("run")
+        ],
     }
-    with contextlib.suppress(KeyError):  # no run of the HParams page
+    with contextlib.suppress(KeyError):  # the run has no hyperparameters
         content = events.PluginTagToContent("hparams")
         start = hparams.parse_session_start_info_plugin_data(
             content[hparams.SESSION_START_INFO_TAG]
         )
         end = hparams.parse_session_end_info_plugin_data(content[hparams.SESSION_END_INFO_TAG])
         found[name]["hparams"] = {
-            key: getattr(one, one.WhichOneof("kind")) for key, one in start.hparams.items()
+            key: getattr(value, value.WhichOneof("kind")) for key, value in start.hparams.items()
         }
         found[name]["session"] = [start.start_time_secs, end.end_time_secs, end.status]
 print(json.dumps(found))

@@ -1,4 +1,4 @@
-"""Run inside TensorFlow's environment: ResNet's trainer with gradients in pieces."""
+"""Runs in TensorFlow's environment: ResNet's trainer with gradients in pieces."""
 
 import dataclasses
 
@@ -12,20 +12,21 @@ from workloads.resnet50.workload import ResNet50
 
 
 class InPieces(ResNet50):
-    """Gradients are accumulated."""
+    """A workload whose gradients are accumulated over two pieces."""
 
     def optimizer(self):
         return dataclasses.replace(super().optimizer(), accumulation_steps=2)
 
 
 def passes(kind, *cuts):
-    """The stem's gradients summed over backward passes of parts of a batch of the `uneven` case,
-    and the running statistics, flat, that they leave.
+    """Return the stem's gradients summed over backward passes, and the running statistics.
+
+    The passes process the parts `cuts` of a batch of the `uneven` case. The statistics are flat.
     """
-    made = synthetic_resnet.workload("uneven", "tensorflow")
-    trainer = ResNetTrainer(kind(made.settings, made.dataset_info), place_here())
-    trainer.setup(synthetic_resnet.weights(made).items(), warmup=False)
-    batch, gradients = synthetic_resnet.batch(made, 0), []
+    workload = synthetic_resnet.workload("uneven", "tensorflow")
+    trainer = ResNetTrainer(kind(workload.settings, workload.dataset_info), place_here())
+    trainer.setup(synthetic_resnet.weights(workload).items(), warmup=False)
+    batch, gradients = synthetic_resnet.batch(workload, 0), []
     for cut in cuts:
         part = Batch({name: array[cut] for name, array in batch.arrays.items()}, 3.0, 6.0, 6)
         gradients.append(trainer.backward(part)["conv1.weight"].numpy())
@@ -36,8 +37,9 @@ def passes(kind, *cuts):
 
 
 def in_pieces():
-    """`gradient/…`, `statistics/…`: of one pass in two pieces of three images, and of passes over
-    both halves, one after the other.
+    """Return `gradient/…` and `statistics/…` of two ways to process a batch.
+
+    `pieces` is a single pass in two pieces of three images, `halves` is two passes over the halves.
     """
     found = {
         "pieces": passes(InPieces, slice(6)),

@@ -1,5 +1,6 @@
-"""Run inside TensorFlow's environment: the case `uneven` of image workloads in every way that the
-trainer can compute it.
+"""Runs in TensorFlow's environment: image workloads in all variants of the trainer.
+
+The case is `uneven`.
 """
 
 import dataclasses
@@ -16,17 +17,19 @@ VARIANTS = {
     "bf16": ("bf16", "off"),
     "fp16": ("fp16", "off"),
 }
-"""Name to precision and `compile`.
+"""Map the name of a variant to its precision and `compile`.
 
-`convolutions`: 1×1 convolutions are computed as such, not as products.
+`convolutions` computes 1×1 convolutions as convolutions, not as matrix products.
 """
 
 
 def trained(name, variant):
-    """`losses` of three steps, `outputs/…` before them, `first/…` of batch norm's after the first,
-    `traces`, `narrow` (whether a parameter is used in a narrower type), `dtypes` of the state; of
-    SSD `empty` (the loss of a fourth step, whose images have no positives) and `after_empty` (that
-    of the next).
+    """Return the results of three steps of a variant.
+
+    The results are: `losses`, `outputs/…` before the steps, `first/…` (running statistics after the
+    first step), `traces`, `narrow` (whether a parameter is used in a narrower type), and `dtypes`
+    of the state. SSD also has `empty` (the loss of a fourth step, whose images have no positive
+    priors) and `after_empty` (the loss of the next step).
     """
     precision, compiled = VARIANTS[variant]
     module = importlib.import_module(SYNTHETIC[name])
@@ -38,9 +41,7 @@ def trained(name, variant):
     trainer.setup(module.weights(workload).items(), warmup=False)
     steps = [[module.batch(workload, number)] for number in range(3)]
     initial = trainer.state_dict()
-    trainer.load_state_dict(
-        {**initial, **module.statistics(workload)}
-    )  # as image_trainers.py has them
+    trainer.load_state_dict({**initial, **module.statistics(workload)})  # as in image_trainers.py
     outputs = next(trainer.predict(steps[:1]))[1]
     trainer.load_state_dict(initial)
     losses = [trainer.train(steps[:1], 0).loss]
@@ -54,7 +55,7 @@ def trained(name, variant):
     if name == "ssd":
         empty = without_positives(steps[0][0])
         found["empty"], found["after_empty"] = (
-            trainer.train([[one]], 3).loss for one in (empty, steps[0][0])
+            trainer.train([[batch]], 3).loss for batch in (empty, steps[0][0])
         )
     found |= {
         "narrow": trainer.model.parameter("conv1.weight").dtype.size < 4,
@@ -65,6 +66,6 @@ def trained(name, variant):
 
 
 def without_positives(batch):
-    """The batch with nothing but background."""
+    """Return the batch with background only."""
     nothing = {name: np.zeros_like(batch.arrays[name]) for name in ("offset", "label")}
     return dataclasses.replace(batch, arrays={**batch.arrays, **nothing})

@@ -1,6 +1,4 @@
-"""Run in PyTorch's environment: torchvision's ResNet-34 as torch.save writes it, synthetic files as
-torch.load reads them.
-"""
+"""Runs in PyTorch's environment: weight files written by torch.save and read by torch.load."""
 
 from pathlib import Path
 
@@ -10,13 +8,15 @@ import torchvision
 
 
 def arrays(state):
-    """Name to NumPy array."""
+    """Map each name to a NumPy array."""
     return {name: value.detach().numpy() for name, value in state.items()}
 
 
 def write(folder):
-    """Writes resnet34-{pickles,zip,channels_last,parameters}.pth and resnet34.npz; made-NAME.npz of
-    each made-NAME.pth.
+    """Write torchvision's ResNet-34 in all formats, and read synthetic files.
+
+    The written files are resnet34-{pickles,zip,channels_last,parameters}.pth and resnet34.npz. Each
+    made-NAME.pth is read and written as made-NAME.npz.
     """
     folder = Path(folder)
     torch.manual_seed(1)

@@ -1,8 +1,7 @@
-"""Run inside PyTorch's environment: the cases of image workloads by torchvision's models in
-float64.
+"""Runs in PyTorch's environment: image workloads with torchvision's models in float64.
 
-An independent reference: its ResNet, PyTorch's cross-entropy or SSD's loss in NumPy, the optimizers
-in NumPy (workloads/common/optimizers.py).
+This is an independent reference: torchvision's ResNet, PyTorch's cross-entropy or SSD's loss in
+NumPy, and the optimizers in NumPy (workloads/common/optimizers.py).
 """
 
 import copy
@@ -30,14 +29,14 @@ class Classifier(nn.Module):
         assert shapes(self) == resnet.shapes(workload.network)
 
     def forward(self, batch):
-        """`logits` (B, K)."""
+        """Return `logits` (B, K)."""
         images = torch.from_numpy(np.float64(batch.arrays["image"]) - resnet.MEAN).permute(
             0, 3, 1, 2
         )
         return {"logits": self.model(images)}
 
     def backward(self, batch):
-        """The loss; gradients are kept in the parameters."""
+        """Return the loss, and keep the gradients in the parameters."""
         smoothing = self.workload.settings.hyperparameters["label_smoothing"]
         label, logits = torch.from_numpy(batch.arrays["label"]).long(), self(batch)["logits"]
         loss = nn.functional.cross_entropy(logits, label, label_smoothing=smoothing)
@@ -46,8 +45,9 @@ class Classifier(nn.Module):
 
 
 class Detector(nn.Module):
-    """torchvision's ResNet up to `layer3`, whose stride is taken away as the reference does it,
-    then plain convolutions.
+    """torchvision's ResNet up to `layer3`, then plain convolutions.
+
+    The stride of `layer3` is removed as in the reference.
     """
 
     def __init__(self, workload):
@@ -85,7 +85,7 @@ class Detector(nn.Module):
         assert shapes(self) == ssd.shapes(workload.network)
 
     def forward(self, batch):
-        """`offsets` (B, 4, P) and `logits` (B, K + 1, P); maps from fine to coarse."""
+        """Return `offsets` (B, 4, P) and `logits` (B, K + 1, P), with maps from fine to coarse."""
         model, pixels = self.model, np.float64(batch.arrays["image"]) / 255
         images = (
             torch.from_numpy((pixels - ssd.MEAN) / ssd.STANDARD_DEVIATION)
@@ -97,15 +97,15 @@ class Detector(nn.Module):
         for number in range(1, len(self.channels)):
             maps.append(getattr(model, f"extra{number}")(maps[-1]))
         offsets, logits = [], []
-        for number, one in enumerate(maps, 1):
-            offsets.append(getattr(model, f"box{number}")(one).view(one.shape[0], 4, -1))
+        for number, map_ in enumerate(maps, 1):
+            offsets.append(getattr(model, f"box{number}")(map_).view(map_.shape[0], 4, -1))
             logits.append(
-                getattr(model, f"class{number}")(one).view(one.shape[0], self.classes + 1, -1)
+                getattr(model, f"class{number}")(map_).view(map_.shape[0], self.classes + 1, -1)
             )
         return {"offsets": torch.cat(offsets, 2), "logits": torch.cat(logits, 2)}
 
     def backward(self, batch):
-        """The loss; gradients are kept in the parameters."""
+        """Return the loss, and keep the gradients in the parameters."""
         outputs = self(batch)
         logits, offsets = outputs["logits"], outputs["offsets"]
         loss, *by_outputs = ssd_loss_numpy.loss_and_gradients(
@@ -122,18 +122,18 @@ MODELS = {"resnet50": Classifier, "ssd": Detector}
 
 
 def shapes(model):
-    """Of every parameter."""
+    """Return the shape of every parameter."""
     return {name: tuple(value.shape) for name, value in model.model.named_parameters()}
 
 
 def load(model, values):
-    """Parameters and statistics by name; those that are missing stay."""
+    """Load parameters and statistics by name. Missing names keep their values."""
     arrays = {name: torch.from_numpy(np.float64(value)) for name, value in values.items()}
     model.model.load_state_dict(arrays, strict=False)
 
 
 def update(workload, step, weights, velocities, gradients):
-    """The optimizer's step in NumPy, in place."""
+    """Execute the optimizer's step in NumPy, in place."""
     settings, rate = workload.optimizer(), workload.learning_rate(step)
     for name, weight in weights.items():
         arrays = (weight, velocities[name], gradients[name])
@@ -143,18 +143,18 @@ def update(workload, step, weights, velocities, gradients):
 
 
 def averaged(models, kind):
-    """The means over replicas of arrays that `kind` gives of a model, by name."""
+    """Return the means over replicas of the arrays that `kind` returns for a model, by name."""
     found = [kind(model) for model in models]
-    return {name: np.mean([one[name] for one in found], axis=0) for name in found[0]}
+    return {name: np.mean([arrays[name] for arrays in found], axis=0) for name in found[0]}
 
 
 def gradients_of(model):
-    """Of every parameter."""
+    """Return the gradient of every parameter."""
     return {name: value.grad.numpy().copy() for name, value in model.model.named_parameters()}
 
 
 def statistics_of(model):
-    """Every running statistic."""
+    """Return every running statistic."""
     return {
         name: value.numpy().copy()
         for name, value in model.model.named_buffers()
@@ -163,10 +163,10 @@ def statistics_of(model):
 
 
 def trained(name, case, replicas=1, count=None):
-    """Outputs, losses, gradients and states as image_trainers.py gives them.
+    """Return the outputs, losses, gradients and states that image_trainers.py describes.
 
-    Each of the replicas has its share of a batch and its own batch norm; gradients and running
-    statistics are the means over replicas. `count` steps; None: all of the case.
+    Each replica has a share of a batch and separate batch norms. Gradients and running statistics
+    are means over replicas. Only `count` steps are run, or all steps of the case if it is None.
     """
     torch.set_num_threads(1)
     module = importlib.import_module(SYNTHETIC[name])
@@ -180,24 +180,24 @@ def trained(name, case, replicas=1, count=None):
     with torch.no_grad():
         outputs = {name: value.numpy() for name, value in model.eval()(steps[0][0]).items()}
     model.train()
-    for one in model.modules():
-        if isinstance(one, nn.BatchNorm2d):
-            one.reset_running_stats()
+    for each in model.modules():
+        if isinstance(each, nn.BatchNorm2d):
+            each.reset_running_stats()
     load(model, weights)
     models = [model, *(copy.deepcopy(model) for _ in range(replicas - 1))]
     found, losses, states = under("outputs", outputs), [], {}
     velocities = {name: np.zeros_like(value) for name, value in weights.items()}
     for step, parts in enumerate(steps):
-        for one in models:
-            one.zero_grad()
+        for each in models:
+            each.zero_grad()
         losses.append(
-            np.mean([one.backward(part) for one, part in zip(models, parts, strict=True)])
+            np.mean([each.backward(part) for each, part in zip(models, parts, strict=True)])
         )
         gradients = averaged(models, gradients_of)
         update(workload, step, weights, velocities, gradients)
         statistics = averaged(models, statistics_of)
-        for one in models:
-            load(one, {**weights, **statistics})
+        for each in models:
+            load(each, {**weights, **statistics})
         states = {
             **weights,
             **statistics,

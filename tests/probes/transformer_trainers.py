@@ -1,5 +1,6 @@
-"""Run inside a framework's environment: what belongs to the Transformer's trainers alone, and
-another library's model.
+"""Runs in a framework's environment: results of the Transformer's trainers.
+
+Some functions compare them with torch.nn.Transformer.
 """
 
 import dataclasses
@@ -12,13 +13,15 @@ from testing import synthetic_transformer
 from testing.synthetic_sentences import batch
 from tests.probes.gradients import of_pytorch, of_tensorflow
 from tests.probes.image_trainers import place_here, under
-from tests.probes.translation_trainers import made, set_up
+from tests.probes.translation_trainers import build_trainer, set_up
 from workloads.common import dropout
 
 
 def compiled(case):
-    """TensorFlow's trainer with `compile=on`: `training_loss` and `gradient/…` of the first batch,
-    `masks` as its graph hashes them and `masks_of_host`. A step would be compiled for seconds more.
+    """Return results of TensorFlow's trainer with `compile=on`.
+
+    They are: `training_loss` and `gradient/…` of the first batch, `masks` that the graph hashes,
+    and `masks_of_host`. A step is not run, because its compilation takes seconds.
     """
     import tensorflow as tf
 
@@ -40,12 +43,13 @@ def compiled(case):
 
 
 def library():
-    """`logits`, `loss`, `gradient/…` of a batch by torch.nn.Transformer in float64, and `found/…`:
-    the same by our trainer.
+    """Return results of a batch by torch.nn.Transformer in float64, and by the suite's trainer.
+
+    They are `logits`, `loss`, `gradient/…`. The suite's have the prefix `found/`.
     """
     import torch
 
-    trainer, weights = made("transformer", "pytorch", "fairseq")
+    trainer, weights = build_trainer("transformer", "pytorch", "fairseq")
     trainer.setup(weights.items(), False)
     workload, first = trainer.workload, batch(trainer.workload, 0)
     model = library_model(workload.network, weights)
@@ -57,9 +61,10 @@ def library():
     ) / first.global_weight_sum  # fmt: skip
     loss.backward()
     arrays = trainer.device_arrays(first, training=False)
-    ours, own_labels = trainer.logits(trainer.model, arrays), arrays["label"]
+    ours, our_labels = trainer.logits(trainer.model, arrays), arrays["label"]
     return {
-        "logits": logits[labels != 0].detach().numpy(), "found/logits": ours[own_labels != 0].detach().numpy(),
+        "logits": logits[labels != 0].detach().numpy(),
+        "found/logits": ours[our_labels != 0].detach().numpy(),
         "loss": loss.item(), "found/loss": trainer._loss(first).item(),
         **under("gradient", library_gradients(model)),
         **under("found/gradient", of_pytorch(trainer, first)),
@@ -67,21 +72,22 @@ def library():
 
 
 def library_model(sizes, weights):
-    """torch.nn.Transformer, pre-norm, its attention biases 0, with the table of words as
-    `embedding`.
+    """Return a pre-norm torch.nn.Transformer with the given weights.
+
+    Its attention biases are 0, and its embedding table is `embedding`.
     """
     import torch
 
     model = torch.nn.Transformer(
-        sizes.hidden, sizes.heads, sizes.layers, sizes.layers, sizes.feed_forward, dropout=0.0, layer_norm_eps=1e-6,
-        batch_first=True, norm_first=True, dtype=torch.float64,
+        sizes.hidden, sizes.heads, sizes.layers, sizes.layers, sizes.feed_forward, dropout=0.0,
+        layer_norm_eps=1e-6, batch_first=True, norm_first=True, dtype=torch.float64,
     )  # fmt: skip
     model.embedding = torch.nn.Embedding(sizes.vocabulary, sizes.hidden, dtype=torch.float64)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name in NAMES_OF_LIBRARY or not name.endswith(("in_proj_bias", "out_proj.bias")):
                 parameter.copy_(
-                    torch.from_numpy(np.concatenate([weights[one] for one in own_name(name)]))
+                    torch.from_numpy(np.concatenate([weights[part] for part in suite_names(name)]))
                 )
             else:
                 parameter.zero_()
@@ -91,15 +97,20 @@ def library_model(sizes, weights):
 NAMES_OF_LIBRARY = {
     "encoder.norm": "encoder_norm", "decoder.norm": "decoder_norm", "embedding": "embedding",
     "linear1": "feed_forward.inner", "linear2": "feed_forward.outer",
-    "self_attn.out_proj": "self_attention.output", "multihead_attn.out_proj": "cross_attention.output",
+    "self_attn.out_proj": "self_attention.output",
+    "multihead_attn.out_proj": "cross_attention.output",
 }  # fmt: skip
-"""Parts of its names to ours; norms are numbered in the order of the sub-layers, projections in one
-matrix.
+"""Map parts of the library's names to the suite's names.
+
+Norms are numbered in the order of the sub-layers. Projections are combined in a single matrix.
 """
 
 
-def own_name(name):
-    """Our name (or names, whose values stand one above the other) for one of the library's."""
+def suite_names(name):
+    """Return the suite's names for a name of the library.
+
+    The values of several names are stacked vertically.
+    """
     part, _, kind = name.rpartition(".")
     if part in NAMES_OF_LIBRARY:
         return [f"{NAMES_OF_LIBRARY[part]}.{kind}"]
@@ -117,23 +128,23 @@ def own_name(name):
     if rest == "self_attn":
         return [f"{layer}.self_attention.query_key_value.weight"]
     assert rest == "multihead_attn", name
-    return [f"{layer}.cross_attention.{one}.weight" for one in ("query", "key_value")]
+    return [f"{layer}.cross_attention.{projection}.weight" for projection in ("query", "key_value")]
 
 
 def library_gradients(model):
-    """By our names."""
+    """Return the gradients by the suite's names."""
     found = {}
     for name, parameter in model.named_parameters():
         if name.endswith(("in_proj_bias", "out_proj.bias")):
             continue
-        names, gradient = own_name(name), parameter.grad.numpy()
+        names, gradient = suite_names(name), parameter.grad.numpy()
         cuts = [gradient.shape[1]] if len(names) > 1 else []
         found |= dict(zip(names, np.split(gradient, cuts), strict=True))
     return found
 
 
 def library_logits(model, arrays):
-    """(B, T, V) with padding."""
+    """Return logits (B, T, V), including padding."""
     import torch
 
     from workloads.transformer.network import positions
@@ -154,8 +165,9 @@ def library_logits(model, arrays):
 
 
 def drawn_by_the_kernel():
-    """`losses` of a batch with attention masks that the fused kernel draws, as on a GPU, and
-    `by_hash`, with the host's.
+    """Return losses of a batch with attention masks from the fused kernel and from the host.
+
+    `losses` uses masks that the kernel draws, as on a GPU. `by_hash` uses the host's masks.
     """
     import torch
 
@@ -171,9 +183,11 @@ def drawn_by_the_kernel():
 
 
 def filled(multiple):
-    """`loss` and `gradient/…` of a batch with rows filled up to a multiple of so many; `rows` of
-    both sides, `counting` those that are no padding; `of_empty`: which of two sequences, the first
-    empty, filled rows belong to.
+    """Return results of a batch whose rows are padded to a multiple of `multiple`.
+
+    They are: `loss` and `gradient/…`, `rows` of both sides, `counting` (the rows that are not
+    padding), and `of_empty` (the sequence of each row for two sequences, the first of which is
+    empty).
     """
     from workloads.frameworks.pytorch import rows
 
@@ -183,12 +197,12 @@ def filled(multiple):
     edge = first.arrays["source"].shape[1]
     with unittest.mock.patch.object(
         rows, "MULTIPLE", multiple
-    ):  # the process serves other tests too
+    ):  # the process is shared by several tests
         return {
             "rows": np.array(
-                [len(rows.Rows.of(one, edge, trainer.device).sequence) for one in lengths]
+                [len(rows.Rows.of(length, edge, trainer.device).sequence) for length in lengths]
             ),
-            "counting": np.array([int(one.sum()) for one in lengths]),
+            "counting": np.array([int(length.sum()) for length in lengths]),
             "of_empty": np.array(rows.Rows.of(np.array([0, 2]), 4, trainer.device).sequence),
             "loss": trainer._loss(first).item(),
             **under("gradient", of_pytorch(trainer, first)),

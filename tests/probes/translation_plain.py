@@ -1,6 +1,4 @@
-"""Run inside PyTorch's environment: what plain float64 models of GNMT and the Transformer give for
-the synthetic batches.
-"""
+"""Runs in PyTorch's environment: plain float64 models of GNMT and the Transformer."""
 
 import functools
 
@@ -19,18 +17,19 @@ class PlainGNMT:
 
     def __init__(self, workload):
         self.smoothing, self.rate, self.widths = (
-            workload.options.label_smoothing, workload.network.dropout, workload.network.mask_widths,
+            workload.options.label_smoothing, workload.network.dropout,
+            workload.network.mask_widths,
         )  # fmt: skip
 
     encode, decode = staticmethod(gnmt_plain.encode), staticmethod(gnmt_plain.decode)
 
     def sentence_loss(self, logits, label):
-        """Without smoothing."""
+        """Return the loss without smoothing."""
         return gnmt_plain.sentence_loss(logits, label, 0.0)
 
     def loss(self, batch, weights):
         masks = [
-            self.masks(batch, *one) for one in zip(("source", "target"), self.widths, strict=True)
+            self.masks(batch, *side) for side in zip(("source", "target"), self.widths, strict=True)
         ]
         return gnmt_plain.loss(
             weights,
@@ -56,11 +55,11 @@ class PlainTransformer:
         return transformer_plain.encode(weights, source, self.heads)
 
     def decode(self, weights, memory, target):
-        """Logits, and no attention: its search has no use for it."""
+        """Return logits, and None instead of attention, which this model's search does not need."""
         return transformer_plain.decode(weights, memory, target, self.heads), None
 
     def sentence_loss(self, logits, label):
-        """Without smoothing."""
+        """Return the loss without smoothing."""
         return transformer_plain.smoothed(logits, label, 0.0, "all")
 
     def loss(self, batch, weights):
@@ -82,14 +81,14 @@ PLAIN = {"gnmt": PlainGNMT, "transformer": PlainTransformer}
 
 
 def scored(plain, weights, arrays):
-    """The loss of each sentence of a batch, without smoothing."""
+    """Yield the loss of each sentence of a batch, without smoothing."""
     for source, target, label in pairs(arrays):
         logits, _ = plain.decode(weights, plain.encode(weights, source), target)
         yield plain.sentence_loss(logits, label).item()
 
 
 class PlainDecoder:
-    """`beam.Decoder` on a plain model: every step decodes each row's whole translation anew."""
+    """A `beam.Decoder` on a plain model that decodes each row's whole translation in every step."""
 
     def __init__(self, plain, weights, width):
         self.plain, self.weights, self.width = plain, weights, width
@@ -100,7 +99,7 @@ class PlainDecoder:
             self.plain.encode(self.weights, source[:length].tolist()) for source, length in sources
         ]
         self.places = batch.arrays["source"].shape[1]
-        return [(one, []) for one in memories for _ in range(self.width)]
+        return [(memory, []) for memory in memories for _ in range(self.width)]
 
     def step(self, state, tokens, parents):
         state = [

@@ -1,6 +1,4 @@
-"""Run inside a framework's environment: what the trainers of GNMT and Transformer compute from
-synthetic weights.
-"""
+"""Runs in a framework's environment: results of the trainers of GNMT and the Transformer."""
 
 import functools
 import importlib
@@ -15,31 +13,36 @@ from tests.probes.image_trainers import digest, place_here, under
 STEPS = 4
 
 
-def made(name, framework, case, devices=1):
-    """Trainer and initial weights of the case `case` of a workload's synthetic module."""
+def build_trainer(name, framework, case, devices=1):
+    """Return the trainer and the initial weights for the case `case` of a workload."""
     synthetic = importlib.import_module(f"testing.synthetic_{name}")
     workload = synthetic.workload(case, framework, devices)
     return load_trainer(name, framework)(workload, place_here(devices)), synthetic.weights(workload)
 
 
 def set_up(*case):
-    """The trainer of `made`, without warm-up."""
-    trainer, weights = made(*case)
+    """Return the trainer of `build_trainer` after setup without warm-up."""
+    trainer, weights = build_trainer(*case)
     trainer.setup(weights.items(), False)
     return trainer
 
 
 def trained(name, framework, case):
-    """What a trainer computes.
+    """Return the results of a trainer.
 
-    `tokens`, `token_count` of a batch with the initial weights, `loss` of each sentence;
-    `training_loss` of a step's batch; `losses` of steps and `state/…` after them; `gradient/…` of
-    the first batch; `digests` of the state after setup without and with warm-up, after the steps,
-    and after load_state_dict(state()); `traces`, if counted; `graphs` that MXNet compiled;
-    `compiled`, the names of what JAX has.
+    They are:
+    - `tokens` and `token_count` of a batch with the initial weights, and `loss` of each sentence.
+    - `training_loss` of a step's batch.
+    - `losses` of steps, and `state/…` after them.
+    - `gradient/…` of the first batch.
+    - `digests` of the state after setup without and with warm-up, after the steps, and after
+      load_state_dict(state_dict()).
+    - `traces` if the framework counts them, else -1.
+    - `graphs`: the number of graphs that MXNet compiled.
+    - `compiled`: the names of the functions that JAX compiled.
     """
-    of_others = len(of_jax()) if framework == "jax" else 0
-    (trainer, weights), digests = made(name, framework, case), []
+    compiled_before = len(of_jax()) if framework == "jax" else 0
+    (trainer, weights), digests = build_trainer(name, framework, case), []
     for warmup in (False, True):
         trainer.setup(weights.items(), warmup)
         digests.append(digest(trainer.state_dict()))
@@ -59,14 +62,14 @@ def trained(name, framework, case):
         "traces": getattr(trainer, "traces", -1),
     }
     trainer.close()
-    found["compiled"] = np.array(of_jax()[of_others:] if framework == "jax" else [], str)
+    found["compiled"] = np.array(of_jax()[compiled_before:] if framework == "jax" else [], str)
     return {**found, **under("state", state)}
 
 
 def followed(trainer):
-    """Losses of the steps, and the state after them."""
+    """Return the losses of the steps, and the state after them."""
     steps = [
-        [batch(trainer.workload, step, one) for one in trainer.worker.replica_ids]
+        [batch(trainer.workload, step, replica) for replica in trainer.worker.replica_ids]
         for step in range(STEPS)
     ]
     return np.array(
@@ -75,7 +78,7 @@ def followed(trainer):
 
 
 def stepped(name, framework, case, devices):
-    """`losses` of the steps and `state/…` after them, on several devices."""
+    """Return the `losses` of the steps and `state/…` after them, on several devices."""
     trainer = set_up(name, framework, case, devices)
     losses, state = followed(trainer)
     trainer.close()
@@ -83,8 +86,9 @@ def stepped(name, framework, case, devices):
 
 
 def graphs(trainer, training):
-    """How many MXNet's Transformer has compiled: to train or for the loss of sentences, then to
-    encode and to say a word.
+    """Return the number of graphs that MXNet's Transformer has compiled.
+
+    The graphs are for training or the loss of sentences, for encoding, and for decoding a token.
     """
     if not hasattr(trainer, "training_graphs"):
         return []
@@ -94,7 +98,7 @@ def graphs(trainer, training):
 
 @functools.cache
 def of_jax():
-    """The names of all functions that JAX compiles from now on."""
+    """Return a list that receives the names of all functions that JAX compiles from now on."""
     import jax
 
     names = []
@@ -107,43 +111,46 @@ def of_jax():
 
 
 def evaluated(trainer):
-    """Outputs for both kinds of evaluation batches."""
+    """Return the outputs for both kinds of evaluation batches."""
     found = {}
-    for one in evaluation(trainer.workload):
-        ((_, outputs),) = trainer.predict([[one]])
+    for evaluation_batch in evaluation(trainer.workload):
+        ((_, outputs),) = trainer.predict([[evaluation_batch]])
         found |= outputs
     return found
 
 
 def in_double(name, case):
-    """`gradient/…` of the first batch by PyTorch's trainer, its model in float64."""
+    """Return `gradient/…` of the first batch by PyTorch's trainer with a float64 model."""
     trainer = set_up(name, "pytorch", case)
     trainer.model.double()
     return under("gradient", gradients.of_pytorch(trainer, batch(trainer.workload, 0)))
 
 
 def expected(name, case):
-    """The same as `trained` gives, by a plain model: `tokens`, `token_count`, `loss`, `gradient/…`,
-    `losses`, `state/…`.
+    """Return the results of `trained`, computed by a plain model.
+
+    They are `tokens`, `token_count`, `loss`, `gradient/…`, `losses`, and `state/…`.
     """
     import torch
 
     from tests.probes.translation_plain import PLAIN, PlainDecoder, scored
     from tests.workloads.common.text import training_plain
 
-    trainer, weights = made(name, "pytorch", case)
+    trainer, weights = build_trainer(name, "pytorch", case)
     workload, options = trainer.workload, trainer.workload.options
     plain, leaves = PLAIN[name](workload), training_plain.parameters(weights)
     with torch.no_grad():
         translated, labelled = evaluation(workload)
-        said = workload.translated(PlainDecoder(plain, leaves, workload.beam.width), translated)
+        translations = workload.translated(
+            PlainDecoder(plain, leaves, workload.beam.width), translated
+        )
         of_each = list(scored(plain, leaves, labelled.arrays))
     steps = [functools.partial(plain.loss, batch(workload, step)) for step in range(STEPS)]
     rates = [workload.learning_rate(step) for step in range(STEPS)]
     adam = ((options.beta1, options.beta2), options.epsilon, getattr(options, "clip_norm", None))
     losses, gradients, state = training_plain.followed(weights, steps, rates, *adam)
     return {
-        **said,
+        **translations,
         "loss": of_each,
         "losses": losses,
         **under("gradient", gradients),

@@ -1,5 +1,6 @@
-"""The records of a `.wandb` file, each piece's checksum compared: python -m
-tests.probes.wandb_records FILE, JSON.
+"""Prints the records of a `.wandb` file as JSON, after a check of each checksum.
+
+python -m tests.probes.wandb_records FILE
 """
 
 import json
@@ -12,7 +13,7 @@ from google.protobuf.json_format import MessageToDict
 from wandb.proto.wandb_internal_pb2 import Record
 
 data, at, whole, found = Path(sys.argv[1]).read_bytes(), 7, b"", []
-assert data[:7] == b":W&B\xe1\xbe\x00", "how wandb 0.31 itself begins a file"
+assert data[:7] == b":W&B\xe1\xbe\x00", "expected the file header of wandb 0.31"
 while at < len(data):
     if (left := 32768 - at % 32768) < 7:
         assert not any(data[at : at + left])

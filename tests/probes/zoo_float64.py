@@ -1,5 +1,6 @@
-"""Run inside PyTorch's environment: five training steps of the zoo in float64, which every
-framework's are held against.
+"""Runs in PyTorch's environment: five training steps of the zoo in float64.
+
+The results of every framework are compared with them.
 """
 
 import numpy as np
@@ -13,7 +14,7 @@ from workloads.frameworks.pytorch.layer_lists import LayerNetwork, run
 
 
 def model_of(workload, weights):
-    """The suite's list of layers in float64, with weights by name."""
+    """Return the suite's list of layers in float64, with the given weights, and the parameters."""
     model = LayerNetwork(workload.network).double()
     normalised, network = model.normalised, workload.network
     normalised.scale.copy_(
@@ -30,7 +31,7 @@ def model_of(workload, weights):
 
 
 def loss_of(workload, model, batch):
-    """Cross-entropy of a batch, as the trainers take it."""
+    """Return the cross-entropy of a batch, normalized as in the trainers."""
     masks = {
         label: torch.from_numpy(mask).double()
         for label, mask in workload.dropout_masks(batch).items()
@@ -45,7 +46,7 @@ def loss_of(workload, model, batch):
 
 
 def update(workload, parameters, states, rate):
-    """One step of the optimizer, as `workloads.common.optimizers` has it."""
+    """Execute a step of the optimizer in `workloads.common.optimizers`."""
     settings = workload.optimizer()
     for name, parameter in parameters.items():
         weight, gradient = parameter.detach().numpy(), parameter.grad.numpy()
@@ -60,7 +61,7 @@ def update(workload, parameters, states, rate):
 
 
 def trained(model_name, image_size, chosen="sgd"):
-    """Losses of five steps of small images."""
+    """Return the losses of five steps with small images."""
     workload = synthetic_zoo.workload(model_name, "pytorch", image_size, chosen)
     weights = {
         name: value.astype(np.float64) for name, value in synthetic_zoo.weights(workload).items()

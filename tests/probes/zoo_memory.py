@@ -1,6 +1,4 @@
-"""Run inside PyTorch's environment: how much memory the tensors of a training step take at their
-peak.
-"""
+"""Runs in PyTorch's environment: peak memory of the tensors in a training step."""
 
 import dataclasses
 import json
@@ -17,12 +15,11 @@ from workloads.zoo.workload import Zoo
 
 
 def peak_of_a_step(model, image_size, images):
-    """Bytes: `peak`, of tensors at the peak of a step of so many images over those before it;
-    `estimate`, the suite's.
+    """Return the `peak` of a step with `images` images in bytes, and the suite's `estimate`.
 
-    Gradients are put there before the step, which adds to them: they are no activations. PyTorch's
-    profiler reports every allocation of its CPU allocator; scratch memory of oneDNN is not among
-    them.
+    The peak is relative to the memory before the step. Gradients are allocated before the step,
+    because they are not activations. The step adds to them. PyTorch's profiler reports every
+    allocation of its CPU allocator, but not the scratch memory of oneDNN.
     """
     small = synthetic_zoo.workload(model, "pytorch", image_size)
     workload = Zoo(
@@ -43,9 +40,9 @@ def peak_of_a_step(model, image_size, images):
         profile.export_chrome_trace(str(path))
         events = json.loads(path.read_text())["traceEvents"]
     ours = [
-        (number, one) for number, one in enumerate(events) if one.get("name") == "[memory]"
+        (number, event) for number, event in enumerate(events) if event.get("name") == "[memory]"
     ]  # allocation or release
-    changes = sorted((one["ts"], number, one["args"]["Bytes"]) for number, one in ours)
+    changes = sorted((event["ts"], number, event["args"]["Bytes"]) for number, event in ours)
     trainer.close()
     found = {
         "peak": np.cumsum([size for *_, size in changes]).max(),

@@ -1,6 +1,4 @@
-"""Run inside a framework's environment: what the zoo's trainers compute from synthetic weights and
-batches.
-"""
+"""Runs in a framework's environment: results of the zoo's trainers."""
 
 import contextlib
 import dataclasses
@@ -26,8 +24,10 @@ STEPS = 5
 
 
 def trained(model, framework, image_size, chosen="sgd"):
-    """Losses of five steps of small images, `outputs` before them with running statistics, names
-    and sizes of the state.
+    """Return results of five steps with small images.
+
+    They are: `losses`, `outputs` before the steps with running statistics, and `sizes/…` of the
+    state.
     """
     workload = synthetic_zoo.workload(model, framework, image_size, chosen)
     trainer = load_trainer("zoo", framework)(workload, place_here())
@@ -44,10 +44,10 @@ def trained(model, framework, image_size, chosen="sgd"):
 
 
 def compared(model, framework, image_size=0, implementations=("suite", "stock")):
-    """Logits of the suite's list and of the framework's own network for an image, with the same
-    weights and statistics.
+    """Return logits of the suite's list and of the framework's network for an image.
 
-    `parameters/…`: trained values of each.
+    Both have the same weights and statistics. `parameters/…` is the number of trained values of
+    each.
     """
     found = {}
     for implementation in implementations:
@@ -71,11 +71,12 @@ def compared(model, framework, image_size=0, implementations=("suite", "stock"))
 
 
 def asynchronous(framework):
-    """The steps of `trained("littlecnn", …)` by one worker of `update=async`: losses, versions,
-    staleness, what it gathers.
+    """Return results of the steps of `trained("littlecnn", …)` by a worker of `update=async`.
+
+    They are losses, versions, staleness, and gathered arrays.
     """
-    made = synthetic_zoo.workload("littlecnn", framework, 32, "rmsprop_demo")
-    workload = type(made)(dataclasses.replace(made.settings, update="async"), made.dataset_info)
+    plain = synthetic_zoo.workload("littlecnn", framework, 32, "rmsprop_demo")
+    workload = type(plain)(dataclasses.replace(plain.settings, update="async"), plain.dataset_info)
     address = f"127.0.0.1:{free_ports(1)[0]}"
     with _serving(framework, workload, address):
         trainer = load_trainer("zoo", framework)(
@@ -102,8 +103,9 @@ def asynchronous(framework):
 
 @contextlib.contextmanager
 def _serving(framework, workload, address):
-    """The server of a run with one worker, beside this process where a framework cannot have it in
-    the same.
+    """Run the server of a run with a single worker.
+
+    It runs in separate processes if the framework requires them.
     """
     if framework != "mxnet":
         serve = load_trainer("zoo", framework).run_parameter_server
@@ -116,8 +118,11 @@ def _serving(framework, workload, address):
     variables = [
         store_variables(rendezvous, host, role, 1) for role in ("scheduler", "server", "worker")
     ]
-    servers = [subprocess.Popen(command, env={**os.environ, **own}) for own in variables[:2]]
+    servers = [
+        subprocess.Popen(command, env={**os.environ, **role_variables})
+        for role_variables in variables[:2]
+    ]
     with mock.patch.dict(os.environ, variables[2]):
         yield
-    codes = [server.wait(60) for server in servers]  # they leave when the last worker has
+    codes = [server.wait(60) for server in servers]  # they exit after the last worker
     assert codes == [0, 0], codes

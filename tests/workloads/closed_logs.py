@@ -1,5 +1,6 @@
-"""What the checker says of a closed log with a run's settings, against what our table says; no
-training.
+"""Compares the checker's verdict on closed logs with the suite's rules, without training.
+
+The logs have a run's settings.
 """
 
 import dataclasses
@@ -38,25 +39,27 @@ IDENTITY = {
 
 
 VERIFIED_FINGERPRINT = "verified"
-"""Fingerprint that counts as verified in tests, for every published data set (tests/conftest.py).
+"""Fingerprint that counts as verified in tests for every published data set.
+
+tests/conftest.py patches the list of verified fingerprints.
 """
 
 
 def changed(settings: Settings, **changes) -> Settings:
-    """The settings with other values, hyperparameters among them."""
-    own = {
+    """Return the settings with changed values. Names that are not settings are hyperparameters."""
+    direct = {
         name: value
         for name, value in changes.items()
         if name in {item.name for item in dataclasses.fields(Settings)}
     }
-    others = {name: value for name, value in changes.items() if name not in own}
+    hyperparameters = {name: value for name, value in changes.items() if name not in direct}
     return dataclasses.replace(
-        settings, **own, hyperparameters={**settings.hyperparameters, **others}
+        settings, **direct, hyperparameters={**settings.hyperparameters, **hyperparameters}
     )
 
 
 def varied(settings: Settings, edges: Mapping[str, Iterable]) -> Iterable[Settings]:
-    """The settings themselves, and each with one value changed."""
+    """Yield the unchanged settings, then each with a single changed value."""
     yield settings
     for name, values in edges.items():
         for value in values:
@@ -64,24 +67,27 @@ def varied(settings: Settings, edges: Mapping[str, Iterable]) -> Iterable[Settin
 
 
 def closed_run(folder: Path, workload: Workload) -> RunSpec:
-    """What is decided before a closed run with a workload's settings, on data with a verified
-    fingerprint.
+    """Return the specification of a closed run with a workload's settings.
+
+    Its data have a verified fingerprint.
     """
     dataset_info = dataclasses.replace(workload.dataset_info, fingerprint=VERIFIED_FINGERPRINT)
     return RunSpec(
-        run_index=0, runs_required=5, folder=str(folder), settings=workload.settings, dataset_info=dataset_info, labels=(),
-        division="closed", deviations=(), cores=(), cache_cleared=True, watchdog_seconds=1.0, setup_watchdog_seconds=1.0,
-        identity={**IDENTITY, "benchmark": workload.mlperf_name}, environment={}, versions={}, git={}, hardware={},
+        run_index=0, runs_required=5, folder=str(folder), settings=workload.settings,
+        dataset_info=dataset_info, labels=(), division="closed", deviations=(), cores=(),
+        cache_cleared=True, watchdog_seconds=1.0, setup_watchdog_seconds=1.0,
+        identity={**IDENTITY, "benchmark": workload.mlperf_name},
+        environment={}, versions={}, git={}, hardware={},
     )  # fmt: skip
 
 
 def write_log(path: Path, workload: Workload, evaluations: int = 1) -> None:
-    """A log of a run that reached its target in its last evaluation, with the lines that the loop
-    writes.
+    """Write the log of a run that reached its target in its last evaluation.
+
+    It has the lines that the training loop writes.
     """
-    if (
-        workload.length_dependent_log_keys
-    ):  # its training samples leave out pairs that are too long, as in a run
+    # As in a run, the training samples do not include pairs that are too long.
+    if workload.length_dependent_log_keys:
         workload = type(workload)(
             workload.settings, type(workload).load_dataset_info(workload.settings)
         )
@@ -116,7 +122,7 @@ def write_log(path: Path, workload: Workload, evaluations: int = 1) -> None:
 def write_block(
     log: RunLog, workload: Workload, first: int, stop: int, quality: Mapping[str, float]
 ) -> None:
-    """The lines of the block of steps `first` to `stop`, which ends with an evaluation."""
+    """Write the lines of the block of steps `first` to `stop`, which ends with an evaluation."""
     start, offset = workload.epochs.start, workload.round.first_epoch
     begin, end = workload.epochs.epoch_of(first), workload.epochs.epoch_of(stop - 1)
     log.start("block_start", first_epoch_num=begin + offset, epoch_count=end - begin + 1)
@@ -147,7 +153,10 @@ def write_block(
 
 
 def samples_of_first_steps(workload: Workload, steps: int) -> int:
-    """Samples of the first `steps`, which are whole epochs, or full batches."""
+    """Return the samples of the first `steps`.
+
+    The steps must be whole epochs, or have full batches.
+    """
     epochs, rest = divmod(steps, workload.steps_per_epoch)
     dataset_info, batch = workload.dataset_info, workload.settings.global_batch_size
     if workload.name == "ncf":
@@ -160,7 +169,7 @@ def samples_of_first_steps(workload: Workload, steps: int) -> int:
 
 
 def lengthen(path: Path, milliseconds: int = 1_000) -> None:
-    """Move `run_stop` to a later time: a run of less than two milliseconds is not plausible."""
+    """Move `run_stop` to a later time. A run of less than two milliseconds is implausible."""
     lines = path.read_text().splitlines()
     for number, line in enumerate(lines):
         record = json.loads(line.removeprefix(":::MLLOG "))
@@ -172,7 +181,10 @@ def lengthen(path: Path, milliseconds: int = 1_000) -> None:
 
 
 def checked(path: Path) -> list[str]:
-    """Keys that mlperf-logging's checker complains of, by the rule files of the log's round."""
+    """Return the keys that mlperf-logging's checker complains about.
+
+    The rule files are those of the log's round.
+    """
     file = read_file(path)
     rules = rulesets.rules_of(interpret(path, file.events, file.problems))
     assert rules is not None
@@ -182,9 +194,14 @@ def checked(path: Path) -> list[str]:
 def disagreements(
     folder: Path, workloads: Iterable[Workload], laxer: Mapping[str, str]
 ) -> tuple[list[str], set[str], dict[bool, int]]:
-    """Where table and checker differ though `laxer` (setting to reason) does not name the setting;
-    which of its entries were needed; and how many settings the table calls closed (True) and open
-    (False). `suite check` differs from the table nowhere.
+    """Compare the suite's rules with the checker.
+
+    `laxer` maps a setting that the checker does not check to the reason. The suite's rules must
+    always agree with `suite check`.
+
+    Returns:
+        A description of each unexpected difference, the entries of `laxer` that were needed, and
+            the numbers of closed (True) and open (False) settings.
     """
     found, needed, counts = [], set(), {True: 0, False: 0}
     for number, workload in enumerate(workloads):
@@ -200,8 +217,7 @@ def disagreements(
         counts[not outside] += 1
         if check_file(path).passed != (not outside):
             found.append(
-                f"{workload.settings}: {sorted(outside) or 'closed'}, but suite check says"
-                " otherwise"
+                f"{workload.settings}: {sorted(outside) or 'closed'}, but suite check disagrees"
             )
         if not outside and complaints:
             found.append(f"{workload.settings}: closed, but {complaints}")
@@ -218,8 +234,10 @@ def disagreements(
 def assert_agreement(
     folder: Path, workloads: Iterable[Workload], laxer: Mapping[str, str], least: int
 ) -> None:
-    """Table and checker differ in the settings of `laxer` alone, all of which have a case; `least`
-    are closed, and open.
+    """Check that rules and checker differ only in the settings of `laxer`.
+
+    Each of these settings must have a case. At least `least` settings must be closed, and as many
+    open.
     """
     found, needed, counts = disagreements(folder, workloads, laxer)
     assert found == []

@@ -1,5 +1,8 @@
-"""The tables of docs/reference/closed_rules.md from the code: `python -m tests.workloads.rules_page` writes them
-anew, between its marks.
+"""Writes the tables of docs/reference/closed_rules.md from the code.
+
+    python -m tests.workloads.rules_page
+
+The tables between the page's marks are replaced.
 """
 
 from collections.abc import Iterable
@@ -34,13 +37,17 @@ RULES = {
     GNMT: rules_of_gnmt,
     Transformer: rules_of_transformer,
 }
-"""Workload to the cases of its table: CLOSED, settings and in what they leave the rules; OPEN,
-settings and some of the reasons for which they are open; `around_the_edges()`, workloads with
-settings on both sides of the table's EDGES, of which LEAST are closed and as many open; LAXER,
-settings that leave the rules and that the stock checker passes.
+"""Map a workload to the module with the cases of its rules.
+
+A module has these names:
+- CLOSED: settings, and their deviations from the rules.
+- OPEN: settings, and some of the reasons for which they are open.
+- `around_the_edges()`: workloads with settings on both sides of the limits in EDGES. At least LEAST
+  of them are closed, and at least LEAST open.
+- LAXER: settings that violate the rules and that the stock checker accepts, with the reason.
 """
 WORKLOADS = {workload: found.LAXER for workload, found in RULES.items()}
-"""To what the checker does not see."""
+"""Map a workload to the settings that the checker does not check."""
 PUBLISHED: dict[type[Workload], DatasetInfo] = {
     NCF: published_facts(),
     ResNet50: test_resnet_workload.IMAGENET,
@@ -51,8 +58,8 @@ PUBLISHED: dict[type[Workload], DatasetInfo] = {
 }
 """Counts of the published data sets."""
 SETS = (
-    "Of `profile=reference`; closed where nothing else is said. *: the round lists the optimizer"
-    " for other frameworks."
+    "The sets are those of `profile=reference`. Runs are closed unless the table names a reason."
+    " *: the round lists the optimizer for other frameworks."
 )
 IMAGES = (ResNet50, SSD, MaskRCNN)
 FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
@@ -60,18 +67,23 @@ ROUNDS = ("v0.5", "v0.7")
 
 
 def shared_rows(name: str, workloads: Iterable[type[Workload]]) -> list[Rule]:
-    """The rows that all of these workloads have that the round has."""
-    first, *others = (found.rows for one in workloads if (found := workload_rounds(one).get(name)))
-    return [row for row in first if all(_text(row) in map(_text, rows) for rows in others)]
+    """Return the rows of a round that all of these workloads share."""
+    first, *remaining = (
+        found.rows for workload in workloads if (found := workload_rounds(workload).get(name))
+    )
+    return [row for row in first if all(_text(row) in map(_text, rows) for rows in remaining)]
 
 
 def _text(row: Rule) -> str:
-    """What tells rows apart: each workload reads its own."""
+    """Return the text that distinguishes rows, because each workload reads separate objects."""
     return f"{_allowed(row)} {row.source}"
 
 
 def table(rounds: dict[str, list[Rule]]) -> list[str]:
-    """The rows in Markdown, those that all rounds have first; rows of one source share a line."""
+    """Return the rows in Markdown, beginning with rows of all rounds.
+
+    Rows with the same source share a line.
+    """
     found: dict[tuple[str, str], list[str]] = {}
     for name, rows in rounds.items():
         for row in rows:
@@ -90,8 +102,9 @@ def table(rounds: dict[str, list[Rule]]) -> list[str]:
 
 
 def _source(row: Rule, name: str) -> str:
-    """Section or row of the rules, and a published result or a rule file beside it; the section's
-    words stand in the code.
+    """Return section or row of the rules, followed by a published result or a rule file.
+
+    The text of the section is only in the code.
     """
     whole = row.source.removeprefix(f"{name}, ").replace(
         "Hyperparameters and Optimizer", "Hyperparameters"
@@ -109,18 +122,18 @@ def _allowed(row: Rule) -> str:
 
 
 def of_workload(workload: type[Workload], laxer: dict[str, str]) -> list[str]:
-    """A workload's own rows, and what the checker does not see."""
+    """Return the rows of a single workload, and the settings that the checker does not check."""
     groups = (WORKLOADS, IMAGES) if workload in IMAGES else (WORKLOADS,)
     shared = {_text(row) for name in ROUNDS for group in groups for row in shared_rows(name, group)}
-    own = {
+    specific = {
         name: [row for row in found.rows if _text(row) not in shared]
         for name, found in workload_rounds(workload).items()
     }
-    lines = [f"## {workload.name}", "", *table(own)]
+    lines = [f"## {workload.name}", "", *table(specific)]
     for name, found in workload_rounds(workload).items():
         listed = [
-            f"`{one}` in {', '.join(sorted(frameworks))}"
-            for one, frameworks in found.listed_optimizers.items()
+            f"`{optimizer}` in {', '.join(sorted(frameworks))}"
+            for optimizer, frameworks in found.listed_optimizers.items()
         ]
         lines += [f"Implementations that {name} lists: {'; '.join(listed)}.", ""] if listed else []
         lines += (
@@ -136,23 +149,25 @@ def of_workload(workload: type[Workload], laxer: dict[str, str]) -> list[str]:
 
 
 def default_settings(workload: type[Workload], rules: str, framework: str) -> Settings:
-    """Of a run of `profile=reference` on one GPU with the default set."""
+    """Return the settings of a run of `profile=reference` on a GPU with the default set."""
     found = get_round(rules, workload)
     defaults = workload.defaults("reference", found, {})
     name = defaults.set_for(framework)
     values = {key: item.value for key, item in named_sets(workload)[name].items()}
     return Settings(
-        workload=workload.name, framework=framework, profile="reference", rules=rules, round=found.figures,
-        device="cuda", devices=1, nodes=1, cores_per_device=1, precision="fp32",
-        global_batch_size=values.pop("global_batch_size"), batch_rule="set", lr_scaling=values.pop("lr_scaling"),
-        dataset=defaults.dataset, model=defaults.model, targets=dict(defaults.targets), hyperparameter_set=name,
+        workload=workload.name, framework=framework, profile="reference", rules=rules,
+        round=found.figures, device="cuda", devices=1, nodes=1, cores_per_device=1,
+        precision="fp32", global_batch_size=values.pop("global_batch_size"), batch_rule="set",
+        lr_scaling=values.pop("lr_scaling"), dataset=defaults.dataset, model=defaults.model,
+        targets=dict(defaults.targets), hyperparameter_set=name,
         hyperparameters=values, max_epochs=values["max_epochs"], stop="target",
     )  # fmt: skip
 
 
 def opened_by(run: Workload, **of_run: bool | str) -> list[str]:
-    """What makes a run open; `of_run`: `seed_source` and `cache_clear` where they are not as they
-    should be.
+    """Return the reasons for which a run is open.
+
+    `of_run` has `seed_source` and `cache_clear` if they differ from a closed run's.
     """
     of_run = {"seed_source": "system", "cache_clear": True, **of_run}
     found = [
@@ -165,8 +180,9 @@ def opened_by(run: Workload, **of_run: bool | str) -> list[str]:
 def default_run(
     workload: type[Workload], rules: str, framework: str
 ) -> tuple[str, list[str], bool]:
-    """The default set, what makes a run with it open, and whether the round lists its optimizer for
-    the framework.
+    """Return the default set, the reasons for which a run with it is open, and `is_listed`.
+
+    `is_listed` is true if the round lists its optimizer for the framework.
     """
     run = workload(default_settings(workload, rules, framework), PUBLISHED[workload])
     listed = get_round(rules, workload).listed_optimizers
@@ -175,7 +191,10 @@ def default_run(
 
 
 def sets() -> list[str]:
-    """The default set of each workload and round, framework by framework where they differ."""
+    """Return the default set of each workload and round.
+
+    If the sets differ between frameworks, each is listed with its frameworks.
+    """
     lines = ["| workload | v0.5 | v0.7 |", "|---|---|---|"]
     for workload in WORKLOADS:
         cells = []
@@ -185,12 +204,12 @@ def sets() -> list[str]:
             )
             for framework in FRAMEWORKS if not names else ():
                 name, open_by, listed = default_run(workload, name_of_rules, framework)
-                said = (
+                text = (
                     f"`{name}`"
                     + (f", open: {'; '.join(open_by)}" if open_by else "")
                     + ("" if listed else "*")
                 )
-                names.setdefault(said, []).append(framework)
+                names.setdefault(text, []).append(framework)
             alone = len(names) == 1
             cells.append(
                 "; ".join(
@@ -202,7 +221,7 @@ def sets() -> list[str]:
 
 
 def rounds() -> list[str]:
-    """What a round is for every workload."""
+    """Return the properties of a round that do not depend on the workload."""
     lines = [
         "| round | the clock starts | first epoch | 24 BLEU are | logs are checked by |",
         "|---|---|---|---|---|",
@@ -221,7 +240,7 @@ def rounds() -> list[str]:
 
 
 def tables() -> str:
-    """All of them."""
+    """Return all tables."""
     every = {name: shared_rows(name, WORKLOADS) for name in ROUNDS}
     alike = {_text(row) for rows in every.values() for row in rows}
     of_images = [row for row in shared_rows("v0.7", IMAGES) if _text(row) not in alike]
@@ -234,7 +253,7 @@ def tables() -> str:
 
 
 def page(text: str) -> str:
-    """A page's text with the tables between its marks made anew."""
+    """Return a page's text with new tables between its marks."""
     before, _, rest = text.partition(BEGIN)
     return f"{before}{BEGIN}\n\n{tables()}\n{END}{rest.partition(END)[2]}"
 

@@ -1,5 +1,6 @@
-"""Each datum once in an epoch: what padding may repeat of it, for every workload whose batches are
-always full.
+"""Every sample occurs once in an epoch, except for a bounded share that fills the last batch.
+
+The tests cover every workload whose batches are always full.
 """
 
 import dataclasses
@@ -11,7 +12,7 @@ from suite.catalog.division import find_deviations, schedule_inputs
 from suite.catalog.sets import named_sets
 from tests.workloads.gnmt.test_gnmt_workload import made as gnmt
 from tests.workloads.resnet50.test_resnet_workload import made as resnet
-from tests.workloads.ssd.test_ssd_workload import made as ssd
+from tests.workloads.ssd.test_ssd_workload import build_workload as ssd
 from tests.workloads.transformer.test_transformer_workload import made as transformer
 from workloads.api import EpochSamples, share_of_samples
 from workloads.common.text.dataset_info import synthetic_lengths
@@ -20,11 +21,11 @@ from workloads.ncf.workload import NCF
 
 MOST = Fraction(1, 100)
 IMAGES = {ssd: 117_266, resnet: 1_281_167}
-"""Published counts of COCO 2017 and ImageNet."""
+"""Published numbers of images in COCO 2017 and ImageNet."""
 ENTRIES = [
-    (made, name)
-    for made in IMAGES
-    for name in named_sets(type(made("reference")))
+    (build, name)
+    for build in IMAGES
+    for name in named_sets(type(build("reference")))
     if name.startswith("nvidia")
 ]
 
@@ -34,31 +35,31 @@ def deviations(workload):
     return [deviation.text for deviation in found if deviation.setting != "warmup_samples"]
 
 
-@pytest.mark.parametrize("made", IMAGES)
+@pytest.mark.parametrize("build", IMAGES)
 @pytest.mark.parametrize(
     "batch", [1, 8, 960, 1_536, 1_664, 3_264, 8_192, 14_592, 16_384, 58_633, 64_000, 100_000]
 )
-def test_a_hundredth_of_an_epoch_may_be_repeated(made, batch):
-    """Of n images in batches of b, -n mod b fill up the last one."""
-    workload = made("reference", global_batch_size=batch, devices=1)
-    repeated = -IMAGES[made] % batch
-    share = Fraction(repeated, IMAGES[made])
+def test_a_hundredth_of_an_epoch_may_be_repeated(build, batch):
+    """Check that -n mod b of n images fill the last batch of b images."""
+    workload = build("reference", global_batch_size=batch, devices=1)
+    repeated = -IMAGES[build] % batch
+    share = Fraction(repeated, IMAGES[build])
     assert workload.epoch_samples.repeated == repeated
-    rounded = share_of_samples(repeated, IMAGES[made])
+    rounded = share_of_samples(repeated, IMAGES[build])
     assert 0 <= rounded - share < 1e-6
     allowed = share <= MOST
-    said = f"repeated share of an epoch {rounded:.12g}, not 0.01 or less"
-    assert deviations(workload) == ([] if allowed else [said])
+    message = f"repeated share of an epoch {rounded:.12g}, not 0.01 or less"
+    assert deviations(workload) == ([] if allowed else [message])
 
 
-@pytest.mark.parametrize(("made", "name"), ENTRIES)
-def test_published_closed_entries_stay_closed(made, name):
-    assert deviations(made(name)) == []
+@pytest.mark.parametrize(("build", "name"), ENTRIES)
+def test_published_closed_entries_stay_closed(build, name):
+    assert deviations(build(name)) == []
 
 
 @pytest.mark.parametrize("repeated", [12_811, 12_812])
-def test_the_bound_itself(repeated, monkeypatch):
-    """A hundredth of ImageNet is 12,811.67 images."""
+def test_the_bound_of_repeated_images(repeated, monkeypatch):
+    """Check the bound. A hundredth of ImageNet is 12,811.67 images."""
     workload = resnet("reference")
     monkeypatch.setattr(type(workload), "epoch_samples", EpochSamples(1_281_167, repeated=repeated))
     assert bool(deviations(workload)) == (repeated > 12_811.67)
@@ -70,12 +71,15 @@ def test_a_sample_left_out_is_open(monkeypatch):
     assert deviations(workload) == ["left-out share of an epoch 9e-06, not 0"]
 
 
-@pytest.mark.parametrize(("made", "every"), [(gnmt, False), (transformer, True)])
+@pytest.mark.parametrize(("build", "every"), [(gnmt, False), (transformer, True)])
 @pytest.mark.parametrize("scale", [1, 30, 1_000])
-def test_pairs_that_fill_no_batch_of_their_bucket(made, every, scale):
-    """`scale`: of the reference's batch. Counted from the lengths by hand."""
-    workload = made("reference")
-    workload = made("reference", global_batch_size=scale * workload.settings.global_batch_size)
+def test_pairs_that_fill_no_batch_of_their_bucket(build, every, scale):
+    """Count the pairs that are left out or repeated by hand, from the lengths.
+
+    `scale` is the factor of the reference's batch size.
+    """
+    workload = build("reference")
+    workload = build("reference", global_batch_size=scale * workload.settings.global_batch_size)
     lengths = (
         synthetic_lengths(workload.dataset_info.sizes["pairs"]).max(0).astype(int)
         + workload.framing.extra
@@ -87,18 +91,18 @@ def test_pairs_that_fill_no_batch_of_their_bucket(made, every, scale):
         left += 0 if every else rest
     assert workload.epoch_samples.left_out == left
     assert workload.epoch_samples.repeated == (-rest % bucket.batch_samples if every else 0)
-    told = any("share of an epoch" in text for text in deviations(workload))
-    assert told == (
+    reported = any("share of an epoch" in text for text in deviations(workload))
+    assert reported == (
         max(left, workload.epoch_samples.repeated) > workload.dataset_info.train_samples / 100
     )
 
 
-@pytest.mark.parametrize("made", [gnmt, transformer])
-def test_published_sets_of_translation_have_nearly_every_pair(made):
-    names = [name for name in named_sets(type(made("reference"))) if name.startswith("nvidia")]
+@pytest.mark.parametrize("build", [gnmt, transformer])
+def test_published_sets_of_translation_have_nearly_every_pair(build):
+    names = [name for name in named_sets(type(build("reference"))) if name.startswith("nvidia")]
     assert names
     for name in names:
-        assert not any("share of an epoch" in text for text in deviations(made(name)))
+        assert not any("share of an epoch" in text for text in deviations(build(name)))
 
 
 def test_a_smaller_last_batch_repeats_nothing():

@@ -1,5 +1,6 @@
-"""Folders of half-done work end with their process, or with the next call; nobody else's folder is
-touched.
+"""Working folders end with their process, or with the next call.
+
+Folders of other users or living processes are not touched.
 """
 
 import json
@@ -25,7 +26,7 @@ EARLIER_BOOT = {**this_process(), "boot": "00000000-0000-0000-0000-000000000000"
 
 
 def make(parent, marker, name="left"):
-    """A folder with a marker, as a killed holder left it."""
+    """Create a folder with a marker, as a killed holder leaves it."""
     folder = parent / f"{PREFIX}{name}"
     folder.mkdir()
     (folder / "paper.txt").touch()
@@ -35,7 +36,7 @@ def make(parent, marker, name="left"):
     return folder
 
 
-def test_it_exists_while_it_is_held(tmp_path):
+def test_a_folder_exists_while_it_is_held(tmp_path):
     with held(tmp_path, PREFIX) as folder:
         (folder / "deep").mkdir()
         remove_left(tmp_path, PREFIX)
@@ -59,7 +60,7 @@ def test_the_next_call_removes_what_a_killed_process_left(tmp_path):
 
 
 @pytest.mark.parametrize("process", [ENDED, EARLIER_BOOT], ids=["ended", "earlier boot"])
-def test_the_holder_must_be_known_to_have_ended(tmp_path, process):
+def test_folders_of_ended_holders_are_removed(tmp_path, process):
     make(tmp_path, {"process": process})
     remove_left(tmp_path, PREFIX)
     assert not list(tmp_path.iterdir())
@@ -103,7 +104,7 @@ def folder_for_marker(folder, parent):
 
 
 @pytest.mark.parametrize("change", [linked_marker, hard_linked_marker, folder_for_marker])
-def test_a_marker_that_is_not_a_plain_file_is_none(tmp_path, change):
+def test_a_marker_that_is_not_a_regular_file_is_ignored(tmp_path, change):
     folder = make(tmp_path, {"process": ENDED})
     change(folder, tmp_path)
     remove_left(tmp_path, PREFIX)
@@ -112,7 +113,7 @@ def test_a_marker_that_is_not_a_plain_file_is_none(tmp_path, change):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to other users")
 @pytest.mark.parametrize("strangers", ["the marker", "the folder", "both"])
-def test_what_another_user_wrote_stays(tmp_path, strangers):
+def test_files_of_other_users_stay(tmp_path, strangers):
     folder = make(tmp_path, {"process": ENDED})
     for path in {
         "the marker": [folder / MARKER],
@@ -124,7 +125,7 @@ def test_what_another_user_wrote_stays(tmp_path, strangers):
     assert (folder / "paper.txt").exists()
 
 
-def test_links_to_it_and_links_in_it_are_not_followed(tmp_path):
+def test_links_to_and_in_a_folder_are_not_followed(tmp_path):
     kept = tmp_path / "kept"
     kept.mkdir()
     real = make(kept, {"process": ENDED})
@@ -139,7 +140,7 @@ def test_links_to_it_and_links_in_it_are_not_followed(tmp_path):
     assert not names_itself(tmp_path / real.name)
 
 
-def test_a_parent_that_is_not_there_and_a_file_system_without_locks(tmp_path, monkeypatch):
+def test_missing_parents_and_file_systems_without_locks_work(tmp_path, monkeypatch):
     remove_left(tmp_path / "none", PREFIX)
     monkeypatch.setattr(held_folder, "_locked", lambda folder: None)
     with held(tmp_path, PREFIX) as folder:

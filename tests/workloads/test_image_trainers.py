@@ -1,8 +1,7 @@
-"""The frameworks compute one thing for each image workload: outputs, losses, state from the same
-weights and batches.
+"""All frameworks compute the same outputs, losses, and states for each image workload.
 
-The reference is torchvision's own model in float64 (tests/probes/torchvision_models.py). What a
-workload alone has is tested in its folder.
+They start from the same weights and batches. The reference is torchvision's model in float64
+(tests/probes/torchvision_models.py). Tests of a single workload are in its folder.
 """
 
 import itertools
@@ -20,53 +19,54 @@ REFERENCE = "probes.torchvision_models.trained"
 WORKLOADS = ("resnet50", "ssd")
 SMALL = [("resnet50", "sgd"), ("ssd", "steps")]
 LARGE = [("resnet50", "lars"), ("resnet50", "full"), ("ssd", "full")]
-"""The whole networks, and ten steps by LARS, which workloads/frameworks/test_updates.py holds on
-smaller arrays.
+"""The whole networks, and ten steps with LARS.
+
+workloads/frameworks/test_updates.py tests LARS on smaller arrays.
 """
 CASES = [*SMALL, *(pytest.param(*case, marks=pytest.mark.full) for case in LARGE)]
-"""With a reference in float64."""
+"""Cases with a reference in float64."""
 STEPPED = CASES[:3]
 UNEVEN = [(workload, "uneven") for workload in WORKLOADS]
 SHAPES = {
     "resnet50": {"logits": (2, 1000)},
     "ssd": {"offsets": (2, 4, 8732), "logits": (2, 81, 8732)},
 }
-"""Of the case `full`."""
+"""Shapes of the outputs in case `full`."""
 LOSS_LIMIT = {"resnet50": 1e-3, "ssd": 1e-5}
 ON_TWO = {"resnet50": "sgd", "ssd": "steps"}
-"""The case that two devices train."""
+"""Case that two devices train."""
 ON_TWO_STEPS = 3
 
 
 def in_each(cases, frameworks=FRAMEWORKS):
-    """Parametrizes by `workload`, `case` and each of the frameworks that has a trainer of the
-    workload.
+    """Parametrize by `workload`, `case`, and each framework that has a trainer of the workload.
 
-    Against float64 `make test` holds SSD, and ResNet-50 in PyTorch; against PyTorch the others, on
-    uneven sizes.
+    `make test` compares SSD and ResNet-50 in PyTorch with float64. It compares the other frameworks
+    with PyTorch on uneven sizes.
     """
-    plain = [one.values if hasattr(one, "marks") else one for one in cases]
+    plain = [case.values if hasattr(case, "marks") else case for case in cases]
     every = [
-        (*one, name)
-        for one in plain
+        (*case_, name)
+        for case_ in plain
         for name in frameworks
-        if name in registry.frameworks_of(one[0])
+        if name in registry.frameworks_of(case_[0])
     ]
     short = [
-        one
-        for one in every
-        if one[:2] in (*UNEVEN, SMALL[1]) or (one[:2] == SMALL[0] and one[2] in ("pytorch", "jax"))
+        case_
+        for case_ in every
+        if case_[:2] in (*UNEVEN, SMALL[1])
+        or (case_[:2] == SMALL[0] and case_[2] in ("pytorch", "jax"))
     ]
     return pytest.mark.parametrize(("workload", "case", "framework"), full_but(every, *short))
 
 
 def trained(workload, framework, case):
-    """What a trainer computes."""
+    """Return the results of a trainer."""
     return probe(framework, TRAINED, workload, framework, case)
 
 
 def reference(workload, case, *how):
-    """What torchvision computes in float64."""
+    """Return torchvision's results in float64."""
     return probe("pytorch", REFERENCE, workload, case, *how)
 
 
@@ -79,8 +79,8 @@ all_at_once = begins(
 @in_each(CASES)
 def test_outputs_are_those_of_float64(workload, case, framework):
     found, wanted = (
-        below(one, "outputs/")
-        for one in (trained(workload, framework, case), reference(workload, case))
+        below(results, "outputs/")
+        for results in (trained(workload, framework, case), reference(workload, case))
     )
     assert found.keys() == wanted.keys() == SHAPES[workload].keys()
     for name, output in found.items():
@@ -107,13 +107,13 @@ def test_ten_steps_follow_float64(workload, case, framework):
 @in_each(STEPPED)
 def test_state_has_every_parameter_velocity_and_statistic(workload, case, framework):
     found, wanted = (
-        below(one, "state/")
-        for one in (trained(workload, framework, case), reference(workload, case))
+        below(results, "state/")
+        for results in (trained(workload, framework, case), reference(workload, case))
     )
     assert {name: value.shape for name, value in found.items()} == {
         n: value.shape for n, value in wanted.items()
     }
-    # The stem's statistics hardly depend on what training made of the weights.
+    # The stem's statistics hardly depend on the effect of training on the weights.
     for kind in ("mean", "var"):
         assert relative(found[f"bn1.running_{kind}"], wanted[f"bn1.running_{kind}"]) < 5e-3
 
@@ -126,10 +126,10 @@ def test_warm_up_leaves_no_trace_and_state_comes_back(workload, case, framework)
 
 @pytest.mark.parametrize(("workload", "case"), CASES)
 def test_gradients_in_float64(workload, case):
-    """Every parameter's, in PyTorch."""
+    """Check every parameter's gradient in PyTorch."""
     found, wanted = (
-        below(one, "gradient/")
-        for one in (trained(workload, "pytorch", case), reference(workload, case))
+        below(results, "gradient/")
+        for results in (trained(workload, "pytorch", case), reference(workload, case))
     )
     assert found.keys() == wanted.keys()
     for name, gradient in wanted.items():
@@ -138,7 +138,10 @@ def test_gradients_in_float64(workload, case):
 
 @in_each(UNEVEN, FRAMEWORKS[1:])
 def test_odd_sizes_and_narrow_layers_agree_with_pytorch(workload, case, framework):
-    """Maps of odd sizes show every padding mistake; 24 channels are not whole blocks of oneDNN's."""
+    """Check maps of odd sizes, which reveal padding errors.
+
+    24 channels are not whole blocks of oneDNN.
+    """
     found, wanted = trained(workload, framework, case), trained(workload, "pytorch", case)
     for name, output in below(wanted, "outputs/").items():
         assert relative(found[f"outputs/{name}"], output) <= 1e-5
@@ -150,7 +153,7 @@ def test_odd_sizes_and_narrow_layers_agree_with_pytorch(workload, case, framewor
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_mxnet_computes_the_same_without_its_graph(workload):
-    """`compile=off` calls the same operators one by one."""
+    """Check `compile=off`, which calls the same operators individually."""
     found = probe("mxnet", TRAINED, workload, "mxnet", "uneven", 1, "off")
     wanted = trained(workload, "mxnet", "uneven")
     np.testing.assert_allclose(
@@ -171,30 +174,33 @@ PAIRS = [
     if pair[1] in registry.frameworks_of(pair[0])
 ]
 ON_TWO_IN_SHORT = [*((workload, "pytorch") for workload in WORKLOADS), ("resnet50", "mxnet")]
-"""TensorFlow's two devices are looked at with NCF and small models."""
+"""Combinations in the short test run. NCF and small models cover TensorFlow's two devices."""
 
 
 @pytest.mark.parametrize(("workload", "framework"), full_but(PAIRS, *ON_TWO_IN_SHORT))
 def test_two_devices_follow_two_replicas_in_float64(workload, framework):
-    """Each has half of a batch and its own batch norm, so losses are not those of one device."""
+    """Check training on two devices.
+
+    Each device has half of a batch and separate batch norms, so losses differ from a single
+    device's.
+    """
     processes, case = 1 if framework == "mxnet" else 2, ON_TWO[workload]
-    two, *others = probe_together(
+    first, *remaining = probe_together(
         framework, processes, TRAINED, workload, framework, case, 2, "", ON_TWO_STEPS
     )
     wanted = reference(workload, case, 2, ON_TWO_STEPS)
-    np.testing.assert_allclose(two["losses"], wanted["losses"], rtol=1e-5)
+    np.testing.assert_allclose(first["losses"], wanted["losses"], rtol=1e-5)
     for name, velocity in below(wanted, "first/velocity.").items():
-        difference = two[f"first/velocity.{name}"] - velocity
+        difference = first[f"first/velocity.{name}"] - velocity
         assert np.linalg.norm(difference) <= 1e-2 * np.linalg.norm(velocity), name
     for kind in ("mean", "var"):
         assert (
-            relative(two[f"first/bn1.running_{kind}"], wanted[f"first/bn1.running_{kind}"]) < 1e-5
+            relative(first[f"first/bn1.running_{kind}"], wanted[f"first/bn1.running_{kind}"]) < 1e-5
         )
         assert (
-            relative(two[f"state/bn1.running_{kind}"], wanted[f"state/bn1.running_{kind}"]) < 5e-3
+            relative(first[f"state/bn1.running_{kind}"], wanted[f"state/bn1.running_{kind}"]) < 5e-3
         )
-    assert two["digests"][0] == two["digests"][1] != two["digests"][2] == two["digests"][3]
-    for other in others:
-        assert (
-            two["digests"][2] == other["digests"][2]
-        )  # parameters, velocities and averaged statistics
+    assert first["digests"][0] == first["digests"][1] != first["digests"][2] == first["digests"][3]
+    for process_results in remaining:
+        # Parameters, velocities and averaged statistics are equal.
+        assert first["digests"][2] == process_results["digests"][2]

@@ -1,6 +1,4 @@
-"""Whether the controller of a run still exists, and what reports say of runs whose controller does
-not.
-"""
+"""Tests whether a run's controller still exists, and the status of runs whose controller ended."""
 
 import json
 import os
@@ -23,7 +21,8 @@ output = pathlib.Path(sys.argv[1])
 with output_locked(output):
     folder = output / "killed" / "run_0"
     folder.mkdir(parents=True)
-    (folder / "status.json").write_text(json.dumps({"status": "running", "reason": "", "controller": this_process()}))
+    status = {"status": "running", "reason": "", "controller": this_process()}
+    (folder / "status.json").write_text(json.dumps(status))
     print("running", flush=True)
     time.sleep(600)
 """
@@ -58,7 +57,7 @@ def test_a_killed_run_stays_interrupted_when_another_command_uses_its_folder(con
     assert status(output) == ("interrupted", "its controller was killed"), "after the other command"
 
 
-def test_a_process_is_known_by_its_start_and_its_machine(monkeypatch):
+def test_a_process_is_identified_by_its_start_and_its_machine(monkeypatch):
     here = this_process()
     assert json.loads(json.dumps(here)) == here
     assert is_alive(here) is True

@@ -1,5 +1,6 @@
-"""Tables of rules: what was wrongly closed or open, and the stock checker on settings around their
-edges.
+"""Rules of all workloads: closed and open settings, and the stock checker's verdict.
+
+The stock checker gets settings around the limits of the rules.
 """
 
 import pytest
@@ -10,7 +11,7 @@ from tests.workloads.rules_page import RULES
 
 
 def rows(name):
-    """Each workload with the rows that its module has of a name: settings and phrases."""
+    """Parametrize by the rows of all workloads' modules with this name: settings and phrases."""
     found = [
         (workload, *row) for workload, module in RULES.items() for row in getattr(module, name, ())
     ]
@@ -18,17 +19,17 @@ def rows(name):
 
 
 @rows("CLOSED")
-def test_what_is_closed(workload, settings, phrases):
+def test_closed_settings_have_only_these_deviations(workload, settings, phrases):
     assert [deviation.text for deviation in find_deviations(workload, settings)] == phrases
 
 
 @rows("OPEN")
-def test_what_is_open_for_these_reasons_among_others(workload, settings, phrases):
+def test_open_settings_have_these_reasons(workload, settings, phrases):
     assert phrases <= {deviation.text for deviation in find_deviations(workload, settings)}
 
 
 @pytest.mark.parametrize("workload", RULES)
-def test_the_stock_checker_agrees_on_settings_around_the_edges(tmp_path, workload):
-    """NCF's is the suite's own rule file: mlperf-logging has none."""
+def test_the_stock_checker_agrees_on_settings_around_the_limits(tmp_path, workload):
+    """Compare with mlperf-logging's checker, for NCF with the suite's rule file."""
     module = RULES[workload]
     assert_agreement(tmp_path, module.around_the_edges(), module.LAXER, module.LEAST)

@@ -1,4 +1,4 @@
-"""docs/reference/closed_rules.md shows the tables that decide."""
+"""docs/reference/closed_rules.md shows the tables of the code."""
 
 import dataclasses
 
@@ -13,8 +13,10 @@ from workloads.resnet50.workload import ResNet50
 
 
 def differences(workload):
-    """Round to the settings of a workload that no row mentions, which would make every run open,
-    and to names in rows that are no setting.
+    """Map each round to differences between settings and rows.
+
+    A setting without a row would make every run open. A row may not have a name that is not a
+    setting.
     """
     found = {}
     for name, closed in workload_rounds(workload).items():
@@ -45,14 +47,14 @@ def test_a_setting_without_a_row_is_named():
 def test_the_page_has_the_tables_of_the_code():
     text = PAGE.read_text(encoding="utf-8")
     assert text.count(BEGIN) == text.count(END) == 1
-    assert text == rules_page.page(text), "type: python -m tests.workloads.rules_page"
+    assert text == rules_page.page(text), "run: python -m tests.workloads.rules_page"
 
 
-def test_a_row_changed_in_the_file_alone_is_seen(monkeypatch):
+def test_the_page_depends_on_the_rows(monkeypatch):
     text, v07 = PAGE.read_text(encoding="utf-8"), get_round("v0.7", ResNet50)
     every = rules_page.workload_rounds
-    one = {"v0.7": v07}
+    only_v07 = {"v0.7": v07}
     monkeypatch.setattr(
-        rules_page, "workload_rounds", lambda kind: one if kind is ResNet50 else every(kind)
+        rules_page, "workload_rounds", lambda kind: only_v07 if kind is ResNet50 else every(kind)
     )
     assert text != rules_page.page(text)

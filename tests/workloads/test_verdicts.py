@@ -1,5 +1,6 @@
-"""Settings that break a rule, and settings that break none, section by section of the rules' texts
-of v0.5 and v0.7.
+"""Settings that violate a rule, and settings within the rules, by section of the rules' texts.
+
+The texts are those of v0.5 and v0.7.
 """
 
 import pytest
@@ -19,7 +20,7 @@ RUNS = [
     *((NCF, "v0.5"), (ResNet50, "v0.5"), (SSD, "v0.5"), (MaskRCNN, "v0.5"), (Transformer, "v0.5")),
     *((ResNet50, "v0.7"), (SSD, "v0.7"), (MaskRCNN, "v0.7"), (GNMT, "v0.7"), (Transformer, "v0.7")),
 ]
-"""Those that can be closed."""
+"""Workloads and rounds that can be closed."""
 OF_EVERY = {
     "Closed Division: profile": lambda run, _: changed(run, profile="demo"),
     "Definitions: a run trains": lambda run, _: changed(run, mode="forward_backward"),
@@ -41,22 +42,28 @@ OF_EVERY = {
 OPEN = {
     ResNet50: {
         "v0.5": [
-            {"momentum": 0.8}, {"weight_decay": 2e-4}, {"label_smoothing": 0.1}, {"decay_factor": 0.5}, {"optimizer": "lars"},
-            {"decay_epochs": [10, 20]}, {"lr_in_momentum": "sideways"}, {"initialisation": "gaussian_2"},
-            {"evaluation_interval_epochs": 5}, {"evaluation_offset_epochs": 5}, {"learning_rate": 0.12345},
-            {"decode": "scaled"}, {"skip_bad": True}, {"global_batch_size": 100_000}, {"warmup_epochs": 50},
+            {"momentum": 0.8}, {"weight_decay": 2e-4}, {"label_smoothing": 0.1},
+            {"decay_factor": 0.5}, {"optimizer": "lars"}, {"decay_epochs": [10, 20]},
+            {"lr_in_momentum": "sideways"}, {"initialisation": "gaussian_2"},
+            {"evaluation_interval_epochs": 5}, {"evaluation_offset_epochs": 5},
+            {"learning_rate": 0.12345}, {"decode": "scaled"}, {"skip_bad": True},
+            {"global_batch_size": 100_000}, {"warmup_epochs": 50},
         ],
         "v0.7": [{"lr_in_momentum": True}, {"initialisation": "gaussian_2_everywhere"}],
     },
     SSD: {
         "v0.5": [
-            {"momentum": 0.8}, {"decay_unit": "epochs"}, {"learning_rate": 0.00123}, {"decay_boundaries": [100_000, 200_000]},
-            {"skip_bad": True}, {"global_batch_size": 100_000}, {"warmup_steps": 10_000_000},
+            {"momentum": 0.8}, {"decay_unit": "epochs"}, {"learning_rate": 0.00123},
+            {"decay_boundaries": [100_000, 200_000]}, {"skip_bad": True},
+            {"global_batch_size": 100_000}, {"warmup_steps": 10_000_000},
         ],
         "v0.7": [{"global_batch_size": 100_000}, {"warmup_steps": 9_000}],
     },
     MaskRCNN: {
-        "v0.5": [{"num_image_candidates": 1_500}, {"weight_decay": 1e-3}, {"momentum": 0.8}, {"warmup_steps": 479_999}],
+        "v0.5": [
+            {"num_image_candidates": 1_500}, {"weight_decay": 1e-3}, {"momentum": 0.8},
+            {"warmup_steps": 479_999},
+        ],
     },
     GNMT: {
         "v0.7": [{"options": {"reorder_coverage": True}}, {"global_batch_size": 1_000_000}],
@@ -67,8 +74,9 @@ OPEN = {
         "v0.7": [{"global_batch_size": 70_000_000}],
     },
 }  # fmt: skip
-"""What rules_of_WORKLOAD.py does not change: there v0.7's tables, and NCF's, are held against the
-stock checker.
+"""Changes that rules_of_WORKLOAD.py does not cover.
+
+Those modules compare the rules of v0.7, and NCF's, with the stock checker.
 """
 CLOSED = {
     "Numerical formats": lambda run: changed(run, precision="fp16"),
@@ -90,7 +98,11 @@ EVALUATION = {
     "gnmt": {"evaluation_shapes": 7},
 }
 BREAKING = [
-    *((workload, rules, name, change) for workload, rules in RUNS for name, change in OF_EVERY.items()),
+    *(
+        (workload, rules, name, change)
+        for workload, rules in RUNS
+        for name, change in OF_EVERY.items()
+    ),
     *(
         (workload, rules, str(values), lambda run, _, values=values: changed(run, **values))
         for workload, rounds in OPEN.items() for rules, cases in rounds.items() for values in cases
@@ -105,31 +117,27 @@ BREAKING = [
         for workload, rules, name, change in BREAKING
     ],
 )
-def test_what_breaks_a_rule_is_open(workload, rules, change):
+def test_settings_that_violate_a_rule_are_open(workload, rules, change):
     settings = default_settings(workload, rules, "tensorflow")
     assert opened_by(workload(settings, PUBLISHED[workload])) == []
-    other = change(settings, rules)
+    changed_settings = change(settings, rules)
     try:
-        found = opened_by(workload(other, PUBLISHED[workload]))
-    except (
-        AssertionError,
-        ValueError,
-        LookupError,
-        TypeError,
-    ):  # no network, or no plan, of such settings
-        found = find_deviations(workload, other)
+        found = opened_by(workload(changed_settings, PUBLISHED[workload]))
+    except (AssertionError, ValueError, LookupError, TypeError):
+        # There is no network, or no plan, for such settings.
+        found = find_deviations(workload, changed_settings)
     assert found
 
 
 @pytest.mark.parametrize(("workload", "rules"), RUNS)
 @pytest.mark.parametrize("name", CLOSED)
-def test_what_breaks_none_is_closed(workload, rules, name):
+def test_settings_within_the_rules_are_closed(workload, rules, name):
     settings = CLOSED[name](default_settings(workload, rules, "tensorflow"))
     assert opened_by(workload(settings, PUBLISHED[workload])) == []
 
 
 @pytest.mark.parametrize(("workload", "rules"), RUNS)
-def test_a_typed_seed_and_caches_that_were_not_cleared_are_open(workload, rules):
+def test_a_user_defined_seed_and_caches_that_were_not_cleared_are_open(workload, rules):
     run = workload(default_settings(workload, rules, "tensorflow"), PUBLISHED[workload])
     assert len(opened_by(run, seed_source="user")) == len(opened_by(run, cache_clear=False)) == 1
 

@@ -1,5 +1,6 @@
-"""The rate reaches its peak: the warm-up ends within the run, before the rate falls, under v0.5
-before the reference's does.
+"""Rules of the warm-up: it must end within the run and before the learning rate falls.
+
+Under v0.5 it must also end before the first decay of the reference.
 """
 
 import math
@@ -10,34 +11,37 @@ from suite.catalog.division import find_deviations, schedule_inputs
 from suite.catalog.sets import named_sets
 from tests.workloads.closed_logs import changed
 from tests.workloads.gnmt.test_gnmt_workload import made as gnmt
-from tests.workloads.maskrcnn.test_maskrcnn_workload import made as maskrcnn
+from tests.workloads.maskrcnn.test_maskrcnn_workload import build_workload as maskrcnn
 from tests.workloads.resnet50.test_resnet_workload import made as resnet
-from tests.workloads.ssd.test_ssd_workload import made as ssd
+from tests.workloads.ssd.test_ssd_workload import build_workload as ssd
 from tests.workloads.transformer.test_transformer_workload import made as transformer
 
 CONSTANT_IMAGES = {ssd: 160_000 * 32, maskrcnn: 480_000 * 2, resnet: 30 * 1_281_167}
-"""What the references of tag v0.5 train on before their first decay."""
+"""Number of images that the references of tag v0.5 train on before their first decay."""
 
 
 def warmup(workload, **changes):
-    """What the rules say of the warm-up."""
+    """Return the deviations from the rules of the warm-up."""
     workload = type(workload)(changed(workload.settings, **changes), workload.dataset_info)
     found = find_deviations(type(workload), workload.settings, **schedule_inputs(workload))
     return [deviation.text for deviation in found if deviation.setting == "warmup_samples"]
 
 
-@pytest.mark.parametrize("made", [ssd, maskrcnn])
+@pytest.mark.parametrize("build", [ssd, maskrcnn])
 @pytest.mark.parametrize("batch", [32, 64])
-def test_v05_bounds_the_warm_up_in_images(made, batch):
-    """The reference's rate "is a constant r0 for more than wb batches"."""
-    workload = made("nvidia_v0.5_dgx1", rules="v0.5", global_batch_size=batch)
-    most = math.ceil(CONSTANT_IMAGES[made] / batch) - 1
+def test_v05_bounds_the_warm_up_in_images(build, batch):
+    """Check a bound by the rule's text "is a constant r0 for more than wb batches"."""
+    workload = build("nvidia_v0.5_dgx1", rules="v0.5", global_batch_size=batch)
+    most = math.ceil(CONSTANT_IMAGES[build] / batch) - 1
     assert warmup(workload, warmup_steps=most) == []
     assert warmup(workload, warmup_steps=most + 1)
 
 
 def test_v05_bounds_resnets_warm_up_in_epochs():
-    """30 epochs are 37,534 steps, one fewer than those before the reference's first decay."""
+    """Check 30 epochs, which are 37,534 steps.
+
+    They are one step fewer than those before the reference's first decay.
+    """
     workload = resnet("nvidia_v0.5_dgx1", rules="v0.5")
     assert [bool(warmup(workload, warmup_epochs=epochs)) for epochs in (0, 29, 30, 31)] == [
         False,
@@ -49,7 +53,7 @@ def test_v05_bounds_resnets_warm_up_in_epochs():
 
 @pytest.mark.parametrize("rules", ["v0.5", "v0.7"])
 @pytest.mark.parametrize(
-    ("made", "name", "steps"),
+    ("build", "name", "steps"),
     [
         (ssd, "nvidia_v0.5_dgx1", 10_000_000),
         (ssd, "nvidia_v0.7_dgx1", 10_000_000),
@@ -58,14 +62,17 @@ def test_v05_bounds_resnets_warm_up_in_epochs():
         (transformer, "nvidia_v0.5_dgx1", 10_000_000),
     ],
 )
-def test_a_warm_up_longer_than_the_run_is_open(made, name, steps, rules):
-    assert warmup(made(name, rules=rules), warmup_steps=steps, max_epochs=10)
+def test_a_warm_up_longer_than_the_run_is_open(build, name, steps, rules):
+    assert warmup(build(name, rules=rules), warmup_steps=steps, max_epochs=10)
 
 
-@pytest.mark.parametrize(("made", "first"), [(gnmt, 1), (transformer, 0)])
-def test_a_warm_up_may_take_the_whole_run_but_a_step(made, first):
-    """`first`: where the schedule is at the first update."""
-    workload = made("reference")
+@pytest.mark.parametrize(("build", "first"), [(gnmt, 1), (transformer, 0)])
+def test_a_warm_up_may_last_until_the_last_step(build, first):
+    """Check the longest warm-up.
+
+    `first` is the position of the schedule at the first update.
+    """
+    workload = build("reference")
     steps = 3 * workload.steps_per_epoch
     assert warmup(workload, warmup_steps=first + steps - 1, max_epochs=3) == []
     assert warmup(workload, warmup_steps=first + steps, max_epochs=3) == [
@@ -75,21 +82,21 @@ def test_a_warm_up_may_take_the_whole_run_but_a_step(made, first):
 
 
 @pytest.mark.parametrize(
-    ("made", "name"), [(ssd, "nvidia_v0.7_dgx1"), (maskrcnn, "nvidia_v0.7_dgx1")]
+    ("build", "name"), [(ssd, "nvidia_v0.7_dgx1"), (maskrcnn, "nvidia_v0.7_dgx1")]
 )
-def test_a_rate_that_falls_before_its_peak_is_open(made, name):
-    """Under v0.7 the base rate is that "after warm up and before decay"."""
-    workload = made(name)
+def test_a_rate_that_falls_before_its_peak_is_open(build, name):
+    """Check v0.7, whose base rate is that "after warm up and before decay"."""
+    workload = build(name)
     first = workload.decay_steps[0]
     assert warmup(workload, warmup_steps=first - 1) == []
     assert warmup(workload, warmup_steps=first)
 
 
-@pytest.mark.parametrize("made", [ssd, maskrcnn, resnet, gnmt, transformer])
-def test_where_the_warm_up_ends_the_rate_is_the_sets(made):
-    """`warmup_steps` and `first_decay_step` are those of `learning_rate`."""
-    for name in named_sets(type(made("reference"))):
-        workload = made(name)
+@pytest.mark.parametrize("build", [ssd, maskrcnn, resnet, gnmt, transformer])
+def test_the_rate_after_the_warm_up_is_that_of_the_set(build):
+    """Check that `warmup_steps` and `first_decay_step` agree with `learning_rate`."""
+    for name in named_sets(type(build("reference"))):
+        workload = build(name)
         if name == "demo" or workload.options.__dict__.get("plateau") == "last_warmup_rate":
             continue
         peak, end = workload.options.learning_rate, workload.warmup_steps

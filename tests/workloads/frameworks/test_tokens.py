@@ -123,7 +123,7 @@ def test_setup_warms_up_what_the_mode_is_going_to_do(framework):
     PyTorch evaluates where the run will.
     """
     found, each = (
-        below(probe(framework, "probes.small_trainers.said", framework), "modes/"),
+        below(probe(framework, "probes.small_trainers.setup_checks", framework), "modes/"),
         len(SIZES),
     )
     evaluates = 0 if framework == "pytorch" else each
@@ -137,7 +137,7 @@ def test_setup_warms_up_what_the_mode_is_going_to_do(framework):
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_batch_that_cannot_be_cut_is_refused_in_one_line(framework):
-    said = str(probe(framework, "probes.small_trainers.said", framework)["refused"])
+    said = str(probe(framework, "probes.small_trainers.setup_checks", framework)["refused"])
     assert said.startswith("accumulation_steps=3: a device's batch of 4 ")
     assert "Set batch=per_device:N" in said
     assert "\n" not in said
@@ -145,7 +145,9 @@ def test_batch_that_cannot_be_cut_is_refused_in_one_line(framework):
 
 @pytest.mark.parametrize("framework", ["pytorch", "tensorflow"])
 def test_parameter_without_gradient_is_named_where_every_step_uses_all(framework):
-    assert "short.bias" in str(probe(framework, "probes.small_trainers.said", framework)["missing"])
+    assert "short.bias" in str(
+        probe(framework, "probes.small_trainers.setup_checks", framework)["missing"]
+    )
 
 
 def test_masks_of_dropout_differ_between_replicas_but_not_by_the_warm_up():

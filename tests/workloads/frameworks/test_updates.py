@@ -167,7 +167,7 @@ def test_what_fp16_holds_does_not_shrink_with_mxnets_contexts():
     "framework", [name for name in FRAMEWORKS if name != "jax"]
 )  # there all can
 def test_optimizer_that_cannot_skip_a_step_is_refused_under_a_dynamic_scale(framework):
-    said = str(probe(framework, "probes.small_trainers.said", framework)["skipping"])
+    said = str(probe(framework, "probes.small_trainers.setup_checks", framework)["skipping"])
     assert said.startswith("optimizer=rmsprop: this framework cannot skip steps of this optimizer")
 
 

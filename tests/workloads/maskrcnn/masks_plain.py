@@ -1,5 +1,6 @@
-"""Masks of regions and in images as the reference makes them, one at a time; enlarging is written
-out in float64.
+"""Masks of regions and in images as in the reference, computed individually.
+
+The enlargement is written out in float64.
 """
 
 import numpy as np
@@ -7,8 +8,9 @@ from pycocotools import mask as tool
 
 
 def target(polygons: list[np.ndarray], roi: np.ndarray, side: int) -> np.ndarray:
-    """(side, side): polygons (k, 2) of one object, moved and scaled as float32, drawn by COCO's
-    tool.
+    """Return the target mask (side, side) of an object's polygons (k, 2), drawn by COCO's tool.
+
+    The polygons are moved and scaled as float32.
     """
     ratio = (
         np.float32(side / max(float(roi[2] - roi[0]), 1.0)),
@@ -23,8 +25,9 @@ def target(polygons: list[np.ndarray], roi: np.ndarray, side: int) -> np.ndarray
 
 
 def pasted(mask: np.ndarray, box: np.ndarray, height: int, width: int) -> np.ndarray:
-    """(height, width) probabilities in float64: zeros around the mask, the box enlarged alike, cut
-    to whole numbers.
+    """Return probabilities (height, width) of a mask pasted into an image, in float64.
+
+    The mask has a border of zeros, the box is enlarged accordingly and truncated to integers.
     """
     side = len(mask)
     bordered = np.pad(mask.astype(np.float64), 1)
@@ -46,8 +49,9 @@ def pasted(mask: np.ndarray, box: np.ndarray, height: int, width: int) -> np.nda
 
 
 def matrix(before: int, after: int) -> np.ndarray:
-    """(after, before) weights of linear interpolation between the middles of pixels, edges
-    repeated.
+    """Return weights (after, before) of linear interpolation between pixel centers.
+
+    Edges are repeated.
     """
     found = np.zeros((after, before))
     for place in range(after):

@@ -1,5 +1,6 @@
-"""Boxes, proposals, sampling and detections one by one in plain NumPy, float64: what the host's
-functions are held against.
+"""Boxes, proposals, sampling and detections in plain NumPy and float64.
+
+The host's functions are compared with these functions, which process every box individually.
 """
 
 import math
@@ -10,22 +11,22 @@ from workloads.common.randomness import bits, stream
 
 
 def sides(box):
-    """Width and height; the right and the bottom pixel belong to a box."""
+    """Return width and height. The right and the bottom pixel belong to a box."""
     return box[2] - box[0] + 1, box[3] - box[1] + 1
 
 
-def iou(one, other):
-    """Of two boxes."""
-    width = min(one[2], other[2]) - max(one[0], other[0]) + 1
-    height = min(one[3], other[3]) - max(one[1], other[1]) + 1
+def iou(first, second):
+    """Return the IoU of two boxes."""
+    width = min(first[2], second[2]) - max(first[0], second[0]) + 1
+    height = min(first[3], second[3]) - max(first[1], second[1]) + 1
     if width <= 0 or height <= 0:
         return 0.0
     shared = width * height
-    return shared / (math.prod(sides(one)) + math.prod(sides(other)) - shared)
+    return shared / (math.prod(sides(first)) + math.prod(sides(second)) - shared)
 
 
 def encode(box, reference, weights):
-    """Deltas of one box."""
+    """Return the deltas of a box."""
     (width, height), (of_width, of_height) = sides(box), sides(reference)
     x, y = box[0] + 0.5 * width, box[1] + 0.5 * height
     of_x, of_y = reference[0] + 0.5 * of_width, reference[1] + 0.5 * of_height
@@ -34,7 +35,7 @@ def encode(box, reference, weights):
 
 
 def decode(delta, reference, weights):
-    """A box from its deltas."""
+    """Return the box for its deltas."""
     of_width, of_height = sides(reference)
     dx, dy, dw, dh = np.asarray(delta, np.float64) / weights
     x, y = (
@@ -47,7 +48,7 @@ def decode(delta, reference, weights):
 
 
 def clip(box, height, width):
-    """One box inside an image."""
+    """Return a box clipped to an image."""
     return np.array(
         [
             min(max(value, 0), most - 1)
@@ -57,27 +58,30 @@ def clip(box, height, width):
 
 
 def suppress(boxes, scores, most_iou):
-    """Places of boxes whose right and bottom pixels belong to them that no better kept one overlaps
-    by more.
+    """Return the indices of the boxes that are kept.
+
+    A box is dropped if its IoU with a better kept box is larger than `most_iou`. The right and
+    bottom pixels belong to a box.
     """
     kept = []
     for place in sorted(range(len(boxes)), key=lambda place: (-scores[place], place)):
-        if all(iou(boxes[place], boxes[other]) <= most_iou for other in kept):
+        if all(iou(boxes[place], boxes[better]) <= most_iou for better in kept):
             kept.append(place)
     return np.array(kept, np.int64)
 
 
 def suppress_edges(boxes, scores, most_iou):
-    """The same for boxes whose right and bottom edges do not belong to them, as frameworks have it."""
+    """Return the same for boxes without their right and bottom edges, as in the frameworks."""
     boxes = np.float64(boxes) - np.array([0, 0, 1, 1])
     return suppress(boxes, scores, most_iou)
 
 
 def propose(objectness, deltas, anchors, sizes, before, after, most, of_batch):
-    """Boxes and anchors of each image's proposals, best first; `most` of all images together or of
-    each.
+    """Return boxes and anchors of each image's proposals in descending order of scores.
+
+    `most` limits all images together if `of_batch`, else each image.
     """
-    found = []  # (score, image, level, place among the level's), box and anchor
+    found = []  # (score, image, level, rank in the level), box and anchor
     first = 0
     for level, of_level in enumerate(anchors):
         for image, scores in enumerate(objectness[:, first : first + len(of_level)]):
@@ -91,7 +95,7 @@ def propose(objectness, deltas, anchors, sizes, before, after, most, of_batch):
                     ((-scores[order[rank]], image, level, rank), boxes[rank], first + order[rank])
                 )
         first += len(of_level)
-    found.sort(key=lambda one: one[0])
+    found.sort(key=lambda row: row[0])
     images = range(len(objectness))
     if of_batch:
         found = found[:most]
@@ -106,8 +110,9 @@ def propose(objectness, deltas, anchors, sizes, before, after, most, of_batch):
 
 
 def sample(proposals, box, label, number, epoch, seed, regions, positives):
-    """For each image a list of (box, label, delta or None, object or None): positives, then
-    background.
+    """Return a list of (box, label, delta or None, object or None) for each image.
+
+    Positive regions are first, followed by background.
     """
     key, found = stream(seed, "regions", epoch), []
     for image, (proposed, of_anchors) in enumerate(proposals):
@@ -121,8 +126,8 @@ def sample(proposals, box, label, number, epoch, seed, regions, positives):
         ]
         best = [int(np.argmax(overlap)) if objects else 0 for overlap in overlaps]
         is_positive = [
-            bool(objects) and overlap[one] >= 0.5
-            for overlap, one in zip(overlaps, best, strict=True)
+            bool(objects) and overlap[index] >= 0.5
+            for overlap, index in zip(overlaps, best, strict=True)
         ]
         chosen = [place for place in order if is_positive[place]][:positives]
         learned = []
@@ -136,13 +141,13 @@ def sample(proposals, box, label, number, epoch, seed, regions, positives):
 
 
 def level(box, size, base, levels):
-    """Which level a box is pooled from, the finest 0."""
+    """Return the level that a box is pooled from. The finest level is 0."""
     found = math.floor(base + math.log2(math.sqrt(math.prod(sides(box))) / size + 1e-6))
     return min(max(found, 2), levels + 1) - 2
 
 
 def detect(proposals, probabilities, deltas, sizes, most):
-    """For each image (box, score, label) of its detections, best first."""
+    """Return the (box, score, label) of each image's detections in descending order of scores."""
     found = []
     for image, proposed in enumerate(proposals):
         of_image = []
@@ -157,6 +162,6 @@ def detect(proposals, probabilities, deltas, sizes, most):
             ]
             scores = probabilities[image, places, label]
             kept = suppress(boxes, scores, 0.5)
-            of_image += [(boxes[one], scores[one], label) for one in kept]
-        found.append(sorted(of_image, key=lambda one: -one[1])[:most])
+            of_image += [(boxes[index], scores[index], label) for index in kept]
+        found.append(sorted(of_image, key=lambda index: -index[1])[:most])
     return found

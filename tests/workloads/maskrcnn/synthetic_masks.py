@@ -1,4 +1,4 @@
-"""A small data set in COCO's layout with polygons, crowds of run lengths, and boxes of a pixel."""
+"""A small data set in COCO's layout with polygons, crowds as run lengths, and tiny boxes."""
 
 from pathlib import Path
 
@@ -8,7 +8,10 @@ from tests.workloads.common.coco import synthetic_coco as synthetic
 
 
 def write(root: Path, train: int = 12, val: int = 9) -> Path:
-    """The images of `synthetic_coco`; every fifth object has two polygons, crowds have run lengths."""
+    """Write the images of `synthetic_coco` with masks.
+
+    Every fifth object has two polygons, and crowds have run lengths.
+    """
     synthetic.write(root, train, val)
     for folder in ("train2017", "val2017"):
         synthetic.change(root, _give_masks, folder)
@@ -30,7 +33,7 @@ def _give_masks(content: dict) -> None:
 
 
 def crowd(height: int, width: int) -> dict:
-    """Run lengths of a rectangle of 37 x 25 pixels."""
+    """Return the run lengths of a rectangle of 37 x 25 pixels."""
     pixels = np.zeros((height, width), np.uint8)
     pixels[5:30, 3:40] = 1
     flat = pixels.T.reshape(-1)

@@ -1,5 +1,7 @@
-"""`backbone.weights`: R-50.pkl by its MD5 and names; torchvision's resnet50 folded, as an open
-deviation.
+"""`backbone.weights` of Mask R-CNN: the published R-50.pkl, and different files.
+
+R-50.pkl is recognized by its MD5, and its names are translated. torchvision's resnet50 is folded
+into it, which makes the run open.
 """
 
 import dataclasses
@@ -39,11 +41,11 @@ THEIRS = {
     "layer1.1.bn3.bias": "res2_1_branch2c_bn_b",
     "layer4.0.conv2.weight": "res5_0_branch2b_w",
 }
-"""Our name to Detectron's, written down independently for some."""
+"""Map some of the suite's names to Detectron's, written down independently."""
 
 
 def caffe2_arrays():
-    """Weights in Detectron's names, and some of what is dropped."""
+    """Return weights with Detectron's names, and some entries that are dropped."""
     rng, found = np.random.default_rng(2), {}
     for name, shape in SHAPES.items():
         module, _, kind = name.rpartition(".")
@@ -69,7 +71,7 @@ FILE = caffe2.pickled(ARRAYS)
 
 
 def torchvision_arrays():
-    """Torchvision's names of a whole resnet."""
+    """Return weights with torchvision's names of a whole ResNet."""
     rng = np.random.default_rng(3)
     convolutions = list(LAYERS.trunk_convolutions)
     shapes = {**residual.parameter_shapes(convolutions), **residual.statistic_shapes(convolutions)}
@@ -82,13 +84,13 @@ def torchvision_arrays():
 
 @pytest.fixture
 def published(monkeypatch):
-    """The synthetic file as the published one."""
+    """Treat the synthetic file as the published file."""
     chosen = dataclasses.replace(backbone.PUBLISHED, md5=hashlib.md5(FILE).hexdigest())
     monkeypatch.setattr(backbone, "PUBLISHED", chosen)
 
 
 def resolved(folder, path, *overrides):
-    """Settings of a reference run with narrow layers after `resolve`."""
+    """Return settings of a reference run with narrow layers after `resolve`."""
     config = (
         compose(("workload=maskrcnn", "device=cpu", f"backbone.weights={path}", *overrides))
         .jobs[0]
@@ -100,14 +102,14 @@ def resolved(folder, path, *overrides):
     return MaskRCNN.resolve(settings)
 
 
-def test_detectrons_names():
+def test_decode_translates_detectrons_names():
     found = backbone.decode(FILE, LAYERS)
     assert set(found) == set(SHAPES)
     for ours, name in THEIRS.items():
         np.testing.assert_array_equal(found[ours], ARRAYS[name])
 
 
-def test_the_published_file_is_known_by_its_md5(tmp_path, published):
+def test_the_published_file_is_recognized_by_its_md5(tmp_path, published):
     path = tmp_path / "any.name"
     path.write_bytes(FILE)
     settings = resolved(tmp_path, path)
@@ -116,17 +118,20 @@ def test_the_published_file_is_known_by_its_md5(tmp_path, published):
     np.testing.assert_array_equal(loaded["layer4.0.conv2.weight"], ARRAYS["res5_0_branch2b_w"])
     assert settings.options["backbone"]["sha256"] == hashlib.sha256(FILE).hexdigest()
     drawn = dict(network.initial_weights(LAYERS, 1))
-    assert set(loaded) < set(drawn)  # every scale and shift has a value where no file gives one
+    assert set(loaded) < set(drawn)  # scales and shifts also have initial values
     assert set(drawn) - set(loaded) == {
         name for name in drawn if name.startswith(("fpn", "rpn", "box", "mask"))
     }
 
 
-def test_another_file_is_refused_or_open(tmp_path):
+def test_a_different_file_is_rejected_or_open(tmp_path):
     path = tmp_path / "R-50.pkl"
     path.write_bytes(FILE)
-    said = r"expected the published R-50\.pkl \(MD5 b19105fd…\), got .*\. Download https://dl\.fb.*allow_other"
-    with pytest.raises(ValueError, match=said):
+    message = (
+        r"expected the published R-50\.pkl \(MD5 b19105fd…\), got .*\. Download https://dl\.fb.*"
+        r"allow_other"
+    )
+    with pytest.raises(ValueError, match=message):
         resolved(tmp_path, path)
     settings = resolved(tmp_path, path, "backbone.allow_other=true")
     (note,) = backbones.notes(settings, backbone.PUBLISHED)
@@ -134,9 +139,7 @@ def test_another_file_is_refused_or_open(tmp_path):
 
 
 def test_torchvisions_weights_are_folded(tmp_path):
-    """Whatever pixels come, stem and norm give what torchvision's give for the same image, but for
-    its means.
-    """
+    """Check that stem and norm equal torchvision's for the same image, except for its means."""
     arrays = torchvision_arrays()
     path = tmp_path / "resnet50.pth"
     path.write_bytes(torch_files.tarred(arrays))
@@ -146,7 +149,7 @@ def test_torchvisions_weights_are_folded(tmp_path):
     norm = {k: arrays[f"bn1.{k}"] for k in ("weight", "bias", "running_mean", "running_var")}
     mean, deviation = np.array([[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]])[:, :, None, None]
     means = np.array(network.BGR_MEANS)[:, None, None]
-    same_means = means[::-1] / 255  # torchvision's own differ a little: see backbone.py
+    same_means = means[::-1] / 255  # torchvision's means differ a little: see backbone.py
     assert np.abs((same_means - mean) / deviation).max() < 0.016
     summed = np.tensordot(arrays["conv1.weight"], (rgb / 255 - same_means) / deviation, 3)
     wanted = (summed - norm["running_mean"]) / np.sqrt(norm["running_var"] + 1e-5) * norm[

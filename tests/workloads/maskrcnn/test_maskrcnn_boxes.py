@@ -1,4 +1,4 @@
-"""Boxes in the legacy convention, against plain float64 and numbers worked out by hand."""
+"""Boxes in the legacy convention, against plain float64 and numbers computed by hand."""
 
 import math
 
@@ -14,8 +14,8 @@ sides = st.floats(0, 500, width=32)
 box_lists = st.lists(st.tuples(sides, sides, sides, sides), min_size=1, max_size=6)
 
 
-def made(values):
-    """(n, 4) boxes from corners and sizes."""
+def boxes_of(values):
+    """Return boxes (n, 4) for corners and sizes."""
     corners = np.array(values, np.float64)
     return np.concatenate([corners[:, :2], corners[:, :2] + corners[:, 2:]], axis=1)
 
@@ -27,15 +27,15 @@ def test_a_box_of_one_corner_is_one_pixel():
 
 
 @given(box_lists, box_lists)
-def test_overlap_is_that_of_single_boxes(first, second):
-    first, second = made(first), made(second)
-    wanted = [[plain.iou(one, other) for other in second] for one in first]
+def test_iou_equals_the_plain_version(first, second):
+    first, second = boxes_of(first), boxes_of(second)
+    wanted = [[plain.iou(a, b) for b in second] for a in first]
     np.testing.assert_allclose(boxes.iou(first, second), wanted, atol=1e-12)
 
 
 @given(box_lists)
-def test_deltas_are_those_of_single_boxes_and_lead_back(values):
-    found, references = made(values), made(values)[::-1] + np.array([1.5, -2, 3, 1])
+def test_deltas_equal_the_plain_version_and_decode_to_the_box(values):
+    found, references = boxes_of(values), boxes_of(values)[::-1] + np.array([1.5, -2, 3, 1])
     for weights in (boxes.RPN_WEIGHTS, boxes.ROI_WEIGHTS):
         deltas = boxes.encode(found, references, weights)
         each = zip(found, references, strict=True)

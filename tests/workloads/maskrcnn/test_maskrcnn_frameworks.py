@@ -1,5 +1,6 @@
-"""Mask R-CNN in every framework: against torchvision's parts in float64 with plain NumPy between
-them, and each other.
+"""Mask R-CNN in every framework, compared with torchvision's modules in float64.
+
+Plain NumPy connects the modules of this reference. Frameworks are also compared with PyTorch.
 """
 
 import numpy as np
@@ -15,13 +16,14 @@ BOXES = 1000
 FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 
 LONG = ("tensorflow", "demo")
-"""Its two cases take as long as all of the others; norms that are trained are held by ResNet-50's
-and SSD's.
+"""Combination that takes half of the time of all combinations.
+
+Tests of ResNet-50 and SSD also cover trained norms.
 """
 
 
 def in_each(*frameworks):
-    """Parametrizes by each of the frameworks and every case."""
+    """Parametrize by each of the frameworks and every case."""
     pairs = [(framework, case) for framework in frameworks for case in CASES]
     return pytest.mark.parametrize(("framework", "case"), full_of(pairs, LONG))
 
@@ -58,7 +60,9 @@ def test_proposals_are_those_of_float64(framework, case):
 
 @in_every
 def test_losses_are_those_of_float64(framework, case):
-    found, wanted = (below(one, "loss/") for one in (trained(framework, case), reference(case)))
+    found, wanted = (
+        below(results, "loss/") for results in (trained(framework, case), reference(case))
+    )
     assert found.keys() == wanted.keys()
     assert all(loss > 0 for loss in wanted.values())
     for name, loss in wanted.items():
@@ -66,8 +70,13 @@ def test_losses_are_those_of_float64(framework, case):
 
 
 def gradients(framework, case):
-    """Those found and those of float64: of every parameter that is trained, and of no other."""
-    found, wanted = (below(one, "gradient/") for one in (trained(framework, case), reference(case)))
+    """Return the gradients found and those in float64 for every trained parameter.
+
+    Frozen parameters may not have a gradient.
+    """
+    found, wanted = (
+        below(results, "gradient/") for results in (trained(framework, case), reference(case))
+    )
     assert found.keys() == wanted.keys()
     return [(name, found[name], gradient) for name, gradient in wanted.items()]
 
@@ -82,16 +91,18 @@ def test_gradients_are_those_of_float64(framework, case):
 
 
 @pytest.mark.parametrize("framework", full_but(FRAMEWORKS[1:], "jax", "mxnet"))
-def test_gradients_of_the_demo_are_those_of_float64_but_for_single_relus(framework):
-    """In fp32 a ReLU of the RPN, or one after the mask head's transposed convolution, falls on the
-    other side of 0; which one depends on the processor. Its channel differs, and, by a little, all
-    below it.
+def test_gradients_of_the_demo_are_those_of_float64_except_for_single_relus(framework):
+    """Allow differences by ReLUs whose input is near 0.
+
+    In fp32, the input of a ReLU in the RPN or after the mask head's transposed convolution can have
+    the wrong sign. Which ReLU depends on the processor. The gradients of its channel differ, and
+    those of all layers below differ a little.
     """
     for name, found, wanted in gradients(framework, "demo"):
         difference, size = found - wanted, np.linalg.norm(wanted)
-        *others, most = np.sort(np.linalg.norm(difference.reshape(len(difference), -1), axis=1))
+        *rest, most = np.sort(np.linalg.norm(difference.reshape(len(difference), -1), axis=1))
         if name.startswith(("rpn", "box", "mask")):
-            assert np.linalg.norm(others) <= 1e-3 * size, name
+            assert np.linalg.norm(rest) <= 1e-3 * size, name
             assert most <= (2e-2 if name.startswith("rpn.conv.") else 1e-3) * size, name
         else:
             assert np.linalg.norm(difference) <= 1e-2 * size, name
@@ -110,7 +121,7 @@ def test_detections_and_masks_are_those_of_float64(framework, case):
 
 
 @in_every
-def test_training_moves_what_is_trained_and_state_comes_back(framework, case):
+def test_training_changes_trained_parameters_and_state_is_restored(framework, case):
     found = trained(framework, case)
     warm, cold, after, again = found["digests"]
     assert warm == cold != after == again
@@ -127,9 +138,7 @@ def test_ten_steps_are_pytorchs(framework, case):
 
 @in_each("tensorflow", "jax")
 def test_every_padded_shape_is_traced_once(framework, case):
-    """Batches have other numbers of objects, polygons, positives, and regions of a level in every
-    step.
-    """
+    """Check that different numbers of objects, polygons and regions need no new trace."""
     assert trained(framework, case)["traces"] == 2
 
 
@@ -139,8 +148,10 @@ WAYS = {
     "jax": ("",),
     "mxnet": ("", "parts/", "operator/"),
 }
-"""Of pooling: PyTorch's on a CPU by products for small maps and by levels for large ones, and as on
-a GPU; MXNet's by one sparse matrix, by several, and as on a GPU by its operator.
+"""Prefixes of the ways to pool.
+
+PyTorch: by products for small maps on a CPU, by level for large maps, and as on a GPU. MXNet: by a
+single sparse matrix, by several matrices, and by its operator as on a GPU.
 """
 
 
@@ -156,9 +167,9 @@ def test_pooling_is_torchvisions_in_value_and_gradient(framework, side):
         for kind in ("values", "gradients"):
             np.testing.assert_allclose(found[f"{way}{kind}"], wanted[kind], atol=5e-5)
     assert np.abs(wanted["values"]).max() > 1
-    assert not wanted["values"][3].any()  # beyond the image: nothing
+    assert not wanted["values"][3].any()  # this box is outside the image
     if framework == "pytorch":
-        # Where gradients, zeros too, would be added one after the other.
+        # Otherwise gradients, including zeros, would be added sequentially.
         assert found["at_one_place"].tolist() == [1, 1, 1]
     if framework == "mxnet":
         assert [found[f"{way}matrices"] for way in WAYS[framework]] == [1, 4, 0]
@@ -181,8 +192,9 @@ def test_suppression_of_clustered_boxes_is_the_plain_one(framework):
 
 @in_every
 def test_a_batch_without_objects_gives_gradients(framework, case):
-    """Of every parameter; those of boxes and masks are 0, of class logits and objectness they are
-    not.
+    """Check the gradients of every parameter.
+
+    Those of boxes and masks are 0, those of class logits and objectness are not.
     """
     found = trained(framework, case)
     gradients = below(found, "empty/")
@@ -195,32 +207,35 @@ def test_a_batch_without_objects_gives_gradients(framework, case):
 
 
 @pytest.mark.parametrize("framework", full_but(FRAMEWORKS, "pytorch", "jax", "mxnet"))
-def test_two_devices_take_the_mean_of_their_losses(framework):
-    """Also where one or both have no object: all gradients are there, and nobody waits for ever."""
+def test_two_devices_average_their_losses(framework):
+    """Check gradients if a device or both devices have no objects.
+
+    All gradients must exist, and no process may wait forever.
+    """
     processes = 1 if framework == "mxnet" else 2
-    one, *others = probe_together(
+    main, *remaining = probe_together(
         framework, processes, "probes.maskrcnn_trainers.shared", framework, "frozen"
     )
     halves = probe(framework, "probes.maskrcnn_trainers.halves", framework, "frozen")
     first, second = below(halves, "first/"), below(halves, "second/")
-    for name, gradient in below(one, "full/").items():
+    for name, gradient in below(main, "full/").items():
         assert relative(gradient, (first[name] + second[name]) / 2) <= 1e-5, name
-        for two in others:
+        for two in remaining:
             np.testing.assert_array_equal(gradient, two[f"full/{name}"])
-    assert below(one, "empty/").keys() == first.keys()
+    assert below(main, "empty/").keys() == first.keys()
     assert not any(
-        value.any() for name, value in below(one, "empty/").items() if name.startswith("mask.")
+        value.any() for name, value in below(main, "empty/").items() if name.startswith("mask.")
     )
-    digests = [digest for process in (one, *others) for digest in process["digests"]]
+    digests = [digest for process in (main, *remaining) for digest in process["digests"]]
     assert len(digests) == 2
     assert len(set(digests)) == 1
-    assert {float(two["loss"]) for two in others} <= {float(one["loss"])}
-    assert one["loss"] > 0
+    assert {float(two["loss"]) for two in remaining} <= {float(main["loss"])}
+    assert main["loss"] > 0
 
 
 @of_every_case
 def test_mxnet_computes_the_same_without_its_graphs(case):
-    """`compile=off` calls the same operators one by one."""
+    """Check `compile=off`, which calls the same operators individually."""
     found = probe("mxnet", "probes.maskrcnn_trainers.computed", "mxnet", case, "off", 3)
     wanted = trained("mxnet", case)
     np.testing.assert_allclose(found["mask"], wanted["mask"], atol=1e-4)
@@ -229,8 +244,8 @@ def test_mxnet_computes_the_same_without_its_graphs(case):
 
 @of_every_case
 @pytest.mark.parametrize("empty", [False, True])
-def test_a_gpu_decides_as_the_host_does(case, empty):
-    """The same regions in the same slots, and the same masks to learn."""
+def test_gpu_targets_equal_the_hosts(case, empty):
+    """Check that the same regions are in the same slots, with the same target masks."""
     arrays = probe("pytorch", "probes.maskrcnn_pytorch.on_device", case, empty)
     found, wanted = below(arrays, "device/"), below(arrays, "host/")
     for name in ("label", "weight", "level"):
@@ -241,7 +256,7 @@ def test_a_gpu_decides_as_the_host_does(case, empty):
     assert not found["mask"][:, slots:].any()
     assert (
         found["mask"][:, :slots] != wanted["mask"]
-    ).mean() < 1e-4  # a box's last digit may move an outline
+    ).mean() < 1e-4  # rounding of a box may move an outline
     assert wanted["mask"].any() != empty
     assert (wanted["label"] > 0).any() != empty
     losses = arrays["losses"]
@@ -250,20 +265,20 @@ def test_a_gpu_decides_as_the_host_does(case, empty):
 
 
 @of_every_case
-def test_a_gpu_detects_what_the_host_does(case):
+def test_gpu_detections_equal_the_hosts(case):
     arrays = probe("pytorch", "probes.maskrcnn_pytorch.detected", case)
     found, wanted = below(arrays, "device/"), below(arrays, "host/")
     np.testing.assert_array_equal(found["label"], wanted["label"])
     assert (wanted["label"] > 0).sum(1).min() > 5
     np.testing.assert_allclose(found["box"], wanted["box"], atol=1e-3)
     np.testing.assert_allclose(found["score"], wanted["score"], atol=1e-5)
-    there = wanted["label"] > 0
-    np.testing.assert_allclose(found["mask"][there], wanted["mask"][there], atol=1e-4)
+    used = wanted["label"] > 0
+    np.testing.assert_allclose(found["mask"][used], wanted["mask"][used], atol=1e-4)
 
 
 @in_each("jax")
-def test_a_device_decides_as_the_host_does(framework, case):
-    """From the same outputs: the same regions in the same slots, and the same detections."""
+def test_targets_and_detections_on_the_device_equal_the_hosts(framework, case):
+    """Check that the same outputs of RPN lead to the same regions, slots and detections."""
     arrays = probe(framework, f"probes.maskrcnn_{framework}.decided", case)
     found, wanted = below(arrays, "device/"), below(arrays, "host/")
     assert found.keys() == wanted.keys()
@@ -277,7 +292,7 @@ def test_a_device_decides_as_the_host_does(framework, case):
 
 @pytest.mark.full
 def test_xla_changes_nothing():
-    """All slots are computed then; their number is part of what is compiled."""
+    """Check that XLA, which computes all slots, has the same results."""
     arrays = probe("tensorflow", "probes.maskrcnn_tensorflow.compiled")
     found, wanted = below(arrays, "on/"), below(arrays, "off/")
     assert found.keys() == wanted.keys()
@@ -285,7 +300,7 @@ def test_xla_changes_nothing():
         assert relative(found[name], value) <= 1e-4, name
 
 
-def test_scales_of_a_stage_all_at_once_change_no_bit():
+def test_folding_norms_by_stage_equals_folding_by_layer():
     found = probe("pytorch", "probes.maskrcnn_pytorch.folded")
     stages, layers = below(found, "stages/"), below(found, "layers/")
     assert stages.keys() == layers.keys()

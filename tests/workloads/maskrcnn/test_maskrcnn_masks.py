@@ -41,19 +41,22 @@ def test_targets_are_the_references(seed, side):
 
 
 def test_a_target_by_hand():
-    """A square of which the region has the right half: columns 0 … 13 of 28; all of it: everything."""
+    """Check a square of which regions have the right half, all, or nothing.
+
+    The right half covers columns 0 … 13 of 28.
+    """
     square = Polygons(
         np.array([[10, 10], [30, 10], [30, 30], [10, 30]], np.float32), np.array([4]), np.array([1])
     )
     rois = np.array([[20, 10, 40, 30], [10, 10, 30, 30], [40, 40, 50, 50]], np.float32)
-    half, whole, none = masks.targets(rois, np.zeros(3, np.int64), square, 28)
+    half, whole, nothing = masks.targets(rois, np.zeros(3, np.int64), square, 28)
     assert (half == (np.arange(28) < 14)).all()
-    assert (whole.min(), none.max()) == (1, 0)
+    assert (whole.min(), nothing.max()) == (1, 0)
     assert masks.targets(rois[:0], np.zeros(0, np.int64), square, 28).shape == (0, 28, 28)
 
 
 def agree(mask, box, height, width):
-    """The pasted mask is the plain one's, wherever that is not within rounding of the threshold."""
+    """Check that the pasted mask equals the plain mask except near the threshold."""
     (found,) = masks.paste(mask[None], box[None], height, width)
     plain = masks_plain.pasted(mask, box, height, width)
     sure = np.abs(plain - masks.THRESHOLD) > 1e-5
@@ -78,15 +81,15 @@ def test_pasting_is_the_references(seed):
     st.integers(1, 60),
 )
 def test_pasting_any_box(numbers, height, width):
-    """Also boxes wholly outside, of no size, and turned inside out."""
+    """Include boxes outside the image, empty boxes, and boxes with swapped corners."""
     mask = np.linspace(0.2, 1, 49, dtype=np.float32).reshape(7, 7)
     agree(mask, np.array(numbers, np.float32), height, width)
 
 
 def test_a_full_mask_covers_its_box_and_no_more():
-    """The border of zeros is enlarged too.
+    """Check that the border of zeros is enlarged too.
 
-    Cutting its corners, 8.5 … 52.5, costs a pixel, as in the reference.
+    Truncating the corners 8.5 … 52.5 costs a pixel, as in the reference.
     """
     box = np.array([10, 20, 51, 61], np.float32)
     (found,) = masks.paste(np.ones((1, 28, 28), np.float32), box[None], 80, 70)
@@ -104,6 +107,6 @@ def test_encoded_masks_decode_to_the_pasted_ones(monkeypatch):
     for at_once in (1, 2 * 64 * 90, 1 << 25):
         monkeypatch.setattr(masks, "BYTES_AT_ONCE", at_once)
         counts = masks.encode(predicted, boxes, 64, 90)
-        found = tool.decode([{"size": [64, 90], "counts": one} for one in counts])
+        found = tool.decode([{"size": [64, 90], "counts": encoded} for encoded in counts])
         np.testing.assert_array_equal(found, expected.transpose(2, 1, 0))
     assert masks.encode(predicted[:0], boxes[:0], 64, 90) == []

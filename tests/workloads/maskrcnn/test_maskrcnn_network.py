@@ -1,4 +1,4 @@
-"""The layers: counts, torchvision's names and shapes, maps, updates, initial values."""
+"""The layers of Mask R-CNN: counts, names and shapes, maps, parameter rules, initial values."""
 
 import math
 
@@ -9,15 +9,16 @@ from tests.frameworks_probe import probe_json
 from workloads.maskrcnn import anchors, network
 from workloads.maskrcnn.settings import DEMO_MODEL, REFERENCE_MODEL
 
-MADE, DEMO = network.build(REFERENCE_MODEL), network.build(DEMO_MODEL)
+REFERENCE, DEMO = network.build(REFERENCE_MODEL), network.build(DEMO_MODEL)
 
 
 def test_parameters_of_each_part():
-    assert network.parameter_counts(MADE) == {
-        "trunk": 23_454_912, "fpn": 3_344_384, "rpn": 593_935, "box": 14_310_805, "mask": 2_643_537, "frozen": 222_400,
+    assert network.parameter_counts(REFERENCE) == {
+        "trunk": 23_454_912, "fpn": 3_344_384, "rpn": 593_935,
+        "box": 14_310_805, "mask": 2_643_537, "frozen": 222_400,
     }  # fmt: skip
-    network.check_reference_counts(MADE)
-    parameters = sum(math.prod(shape) for shape in network.shapes(MADE).values())
+    network.check_reference_counts(REFERENCE)
+    parameters = sum(math.prod(shape) for shape in network.shapes(REFERENCE).values())
     assert parameters == network.REFERENCE_PARAMETERS == 44_347_573
     assert sum(network.parameter_counts(DEMO).values()) == 426_337
     with pytest.raises(AssertionError, match="426337 parameters"):
@@ -26,22 +27,24 @@ def test_parameters_of_each_part():
 
 @pytest.mark.framework
 def test_names_and_shapes_are_those_of_torchvisions_model():
-    """Every parameter and every frozen scale and shift of its MaskRCNN with 81 classes, and no
-    other.
+    """Compare with torchvision's MaskRCNN with 81 classes.
+
+    The set of all parameters, frozen scales and frozen shifts must be equal.
     """
     (theirs,) = probe_json("pytorch", "probes.maskrcnn_torchvision.names", 81).values()
     renamed = theirs["renamed"]
-    ours = {renamed[name]: list(shape) for name, shape in network.shapes(MADE).items()}
+    ours = {renamed[name]: list(shape) for name, shape in network.shapes(REFERENCE).items()}
     assert ours == theirs["parameters"]
     constants = {
-        f"backbone.body.{name}": list(shape) for name, shape in network.constants(MADE).items()
+        f"backbone.body.{name}": list(shape) for name, shape in network.constants(REFERENCE).items()
     }
     assert constants == {
         name: shape for name, shape in theirs["buffers"].items() if "running" not in name
     }
     assert theirs["trained"] == network.REFERENCE_TRAINED
     is_frozen = {
-        renamed[name]: network.parameter_rule(MADE, name, 0).frozen for name in network.shapes(MADE)
+        renamed[name]: network.parameter_rule(REFERENCE, name, 0).frozen
+        for name in network.shapes(REFERENCE)
     }
     assert sorted(name for name, frozen in is_frozen.items() if frozen) == sorted(theirs["frozen"])
 
@@ -54,10 +57,13 @@ def test_maps_are_those_of_the_anchors(model, height, width):
     assert shapes == [(level.height, level.width) for level in anchors.levels(model, height, width)]
 
 
-def test_updates():
-    rules = {name: network.parameter_rule(MADE, name, 1e-4) for name in network.shapes(MADE)}
+def test_parameter_rules():
+    rules = {
+        name: network.parameter_rule(REFERENCE, name, 1e-4) for name in network.shapes(REFERENCE)
+    }
     assert {name for name, rule in rules.items() if rule.frozen} == {
-        "conv1.weight", "layer1.0.downsample.0.weight", *(f"layer1.{b}.conv{c}.weight" for b in range(3) for c in (1, 2, 3)),
+        "conv1.weight", "layer1.0.downsample.0.weight",
+        *(f"layer1.{b}.conv{c}.weight" for b in range(3) for c in (1, 2, 3)),
     }  # fmt: skip
     for name, rule in rules.items():
         if not rule.frozen:
@@ -65,11 +71,11 @@ def test_updates():
             assert (rule.lr_multiplier, rule.decay) == wanted
     assert not any(network.parameter_rule(DEMO, name, 1e-4).frozen for name in network.shapes(DEMO))
     assert network.constants(DEMO) == {} != network.statistics(DEMO)
-    assert network.statistics(MADE) == {}
+    assert network.statistics(REFERENCE) == {}
 
 
 def test_initial_weights():
-    """Deviations of the fact sheet; uniform in ±b has b / √3."""
+    """Check the deviations of the fact sheet. A uniform distribution in ±b has b / √3."""
     found = dict(network.initial_weights(DEMO, 1))
     assert set(found) == set(network.shapes(DEMO))
     channels = 32
@@ -93,7 +99,10 @@ def test_initial_weights():
 
 
 def test_random_maps_of_a_frozen_trunk_stay_of_order_one():
-    """Frozen norms do not normalise: without smaller scales, pixels of 100 end as millions."""
+    """Check that pixels of 100 do not end as millions.
+
+    Frozen norms do not normalize, so the scales must be smaller.
+    """
     model = {
         **REFERENCE_MODEL,
         "trunk_width": 8,
@@ -110,16 +119,17 @@ def test_random_maps_of_a_frozen_trunk_stay_of_order_one():
     assert {float(value[0]) for value in scales.values()} == {np.float32(0.2)}
 
 
-def test_activations():
-    """About a quarter of a billion at full size: the trunk's trained stages, the pyramid and RPN,
-    the heads.
+def test_activation_values():
+    """Check the count at full size, about a quarter of a billion values.
+
+    It includes the trunk's trained stages, the pyramid, RPN, and the heads.
     """
-    values = network.activation_values(MADE, REFERENCE_MODEL, 800, 1344)
+    values = network.activation_values(REFERENCE, REFERENCE_MODEL, 800, 1344)
     heads = 512 * (256 * 49 + 1024 * 2) + 128 * 14**2 * (256 + 4 * 256 + 4 * 256)
-    cells = sum(height * width for height, width in network.map_shapes(MADE, 800, 1344))
+    cells = sum(height * width for height, width in network.map_shapes(REFERENCE, 800, 1344))
     trunk = values - heads - 3 * 256 * cells
     frozen = (800 // 2) * (1344 // 2) * 64 + 200 * 336 * (3 * (64 + 64 + 256) + 256)
-    # The stride on the first 1×1 makes its output a quarter of what v1.5 has.
+    # The stride on the first 1×1 makes its output a quarter of v1.5's.
     moved = sum(3 * 32 * scale * (800 // scale) * (1344 // scale) // 4 for scale in (4, 8, 16))
     assert trunk == 11_113_984 * 800 * 1344 // 224**2 - frozen - moved
     assert 0.2e9 < values < 0.3e9

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tests.workloads.maskrcnn import regions_plain as plain
-from workloads.maskrcnn.regions import proposals as made
 from workloads.maskrcnn.regions.detections import detect
 from workloads.maskrcnn.regions.proposals import Proposals, propose, top
 from workloads.maskrcnn.regions.rois import match, sample
@@ -15,8 +14,8 @@ from workloads.maskrcnn.settings import DEMO_MODEL, REFERENCE_MODEL
 
 SIZES = np.array([[90, 120], [96, 101], [64, 128]], np.int32)
 RULES = dataclasses.replace(
-    RegionRules.of(DEMO_MODEL, 60), before_nms=(40, 30), after_nms=(25, 8), of_image=20, regions=24, positives=6,
-    detections=12,
+    RegionRules.of(DEMO_MODEL, 60), before_nms=(40, 30), after_nms=(25, 8), of_image=20,
+    regions=24, positives=6, detections=12,
 )  # fmt: skip
 EPOCH, SEED = 3, 11
 
@@ -30,19 +29,23 @@ def random_boxes(rng, count, most=128):
 
 @pytest.fixture(scope="module")
 def rpn():
-    """Logits (3, 300), deltas (3, 300, 4) and anchors of two levels, one of which has fewer than
-    are taken.
+    """Return logits (3, 300), deltas (3, 300, 4), and anchors of two levels.
+
+    The second level has fewer anchors than are selected.
     """
     rng = np.random.default_rng(4)
     anchors = [random_boxes(rng, 270), random_boxes(rng, 30)]
     objectness = rng.normal(size=(3, 300)).astype(np.float32)
-    objectness[1] += 0.5  # its proposals take more than a third of the batch's
+    objectness[1] += 0.5  # it has more than a third of the batch's proposals
     return objectness, (0.3 * rng.normal(size=(3, 300, 4))).astype(np.float32), anchors
 
 
 @pytest.fixture(scope="module")
 def objects():
-    """`box`, `label` of three images; the last has none, the second an empty slot in the middle."""
+    """Return `box` and `label` of three images.
+
+    The last image has no objects, the second an empty slot in the middle.
+    """
     rng = np.random.default_rng(5)
     box, label = random_boxes(rng, 15).reshape(3, 5, 4), rng.integers(1, 8, (3, 5)).astype(np.int32)
     label[1, 2] = label[2] = 0
@@ -57,28 +60,28 @@ def test_proposals_are_the_plain_ones(rpn, training):
     wanted = plain.propose(
         *rpn, SIZES, RULES.before_nms[late], RULES.after_nms[late], most, training
     )
-    counts = [len(one) for one in found]
+    counts = [len(proposals) for proposals in found]
     assert counts == [len(box) for box, _ in wanted]
     assert (
         (sum(counts) == 60 and max(counts) > 21) if training else counts == [16] * 3
     )  # two levels of eight
-    for one, (box, anchor) in zip(found, wanted, strict=True):
-        assert one.box.dtype == np.float32
-        np.testing.assert_allclose(one.box, box, atol=1e-4)
-        assert one.box.min() >= 0
-        assert one.anchor.tolist() == anchor
+    for proposals, (box, anchor) in zip(found, wanted, strict=True):
+        assert proposals.box.dtype == np.float32
+        np.testing.assert_allclose(proposals.box, box, atol=1e-4)
+        assert proposals.box.min() >= 0
+        assert proposals.anchor.tolist() == anchor
 
 
-def test_numbers_that_are_none_come_last_and_do_no_harm(rpn):
+def test_nan_scores_come_last_and_boxes_stay_finite(rpn):
     objectness, deltas, anchors = (rpn[0].copy(), rpn[1].copy(), rpn[2])
     objectness[0, ::2] = np.nan
     deltas[0, 1::4] = np.nan
     deltas[1] = np.inf
     found = propose(objectness, deltas, anchors, SIZES, RULES, plain.suppress_edges, True)
-    assert all(np.isfinite(one.box).all() for one in found)
+    assert all(np.isfinite(proposals.box).all() for proposals in found)
 
 
-def test_the_best_are_found_in_order_and_of_equal_ones_the_first():
+def test_top_returns_the_best_in_order_and_the_first_of_equal_scores():
     scores = np.array([1, 3, 3, 2, 3, np.nan, 3, 0], np.float32)
     assert top(scores, 3).tolist() == [1, 2, 4]
     assert top(scores, 6).tolist() == [1, 2, 4, 6, 3, 0]
@@ -87,11 +90,14 @@ def test_the_best_are_found_in_order_and_of_equal_ones_the_first():
     many = rng.integers(0, 50, 5_000).astype(np.float32)
     for count in (1, 700, 5_000):
         assert top(many, count).tolist() == np.argsort(-many, kind="stable")[:count].tolist()
-    assert made.top(np.zeros(0, np.float32), 0).shape == (0,)
+    assert top(np.zeros(0, np.float32), 0).shape == (0,)
 
 
 def test_suppression_adds_a_pixel():
-    """Two boxes of 4 × 4 pixels that share 3 × 4: 0.6 with the last pixels, 0.5 without."""
+    """Check two boxes of 4 × 4 pixels that share 3 × 4 pixels.
+
+    Their IoU is 0.6 if the last pixels belong to a box, else 0.5.
+    """
     boxes = np.array([[0, 0, 3, 3], [1, 0, 4, 3]], np.float32)
     assert suppressed(plain.suppress_edges, boxes, np.array([2, 1], np.float32), 0.55).tolist() == [
         0
@@ -105,7 +111,7 @@ def test_regions_are_the_plain_ones(rpn, objects):
     number = np.array([7, 123_456, 0])
     found = sample(proposed, box, label, number, EPOCH, SEED, RULES)
     wanted = plain.sample(
-        [(one.box, one.anchor) for one in proposed],
+        [(proposals.box, proposals.anchor) for proposals in proposed],
         box,
         label,
         number,
@@ -155,14 +161,14 @@ def test_samples_depend_on_seed_epoch_and_number_alone(rpn, objects):
 
     first = boxes(number, 1, 2)
     np.testing.assert_array_equal(boxes(number, 1, 2, (2, 0, 1)), first[[2, 0, 1]])
-    turned = [Proposals(one.box[::-1], one.anchor[::-1]) for one in proposed]
+    turned = [Proposals(proposals.box[::-1], proposals.anchor[::-1]) for proposals in proposed]
     np.testing.assert_array_equal(sample(turned, box, label, number, 1, 2, few).box, first)
-    for other in (boxes(number, 2, 2), boxes(number, 1, 3), boxes(number + 1, 1, 2)):
-        assert not np.array_equal(first, other)
+    for changed in (boxes(number, 2, 2), boxes(number, 1, 3), boxes(number + 1, 1, 2)):
+        assert not np.array_equal(first, changed)
 
 
 def test_objects_are_proposals_too(objects):
-    """Without a single proposal every object is learned as it is."""
+    """Check that every object becomes a region if there are no proposals."""
     box, label = objects
     found = sample(
         [Proposals(np.zeros((0, 4), np.float32), np.zeros(0, np.int64))] * 3,
@@ -179,7 +185,7 @@ def test_objects_are_proposals_too(objects):
     assert not found.delta.any()
 
 
-def test_half_an_overlap_is_enough():
+def test_an_overlap_of_one_half_is_positive():
     candidates = np.array([[0, 0, 9, 9], [0, 0, 9, 8], [0, 0, 4, 9], [0, 0, 3, 9]], np.float32)
     matched, positive = match(candidates, np.array([[50, 50, 60, 60], [0, 0, 9, 9]], np.float32))
     assert matched[:4].tolist() == [1] * 4
@@ -215,7 +221,7 @@ def test_detections_are_the_plain_ones():
     deltas = rng.normal(size=(3, 40, 5, 4)).astype(np.float32)
     found = detect(proposed, probabilities, deltas, SIZES, RULES, plain.suppress_edges)
     wanted = plain.detect(proposed, probabilities, deltas, SIZES, RULES.detections)
-    assert [len(one) for one in wanted] == [12, 0, 12]
+    assert [len(rows) for rows in wanted] == [12, 0, 12]
     for image, of_image in enumerate(wanted):
         assert np.count_nonzero(found.label[image]) == len(of_image)
         for slot, (box, score, label) in enumerate(of_image):

@@ -1,4 +1,4 @@
-"""Results of evaluation batches, and AP of boxes and masks by both evaluators."""
+"""Results of evaluation batches, and AP of boxes and masks with both evaluators."""
 
 import contextlib
 import io
@@ -20,7 +20,7 @@ from workloads.maskrcnn.input.dataset_info import evaluation_index
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """40 validation images, of which two have no object."""
+    """Write a data set with 40 validation images, of which two have no objects."""
     return synthetic_masks.write(tmp_path_factory.mktemp("results") / "images", 12, 40)
 
 
@@ -37,7 +37,7 @@ def index(prepared):
 
 
 def perfect(prepared, index):
-    """Every object that is no crowd, as `eval_batch_metrics` would give it."""
+    """Return every object that is not a crowd, in the form of `eval_batch_metrics`."""
     truth = average_precision.read_ground_truth(prepared / "val_ground_truth.json")
     encoded = masks_of(prepared, truth)
     row = {int(image): number for number, image in enumerate(index.label)}
@@ -83,11 +83,11 @@ def test_perfect_detections(prepared, index, evaluator):
         "BBOX": pytest.approx(1.0),
         "SEGM": pytest.approx(1.0),
     }
-    none = {name: value[:0] if name != "seen" else value for name, value in found.items()}
-    assert results.compute_metrics(none, prepared, 40, evaluator) == {"BBOX": 0.0, "SEGM": 0.0}
+    empty = {name: value[:0] if name != "seen" else value for name, value in found.items()}
+    assert results.compute_metrics(empty, prepared, 40, evaluator) == {"BBOX": 0.0, "SEGM": 0.0}
 
 
-def test_each_of_the_two_sees_its_own_mistakes(prepared, index):
+def test_wrong_boxes_and_wrong_masks_lower_only_their_metric(prepared, index):
     found = perfect(prepared, index)
     moved = {**found, "box": found["box"] + np.float32([9, 0, 0, 0])}
     scored = results.compute_metrics(moved, prepared, 40, "pycocotools")
@@ -102,7 +102,7 @@ def test_each_of_the_two_sees_its_own_mistakes(prepared, index):
     ]
     counts, lengths = (
         np.frombuffer(b"".join(everywhere), np.uint8),
-        np.array([len(one) for one in everywhere]),
+        np.array([len(encoded) for encoded in everywhere]),
     )
     wrong = {**found, "mask_counts": counts, "mask_bytes": lengths}
     scored = results.compute_metrics(wrong, prepared, 40, "pycocotools")
@@ -115,7 +115,7 @@ def test_the_faster_evaluator_is_identical(prepared, index, seed):
     pytest.importorskip("faster_coco_eval")
     rng = np.random.default_rng(seed)
     predicted = outputs(rng, index, 12)
-    found = merge(results.eval_batch_metrics(*one) for one in predicted)
+    found = merge(results.eval_batch_metrics(*batch_and_outputs) for batch_and_outputs in predicted)
     slow, fast = (
         results.compute_metrics(found, prepared, 40, evaluator)
         for evaluator in average_precision.EVALUATORS
@@ -135,8 +135,9 @@ def test_an_image_seen_twice_or_never_is_refused(prepared, index):
 
 
 def outputs(rng, index, slots, scale=2.0):
-    """Batches of four images resized by about `scale`, the last of them padding, with detections
-    near where objects are.
+    """Yield batches of four images resized by about `scale`, with detections near the objects.
+
+    The last image of each batch is padding.
     """
     for first in range(0, 40, 3):
         number = np.array(
@@ -157,7 +158,7 @@ def outputs(rng, index, slots, scale=2.0):
         yield Batch(arrays, float(valid.sum()), 4.0, 4), found
 
 
-def test_measure_gives_the_images_own_pixels_and_drops_padding(index):
+def test_eval_batch_metrics_returns_original_pixels_and_drops_padding(index):
     batch, found = next(outputs(np.random.default_rng(1), index, 6))
     got = results.eval_batch_metrics(batch, found)
     assert got["seen"].tolist() == [0, 1, 2]

@@ -1,4 +1,4 @@
-"""Sets, schedules and log keys of Mask R-CNN; shapes; padded shapes."""
+"""Hyperparameter sets, schedules, log keys, and padded shapes of Mask R-CNN."""
 
 import dataclasses
 import itertools
@@ -22,8 +22,8 @@ LOGS = Path(__file__).resolve().parents[2] / "data" / "logs"
 COCO = DatasetInfo(117_266, 5_000, {"classes": 80, "objects_per_image_most": 63}, "published")
 
 
-def made(set_name, dataset_info=COCO, rules="v0.7", **changes):
-    """The full workload with one of the sets."""
+def build_workload(set_name, dataset_info=COCO, rules="v0.7", **changes):
+    """Return the full workload with a hyperparameter set."""
     values = {"dataset": "coco2017", "model": REFERENCE_MODEL, "targets": TARGETS, **changes}
     return MaskRCNN(synthetic.of_set(MaskRCNN, set_name, rules=rules, **values), dataset_info)
 
@@ -35,7 +35,7 @@ def demo():
         {"classes": 10, "objects_per_image_most": 8, "padding_fill_permille": 835},
         "synthetic",
     )
-    return made(
+    return build_workload(
         "demo",
         dataset_info,
         profile="demo",
@@ -59,10 +59,11 @@ def demo():
     ],
 )
 def test_published_figures_of_the_sets(name, batch, rate, steps, slope, candidates):
-    """As the configurations have them: batch, rate, decay steps, warm-up factor, candidates of a
-    device.
+    """Compare with the published configurations.
+
+    The values are: batch, rate, decay steps, warm-up factor, and candidates per device.
     """
-    workload = made(name)
+    workload = build_workload(name)
     keys = workload.log_keys()
     assert workload.settings.global_batch_size == batch
     assert keys["opt_base_learning_rate"] == rate
@@ -72,7 +73,7 @@ def test_published_figures_of_the_sets(name, batch, rate, steps, slope, candidat
 
 
 def test_the_references_warm_up_starts_at_a_third():
-    workload = made("reference")
+    workload = build_workload("reference")
     found = [workload.learning_rate(step) for step in (0, 250, 499, 500, 479_999, 480_000, 640_000)]
     expected = [
         0.0025 / 3,
@@ -87,14 +88,14 @@ def test_the_references_warm_up_starts_at_a_third():
 
 
 def test_warm_up_by_the_rules_formula():
-    """lr(b) = r0 - (W - b) · f with f = r0 / (W · 2^k)."""
-    workload = made("nvidia_v0.7_dgxa100")
+    """Check lr(b) = r0 - (W - b) · f with f = r0 / (W · 2^k)."""
+    workload = build_workload("nvidia_v0.7_dgxa100")
     assert workload.learning_rate(0) == 0.0
     assert [workload.learning_rate(b) for b in (0, 1, 400, 799)] == pytest.approx(
         [0, 1e-4, 0.04, 0.0799], abs=1e-15
     )
     values = {**workload.settings.hyperparameters, "warmup_start": 0.75}
-    half = made("nvidia_v0.7_dgxa100", hyperparameters=values)
+    half = build_workload("nvidia_v0.7_dgxa100", hyperparameters=values)
     factor = 0.08 / (800 * 2**2)
     assert half.log_keys()["opt_learning_rate_warmup_factor"] == pytest.approx(factor)
     for step in (0, 13, 799):
@@ -110,20 +111,22 @@ def test_demo_schedule():
 
 
 def test_an_evaluation_after_every_epoch_of_both_orientations():
-    """One step more than a device needs for its 14,659 images in sixes; the reference has
+    """Count the steps of an epoch.
+
+    They are one more than a device needs for its 14,659 images in batches of six. The reference has
     floor(images / batch) + 1.
     """
     sizes = {**COCO.sizes, "train_800x1344": 87_266, "train_1344x800": 30_000}
     sizes |= {
         f"train_{h}x{w}": 0 for h, w in REFERENCE_MODEL["padded_shapes"] if 1344 not in (h, w)
     }
-    workload = made("nvidia_v0.7_dgx1", dataclasses.replace(COCO, sizes=sizes))
+    workload = build_workload("nvidia_v0.7_dgx1", dataclasses.replace(COCO, sizes=sizes))
     assert workload.steps_per_epoch == 2_444 + 1
     assert workload.epoch_samples.repeated == 2_445 * 48 - 117_266
     assert list(itertools.islice(workload.evaluation_steps(), 2)) == [2_445, 4_890]
 
 
-def test_padded_shapes_as_typed():
+def test_padded_shapes_from_the_command_line():
     model = MaskRCNN.defaults(
         "reference", get_round("v0.7", MaskRCNN), {"padded_shapes": "1344x832+800x1088+832x1344"}
     ).model
@@ -142,15 +145,15 @@ def test_padded_shapes_as_typed():
 
 @pytest.mark.parametrize("name", ["nvidia_v0.6_dgx1", "nvidia_v0.7_dgxa100", "dgx1_article_4gpu"])
 def test_the_checker_of_v06_passes(tmp_path, name):
-    """The same values in that round's form; v0.7's: rules_of_maskrcnn.py."""
-    keys, lines = made(name).log_keys(), []
+    """Check the same values in the form of v0.6. rules_of_maskrcnn.py covers v0.7."""
+    keys, lines = build_workload(name).log_keys(), []
     for line in (LOGS / "0.6.0" / "maskrcnn.txt").read_text().splitlines():
         start, _, body = line.partition(": {")
         key, content = start.split()[-1], json.loads("{" + body)
         content["value"] = keys.get(key, content["value"])
         if key == "eval_accuracy":
             content["value"] = eval_accuracy_value(
-                {"BBOX": 0.3775, "SEGM": 0.343}, made(name).settings.targets
+                {"BBOX": 0.3775, "SEGM": 0.343}, build_workload(name).settings.targets
             )
         lines.append(f"{start}: {json.dumps(content)}\n")
     (tmp_path / "log.txt").write_text("".join(lines))
@@ -169,7 +172,7 @@ def test_log_keys_of_the_demo():
 
 
 def test_biases_learn_twice_as_fast_without_decay_and_the_first_stage_not_at_all():
-    workload = made("reference")
+    workload = build_workload("reference")
     assert workload.parameter_rule("fpn.inner0.weight") == ParameterRule(1e-4)
     assert workload.parameter_rule("fpn.inner0.bias") == ParameterRule(lr_multiplier=2.0)
     assert workload.parameter_rule("conv1.weight").frozen
@@ -178,17 +181,22 @@ def test_biases_learn_twice_as_fast_without_decay_and_the_first_stage_not_at_all
 
 
 def test_fp16_scales_the_loss_dynamically():
-    """As the reference's apex AMP; a static scale would neither grow nor skip a step that
-    overflows.
+    """Compare with the reference's apex AMP.
+
+    A static scale would neither grow nor skip a step that overflows.
     """
-    assert made("reference").optimizer().loss_scaling == LossScaling()
-    scaling = made("reference", framework="tensorflow", precision="fp16").optimizer().loss_scaling
+    assert build_workload("reference").optimizer().loss_scaling == LossScaling()
+    scaling = (
+        build_workload("reference", framework="tensorflow", precision="fp16")
+        .optimizer()
+        .loss_scaling
+    )
     assert (scaling.mode, scaling.start, scaling.growth_interval) == ("dynamic", 65_536, 2_000)
     assert (scaling.growth_factor, scaling.backoff_factor, scaling.maximum) == (2, 0.5, 2**24)
 
 
 def test_shapes_and_the_dummy_batch():
-    workload = made("nvidia_v0.7_dgx1", devices=8)
+    workload = build_workload("nvidia_v0.7_dgx1", devices=8)
     shapes = workload.shapes()
     assert [specs["image"].shape for specs in shapes] == [
         (6, h, w, 3) for h, w in REFERENCE_MODEL["padded_shapes"]
@@ -206,9 +214,12 @@ def test_shapes_and_the_dummy_batch():
     assert [set(specs) for specs in workload.evaluation_shapes()] == [{"image", "size"}] * 6
 
 
-def test_a_step_leaves_about_a_gigabyte():
-    """At most what was measured of torchvision's step at 800 x 1333 and batch 1: 2.85 GB in all."""
-    settings = made("reference").settings
+def test_activations_of_a_step_are_about_a_gigabyte():
+    """Check an upper limit measured with torchvision's step at 800 x 1333 and batch 1.
+
+    The step uses 2.85 GB in total.
+    """
+    settings = build_workload("reference").settings
     assert 0.95e9 < MaskRCNN.activation_bytes(settings) < 2.85e9 - 4 * 3 * 44_347_573
     half = MaskRCNN.activation_bytes(dataclasses.replace(settings, precision="bf16"))
     assert 2 * half == MaskRCNN.activation_bytes(settings)

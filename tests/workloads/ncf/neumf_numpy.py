@@ -1,14 +1,15 @@
-"""NeuMF's forward pass and its training step in plain float64 NumPy: the reference that the
-frameworks are held against.
+"""NeuMF's forward pass and gradient in plain float64 NumPy.
+
+The frameworks are compared with this reference.
 """
 
 import numpy as np
 
 
 def logits(weights, user, item):
-    """(B,) logits; weights by canonical name."""
+    """Return logits (B,). The weights have canonical names."""
 
-    def w(name, rows=...):  # float64 of what is looked up, not of whole tables
+    def w(name, rows=...):  # convert only the accessed rows to float64
         return weights[name][rows].astype(np.float64)
 
     hidden = np.concatenate([w("mlp_user", user), w("mlp_item", item)], axis=1)
@@ -21,14 +22,14 @@ def logits(weights, user, item):
 
 
 def loss(weights, arrays, global_weight_sum):
-    """Weighted binary cross-entropy with logits, over the global weight."""
+    """Return the weighted binary cross-entropy with logits, divided by the global weight sum."""
     z, y = logits(weights, arrays["user"], arrays["item"]), arrays["label"].astype(np.float64)
     terms = np.logaddexp(0, z) - y * z
     return float((terms * arrays["weight"]).sum() / global_weight_sum)
 
 
 def gradient(weights, arrays, global_weight_sum):
-    """Gradient of `loss` by canonical name."""
+    """Return the gradient of `loss` by canonical name."""
     w = {name: value.astype(np.float64) for name, value in weights.items()}
     user, item = arrays["user"], arrays["item"]
     activations = [np.concatenate([w["mlp_user"][user], w["mlp_item"][item]], axis=1)]

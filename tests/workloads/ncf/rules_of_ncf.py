@@ -1,5 +1,6 @@
-"""NCF's table of rules, and the suite's own rule file on settings around its edges (mlperf-logging
-has none for NCF).
+"""Cases of NCF's rules: closed and open settings, and settings around their limits.
+
+mlperf-logging has no rule file for NCF, so the suite's rule file is checked.
 """
 
 import dataclasses
@@ -15,7 +16,7 @@ SETS = named_sets(NCF)
 
 
 def settings(set_name, **changes):
-    """The full workload's with one of the sets."""
+    """Return the settings of the full workload with a hyperparameter set."""
     values = {
         "rules": "v0.5",
         "dataset": "ml-20m",
@@ -44,9 +45,9 @@ CLOSED = [
 
 LEAST = 30
 LAXER = {
-    "epsilon": "the rule file does not look at the value",
+    "epsilon": "the rule file ignores the value",
     "precision": "not logged under a key of the rules",
-    "dataset": "the rule file looks at the data's counts",
+    "dataset": "the rule file checks the data's counts",
     "stop": "not logged under a key of the rules",
 }
 EDGES = {
@@ -58,7 +59,9 @@ EDGES = {
     "max_epochs": [1, 100],
     "targets": [{"hr_at_10": 0.6349}, {"hr_at_10": 0.635}, {"hr_at_10": 0.64}],
     "model": [
-        DEMO_MODEL, {**REFERENCE_MODEL, "mf_dim": 32}, {**REFERENCE_MODEL, "mlp_layer_sizes": [256, 128, 64]}
+        DEMO_MODEL,
+        {**REFERENCE_MODEL, "mf_dim": 32},
+        {**REFERENCE_MODEL, "mlp_layer_sizes": [256, 128, 64]},
     ],
     "precision": ["bf16", "tf32"],
     "dataset": ["ml-1m"],
@@ -70,13 +73,13 @@ EDGES = {
 def around_the_edges():
     cases = [case for name in SETS for case in varied(settings(name), EDGES)]
     dataset_info = dataclasses.replace(published_facts(), fingerprint="published")
-    # The model's count of parameters is asserted outside the demo; whatever the settings say, the
-    # data are ML-20M's here.
+    # The number of parameters is checked outside the demo. All settings have the data of ML-20M
+    # here.
     return [NCFOfAnySize(case, dataset_info) for case in cases]
 
 
 class NCFOfAnySize(NCF):
-    """NCF without the check of its number of parameters, so that other models have a log."""
+    """NCF without the check of its number of parameters, so that models of any size have a log."""
 
     def __init__(self, settings, dataset_info):
         super(NCF, self).__init__(settings, dataset_info)

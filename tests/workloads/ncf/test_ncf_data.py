@@ -42,7 +42,7 @@ def open_data(
 
 
 def samples(batches) -> Counter:
-    """The real samples of some batches as a multiset of (user, item, label)."""
+    """Return the samples of some batches as a multiset of (user, item, label), without padding."""
     found: Counter = Counter()
     for batch in batches:
         arrays = batch.arrays
@@ -83,7 +83,7 @@ def test_replicas_share_the_same_samples(folder, replicas, per_process):
 
 @pytest.fixture(scope="module")
 def epochs(folder):
-    """The batches of two epochs."""
+    """Return the input pipeline and the batches of two epochs."""
     data = open_data(folder)
     steps = data.steps_per_epoch
     batches = [batch for (batch,) in data.train(0, 2 * steps)]
@@ -94,8 +94,9 @@ def test_types_and_shapes(folder):
     for batch in next(iter(open_data(folder, 0, range(2), 3, batch=1000).train(0, 1))):
         kinds = {name: (array.dtype.name, array.shape) for name, array in batch.arrays.items()}
         assert kinds == {
-            **dict.fromkeys(("user", "item"), ("int32", (334,))), **dict.fromkeys(("label", "weight"), ("float32", (334,)))
-        }  # fmt: skip
+            **dict.fromkeys(("user", "item"), ("int32", (334,))),
+            **dict.fromkeys(("label", "weight"), ("float32", (334,))),
+        }
 
 
 def test_an_epoch_has_every_sample_once_and_its_last_batch_is_kept(epochs):
@@ -109,8 +110,8 @@ def test_an_epoch_has_every_sample_once_and_its_last_batch_is_kept(epochs):
     positive = Counter({key[:2]: n for key, n in epoch.items() if key[2] == 1})
     assert positive == Counter(zip(user.tolist(), item.tolist(), strict=True))
     negatives: Counter = Counter()
-    for (one, _, label), n in epoch.items():
-        negatives[one] += n * (label == 0)
+    for (sampled_user, _, label), n in epoch.items():
+        negatives[sampled_user] += n * (label == 0)
     assert negatives == Counter(
         {int(u): int(4 * n) for u, n in enumerate(np.bincount(user, minlength=USERS)) if n}
     )
@@ -123,9 +124,9 @@ def test_epochs_differ_in_order_and_negatives_and_spread_positives_evenly(epochs
     _, both = epochs
     orders = [np.concatenate([batch.arrays["user"] for batch in epoch]) for epoch in both]
     assert (orders[0] == orders[1]).mean() < 0.05
-    one, two = map(samples, both)
-    assert {k for k in one if k[2]} == {k for k in two if k[2]}
-    assert one != two
+    first, second = map(samples, both)
+    assert {k for k in first if k[2]} == {k for k in second if k[2]}
+    assert first != second
     shares = np.array([batch.arrays["label"].sum() for epoch in both for batch in epoch[:-1]])
     assert abs(shares.mean() - 800.2) < 8
     assert 0.5 < shares.var() / (4001 * 0.2 * 0.8) < 1.5
@@ -139,7 +140,7 @@ def test_a_last_batch_smaller_than_the_number_of_replicas(tmp_path):
     assert all(len(batch.arrays["user"]) == 1 and batch.global_weight_sum == 2 for batch in batches)
 
 
-def test_any_stretch_of_steps_is_the_same(epochs):
+def test_any_segment_of_steps_is_reproducible(epochs):
     data, (first, second) = epochs
     n = data.steps_per_epoch
     for step, wanted in enumerate([*first[-2:], *second[:2]], start=n - 2):
@@ -148,8 +149,10 @@ def test_any_stretch_of_steps_is_the_same(epochs):
 
 
 def test_gpus_of_a_host_share_its_cores(folder, monkeypatch):
-    """16 processes on two hosts of 96 cores: each host's eight have 12, of which sampling takes 8;
-    half as many, 6.
+    """Check 16 processes on two hosts of 96 cores.
+
+    Each host has eight processes with 12 cores each, and sampling uses 8 of them. With 48 cores, it
+    uses 6.
     """
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(96)))
     place = dataclasses.replace(synthetic.place(0, range(1), 16), world_size=16, local_world_size=8)
@@ -170,7 +173,7 @@ def test_threads_change_nothing(folder, epochs, threads, monkeypatch):
 
 @pytest.fixture(scope="module")
 def candidates(folder):
-    """Each user's candidates (1000,), as one replica has them."""
+    """Return each user's candidates (1000,), computed with a single replica."""
     whole = {}
     for (batch,) in open_data(folder).evaluation():
         whole |= zip(batch.arrays["user"].tolist(), batch.arrays["item"], strict=True)
@@ -213,7 +216,8 @@ def test_users_per_batch_change_nothing_but_the_batches(folder, candidates, user
     ]
     assert len(batches) == -(-USERS // min(users, USERS))
     numbers, items = (
-        np.concatenate([one[name][one["valid"]] for one in batches]) for name in ("user", "item")
+        np.concatenate([arrays[name][arrays["valid"]] for arrays in batches])
+        for name in ("user", "item")
     )
     assert numbers.tolist() == list(range(USERS))
     assert (items == np.stack([candidates[user] for user in range(USERS)])).all()
@@ -242,15 +246,15 @@ def test_more_replicas_than_users(tmp_path):
     assert not third.arrays["valid"].any()
 
 
-def test_evaluation_negatives_stay_and_follow_the_seed(folder):
+def test_evaluation_negatives_are_constant_and_depend_on_the_seed(folder):
     data = open_data(folder)
-    assert (data._positives, data._evaluation) == (None, None), "the constructor draws nothing"
-    one, again, other = (
+    assert (data._positives, data._evaluation) == (None, None), "the constructor must not sample"
+    first, again, other_seed = (
         np.concatenate([batch.arrays["item"] for (batch,) in source.evaluation()])
         for source in (data, data, open_data(folder, seed=5))
     )
-    assert (one == again).all()
-    assert (one != other).any(axis=1).all()
+    assert (first == again).all()
+    assert (first != other_seed).any(axis=1).all()
 
 
 def test_close_stops_an_unfinished_train(folder):
@@ -275,7 +279,7 @@ def test_close_stops_an_unfinished_train(folder):
         (lambda path: np.save(path, np.array([{}] * USERS), allow_pickle=True), r"test_item\.npy"),
     ],
 )
-def test_damaged_arrays_are_named(tmp_path, damage, message):
+def test_the_message_on_damaged_arrays_names_them(tmp_path, damage, message):
     dataset_info = synthetic.write(tmp_path)
     damage(tmp_path / "test_item.npy")
     with pytest.raises(ValueError, match=message):
@@ -299,7 +303,7 @@ def test_an_item_out_of_range_is_not_trained_on(tmp_path):
         ("ml-demo", "suite data make-demo ml-demo"),
     ],
 )
-def test_missing_data_says_what_to_type(tmp_path, name, command):
+def test_the_message_on_missing_data_contains_the_command(tmp_path, name, command):
     with pytest.raises(ValueError, match=command) as caught:
         load_dataset_info(tmp_path / name)
     assert "\n" not in str(caught.value)
@@ -319,14 +323,14 @@ def test_synthetic_batches_have_the_real_sizes(replicas, batch):
     for step in (*data.train(0, 6), *data.train(last, last + 1)):
         assert len(step) == replicas
         assert (
-            sum(one.weight_sum for one in step)
+            sum(part.weight_sum for part in step)
             == step[0].global_weight_sum
             == step[0].global_samples
         )
-        for one in step:
-            assert one.arrays["weight"].sum() == one.weight_sum
-            assert len(one.arrays["user"]) == -(-one.global_samples // replicas)
-            assert one.arrays["item"].max() < 26_744
-            assert one.arrays["user"].max() < 138_493
+        for part in step:
+            assert part.arrays["weight"].sum() == part.weight_sum
+            assert len(part.arrays["user"]) == -(-part.global_samples // replicas)
+            assert part.arrays["item"].max() < 26_744
+            assert part.arrays["user"].max() < 138_493
     assert list(data.evaluation()) == []
     data.close()

@@ -24,7 +24,7 @@ def table(rows: list[tuple[int, int, int]]) -> Ratings:
 
 
 def slow_split(rows: list[tuple[int, int, int]], minimum: int) -> dict[str, list[int]]:
-    """The definition with dictionaries."""
+    """Return the split by its definition, computed with dictionaries."""
     latest: dict[tuple[int, int], tuple[int, int]] = {}
     for place, (user, item, time) in enumerate(rows):
         if (user, item) not in latest or (time, place) > latest[user, item]:
@@ -81,13 +81,13 @@ def test_split_equals_the_slow_version(rows, minimum):
             [2],
             [0, 1, 3],
             0,
-        ),  # of equal times the last in the file
+        ),  # among equal times, the last line of the file counts
         (
             [(1, 5, 9), (1, 6, 3), (1, 5, 1), (1, 7, 4)],
             [0],
             [1, 2],
             1,
-        ),  # a repeated rating counts once, the latest
+        ),  # of repeated ratings, only the latest counts
     ],
 )
 def test_which_rating_is_the_test_item(rows, test, train, duplicates):
@@ -145,7 +145,7 @@ def test_prepare_writes_arrays_and_manifest(tmp_path):
     assert "counts differ from the published ml-1m" in dataset_info.notes[0]
 
 
-def test_the_published_file_is_told_by_its_counts_and_its_digest(tmp_path, monkeypatch):
+def test_the_published_file_is_recognized_by_its_counts_and_digest(tmp_path, monkeypatch):
     source = write_source(tmp_path)
     monkeypatch.setitem(COUNTS, "ml-100k", {"ratings": 125, "users": 5, "items": 29})
     lines = ML100K().prepare(source, tmp_path / "invented")
@@ -167,7 +167,7 @@ def test_the_published_file_is_told_by_its_counts_and_its_digest(tmp_path, monke
     assert load_dataset_info(tmp_path / "published").notes == ()
 
 
-def test_what_was_prepared_before_contents_were_compared_is_open(tmp_path, monkeypatch):
+def test_data_prepared_before_contents_were_compared_are_open(tmp_path, monkeypatch):
     monkeypatch.setitem(COUNTS, "ml-1m", {"ratings": 125, "users": 5, "items": 29})
     ML1M().prepare(write_source(tmp_path), tmp_path / "p")
     change_manifest(tmp_path / "p", compared=None, notes=[], matches_published=True)
@@ -176,7 +176,7 @@ def test_what_was_prepared_before_contents_were_compared_is_open(tmp_path, monke
     )
 
 
-def test_a_foreign_manifest_is_no_movielens_data(tmp_path):
+def test_the_manifest_of_other_data_is_rejected(tmp_path):
     ML1M().prepare(write_source(tmp_path), tmp_path / "p")
     change_manifest(tmp_path / "p", counts={"images": 3})
     with pytest.raises(ValueError, match="expected the manifest of a MovieLens data set"):
@@ -184,7 +184,7 @@ def test_a_foreign_manifest_is_no_movielens_data(tmp_path):
 
 
 def change_manifest(folder: Path, **changes) -> None:
-    """Other values; None takes one out."""
+    """Change values of the manifest. None removes an entry."""
     path = folder / "manifest.json"
     values = {**json.loads(path.read_text()), **changes}
     path.write_text(
@@ -195,7 +195,7 @@ def change_manifest(folder: Path, **changes) -> None:
 
 
 def test_published_counts():
-    """Of the data sets' README files."""
+    """Compare with the README files of the data sets."""
     found = {
         kind.name: [COUNTS[kind.name][key] for key in ("ratings", "users", "items")]
         for kind in (ML20M, ML1M, ML100K)
@@ -204,7 +204,7 @@ def test_published_counts():
     assert found == {**published, "ml-100k": [100_000, 943, 1_682]}
 
 
-def test_what_is_dropped_is_said(tmp_path):
+def test_dropped_ratings_are_reported(tmp_path):
     source = write_source(tmp_path)
     with source.open("a") as file:
         file.writelines(f"9,{i},3.0,5\n" for i in range(1, 8))
@@ -217,15 +217,15 @@ def test_what_is_dropped_is_said(tmp_path):
     assert "notice: dropped 1 repeated ratings and kept the latest of each" in lines
 
 
-def test_the_same_source_again_is_done_and_another_is_refused(tmp_path):
+def test_the_same_source_is_skipped_and_a_different_source_is_rejected(tmp_path):
     source, destination = write_source(tmp_path), tmp_path / "x"
     ML1M().prepare(source, destination)
     before = written(destination)
     assert ML1M().prepare(source, destination) == [f"ml-1m: already prepared in {destination}"]
-    other = write_source(tmp_path, users=6, name="other.csv")
+    different = write_source(tmp_path, users=6, name="other.csv")
     stricter = ML1M()
     stricter.min_ratings = 21
-    for dataset, file in ((ML1M(), other), (stricter, source), (ML100K(), source)):
+    for dataset, file in ((ML1M(), different), (stricter, source), (ML100K(), source)):
         with pytest.raises(ValueError, match=r"holds ml-1m .* --to, or remove this folder"):
             dataset.prepare(file, destination)
     assert written(destination) == before
@@ -240,20 +240,20 @@ def test_a_failed_preparation_leaves_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("minimum", "said"),
+    ("minimum", "message"),
     [
         *((minimum, f"--min-ratings {minimum}: ") for minimum in (1, 0, -5)),
         (26, r"no user has 26 ratings \(the maximum is 25\)\. Set a smaller --min-ratings"),
     ],
 )
-def test_minima_that_cannot_be(tmp_path, minimum, said):
+def test_invalid_minimum_ratings_are_rejected(tmp_path, minimum, message):
     dataset = ML1M()
     dataset.min_ratings = minimum
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         dataset.prepare(write_source(tmp_path), tmp_path / "x")
 
 
-def test_verify_says_what_is_wrong(tmp_path):
+def test_verify_reports_the_problem(tmp_path):
     with pytest.raises(ValueError, match="suite data prepare ml-1m --from FILE_OR_ZIP"):
         ML1M().verify(tmp_path / "x")
     ML1M().prepare(write_source(tmp_path), tmp_path / "x")

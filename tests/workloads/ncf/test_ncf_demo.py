@@ -18,7 +18,7 @@ def folder(demo_data) -> Path:
 
 
 def hr_at_10(folder: Path, scores, seed: int) -> float:
-    """HR@10 of `scores(user (u, 1), item (u, 1000))`."""
+    """Return the HR@10 of `scores(user (u, 1), item (u, 1000))`."""
     data = NCFData(
         synthetic.settings(folder), load_dataset_info(folder), synthetic.place(0, range(1), 1), seed
     )

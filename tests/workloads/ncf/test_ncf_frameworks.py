@@ -1,8 +1,7 @@
-"""The frameworks compute one thing: the same logits, losses and states from the same weights and
-batches.
+"""All frameworks compute the same logits, losses and states.
 
-The reference is float64 NumPy (neumf_numpy.py), so that no framework is measured against another's
-mistake.
+They start from the same weights and batches. The reference is float64 NumPy (neumf_numpy.py), so
+that an error of a framework cannot become the expected value.
 """
 
 import functools
@@ -20,23 +19,23 @@ from workloads.common import optimizers
 FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 TRAINED, ON_CORES = "probes.ncf_trainers.trained", "probes.ncf_trainers.on_cores"
 EXCHANGING = FRAMEWORKS[:3]
-"""One process drives both devices in MXNet."""
+"""Frameworks that run a process per device. In MXNet, a single process drives both devices."""
 
 
 def trained(framework):
-    """What a trainer computes on one device."""
+    """Return the results of a trainer on a single device."""
     return probe(framework, TRAINED, framework)
 
 
 @functools.cache
 def trained_on_two(framework):
-    """What each process computes on two."""
+    """Return the results of each process on two devices."""
     return probe_together(framework, 2 if framework in EXCHANGING else 1, TRAINED, framework, 2)
 
 
 @functools.cache
 def reference():
-    """Weights before, losses of the same steps in float64, and weights after them."""
+    """Return weights before the steps, losses in float64, and weights after them."""
     with tempfile.TemporaryDirectory() as folder:
         workload = synthetic.workload(Path(folder))
         weights, (rate, *betas, epsilon, _) = (
@@ -77,11 +76,11 @@ def test_same_weights_give_the_same_logits(framework):
 def test_adam_steps_have_the_same_loss_on_one_device_and_on_two(framework):
     found, (_, losses, final) = trained(framework), reference()
     assert len(found["losses"]) == len(losses) == 12
-    for one in (found, *trained_on_two(framework)):
-        np.testing.assert_allclose(one["losses"], losses, rtol=2e-6)
-        np.testing.assert_allclose(one["forward"], losses[0], rtol=1e-6)
+    for results in (found, *trained_on_two(framework)):
+        np.testing.assert_allclose(results["losses"], losses, rtol=2e-6)
+        np.testing.assert_allclose(results["forward"], losses[0], rtol=1e-6)
         assert (
-            np.abs(one["mlp_user"] - final["mlp_user"]).mean()
+            np.abs(results["mlp_user"] - final["mlp_user"]).mean()
             < 1e-4 * np.abs(final["mlp_user"]).mean()
         )
 
@@ -91,17 +90,19 @@ def test_warm_up_leaves_no_trace_and_a_state_can_be_loaded(framework):
     without, with_warm_up, after_steps, loaded, after_another_step = trained(framework)["digests"]
     assert without == with_warm_up
     assert after_steps == loaded
-    assert after_steps == after_another_step, "training reached a state that had been given away"
+    assert after_steps == after_another_step, (
+        "training changed a state that had been returned before"
+    )
     assert after_steps != without
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_every_process_notices_a_loss_that_is_no_number(framework):
+def test_every_process_detects_a_loss_that_is_nan(framework):
     assert all(found["diverges"] for found in (trained(framework), *trained_on_two(framework)))
 
 
 @pytest.mark.parametrize("framework", EXCHANGING)
-def test_process_0_gathers_whatever_arrays_the_others_have(framework):
+def test_process_0_gathers_different_arrays_of_other_processes(framework):
     first, second = trained_on_two(framework)
     gathered = {name: value.tolist() for name, value in below(first, "gathered/").items()}
     assert gathered == {"0/hit": [True, False, True], "0/number": [0.0, 1.0], "1/hit": [True] * 7}
@@ -124,26 +125,30 @@ def test_tensorflow_computes_the_same_compiled_in_pieces_and_traces_a_function_p
     )
     np.testing.assert_allclose(compiled["losses"], graph["losses"], rtol=1e-6)
     np.testing.assert_allclose(compiled["logits"], graph["logits"], atol=1e-6, rtol=0)
-    assert {int(one["traces"]) for one in (graph, compiled, *trained_on_two("tensorflow"))} == {2}
+    assert {
+        int(results["traces"]) for results in (graph, compiled, *trained_on_two("tensorflow"))
+    } == {2}
 
 
-def test_pytorchs_sums_of_each_table_are_those_of_the_whole_gradient():
-    """On GPUs they begin one by one while other tables' gradients are added up; forced here on two
-    processes of cores.
+def test_pytorchs_sums_by_table_equal_the_sum_of_the_whole_gradient():
+    """Check that sums of single tables equal the sum of the whole gradient.
+
+    On GPUs, the sum of a table starts while other tables' gradients are computed. Here, two CPU
+    processes are forced to do the same.
     """
     found = probe_together("pytorch", 2, "probes.ncf_trainers.summed_by_table")
-    for one in found:
-        assert np.count_nonzero(one["at_once"]) > 1_000
-        np.testing.assert_array_equal(one["by_table"], one["at_once"])
+    for results in found:
+        assert np.count_nonzero(results["at_once"]) > 1_000
+        np.testing.assert_array_equal(results["by_table"], results["at_once"])
     np.testing.assert_array_equal(found[0]["by_table"], found[1]["by_table"])
 
 
-def test_pytorchs_pieces_are_computed_side_by_side_by_threads_of_one_core_and_change_no_bit():
-    alone, *others = (probe("pytorch", ON_CORES, cores) for cores in (1, 2, 4))
+def test_threads_compute_pytorchs_pieces_in_parallel_with_equal_results():
+    alone, *parallel = (probe("pytorch", ON_CORES, cores) for cores in (1, 2, 4))
     used = [
-        (int(one["threads"]), one["inside"].tolist(), int(one["outside"]))
-        for one in (alone, others[0])
+        (int(results["threads"]), results["inside"].tolist(), int(results["outside"]))
+        for results in (alone, parallel[0])
     ]
     assert used == [(1, [1], 1), (2, [1], 2)]
-    assert all(found["digest"] == alone["digest"] for found in others)
-    assert all(np.array_equal(found["logits"], alone["logits"]) for found in others)
+    assert all(found["digest"] == alone["digest"] for found in parallel)
+    assert all(np.array_equal(found["logits"], alone["logits"]) for found in parallel)

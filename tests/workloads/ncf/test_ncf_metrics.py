@@ -12,8 +12,9 @@ from workloads.ncf.metrics import hit_rate, hits
 
 
 def slow_hit(logits: list[float], items: list[int], top: int = 10) -> bool:
-    """The definition, one candidate at a time: rank of the test item among distinct candidates,
-    losing ties.
+    """Return whether the test item is a hit, by the definition.
+
+    The rank is among distinct candidates, and ties count against the test item.
     """
     score = logits[0]
     if math.isnan(score):
@@ -31,7 +32,7 @@ def slow_hit(logits: list[float], items: list[int], top: int = 10) -> bool:
 
 @st.composite
 def candidates(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
-    """Few items (many repeats) and few values (many ties), now and then NaN or infinity."""
+    """Draw few items (many repeats) and few values (many ties), sometimes NaN or infinity."""
     users, width, kinds = (
         draw(st.integers(1, 6)),
         draw(st.integers(2, 60)),
@@ -49,8 +50,8 @@ def candidates(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
 
 @examples(500)
 @given(candidates(), st.integers(1, 12))
-def test_hits_equal_the_slow_version(given_, top):
-    logits, items = given_
+def test_hits_equal_the_slow_version(rows, top):
+    logits, items = rows
     expected = [
         slow_hit(row.tolist(), item.tolist(), top) for row, item in zip(logits, items, strict=True)
     ]
@@ -58,7 +59,7 @@ def test_hits_equal_the_slow_version(given_, top):
 
 
 def test_without_ties_it_is_the_references_ranking():
-    """Which keeps a score of every item in a dictionary, and takes the largest."""
+    """Compare with the reference, which ranks a dictionary with a score for every item."""
     generator = np.random.default_rng(1)
     for _ in range(200):
         scores = generator.permutation(300).astype(np.float32)
@@ -80,15 +81,15 @@ NAN = float("nan")
     [
         (1.0, [2.0] * 9, range(9, 18), True),  # tenth
         (1.0, [2.0] * 10, range(9, 19), False),  # eleventh
-        (1.0, [1.0] * 10, range(9, 19), False),  # ties are lost
-        (1.0, [2.0] * 20, [9] * 20, True),  # one item, twenty times
+        (1.0, [1.0] * 10, range(9, 19), False),  # ties count as misses
+        (1.0, [2.0] * 20, [9] * 20, True),  # the same item, twenty times
         (1.0, [1.0] * 20, [7] * 20, True),  # copies of the test item
         (1.0, [NAN] * 10, range(9, 19), False),
-        (NAN, [0.0], [9], False),  # a miss even among few
+        (NAN, [0.0], [9], False),  # NaN is a miss even among few candidates
         (0.0, [0.0] * 999, range(9, 1008), False),  # a constant predictor
     ],
 )
-def test_rules(test, negatives, items, hit):
+def test_ranking_rules(test, negatives, items, hit):
     found = hits(np.array([[test, *negatives]], np.float32), np.array([[7, *items]], np.int32))
     assert found.tolist() == [hit]
 

@@ -34,7 +34,10 @@ NO_ZIPS = (b"", b"PK\3\4" + b"x" * 100, b"not a zip\n")
 
 
 def wrong_sum() -> bytes:
-    """A zip of which a line was made another valid one: only the checksum tells."""
+    """Return a zip whose content was changed to a different valid line.
+
+    Only the checksum reveals the change.
+    """
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("ml/ratings.csv", HEADER + CSV.removeprefix(HEADER) * 400)
@@ -62,7 +65,7 @@ def test_a_zip_that_unpacks_to_too_much_is_refused_before_it_is_read(tmp_path, m
 
 @pytest.mark.parametrize("text", [CSV, CSV.replace("\n", "\r\n"), DAT, TAB])
 @pytest.mark.parametrize("rows_per_chunk", [3, 10, 1000])
-def test_three_layouts_are_told_by_content(tmp_path, text, rows_per_chunk, monkeypatch):
+def test_three_layouts_are_recognized_by_content(tmp_path, text, rows_per_chunk, monkeypatch):
     monkeypatch.setattr(ratings, "ROWS_PER_CHUNK", rows_per_chunk)
     found = ratings.read(write(tmp_path, text, "whatever.txt"))
     assert (
@@ -77,7 +80,7 @@ def test_three_layouts_are_told_by_content(tmp_path, text, rows_per_chunk, monke
 @pytest.mark.parametrize(
     ("member", "text"), [("ratings.csv", CSV), ("ratings.dat", DAT), ("u.data", TAB)]
 )
-def test_a_zip_is_read_where_it_is(tmp_path, member, text):
+def test_a_zip_is_read_without_extracting_it(tmp_path, member, text):
     path = write_zip(
         tmp_path, {"ml/README": "x", f"ml/{member}": text, "ml/deeper/u.data": "1\t2\t3\t4\n"}
     )
@@ -117,7 +120,7 @@ def test_ratings_in_utf16_are_refused(tmp_path):
         ratings.read(write(tmp_path, CSV.encode("utf-16")))
 
 
-def test_no_path_of_a_zip_is_used(tmp_path):
+def test_paths_in_a_zip_are_not_used(tmp_path):
     (tmp_path / "inner").mkdir()
     path = write_zip(tmp_path / "inner", {"../../ratings.csv": CSV})
     assert len(ratings.read(path).user) == len(ROWS)
@@ -167,7 +170,7 @@ def test_no_path_of_a_zip_is_used(tmp_path):
         (b"\x80\x04\x95pickle", 1, "not a MovieLens ratings file"),
     ],
 )
-def test_bad_lines_are_named(tmp_path, text, line, what):
+def test_the_message_on_a_bad_line_has_its_number(tmp_path, text, line, what):
     message = refused(write(tmp_path, text))
     assert message.startswith(f"ratings.csv, line {line}: ")
     assert what in message
@@ -175,7 +178,9 @@ def test_bad_lines_are_named(tmp_path, text, line, what):
 
 @pytest.mark.parametrize("rows_per_chunk", [2, 10, 87])
 @pytest.mark.parametrize("line", ["3,4", "1,2,3,4,5", "1,2,3,4,", "", "1,2,3,-4"])
-def test_a_bad_line_beyond_the_first_chunk_is_named(tmp_path, monkeypatch, rows_per_chunk, line):
+def test_a_bad_line_beyond_the_first_chunk_has_its_number(
+    tmp_path, monkeypatch, rows_per_chunk, line
+):
     monkeypatch.setattr(ratings, "ROWS_PER_CHUNK", rows_per_chunk)
     assert "ratings.csv, line 89: " in refused(write(tmp_path, CSV + line + "\n"))
     assert "ratings.csv, line 89: " in refused(write(tmp_path, CSV + line + "\n" + "1,2,3,4\n" * 5))
@@ -207,7 +212,7 @@ def test_a_bad_line_beyond_the_first_chunk_is_named(tmp_path, monkeypatch, rows_
         ),
     ],
 )
-def test_what_holds_no_ratings(tmp_path, make, what):
+def test_sources_without_ratings_are_rejected(tmp_path, make, what):
     assert what in refused(make(tmp_path))
 
 

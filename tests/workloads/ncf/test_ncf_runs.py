@@ -1,5 +1,6 @@
-"""The NCF demo in real processes, judged by the stock checker: PyTorch to the target, the others
-for an epoch.
+"""The NCF demo in real processes, checked by the stock checker.
+
+PyTorch trains to the target. TensorFlow, JAX and MXNet train for an epoch.
 """
 
 import json
@@ -36,9 +37,9 @@ SWEEPS = {
     "pytorch": ("1,2" if TWO_CORES else "1",),
     "tensorflow,jax,mxnet": ("2" if TWO_CORES else "1", "stop=epochs:1"),
 }
-"""Frameworks to numbers of devices, and what else is typed.
+"""Map frameworks to numbers of devices and further overrides.
 
-That one device computes what two compute is asked of every framework by test_ncf_frameworks.
+test_ncf_frameworks.py checks for every framework that two devices compute the same as one.
 """
 RUNS = (
     {"pytorch": 2, "tensorflow": 1, "jax": 1, "mxnet": 1}
@@ -49,17 +50,17 @@ RUNS = (
 
 @pytest.fixture(scope="module")
 def demos(tmp_path_factory):
-    """Sweeps over frameworks and devices; what the first one printed."""
+    """Run sweeps over frameworks and devices, and return the output of the first sweep."""
     tmp_path, printed = tmp_path_factory.mktemp("demos"), []
     for frameworks, (devices, *words) in SWEEPS.items():
-        typed = (
+        overrides = (
             f"framework={frameworks}",
             f"gpus={devices}",
             "seed=1",
             *where_grpc_is_open(),
             *words,
         )
-        done = run_suite(tmp_path, "-m", *DEMO, *typed, timeout=900)
+        done = run_suite(tmp_path, "-m", *DEMO, *overrides, timeout=900)
         assert done.returncode == 0, done.stdout + done.stderr
         printed.append(done.stdout)
     return tmp_path, printed[0]
@@ -70,7 +71,7 @@ def run_folders(tmp_path):
 
 
 def scores_of(folder):
-    """HR@10 of a run's evaluations."""
+    """Return the HR@10 of a run's evaluations."""
     return [json.loads(line)["quality"]["hr_at_10"] for line in (folder / "metrics.jsonl").open()]
 
 
@@ -93,7 +94,7 @@ def test_the_target_is_reached_but_not_in_the_first_epoch(demos):
 
 @pytest.mark.full
 @pytest.mark.parametrize("framework", FRAMEWORKS[1:])
-def test_the_others_reach_the_target(tmp_path, framework):
+def test_other_frameworks_reach_the_target(tmp_path, framework):
     words = (
         "-m",
         *DEMO,
@@ -112,8 +113,9 @@ def test_the_others_reach_the_target(tmp_path, framework):
 
 
 def test_quality_agrees_between_frameworks_and_device_counts(demos):
-    """The same weights, batches and negatives: HR@10 after the first epoch differs by a few users
-    of 2,000 at most.
+    """Check runs with the same weights, batches and negatives.
+
+    The HR@10 after the first epoch differs by at most a few of 2,000 users.
     """
     first = {}
     for folder in run_folders(demos[0]):
@@ -126,7 +128,7 @@ def test_quality_agrees_between_frameworks_and_device_counts(demos):
 
 
 def test_suite_check_and_the_stock_checker_accept_the_logs(demos):
-    """`suite check` asks the stock checker itself, with the same rules."""
+    """Check that `suite check` and the stock checker accept the same rules."""
     logs = [folder / "result_0.txt" for folder in run_folders(demos[0])]
     done = suite(demos[0], "check", *logs)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -151,16 +153,15 @@ def test_suite_check_and_the_stock_checker_accept_the_logs(demos):
 def test_suite_report_shows_every_row(demos):
     done = suite(demos[0], "report", demos[0] / "logs")
     assert done.returncode == 0, done.stderr
-    to_target, short = done.stdout.split("## NCF demo")[
-        1:
-    ]  # one framework is no column, but two are
+    # The table of a single framework has no framework column.
+    to_target, short = done.stdout.split("## NCF demo")[1:]
     assert len(re.findall(r"^\| +[12] ", to_target, re.MULTILINE)) == RUNS["pytorch"]
     assert all(
         short.count(f"\n| {title_of(framework)}") == RUNS[framework] for framework in FRAMEWORKS[1:]
     )
 
 
-def test_log_and_run_json_say_what_was_decided(demos):
+def test_log_and_run_json_contain_the_settings(demos):
     for folder in run_folders(demos[0]):
         found = {key: value for key, value, _ in events(folder / "result_0.txt")}
         assert found["submission_org"] == "DEMO - not an MLPerf result"
@@ -183,7 +184,7 @@ def test_log_and_run_json_say_what_was_decided(demos):
 
 
 @pytest.mark.parametrize(
-    ("framework", "controller_looks"),
+    ("framework", "controller_polls"),
     [
         *((framework, "at once") for framework in ("pytorch", "tensorflow")),
         ("pytorch", "when all are gone"),
@@ -195,9 +196,10 @@ def test_log_and_run_json_say_what_was_decided(demos):
         pytest.param("jax", "at once", marks=pytest.mark.full),
     ],
 )
-def test_a_killed_process_ends_the_run_and_is_named(tmp_path, framework, controller_looks):
-    """The controller sees it, whatever the framework: the run's watchdog would end it later, with
-    another status.
+def test_a_killed_process_ends_the_run_and_is_named(tmp_path, framework, controller_polls):
+    """Check that the controller detects the killed process in every framework.
+
+    Otherwise, the run's watchdog would end the run later, with a different status.
     """
     command = [
         sys.executable,
@@ -217,10 +219,9 @@ def test_a_killed_process_ends_the_run_and_is_named(tmp_path, framework, control
     )
     try:
         workers = wait_for_workers(tmp_path, controller, 2)
-        addresses = [
-            one.removeprefix("::ffff:") for one in listening(controller.pid)
-        ]  # gRPC of JAX maps IPv4 into IPv6
-        everywhere = [one for one in addresses if not one.startswith("127.")]
+        # gRPC of JAX maps IPv4 addresses into IPv6.
+        addresses = [text.removeprefix("::ffff:") for text in listening(controller.pid)]
+        everywhere = [address for address in addresses if not address.startswith("127.")]
         if framework != "tensorflow" or not where_grpc_is_open():
             assert not everywhere, everywhere
         if framework == "tensorflow" and not where_grpc_is_open():
@@ -229,19 +230,18 @@ def test_a_killed_process_ends_the_run_and_is_named(tmp_path, framework, control
             assert not any(
                 can_connect(int(server.rpartition(":")[2]), stranger) for server in servers
             )
-        if controller_looks == "at once":
+        if controller_polls == "at once":
             os.kill(workers[1].pid, signal.SIGKILL)
         else:
             controller.send_signal(signal.SIGSTOP)
             workers[0].suspend()
             os.kill(workers[1].pid, signal.SIGKILL)
             workers[0].resume()
-            going = (
-                workers[1:] if framework == "mxnet" else workers
-            )  # MXNet's survivor waits at its server
-            wait_until("they are gone", lambda: not any(map(alive, going)))
+            # MXNet's remaining worker waits for its server.
+            ending = workers[1:] if framework == "mxnet" else workers
+            wait_until("they are gone", lambda: not any(map(alive, ending)))
             controller.send_signal(signal.SIGCONT)
-        output, _ = controller.communicate(timeout=240)  # before `hung`, which takes 300 s
+        output, _ = controller.communicate(timeout=240)  # before the watchdog, which needs 300 s
     finally:
         controller.kill()  # also a stopped one
     assert controller.returncode == 1
@@ -253,7 +253,7 @@ def test_a_killed_process_ends_the_run_and_is_named(tmp_path, framework, control
 
 
 def wait_for_workers(tmp_path, controller, count):
-    """The worker processes in order, once the first evaluation block is over."""
+    """Return the worker processes in order, after the first evaluation."""
 
     def beaten():
         assert controller.poll() is None, controller.communicate()[0].decode()
@@ -268,7 +268,7 @@ def wait_for_workers(tmp_path, controller, count):
 
 
 def listening(pid):
-    """Addresses that a process and its descendants listen on."""
+    """Return the addresses that a process and its descendants listen on."""
     processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-    sockets = [one for process in processes for one in process.net_connections("inet")]
-    return [one.laddr.ip for one in sockets if one.status == psutil.CONN_LISTEN]
+    sockets = [socket for process in processes for socket in process.net_connections("inet")]
+    return [socket.laddr.ip for socket in sockets if socket.status == psutil.CONN_LISTEN]

@@ -18,7 +18,7 @@ def positives() -> Positives:
     return Positives(*synthetic.pairs(), USERS, ITEMS)
 
 
-def test_membership_is_that_of_the_pairs(positives):
+def test_contains_equals_the_training_pairs(positives):
     user, item = np.divmod(np.arange(USERS * ITEMS), ITEMS)
     dense = np.zeros((USERS, ITEMS), bool)
     dense[synthetic.pairs()] = True
@@ -35,8 +35,8 @@ def test_the_bitmap_does_not_depend_on_blocks_and_threads(
 
 @pytest.mark.parametrize("items", [1, 7, 8, 9])
 def test_users_without_positives_and_odd_widths(items):
-    none = Positives(np.zeros(0, np.int32), np.zeros(0, np.int32), 3, items)
-    assert not none.contains(np.repeat(np.arange(3), items), np.tile(np.arange(items), 3)).any()
+    empty = Positives(np.zeros(0, np.int32), np.zeros(0, np.int32), 3, items)
+    assert not empty.contains(np.repeat(np.arange(3), items), np.tile(np.arange(items), 3)).any()
 
 
 def test_a_user_with_every_item_is_refused():
@@ -46,8 +46,8 @@ def test_a_user_with_every_item_is_refused():
     Positives(user[:3], item[:3], 2, 3)
 
 
-def test_draws_are_uniform_over_what_is_left(positives):
-    # One user, many draws: chi-square over the items that may be drawn.
+def test_draws_are_uniform_over_the_allowed_items(positives):
+    # Draw many times for a user: chi-square over the allowed items.
     user = int(np.bincount(synthetic.pairs()[0]).argmax())
     numbers = np.arange(400_000)
     out = np.empty(numbers.size, np.int32)
@@ -79,10 +79,10 @@ def test_evaluation_negatives(positives, threads):
     evaluation_negatives(1, users, positives, table, threads)
     assert (np.diff(table, axis=1) >= 0).all()
     assert not positives.contains(np.repeat(users, EVALUATION_NEGATIVES), table.reshape(-1)).any()
-    # A part of the users gets what it gets among all.
+    # A part of the users has the same negatives as among all users.
     part = np.empty((len(users[1::3]), EVALUATION_NEGATIVES), np.int32)
     evaluation_negatives(1, users[1::3], positives, part)
     assert (part == table[1::3]).all()
-    # With replacement, and any item that is no training positive may come.
+    # Items are drawn with replacement, and every item that is not a training positive may occur.
     assert (np.diff(table, axis=1) == 0).any()
     assert np.bincount(table.reshape(-1), minlength=ITEMS).all()

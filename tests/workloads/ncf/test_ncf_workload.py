@@ -1,4 +1,4 @@
-"""NCF's framework-free half: parameter count, initial weights, schedule, shapes, log keys."""
+"""The framework-independent parts of NCF: parameters, weights, schedule, shapes, log keys."""
 
 import dataclasses
 import math
@@ -60,11 +60,11 @@ def test_initial_weights_have_the_reference_distributions():
 
 
 def test_weights_depend_on_the_seed_alone():
-    first, again, other = (
+    first, again, other_seed = (
         dict(weights.initial_weights(50, 40, DEMO_MODEL, seed)) for seed in (1, 1, 2)
     )
     assert all(np.array_equal(first[name], again[name]) for name in first)
-    assert not any(np.array_equal(first[name], other[name]) for name in first)
+    assert not any(np.array_equal(first[name], other_seed[name]) for name in first)
 
 
 def test_epoch_and_batch_counts_of_ml_20m():
@@ -88,14 +88,16 @@ def test_epoch_and_batch_counts_of_ml_20m():
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_an_untrained_model_stays_under_three_percent(demo, seed):
-    """The triviality guard: 1,000 candidates of which 10 count, so chance gives 0.01."""
+    """Check that the target is not trivial.
+
+    10 of 1,000 candidates count, so random scores result in 0.01.
+    """
     values = dict(demo.initial_weights(seed))
     data = demo.open_data(WorkerContext(0, 1, range(1), 1, ("cpu",)), seed)
     found = []
     for (batch,) in data.evaluation():
-        pairs = zip(
-            batch.arrays["user"], batch.arrays["item"], strict=True
-        )  # one user's fit in a core's cache
+        # A user's candidates fit into the cache of a core.
+        pairs = zip(batch.arrays["user"], batch.arrays["item"], strict=True)
         logits = [
             neumf_numpy.logits(values, np.full(items.shape, user), items) for user, items in pairs
         ]
@@ -105,14 +107,14 @@ def test_an_untrained_model_stays_under_three_percent(demo, seed):
     assert demo.compute_metrics({"hit": np.concatenate(found)})["hr_at_10"] < 0.03
 
 
-def test_the_rate_is_constant_and_a_thread_measures_beside_a_gpu_alone(demo):
+def test_the_rate_is_constant_and_only_gpus_have_a_measuring_thread(demo):
     assert {demo.learning_rate(step) for step in (0, 1, 1000)} == {0.006}
     assert demo.measure_threads == 0
     on_gpu = NCF(dataclasses.replace(demo.settings, device="cuda"), demo.dataset_info)
     assert on_gpu.measure_threads == 1
 
 
-def test_measure_leaves_padding_out_and_lost_users_are_an_error(demo):
+def test_eval_batch_metrics_drops_padding_and_missing_users_are_an_error(demo):
     items = np.tile(np.arange(1000, dtype=np.int32), (3, 1))
     batch = Batch({"item": items, "valid": np.array([True, True, False])}, 2, 2, 2)
     logits = np.zeros((3, 1000), np.float32)
@@ -122,7 +124,7 @@ def test_measure_leaves_padding_out_and_lost_users_are_an_error(demo):
         demo.compute_metrics({"hit": np.array([True, False, True])})
 
 
-def test_log_keys_hold_what_the_rules_want():
+def test_log_keys_have_the_values_of_the_rules():
     keys = workload_of(dataset_info=published_facts()).log_keys()
     assert keys["eval_hp_num_users"] == 138_493
     assert keys["model_hp_mlp_layer_sizes"] == [256, 256, 128, 64]
@@ -132,9 +134,9 @@ def test_log_keys_hold_what_the_rules_want():
 
 @pytest.mark.parametrize(("framework", "device"), [("pytorch", "cpu"), ("mxnet", "cuda")])
 def test_only_pytorch_on_gpus_draws_samples_on_the_device(tmp_path, framework, device):
-    said = (
+    message = (
         rf"^workload\.device_draws=on: .*, not {framework} with device={device}\. Set"
         r" workload\.device_draws=auto$"
     )
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         synthetic_ncf.workload(tmp_path, framework, device=device, options={"device_draws": "on"})

@@ -1,12 +1,13 @@
-"""Matching and detection as written down, one box after another in float64: what the fast versions
-must agree with.
+"""Matching and detection in plain Python and float64, box by box.
+
+The fast versions must agree with these functions.
 """
 
 import math
 
 
 def iou(a, b):
-    """Of two boxes (left, top, right, bottom)."""
+    """Return the IoU of two boxes (left, top, right, bottom)."""
     width = min(a[2], b[2]) - max(a[0], b[0])
     height = min(a[3], b[3]) - max(a[1], b[1])
     shared = max(width, 0.0) * max(height, 0.0)
@@ -15,9 +16,9 @@ def iou(a, b):
 
 
 def match(boxes, priors, minimum=0.5):
-    """For each prior the number of its box, or -1.
+    """Return the number of the box of each prior, or -1.
 
-    Raises nothing; ties go to the first, claims to the last.
+    Among equal overlaps, the first box counts. If several boxes claim a prior, the last box has it.
     """
     found = []
     for prior in priors:
@@ -33,7 +34,10 @@ def match(boxes, priors, minimum=0.5):
 
 
 def encode(box, prior):
-    """(dx, dy, dw, dh) of a box by corners from a prior by centre and size."""
+    """Return the offsets (dx, dy, dw, dh) of a box from a prior.
+
+    The box has corners, the prior center and size.
+    """
     x, y, width, height = prior
     return (
         ((box[0] + box[2]) / 2 - x) / width / 0.1,
@@ -44,22 +48,28 @@ def encode(box, prior):
 
 
 def decode(offset, prior):
-    """Corners."""
+    """Return the corners of a box."""
     x, y = prior[0] + offset[0] * 0.1 * prior[2], prior[1] + offset[1] * 0.1 * prior[3]
     width, height = prior[2] * math.exp(offset[2] * 0.2), prior[3] * math.exp(offset[3] * 0.2)
     return x - width / 2, y - height / 2, x + width / 2, y + height / 2
 
 
 def softmax(logits):
-    """Of a list."""
+    """Return the softmax of a list."""
     top = max(logits)
     powers = [math.exp(value - top) for value in logits]
     return [power / sum(powers) for power in powers]
 
 
 def detect(logits, offsets, priors, per_class=200, per_image=200):
-    """(score, label, prior, box) of one image; logits[prior][class], offsets[prior], priors by
-    centre and size.
+    """Return (score, label, prior, box) of an image's detections.
+
+    Args:
+        logits: Indexed by [prior][class].
+        offsets: Indexed by [prior].
+        priors: Priors as center and size.
+        per_class: Maximum number of candidates of a class.
+        per_image: Maximum number of detections.
     """
     scores = [softmax(row) for row in logits]
     everything = []
@@ -70,7 +80,7 @@ def detect(logits, offsets, priors, per_class=200, per_image=200):
         kept = []
         for negative, p in ranked:
             box = decode(offsets[p], priors[p])
-            if all(iou(box, other[3]) < 0.5 for other in kept):
+            if all(iou(box, better[3]) < 0.5 for better in kept):
                 kept.append((-negative, label, p, box))
         everything += kept
     return sorted(everything, key=lambda found: (-found[0], found[1], found[2]))[:per_image]

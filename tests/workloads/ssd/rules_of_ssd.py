@@ -1,16 +1,16 @@
-"""SSD's table of rules: what was wrongly closed or open, and the stock checker on settings around
-its edges.
-"""
+"""Cases of SSD's rules: closed and open settings, and settings around their limits."""
 
 from suite.catalog.sets import named_sets
 from tests.workloads.closed_logs import changed, varied
-from tests.workloads.ssd.test_ssd_workload import COCO, demo, made
+from tests.workloads.ssd.test_ssd_workload import COCO, build_workload, demo
 from workloads.ssd.workload import SSD
 
 
 def settings(set_name, rules="v0.7", **changes):
     target = {"v0.5": 0.212, "v0.7": 0.230}[rules]
-    return changed(made(set_name, rules=rules, targets={"map": target}).settings, **changes)
+    return changed(
+        build_workload(set_name, rules=rules, targets={"map": target}).settings, **changes
+    )
 
 
 V07 = settings("nvidia_v0.7_dgx1")
@@ -43,8 +43,8 @@ CLOSED = [
     ),
     (settings("nvidia_v0.5_dgx1", "v0.5", decay_boundaries=[176_000, 220_000]), []),
     (changed(V07, options={"evaluator": "faster-coco-eval", "backbone_allow_other": True}), []),
-    # the reference of that round decays after 160,000 and 200,000 steps of 32 images: epochs 43.7
-    # and 54.6
+    # The reference of v0.5 decays after 160,000 and 200,000 steps of 32 images: epochs 43.7 and
+    # 54.6.
     (
         settings("reference", "v0.5"),
         [
@@ -74,18 +74,18 @@ LAXER = {
         "not logged under a key of closed_ssd.yaml",
     ),
     "decay_boundaries": (
-        "closed_ssd.yaml has CHECK twice under one key: the first boundary is not looked at"
+        "closed_ssd.yaml has CHECK twice under one key, so the first boundary is ignored"
     ),
     **dict.fromkeys(
-        ("warmup_steps", "warmup_factor"), "the checker does not ask for a whole number"
+        ("warmup_steps", "warmup_factor"), "the checker accepts numbers that are not integers"
     ),
-    "evaluation_interval_epochs": "the checker does not look at when evaluations come",
+    "evaluation_interval_epochs": "the checker ignores the times of evaluations",
     **dict.fromkeys(
         ("precision", "dataset", "decode", "mode"), "not logged under a key of the rules"
     ),
     "repeated_share": "not logged under a key of the rules",
-    "warmup_samples": "the checker does not look at how long the warm-up is",
-    "learning_rate": "the checker takes 0",
+    "warmup_samples": "the checker ignores the length of the warm-up",
+    "learning_rate": "the checker accepts 0",
 }
 EDGES = {
     "learning_rate": [0.0, 1e-3, 2.5e-3, 0.012, 0.0875, 0.0123],

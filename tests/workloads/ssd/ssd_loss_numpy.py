@@ -1,9 +1,9 @@
-"""SSD's loss and its gradient in plain float64 NumPy, one image after another: what trainers must
-compute.
+"""SSD's loss and its gradient in plain float64 NumPy, image by image.
 
-Per image: (Σ smooth-L1 of the positives' offsets + Σ cross-entropy of positives and mined
-negatives) / positives, and 0 without positives; then the mean over the images. Mined: the
-background priors with the largest cross-entropy, `negatives` for each positive, 3 by default.
+The loss of an image is (Σ smooth-L1 of the positives' offsets + Σ cross-entropy of positives and
+mined negatives) / positives, and 0 without positives. The result is the mean over the images. Mined
+negatives are the background priors with the largest cross-entropy, `negatives` for each positive, 3
+by default.
 """
 
 import numpy as np
@@ -12,19 +12,22 @@ NEGATIVES_PER_POSITIVE = 3
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
-    """Over the classes (C + 1, P)."""
+    """Return the log-softmax over the classes of logits (C + 1, P)."""
     shifted = logits - logits.max(axis=0)
     return shifted - np.log(np.exp(shifted).sum(axis=0))
 
 
 def smooth_l1(difference: np.ndarray) -> np.ndarray:
-    """0.5 d² within ±1, |d| - 0.5 outside."""
+    """Return 0.5 d² within ±1, |d| - 0.5 outside."""
     size = np.abs(difference)
     return np.where(size < 1, 0.5 * size**2, size - 0.5)
 
 
 def mined(entropy: np.ndarray, positive: np.ndarray, negatives: int) -> np.ndarray:
-    """Which of P background priors count, by cross-entropy (P,); of equals the first."""
+    """Return a mask (P,) of the background priors that count, by cross-entropy (P,).
+
+    Among equal values, the first prior counts.
+    """
     wanted = min(negatives * int(positive.sum()), int((~positive).sum()))
     order = np.argsort(-np.where(positive, -np.inf, entropy), kind="stable")
     chosen = np.zeros(len(entropy), bool)
@@ -33,8 +36,13 @@ def mined(entropy: np.ndarray, positive: np.ndarray, negatives: int) -> np.ndarr
 
 
 def loss(logits: np.ndarray, offsets: np.ndarray, labels: np.ndarray, targets: np.ndarray) -> float:
-    """Of logits (B, C + 1, P), offsets (B, 4, P), labels (B, P) with 0 for background, targets (B,
-    4, P).
+    """Return the loss.
+
+    Args:
+        logits: (B, C + 1, P).
+        offsets: (B, 4, P).
+        labels: (B, P), with 0 for background.
+        targets: Offsets to learn, (B, 4, P).
     """
     return loss_and_gradients(logits, offsets, labels, targets)[0]
 
@@ -46,7 +54,7 @@ def loss_and_gradients(
     targets: np.ndarray,
     negatives: int = NEGATIVES_PER_POSITIVE,
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """The loss, and its derivatives by logits and by offsets."""
+    """Return the loss and its derivatives by logits and by offsets."""
     logits, offsets, targets = (
         np.asarray(array, np.float64) for array in (logits, offsets, targets)
     )

@@ -1,6 +1,4 @@
-"""`backbone.weights`: what is refused, what is converted, and that weights and statistics arrive in
-every framework.
-"""
+"""`backbone.weights` of SSD: rejected files, conversion, and use in every framework."""
 
 import dataclasses
 import errno
@@ -29,7 +27,7 @@ from tests.helpers import (
     written,
 )
 from tests.workloads.common.coco import synthetic_coco
-from tests.workloads.common.networks import synthetic_torch_files as made
+from tests.workloads.common.networks import synthetic_torch_files as torch_files
 from workloads.common import manifest as manifests
 from workloads.common.networks import backbones
 from workloads.ssd import backbone, network
@@ -46,11 +44,11 @@ FEW = {
     else (*(max(1, size // 8) for size in shape[:2]), *shape[2:])
     for name, shape in SHAPES.items()
 }
-"""Those of a trunk with a 64th of the weights, where it does not matter how many they are."""
+"""Shapes of a trunk with a 64th of the weights, for tests in which their number is irrelevant."""
 
 
 def arrays(shapes):
-    """Synthetic weights of a trunk, and some of what is dropped."""
+    """Return synthetic weights of a trunk, and some entries that are dropped."""
     generator = np.random.default_rng(5)
     found = {}
     for name, shape in shapes.items():
@@ -70,17 +68,19 @@ FEW_ARRAYS, digest_of = arrays(FEW), manifests.sha256
 
 
 def tar(values):
-    return made.tarred({name: value for name, value in values.items() if "tracked" not in name})
+    return torch_files.tarred(
+        {name: value for name, value in values.items() if "tracked" not in name}
+    )
 
 
 def zipped(values=FEW_ARRAYS):
     kept = {name: value for name, value in values.items() if name in SHAPES}
-    return made.zipped(made.state_dict(kept, length=5), list(kept.values()))
+    return torch_files.zipped(torch_files.state_dict(kept, length=5), list(kept.values()))
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A backbone in the form of the published file, as large as that one, and its arrays."""
+    """Return a backbone's path and arrays, with the format and size of the published file."""
     path, values = tmp_path_factory.mktemp("backbone") / "synthetic.pth", arrays(SHAPES)
     path.write_bytes(tar(values))
     return path, values
@@ -88,7 +88,7 @@ def whole(tmp_path_factory):
 
 @pytest.fixture
 def few(tmp_path, monkeypatch):
-    """The same of few weights, and a workload that takes as many."""
+    """Return the path of a backbone with few weights, and patch the workload to accept it."""
     monkeypatch.setattr(backbone, "shapes", lambda layers: FEW)
     path = tmp_path / "synthetic.pth"
     path.write_bytes(tar(FEW_ARRAYS))
@@ -96,8 +96,9 @@ def few(tmp_path, monkeypatch):
 
 
 def settings_of(data, *overrides, weights=None):
-    """Settings of a reference run before `resolve`, with the data sets below `data` and
-    `backbone.weights`.
+    """Return settings of a reference run before `resolve`.
+
+    `data` is the folder of the data sets, `weights` the value of `backbone.weights`.
     """
     config = composed("workload=ssd", "device=cpu", *overrides)
     config.backbone["weights"] = None if weights is None else str(weights)
@@ -109,8 +110,7 @@ def resolved(data, path, *overrides):
     return SSD.resolve(settings_of(data, "backbone.allow_other=true", *overrides, weights=path))
 
 
-# -- the published file
-# -------------------------------------------------------------------------------------------
+# -- the published file --
 
 
 @pytest.mark.parametrize(
@@ -120,23 +120,23 @@ def resolved(data, path, *overrides):
         (backbones.RESNET34.resaved, "resnet34-b627a593.pth"),
     ],
 )
-def test_names_carry_the_digests(published, name):
+def test_names_of_published_files_contain_their_digest(published, name):
     assert published.file == f"resnet34-{published.sha256[:8]}.pth" == name
     assert published.url == f"https://download.pytorch.org/models/{name}"
     assert len(published.sha256) == 64
 
 
 UNPROVEN = "backbone resnet34-b627a593.pth, not shown to hold the weights of resnet34-333f7ec4.pth"
-"""Of the file that torchvision saved again."""
+"""Note of the file that torchvision saved again."""
 
 
 @pytest.mark.parametrize(
     "proof", ["none", "the published file", "one that differs in a last digit"]
 )
-def test_the_newer_file_is_closed_where_both_convert_to_the_same_arrays(
+def test_the_newer_file_is_closed_if_both_convert_to_the_same_arrays(
     tmp_path, few, monkeypatch, proof
 ):
-    """Both files as if their digests were those that are pinned."""
+    """Patch both digests so that the files count as the published files."""
     values = {**FEW_ARRAYS, "bn1.bias": FEW_ARRAYS["bn1.bias"].copy()}
     if "differs" in proof:
         values["bn1.bias"][5] = np.nextafter(values["bn1.bias"][5], np.float32(1))
@@ -163,8 +163,7 @@ def test_the_newer_file_is_closed_where_both_convert_to_the_same_arrays(
     assert all(np.array_equal(found[name], values[name]) for name in FEW)
 
 
-# -- what is refused
-# ----------------------------------------------------------------------------------------------
+# -- rejected values --
 
 REFUSED = {
     "no backbone": (
@@ -191,8 +190,8 @@ def test_refusals_on_the_command_line(tmp_path, few, name):
     done = run_suite_here(tmp_path, "device=cpu", *overrides, **folders)
     assert done.returncode == 2, done.stdout + done.stderr
     assert sum(words in line for line in done.stderr.splitlines()) == 1
-    # One line each for the mistake and whatever else is missing here: the environment, the data
-    # set, memory for the batch.
+    # There is a line for the mistake, and a line for everything else that is missing here: the
+    # environment, the data set, memory for the batch.
     allowed = re.compile(r"run_suite\.py: |  \d\. |for a demo on the devices ")
     assert all(map(allowed.match, done.stderr.splitlines()))
     assert not (tmp_path / "logs").exists()
@@ -218,7 +217,7 @@ RANDOM = "starts from random weights. Leave it out"
         (("profile=synthetic",), "{file}", f"profile=synthetic {RANDOM}"),
     ],
 )
-def test_what_is_no_backbone_of_the_run(tmp_path, few, overrides, weights, words):
+def test_invalid_backbones_are_rejected(tmp_path, few, overrides, weights, words):
     weights = weights and weights.replace("{file}", str(few))
     with pytest.raises(ValueError, match=re.escape(words)):
         SSD.resolve(settings_of(tmp_path / "data", *overrides, weights=weights))
@@ -226,15 +225,18 @@ def test_what_is_no_backbone_of_the_run(tmp_path, few, overrides, weights, words
 
 
 def changed(name, value):
-    """Writes the synthetic weights with another value; None: without it."""
+    """Return a function that writes the synthetic weights with a changed value.
+
+    If `value` is None, the entry is left out.
+    """
     found = {key: kept for key, kept in FEW_ARRAYS.items() if key != name}
     return lambda path: path.write_bytes(tar(found if value is None else {**found, name: value}))
 
 
 def hostile(path):
-    """A pickle that would make the file `mark` beside it."""
+    """Write a pickle that would create the file `mark` in the same folder."""
     call = f"cos\nsystem\n(S'touch {path.with_name('mark')}'\ntR.".encode()
-    path.write_bytes(made.tarred(made.arrays(), payload=call))
+    path.write_bytes(torch_files.tarred(torch_files.arrays(), payload=call))
 
 
 BAD = {
@@ -269,7 +271,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_files_that_are_no_trunk(tmp_path, few, name):
+def test_damaged_or_unsuitable_files_are_rejected(tmp_path, few, name):
     write, words = BAD[name]
     path = tmp_path / "bad.pth"
     write(path)
@@ -277,15 +279,14 @@ def test_files_that_are_no_trunk(tmp_path, few, name):
         ValueError, match=rf"^{re.escape(f'backbone.weights={path}: ')}.*{re.escape(words)}"
     ):
         resolved(tmp_path / "data", path)
-    assert not list((tmp_path / "data").rglob("*")), "nothing is left of a conversion that failed"
+    assert not list((tmp_path / "data").rglob("*")), "a failed conversion must not leave files"
     assert not (tmp_path / "mark").exists()
 
 
-# -- the conversion
-# -----------------------------------------------------------------------------------------------
+# -- the conversion --
 
 
-def test_converted_once_loaded_and_noted(tmp_path, few):
+def test_a_backbone_is_converted_once_loaded_and_noted(tmp_path, few):
     settings = resolved(tmp_path, few)
     folder = backbones.folder(settings)
     assert folder == tmp_path / "backbones" / f"ssd-{digest_of(few)[:16]}"
@@ -294,9 +295,8 @@ def test_converted_once_loaded_and_noted(tmp_path, few):
     found = backbones.load(settings, FEW)
     assert list(found) == list(FEW)
     assert all(np.array_equal(found[name], FEW_ARRAYS[name]) for name in FEW)
-    with zipfile.ZipFile(
-        folder / "weights.npz"
-    ) as archive:  # the same bytes whenever it is written
+    # The time stamps are constant, so that the bytes are reproducible.
+    with zipfile.ZipFile(folder / "weights.npz") as archive:
         assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
     assert manifests.verify(folder, manifests.read(folder))
     before = written(folder)
@@ -325,7 +325,7 @@ def test_a_damaged_conversion_is_refused_by_the_worker(tmp_path, few, edit, word
         backbones.load(settings, FEW)
 
 
-def test_a_full_disk(tmp_path, few, monkeypatch):
+def test_a_full_disk_is_reported(tmp_path, few, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -338,8 +338,7 @@ def test_a_full_disk(tmp_path, few, monkeypatch):
     assert not list((tmp_path / "backbones").iterdir())
 
 
-# -- what it means for a run
-# --------------------------------------------------------------------------------------
+# -- effects on a run --
 
 
 def test_initial_weights_are_the_backbones_and_the_heads_drawn(tmp_path, few):
@@ -354,17 +353,17 @@ def test_initial_weights_are_the_backbones_and_the_heads_drawn(tmp_path, few):
         assert np.array_equal(value, FEW_ARRAYS[name] if name in FEW else drawn[name]), name
 
 
-def test_resume_knows_the_content_and_not_the_path(tmp_path, few):
-    """Settings of runs whose files differ in place, and in content."""
-    moved, other = tmp_path / "a, b" / "synthetic.pth", tmp_path / "other" / "synthetic.pth"
+def test_resume_identity_depends_on_the_content_not_the_path(tmp_path, few):
+    """Compare the identity of runs whose files differ in path, and in content."""
+    moved, different = tmp_path / "a, b" / "synthetic.pth", tmp_path / "other" / "synthetic.pth"
     for path, content in (
         (moved, few.read_bytes()),
-        (other, tar({**FEW_ARRAYS, "bn1.bias": FEW_ARRAYS["bn1.bias"] + 1})),
+        (different, tar({**FEW_ARRAYS, "bn1.bias": FEW_ARRAYS["bn1.bias"] + 1})),
     ):
         path.parent.mkdir()
         path.write_bytes(content)
     found = {}
-    for name, path in (("file", few), ("moved", moved), ("other", other)):
+    for name, path in (("file", few), ("moved", moved), ("other", different)):
         settings = resolved(tmp_path, path)
         assert settings.options["backbone_weights"] == str(path)
         dataset_info = SimpleNamespace(fingerprint="x")
@@ -383,9 +382,10 @@ def test_other_profiles_keep_random_weights(tmp_path, profile):
 
 
 @pytest.mark.framework
-def test_a_reference_run(tmp_path, whole):
-    """Two steps of the full model on a few images in COCO's layout: what stands in run.json and in
-    the log.
+def test_a_reference_run_records_its_backbone(tmp_path, whole):
+    """Run two steps of the full model on a few images in COCO's layout.
+
+    The test checks the content of run.json and of the log.
     """
     source, data = synthetic_coco.write(tmp_path / "coco"), tmp_path / "data"
     folders = {"SUITE_DATA_DIR": str(data)}
@@ -421,8 +421,8 @@ def test_a_reference_run(tmp_path, whole):
     "framework",
     full_but(("pytorch", "tensorflow", "jax", "mxnet"), "pytorch", "tensorflow", "mxnet"),
 )
-def test_weights_and_statistics_arrive(tmp_path, whole, framework):
-    """In a trainer whose trunk is a part of ResNet-34."""
+def test_weights_and_statistics_reach_the_trainer(tmp_path, whole, framework):
+    """Check a trainer whose trunk is a part of ResNet-34."""
     (file, arrays), data = whole, str(tmp_path / "coco2017")
     resolved(tmp_path, file)
     state = probe(framework, "probes.ssd_backbone_probe.state", framework, data, digest_of(file))

@@ -1,4 +1,4 @@
-"""Overlap, offsets and matching against the plain version."""
+"""Overlap, offsets and matching, compared with the plain version."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ PRIORS = priors.build(SMALL)
 
 @st.composite
 def box(draw, grid=16):
-    """Corners on a grid of sixteenths, so that ties happen and float32 is exact."""
+    """Draw corners on a grid of sixteenths, so that overlaps can be equal and float32 is exact."""
     left, top = draw(st.integers(0, grid - 2)), draw(st.integers(0, grid - 2))
     return [
         left / grid,
@@ -51,13 +51,13 @@ def test_iou(first, second):
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def matched_in_one_table(rows, made):
-    """The object of each prior, or -1, as the reference finds it: all overlaps at once in float32
-    (utils.py, Encoder.encode).
+def reference_match(rows, prior_boxes):
+    """Return the object of each prior, or -1, as in the reference (utils.py, Encoder.encode).
 
-    Objects and priors meet by corners that are computed in float32 from centres in float32.
+    All overlaps are computed at once in float32. Corners of objects and priors are computed in
+    float32 from centers in float32.
     """
-    x, y, width, height = (side.astype(np.float32) for side in made.centres)
+    x, y, width, height = (side.astype(np.float32) for side in prior_boxes.centres)
     half = np.float32(0.5)
     corners = np.stack(
         [x - half * width, y - half * height, x + half * width, y + half * height], axis=1
@@ -83,24 +83,24 @@ def matched_in_one_table(rows, made):
 
 @pytest.mark.parametrize("model", [REFERENCE_MODEL, DEMO_MODEL])
 def test_matching_is_the_references_to_the_last_bit(model):
-    """60 scenes of boxes on whole pixels, where several priors overlap an object equally but for
-    rounding.
+    """Compare 60 scenes of boxes with integer coordinates.
+
+    In these scenes, several priors have equal overlaps with an object except for rounding.
     """
-    made, draws = priors.build(model), np.random.default_rng(4)
+    prior_boxes, draws = priors.build(model), np.random.default_rng(4)
     for _ in range(60):
         corner = draws.integers(0, [560, 400], (draws.integers(1, 12), 2))
         end = np.minimum(corner + draws.integers(20, 400, corner.shape), [640, 480])
         rows = (np.concatenate([corner, end], axis=1) / [640, 480, 640, 480]).astype(np.float32)
-        found = boxes.match(rows, np.array([len(rows)]), made)[0]
-        np.testing.assert_array_equal(found, matched_in_one_table(rows, made))
+        found = boxes.match(rows, np.array([len(rows)]), prior_boxes)[0]
+        np.testing.assert_array_equal(found, reference_match(rows, prior_boxes))
 
 
 @examples(40)
 @given(batches)
 def test_matching_is_the_plain_one(batch):
     rows, ends = flat(batch)
-    # In float64, as the plain version: else two overlaps that differ by rounding alone would
-    # differ.
+    # Use float64 as in the plain version. Otherwise equal overlaps could differ by rounding.
     exact = Priors(PRIORS.centres, PRIORS.corners.astype(np.float64))
     found = boxes.match(rows.astype(np.float64), ends, exact)
     first = 0
@@ -117,23 +117,23 @@ def test_matching_is_the_plain_one(batch):
             2,
             (1, 0.9, 0.3),
             [1, 0, -1],
-        ),  # of two equal objects the later claims and the first has the rest
+        ),  # the last of equal objects claims its best prior, the first has the remaining priors
         (1, (1, 0.5, 0.51), [0, -1, 0]),  # an overlap of a half is background
     ],
 )
 def test_matching_by_hand(objects, widths, wanted):
-    """Of objects that fill the image and priors of so many shares of its width."""
+    """Match objects that fill the image with priors of these fractions of its width."""
     corners = np.array([[0, 0, width, 1] for width in widths], np.float32).T
     rows = np.array([[0, 0, 1, 1]] * objects, np.float32)
     assert boxes.match(rows, np.array([objects]), Priors(corners, corners)).tolist() == [wanted]
 
 
 @given(st.lists(box(), min_size=1, max_size=5))
-def test_offsets_and_back(rows):
-    given_boxes = np.array(rows, np.float32)
+def test_decode_inverts_encode(rows):
+    corners = np.array(rows, np.float32)
     numbers = np.arange(len(rows)) * 7 % len(PRIORS)
     chosen = PRIORS.centres[:, numbers]
-    offsets = boxes.encode(given_boxes.T, chosen)
+    offsets = boxes.encode(corners.T, chosen)
     expected = [
         boxes_plain.encode(row, chosen[:, i].astype(np.float64)) for i, row in enumerate(rows)
     ]

@@ -1,4 +1,4 @@
-"""Colour jitter against torchvision's formulas in float64, and the distribution of its draws."""
+"""Color jitter compared with torchvision's formulas in float64, and its random factors."""
 
 import colorsys
 
@@ -34,7 +34,7 @@ def saturation(image, factor):
 
 
 def hue(image, factor):
-    """Exactly, in floats."""
+    """Return the image with its hue turned, computed exactly in floats."""
     out = np.empty(image.shape)
     for place in np.ndindex(image.shape[:2]):
         h, s, v = colorsys.rgb_to_hsv(*(image[place] / 255))
@@ -66,9 +66,10 @@ def test_linear_changes_are_cut_to_whole_levels(image, change, factor):
 
 @pytest.mark.parametrize("factor", [-0.05, -0.02, 0.013, 0.05])
 def test_hue_turns_by_a_share_of_the_circle(image, factor):
-    """0.05 are 18 degrees.
+    """Check the direction and size of the change. 0.05 are 18 degrees.
 
-    The angle has 256 steps, so single pixels differ; an error of the unit would differ by 20.
+    The angle has 256 steps, so single pixels differ. An error of the unit would be a difference of
+    20.
     """
     expected = hue(image, factor)
     difference = changed(image, 3, factor) - expected
@@ -87,7 +88,7 @@ def test_nothing_changes_at_the_neutral_factors(image):
     np.testing.assert_array_equal(out, image)
 
 
-def test_the_order_counts(image):
+def test_jitter_depends_on_the_order(image):
     factors, results = [1.125, 0.5, 1.5, 0.05], []
     for order in ([0, 1, 2, 3], [3, 2, 1, 0]):
         out = image.copy()
@@ -100,7 +101,7 @@ def test_the_order_counts(image):
     assert (results[0] != results[1]).any()
 
 
-def test_draws():
+def test_drawn_factors_are_uniform_and_orders_equally_frequent():
     factors, orders = colours.draw(1, 0, np.arange(20_000), REFERENCE_MODEL["jitter"])
     for column, (low, high) in zip(
         factors.T, [(0.875, 1.125), (0.5, 1.5), (0.5, 1.5), (-0.05, 0.05)], strict=True
@@ -120,5 +121,7 @@ def test_draws_depend_on_seed_epoch_and_image_alone():
     alone, its = colours.draw(1, 2, np.array([3]), [0.1, 0.2, 0.3, 0.04])
     np.testing.assert_array_equal(alone[0], factors[1])
     np.testing.assert_array_equal(its[0], orders[1])
-    for other in ((2, 2), (1, 3)):
-        assert (colours.draw(*other, np.array([7, 3]), [0.1, 0.2, 0.3, 0.04])[0] != factors).all()
+    for different in ((2, 2), (1, 3)):
+        assert (
+            colours.draw(*different, np.array([7, 3]), [0.1, 0.2, 0.3, 0.04])[0] != factors
+        ).all()

@@ -1,6 +1,4 @@
-"""The crop against its loop written down one image after another, with the same draws; and what it
-must always hold.
-"""
+"""Crops compared with a plain loop over images with the same random numbers."""
 
 import numpy as np
 import pytest
@@ -16,13 +14,13 @@ from workloads.ssd.crops import CropRule
 from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL
 
 
-def one(key, *coordinates):
-    """A single draw in [0, 1)."""
+def random_number(key, *coordinates):
+    """Return a single random number in [0, 1)."""
     return float(uniform(bits(fold(key, *coordinates[:-1]), np.array([coordinates[-1]])))[0])
 
 
 def plain(seed, epoch, image, boxes, attempts):
-    """The loop of the reference, for one image."""
+    """Return the crop of an image as in the reference's loop."""
     key = stream(seed, "detection crop", epoch)
     modes = [None, 0.1, 0.3, 0.5, 0.7, 0.9, float("-inf")]
     number = 0
@@ -32,11 +30,13 @@ def plain(seed, epoch, image, boxes, attempts):
         if minimum is None:
             return [0.0, 0.0, 1.0, 1.0]
         for attempt in range(1, attempts + 1):
-            width, height = (0.3 + 0.7 * one(key, number, attempt, draw, image) for draw in (0, 1))
+            width, height = (
+                0.3 + 0.7 * random_number(key, number, attempt, draw, image) for draw in (0, 1)
+            )
             if width / height < 0.5 or width / height > 2:
                 continue
-            left = one(key, number, attempt, 2, image) * (1 - width)
-            top = one(key, number, attempt, 3, image) * (1 - height)
+            left = random_number(key, number, attempt, 2, image) * (1 - width)
+            top = random_number(key, number, attempt, 3, image) * (1 - height)
             window = [left, top, left + width, top + height]
             if not all(boxes_plain.iou(box, window) > minimum for box in boxes):
                 continue
@@ -51,7 +51,7 @@ batches = st.lists(st.lists(box(32), min_size=1, max_size=5), min_size=1, max_si
 @examples(30)
 @example([[[0.0, 0.0, 0.25, 0.25], [0.5, 0.5, 1.0, 1.0]]], 1, 0, 50)
 @given(batches, st.integers(0, 3), st.integers(0, 3), st.sampled_from([1, 2, 5]))
-def test_the_loop_is_the_references(batch, seed, epoch, attempts):
+def test_windows_equal_the_references_loop(batch, seed, epoch, attempts):
     images = np.arange(len(batch)) * 5 + 2
     found = crops.windows(seed, epoch, images, *flat(batch), CropRule(attempts=attempts))
     expected = [
@@ -62,7 +62,7 @@ def test_the_loop_is_the_references(batch, seed, epoch, attempts):
 
 
 def spread(count, per_image, seed=0):
-    """`count` images with `per_image` random boxes each."""
+    """Return `count` images with `per_image` random boxes each."""
     corners = np.sort(np.random.default_rng(seed).random((count * per_image, 2, 2)), axis=1)
     return corners.reshape(-1, 4).astype(np.float32), np.arange(1, count + 1) * per_image
 
@@ -100,13 +100,13 @@ def test_objects_inside_are_cut_renormalised_and_mirrored():
     found, labels, ends = crops.inside(
         windows, mirrored, boxes, np.arange(1, 6, dtype=np.int32), np.array([3, 4, 5])
     )
-    # The first object's centre (0.3, 0.3) is inside; those of the next two are not; the fifth's
-    # (0.5, 0.5) is not.
+    # The first object's center (0.3, 0.3) is inside. The centers of the next two are outside, and
+    # so is the fifth's center (0.5, 0.5).
     assert labels.tolist() == [1, 4]
     assert ends.tolist() == [1, 2, 2]
     np.testing.assert_allclose(
         found, [[0, 0, 0.5, 0.5], [-0.01, 0.4, 0.8, 0.6]], atol=1e-6
-    )  # not cropped, so not cut
+    )  # the image is not cropped, so the box is not clipped
     for right, left in ((0.3, 0.25), (0.2, 0.5)):
         box = np.array([[0.1, 0.2, right, 0.6]], np.float32)
         found, _, _ = crops.inside(windows[2:], mirrored[2:], box, labels[:1], ends[:1])
@@ -115,7 +115,7 @@ def test_objects_inside_are_cut_renormalised_and_mirrored():
 
 @examples(40)
 @given(batches, st.integers(0, 5))
-def test_something_is_always_left_and_lies_inside(batch, epoch):
+def test_a_crop_keeps_objects_that_lie_inside(batch, epoch):
     rows, ends = flat(batch)
     images = np.arange(len(batch))
     windows = crops.windows(0, epoch, images, rows, ends, CropRule())

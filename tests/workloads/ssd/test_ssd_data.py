@@ -1,5 +1,6 @@
-"""Batches: every image and target is what one gets alone, whoever computes it; padding; damaged
-files.
+"""Batches of SSD: images and targets, padding, and damaged files.
+
+Every image and target equals that of a single image, whichever process computes it.
 """
 
 import cv2
@@ -10,7 +11,7 @@ from PIL import Image
 from tests.workloads.common.coco import synthetic_coco as synthetic
 from tests.workloads.common.coco.synthetic_coco import blank, copies, validation
 from tests.workloads.resnet50.synthetic_images import place
-from tests.workloads.ssd.test_ssd_workload import made
+from tests.workloads.ssd.test_ssd_workload import build_workload
 from workloads.api import DatasetInfo
 from workloads.common.images.counts import COCO2017
 from workloads.common.images.jpeg import BadImage, Reader
@@ -41,13 +42,14 @@ def prepare(folder):
 def settings(folder, batch=6, devices=1, **options):
     dataset_info = COCO2017.read(folder)
     values = {
-        **made(
+        **build_workload(
             "demo", DatasetInfo(2000, 9, {"classes": 10}, ""), model=DEMO_MODEL
         ).settings.hyperparameters
     }
-    workload = made(
-        "demo", dataset_info, profile="demo", model=MODEL, devices=devices, dataset="dummy", data_dir=str(folder),
-        global_batch_size=batch, hyperparameters=values, options={"data_threads": 2, **options},
+    workload = build_workload(
+        "demo", dataset_info, profile="demo", model=MODEL, devices=devices, dataset="dummy",
+        data_dir=str(folder), global_batch_size=batch, hyperparameters=values,
+        options={"data_threads": 2, **options},
     )  # fmt: skip
     return workload.settings, dataset_info
 
@@ -79,7 +81,7 @@ def test_images_and_targets_are_those_of_each_image_alone(prepared):
 
 
 def test_pixels_follow_the_boxes(prepared):
-    """Without jitter: the crop of the decoded image, resized and mirrored."""
+    """Check the crop of the decoded image, resized and mirrored, without jitter."""
     data = opened(prepared)
     data.strengths = [0.0] * 4
     drawn = data.draw(np.arange(23), 0)
@@ -92,7 +94,7 @@ def test_pixels_follow_the_boxes(prepared):
         part = Image.fromarray(whole[top : top + height, left : left + width])
         expected = np.asarray(part.resize((128, 128), Image.Resampling.BILINEAR)).astype(int)
         expected = expected[:, ::-1] if drawn.mirrored[image] else expected
-        assert np.abs(out.astype(int) - expected).max() <= 2  # another decoder
+        assert np.abs(out.astype(int) - expected).max() <= 2  # the decoders differ
     data.close()
 
 
@@ -141,9 +143,9 @@ def test_a_damaged_image_ends_the_run_or_is_replaced_with_its_targets(tmp_path):
     blank(path)
     ((after,),) = copies(data, 0, 1)
     data.close()
-    others = [0, 1, 2, 4, 5]
+    unchanged = [0, 1, 2, 4, 5]
     for name in before:
-        np.testing.assert_array_equal(before[name][others], after[name][others])
+        np.testing.assert_array_equal(before[name][unchanged], after[name][unchanged])
     drawn = inner(np.array([(broken + 1) % 23]), 0)
     offset, label = boxes.targets(drawn.box, drawn.label, drawn.ends, data.priors)
     np.testing.assert_array_equal(after["label"][3], label[0])

@@ -1,4 +1,4 @@
-"""Decoding and suppression against the plain version, and their limits."""
+"""Decoding and suppression compared with the plain version, and their limits."""
 
 import itertools
 
@@ -24,16 +24,19 @@ PRIORS = priors.build(SMALL)
 
 
 SCORE_ROUNDING = 2e-6
-"""Scores that are nearer to each other or to the minimum, as a fraction of them, float32 may order
-either way.
+"""Relative difference of scores below which float32 may order them either way.
+
+It also applies to the difference of a score from the minimum.
 """
 OVERLAP_ROUNDING = 1e-5
-"""Overlaps that are nearer to the limit."""
+"""Difference of an overlap from the limit below which float32 may decide either way."""
 
 
 def outputs(seed, count, classes, background):
-    """Logits and offsets; every fifth prior has the logits of its neighbour, and every fourth as
-    much of two classes: scores that are equal in every precision.
+    """Return logits and offsets with scores that are equal in every precision.
+
+    Every fifth prior has the logits of its neighbor, and every fourth prior has equal logits for
+    two classes.
     """
     rng = np.random.default_rng(seed)
     logits = rng.normal(0, 2, (count, classes + 1, len(PRIORS)))
@@ -44,15 +47,16 @@ def outputs(seed, count, classes, background):
 
 
 def plain(logits, offsets, priors):
-    """The plain version of one image, from (C + 1, P) and (4, P)."""
+    """Return the plain detections of an image, for (C + 1, P) and (4, P)."""
     return boxes_plain.detect(
         logits.T.tolist(), offsets.T.tolist(), priors.centres.T.astype(np.float64).tolist()
     )
 
 
 def is_decided(logits, offsets, priors):
-    """Whether no two scores, no score and the minimum, and no overlap and its limit are so near
-    that rounding decides.
+    """Check that rounding cannot change the result.
+
+    Scores must differ enough from each other and from the minimum, and overlaps from the limit.
     """
     minimum, size = detections.SCORE_MINIMUM, 1 + SCORE_ROUNDING
     scores = np.array([boxes_plain.softmax(row) for row in logits.T.tolist()]).T[1:]
@@ -68,7 +72,7 @@ def is_decided(logits, offsets, priors):
 
 
 def assert_equal(found, image, expected):
-    """The detections of an image, in their order."""
+    """Check the detections of an image, in their order."""
     rows = found.image == image
     assert found.label[rows].tolist() == [label for _, label, _, _ in expected]
     np.testing.assert_allclose(found.score[rows], [score for score, *_ in expected], rtol=1e-5)
@@ -80,7 +84,7 @@ def assert_equal(found, image, expected):
 @examples(25)
 @given(st.integers(0, 10**6), st.integers(1, 6), st.sampled_from([0.0, 3.0, 6.0]))
 def test_detections_are_the_plain_ones(seed, classes, background):
-    """Also where scores tie: the lower class, then the lower prior comes first."""
+    """Check the order of equal scores too: the lower class, then the lower prior comes first."""
     logits, offsets = outputs(seed, 2, classes, background)
     found = detections.detect(logits, offsets, PRIORS)
     images = [image for image in range(2) if is_decided(logits[image], offsets[image], PRIORS)]
@@ -105,13 +109,17 @@ def test_scores_at_the_minimum_are_dropped_and_just_above_are_kept():
             [[0, 0, 1, 1], [0, 0, 1, 0.5], [0, 0, 1, 0.49], [0, 0.51, 1, 1]],
             [1, 1, 1, 1],
             [0, 2, 3],
-        ),  # exactly a half
+        ),  # an overlap of exactly one half
         (
             [[0, 0, 1, 0.1], [0.2, 0, 1.2, 0.1], [0.4, 0, 1.4, 0.1]],
             [1, 1, 1],
             [0, 2],
-        ),  # what is gone suppresses nothing
-        ([[0, 0, 1, 1]] * 5, [1, 2, 1, 3, 2], [0, 1, 3]),  # nor does another class
+        ),  # a suppressed box suppresses no box
+        (
+            [[0, 0, 1, 1]] * 5,
+            [1, 2, 1, 3, 2],
+            [0, 1, 3],
+        ),  # boxes suppress only boxes of their class
     ],
 )
 def test_suppression_by_hand(boxes, labels, kept):
@@ -127,7 +135,7 @@ def test_suppression_by_hand(boxes, labels, kept):
     st.integers(1, 40),
 )
 def test_suppression_in_parts_is_the_plain_one(seed, count, at_once, classes, limit):
-    """Boxes lie on a grid of 1/64, so that float32 is exact and overlaps of exactly a half happen."""
+    """Use boxes on a grid of 1/64: float32 is exact, and overlaps of exactly one half occur."""
     rng = np.random.default_rng(seed)
     corner = rng.integers(0, 64, (count, 2))
     size = rng.integers(12, 64, (count, 2))
@@ -135,9 +143,9 @@ def test_suppression_in_parts_is_the_plain_one(seed, count, at_once, classes, li
     labels = rng.integers(1, classes + 1, count)
     expected: list[int] = []
     for number in range(count):
-        rivals = [other for other in expected if labels[other] == labels[number]]
+        rivals = [kept for kept in expected if labels[kept] == labels[number]]
         if all(
-            boxes_plain.iou(boxes[number].tolist(), boxes[other].tolist()) < 0.5 for other in rivals
+            boxes_plain.iou(boxes[number].tolist(), boxes[kept].tolist()) < 0.5 for kept in rivals
         ):
             expected.append(number)
     with pytest.MonkeyPatch.context() as patch:
@@ -146,8 +154,8 @@ def test_suppression_in_parts_is_the_plain_one(seed, count, at_once, classes, li
         assert detections.suppress(boxes, labels).tolist() == expected[:limit]
 
 
-def made_of(side):
-    """Priors on a grid that do not overlap."""
+def grid_priors(side):
+    """Return priors on a grid that do not overlap."""
     x, y = np.meshgrid((np.arange(side) + 0.5) / side, (np.arange(side) + 0.5) / side)
     size = np.full(side * side, 0.5 / side)
     centres = np.stack([x.ravel(), y.ravel(), size, size]).astype(np.float32)
@@ -156,7 +164,7 @@ def made_of(side):
 
 
 def test_two_hundred_of_a_class_then_two_hundred_of_an_image():
-    apart = made_of(20)
+    apart = grid_priors(20)
     logits = np.full((1, 3, 400), -30, np.float32)
     logits[0, 0] = 0
     logits[0, 1, :300] = np.linspace(0, 1, 300)
@@ -165,9 +173,9 @@ def test_two_hundred_of_a_class_then_two_hundred_of_an_image():
     assert len(found.score) == 200
     assert (
         np.count_nonzero(found.label == 2) == 100
-    )  # the better class is whole, the other fills up
+    )  # the better class is complete, the worse class fills the rest
     assert np.all(np.diff(found.score) <= 0)
-    # The limit of a class counts before suppression: 250 equal boxes hide a 251st elsewhere.
+    # The limit of a class counts before suppression: 250 equal boxes hide a 251st box elsewhere.
     same = Priors(
         np.repeat(apart.centres[:, :1], 300, axis=1), np.repeat(apart.corners[:, :1], 300, axis=1)
     )
@@ -176,7 +184,7 @@ def test_two_hundred_of_a_class_then_two_hundred_of_an_image():
     offsets = np.zeros((1, 4, 300), np.float32)
     offsets[0, 0, 250:] = 100
     assert len(detections.detect(logits, offsets, same).score) == 1
-    # Of 195 equal boxes and 105 that lie apart, worse ones, 5 are still among the best 200.
+    # With 195 equal boxes and 105 worse separate boxes, 5 of the latter are among the best 200.
     mixed = Priors(
         np.concatenate([same.centres[:, :195], apart.centres[:, 195:300]], axis=1),
         np.concatenate([same.corners[:, :195], apart.corners[:, 195:300]], axis=1),
@@ -187,8 +195,9 @@ def test_two_hundred_of_a_class_then_two_hundred_of_an_image():
 
 @pytest.mark.parametrize("background", [0.0, 8.0])
 def test_more_candidates_than_suppression_compares_at_once(background):
-    """Undecided: 15 classes pass everywhere, each with more than its best 200; and a few that are
-    better than the rest.
+    """Check an early network: 15 classes pass everywhere, each with more than its best 200.
+
+    A few candidates are better than the rest.
     """
     many = priors.build({**SMALL, "map_sizes": [9, 2], "steps": [14, 64]})
     rng = np.random.default_rng(3)
@@ -205,11 +214,11 @@ def test_more_candidates_than_suppression_compares_at_once(background):
 
 
 def spaced(rng, least, most, shape):
-    """Values in any order, none near another."""
+    """Return values in random order with a minimum distance."""
     return rng.permutation(np.linspace(least, most, int(np.prod(shape)))).reshape(shape)
 
 
-def test_nothing_found():
+def test_no_detections():
     logits = np.zeros((2, 5, len(PRIORS)), np.float32)
     logits[:, 0] = 20
     found = detections.detect(logits, np.zeros((2, 4, len(PRIORS)), np.float32), PRIORS)

@@ -1,5 +1,6 @@
-"""What SSD has beyond tests/workloads/test_image_trainers.py: its loss, and the gradients of the
-first step.
+"""SSD's loss and the gradients of the first step, in every framework.
+
+tests/workloads/test_image_trainers.py tests everything that SSD shares with ResNet-50.
 """
 
 import numpy as np
@@ -16,16 +17,17 @@ TRUNK = ("conv1", "bn1", "layer")
 @pytest.mark.parametrize(("equal", "negatives"), [(False, 3), (True, 3), (False, 1)])
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_loss_of_synthetic_outputs_is_numpys(framework, equal, negatives):
-    """With an image without positives, and with one that has too few negatives; of equal ones the
-    lower priors count.
+    """Check images without positives and with too few negatives.
+
+    Among equal logits, the lower priors count.
     """
     found = probe(framework, f"probes.ssd_loss.of_{framework}", equal, negatives)
-    made = synthetic_ssd.outputs(equal)
-    positives = (made["labels"] > 0).sum(1)
-    priors = made["labels"].shape[1]
+    outputs = synthetic_ssd.outputs(equal)
+    positives = (outputs["labels"] > 0).sum(1)
+    priors = outputs["labels"].shape[1]
     assert positives.min() == 0
     assert positives.max() * (1 + ssd_loss_numpy.NEGATIVES_PER_POSITIVE) > priors
-    arrays = (made[name] for name in ("logits", "offsets", "labels", "wanted"))
+    arrays = (outputs[name] for name in ("logits", "offsets", "labels", "wanted"))
     loss, by_logits, by_offsets = ssd_loss_numpy.loss_and_gradients(*arrays, negatives)
     assert found["loss"] == pytest.approx(loss, rel=1e-6)
     assert relative(found["by_logits"], by_logits) <= 1e-6
@@ -36,8 +38,9 @@ def test_loss_of_synthetic_outputs_is_numpys(framework, equal, negatives):
 @pytest.mark.parametrize("negatives", [1, 3])
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_loss_of_a_trainer_counts_the_negatives_of_its_workload(framework, negatives):
-    """PyTorch's outputs in training mode are the other frameworks'
-    (tests/workloads/test_image_trainers.py).
+    """Compare with NumPy on PyTorch's outputs in training mode.
+
+    tests/workloads/test_image_trainers.py compares the outputs of all frameworks.
     """
     model = probe("pytorch", "probes.ssd_loss.of_trainer", "pytorch", negatives)
     found = probe(framework, "probes.ssd_loss.of_trainer", framework, negatives)
@@ -48,9 +51,9 @@ def test_loss_of_a_trainer_counts_the_negatives_of_its_workload(framework, negat
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_first_step_has_the_gradients_of_float64(framework):
-    """The velocity is gradient and decay.
+    """Compare the velocity, which is the sum of gradient and decay.
 
-    In fp32 some ReLUs of the trunk fall on the other side of 0, hence its limit.
+    In fp32, the inputs of some ReLUs in the trunk have the wrong sign, so its limit is larger.
     """
     found, wanted = (
         trained("ssd", framework, "steps"),

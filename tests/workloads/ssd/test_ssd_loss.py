@@ -1,5 +1,6 @@
-"""The plain loss against values worked out by hand; its gradients are those of three frameworks
-(test_ssd_frameworks).
+"""The plain loss, compared with values computed by hand.
+
+test_ssd_frameworks.py compares its gradients with those of the frameworks.
 """
 
 import math
@@ -10,8 +11,8 @@ import pytest
 from tests.workloads.ssd import ssd_loss_numpy as plain
 
 
-def test_by_hand():
-    """Six priors, two classes: one positive, so three of five negatives count."""
+def test_loss_by_hand():
+    """Check six priors and two classes: one positive, so three of five negatives count."""
     logits = np.zeros((1, 3, 6))
     logits[0, 0] = [0, 0, 1, 2, 3, -1]
     labels = np.array([[2, 0, 0, 0, 0, 0]])
@@ -36,7 +37,7 @@ def test_no_positives_no_loss_and_a_mean_over_all_images():
     assert plain.loss(logits, offsets, labels, targets) == pytest.approx(alone / 2)
 
 
-def test_when_negatives_run_out_all_count_once():
+def test_all_negatives_count_if_there_are_too_few():
     zeros = np.zeros((1, 4, 4))
     assert plain.loss(zeros[:, :2], zeros, np.array([[1, 1, 1, 0]]), zeros) == pytest.approx(
         4 * math.log(2) / 3

@@ -1,5 +1,6 @@
-"""The layers: counts, maps, initial values; strides and heads are torchvision's in float64
-(test_image_trainers).
+"""The layers of SSD: counts, maps, initial values.
+
+test_image_trainers.py compares strides and heads with torchvision's in float64.
 """
 
 import math
@@ -11,11 +12,11 @@ from workloads.common.networks import residual
 from workloads.ssd import network
 from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL
 
-MADE = network.build(REFERENCE_MODEL)
+REFERENCE = network.build(REFERENCE_MODEL)
 
 
 def test_parameters_of_each_part():
-    counts = network.parameter_counts(MADE)
+    counts = network.parameter_counts(REFERENCE)
     assert counts == {
         "backbone": 8_170_304,
         "extras": 3_574_400,
@@ -24,7 +25,7 @@ def test_parameters_of_each_part():
     }
     assert (
         sum(counts.values())
-        == sum(math.prod(shape) for shape in network.shapes(MADE).values())
+        == sum(math.prod(shape) for shape in network.shapes(REFERENCE).values())
         == 19_972_534
     )
     assert sum(network.parameter_counts(network.build(DEMO_MODEL)).values()) == 714_678
@@ -48,9 +49,9 @@ def test_activations_of_the_trunk():
 
 
 def test_initial_weights():
-    found = dict(network.initial_weights(MADE, 1))
-    assert {name: value.shape for name, value in found.items()} == network.shapes(MADE)
-    assert list(found) == list(network.shapes(MADE))
+    found = dict(network.initial_weights(REFERENCE, 1))
+    assert {name: value.shape for name, value in found.items()} == network.shapes(REFERENCE)
+    assert list(found) == list(network.shapes(REFERENCE))
     assert all(value.dtype == np.float32 for value in found.values())
     assert found["layer3.2.conv2.weight"].std() == pytest.approx(math.sqrt(2 / (256 * 9)), rel=0.01)
     assert (found["layer2.0.downsample.1.weight"] == 1).all()

@@ -1,4 +1,7 @@
-"""The priors of every map against values worked out by hand; tests/golden has the digest of all."""
+"""The priors of every map, compared with values computed by hand.
+
+tests/golden has the digest of all priors.
+"""
 
 import numpy as np
 import pytest
@@ -7,32 +10,29 @@ from workloads.ssd import priors
 from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL
 
 FIRST = [0, 5_776, 7_942, 8_542, 8_692, 8_728]
-"""Where each map begins: 38²·4, 19²·6, 10²·6, 5²·6, 3²·4, 1·4."""
+"""First prior of each map: 38²·4, 19²·6, 10²·6, 5²·6, 3²·4, 1·4."""
 
 
 @pytest.fixture(scope="module")
-def made():
+def reference_priors():
     return priors.build(REFERENCE_MODEL)
 
 
-def test_there_are_as_many_as_in_the_reference(made):
-    assert len(made) == priors.count(REFERENCE_MODEL) == 8_732
-    assert made.centres.shape == made.corners.shape == (4, 8_732)
-    assert made.centres.dtype == made.corners.dtype == np.float32
+def test_there_are_as_many_as_in_the_reference(reference_priors):
+    assert len(reference_priors) == priors.count(REFERENCE_MODEL) == 8_732
+    assert reference_priors.centres.shape == reference_priors.corners.shape == (4, 8_732)
+    assert reference_priors.centres.dtype == reference_priors.corners.dtype == np.float32
     assert len(priors.build(DEMO_MODEL)) == priors.count(DEMO_MODEL) == 1_488
 
 
 @pytest.mark.parametrize(
     ("place", "expected"),
     [
-        # Map 38: cells 8 px apart, centre of the first at 4 / 300; shapes 21 px, √(21·45) = 30.74
+        # Map 38: cells 8 px apart, center of the first at 4 / 300; shapes 21 px, √(21·45) = 30.74
         # px, 29.70 × 14.85 px.
         (0, (4 / 300, 4 / 300, 0.07, 0.07)),
         (1, (12 / 300, 4 / 300, 0.07, 0.07)),  # the next column
-        (
-            38 * 38 - 1,
-            (1.0, 1.0, 0.07, 0.07),
-        ),  # 37.5 · 8 = 300 px: the last cell lies on the corner
+        (38 * 38 - 1, (1.0, 1.0, 0.07, 0.07)),  # 37.5 · 8 = 300 px: the corner of the image
         (38 * 38, (4 / 300, 4 / 300, 0.10246951, 0.10246951)),
         (2 * 38 * 38, (4 / 300, 4 / 300, 0.09899495, 0.04949747)),
         # Map 19: 16 px; 45 px; ratio 2: 63.64 × 31.82 px; ratio 3: 77.94 × 25.98 px.
@@ -57,22 +57,22 @@ def test_there_are_as_many_as_in_the_reference(made):
         (FIRST[5] + 2, (0.5, 0.5, 1.0, 0.61518290)),
     ],
 )
-def test_each_map(made, place, expected):
-    np.testing.assert_allclose(made.centres[:, place], expected, rtol=2e-7)
+def test_each_map(reference_priors, place, expected):
+    np.testing.assert_allclose(reference_priors.centres[:, place], expected, rtol=2e-7)
 
 
-def test_corners_are_of_the_clamped_boxes(made):
-    x, y, width, height = made.centres.astype(np.float64)
+def test_corners_are_of_the_clamped_boxes(reference_priors):
+    x, y, width, height = reference_priors.centres.astype(np.float64)
     expected = np.stack([x - width / 2, y - height / 2, x + width / 2, y + height / 2])
-    np.testing.assert_allclose(made.corners, expected, atol=1e-7)
-    assert made.centres.min() > 0
-    assert made.centres.max() == 1
-    assert made.corners.min() < 0  # corners are not clamped
+    np.testing.assert_allclose(reference_priors.corners, expected, atol=1e-7)
+    assert reference_priors.centres.min() > 0
+    assert reference_priors.centres.max() == 1
+    assert reference_priors.corners.min() < 0  # corners are not clamped
 
 
 def test_the_demos_first_cells():
-    """128 px: cells 8, 16, 32, 64 px apart; scales 0.12, 0.20, 0.32, 0.46."""
-    made = priors.build(DEMO_MODEL)
+    """Check 128 px: cells 8, 16, 32, 64 px apart; scales 0.12, 0.20, 0.32, 0.46."""
+    demo_priors = priors.build(DEMO_MODEL)
     for first, middle, scale in (
         (0, 4, 0.12),
         (1_024, 8, 0.20),
@@ -80,5 +80,5 @@ def test_the_demos_first_cells():
         (1_472, 32, 0.46),
     ):
         np.testing.assert_allclose(
-            made.centres[:, first], (middle / 128, middle / 128, scale, scale), rtol=1e-6
+            demo_priors.centres[:, first], (middle / 128, middle / 128, scale, scale), rtol=1e-6
         )

@@ -1,4 +1,4 @@
-"""Schedules, sets, rules and log keys; detections of a batch."""
+"""Schedules, hyperparameter sets, rules, log keys, and detections of SSD."""
 
 import itertools
 import tracemalloc
@@ -16,8 +16,8 @@ from workloads.ssd.workload import SSD
 COCO = DatasetInfo(117_266, 4_952, {"classes": 80}, "published")
 
 
-def made(set_name, dataset_info=COCO, rules="v0.7", **changes):
-    """The full workload with one of the sets."""
+def build_workload(set_name, dataset_info=COCO, rules="v0.7", **changes):
+    """Return the full workload with a hyperparameter set."""
     values = {
         "devices": 8,
         "dataset": "coco2017",
@@ -30,12 +30,13 @@ def made(set_name, dataset_info=COCO, rules="v0.7", **changes):
 
 def demo():
     changes = {"profile": "demo", "model": DEMO_MODEL, "devices": 1, "dataset": "coco-demo"}
-    return made("demo", DatasetInfo(2000, 300, {"classes": 10}, "synthetic"), **changes)
+    return build_workload("demo", DatasetInfo(2000, 300, {"classes": 10}, "synthetic"), **changes)
 
 
 def rates_of_the_reference(base, warmup, per_epoch, steps, decay_epochs=(40, 50)):
-    """The loop of its train.py: who sets no rate leaves the last one, and the decay counts from the
-    base.
+    """Return the rates of the loop in the reference's train.py.
+
+    A step that sets no rate keeps the last rate. The decay starts from the base rate.
     """
     found, current, rate = [], base, base
     for step in range(steps):
@@ -49,10 +50,12 @@ def rates_of_the_reference(base, warmup, per_epoch, steps, decay_epochs=(40, 50)
 
 
 def test_every_rate_of_the_reference():
-    """300 steps of 2.619685 epochs are 299 as it rounds, and the plateau stays a 299th below the
-    base.
+    """Compare every rate.
+
+    300 steps of 2.619685 epochs are 299 after the reference's rounding, so the plateau stays a
+    299th below the base rate.
     """
-    workload = made("reference")
+    workload = build_workload("reference")
     warmup = int(2.619685 * 117_266 / 1_024)
     assert (workload.options.warmup_steps, workload.steps_per_epoch) == (warmup, 115) == (299, 115)
     expected = rates_of_the_reference(0.08, warmup, 115, 52 * 115)
@@ -73,13 +76,16 @@ def test_every_rate_of_the_reference():
     ],
 )
 def test_the_plateau_is_that_of_each_entrys_code(name, plateau):
-    """PyTorch's leave the last rate of the warm-up, MXNet's scheduler computes every one."""
-    assert made(name).learning_rate(1_000) == pytest.approx(plateau, rel=1e-12)
+    """Compare the plateau of the entries.
+
+    PyTorch's entries keep the last rate of the warm-up. MXNet's scheduler computes every rate.
+    """
+    assert build_workload(name).learning_rate(1_000) == pytest.approx(plateau, rel=1e-12)
 
 
 def test_rates_of_the_published_v05_log():
-    """opt_learning_rate of iterations 0, 1, 2, 31 in NVIDIA's DGX-1 log."""
-    workload = made("nvidia_v0.5_dgx1", rules="v0.5")
+    """Compare opt_learning_rate of iterations 0, 1, 2, 31 in NVIDIA's DGX-1 log."""
+    workload = build_workload("nvidia_v0.5_dgx1", rules="v0.5")
     found = [workload.learning_rate(step) for step in (0, 1, 2, 31)]
     assert found == pytest.approx(
         [0.0, 0.0003166666666666734, 0.0006333333333333468, 0.009816666666666668]
@@ -87,14 +93,14 @@ def test_rates_of_the_published_v05_log():
     assert workload.decay_steps == [4_210, 5_263]
     assert workload.decay_epochs == pytest.approx(
         [43.7, 54.6], abs=0.8
-    )  # steps of an epoch are rounded up
+    )  # the steps of an epoch are rounded up
     assert workload.learning_rate(4_209) == pytest.approx(0.095 * (1 - 1 / 300), rel=1e-12)
     assert workload.learning_rate(4_210) == pytest.approx(0.0095)
 
 
-def test_a_warm_up_factor_starts_higher():
-    values = made("reference").settings.hyperparameters
-    workload = made("reference", hyperparameters={**values, "warmup_factor": 2})
+def test_warm_up_with_a_factor_starts_higher():
+    values = build_workload("reference").settings.hyperparameters
+    workload = build_workload("reference", hyperparameters={**values, "warmup_factor": 2})
     assert workload.learning_rate(0) == pytest.approx(0.06)
     assert workload.learning_rate(150) == pytest.approx(0.08 - (299 - 150) * 0.08 / (299 * 4))
     assert workload.learning_rate(1_000) == pytest.approx(0.08 * (1 - 1 / (4 * 299)))
@@ -109,13 +115,13 @@ def test_demo_schedule():
 
 
 def test_evaluations_are_those_of_the_rules():
-    workload, epochs = made("nvidia_v0.7_dgx1"), [40, 50, 55, 60, 65, 70, 75, 80, 85, 90]
+    workload, epochs = build_workload("nvidia_v0.7_dgx1"), [40, 50, 55, 60, 65, 70, 75, 80, 85, 90]
     steps = list(itertools.islice(workload.evaluation_steps(), len(epochs)))
     assert [step / workload.steps_per_epoch for step in steps] == epochs
 
 
 def evaluations_of_the_reference(batch, steps):
-    """The loop of v0.5's train.py: steps done at each evaluation, and its epoch, from 0."""
+    """Return the steps of each evaluation and its epoch, from 0, as in v0.5's train.py."""
     iteration, found = 0, []
     wanted = [int(n * 32 / batch) for n in (120_000, 160_000, 180_000, 200_000, 220_000, 240_000)]
     for epoch in range(66):
@@ -128,8 +134,11 @@ def evaluations_of_the_reference(batch, steps):
 
 @pytest.mark.parametrize(("batch", "first"), [(32, 120_001), (1_216, 3_158), (1_024, 3_751)])
 def test_evaluations_of_v05_come_after_the_references_iterations(batch, first):
-    """Within epochs: NVIDIA's logs, at batch 1,216, call them 32, 43, 48, 54, 59, 65."""
-    workload = made("reference_v0.5", rules="v0.5", global_batch_size=batch)
+    """Check evaluations within epochs.
+
+    NVIDIA's logs, at batch 1,216, have the epochs 32, 43, 48, 54, 59, 65.
+    """
+    workload = build_workload("reference_v0.5", rules="v0.5", global_batch_size=batch)
     steps = list(itertools.islice(workload.evaluation_steps(), 8))
     found = [(step, workload.epochs.epoch_of(step - 1)) for step in steps]
     assert found[:6] == evaluations_of_the_reference(batch, workload.steps_per_epoch)
@@ -139,18 +148,21 @@ def test_evaluations_of_v05_come_after_the_references_iterations(batch, first):
 
 
 def test_everything_is_decayed():
-    workload = made("reference")
+    workload = build_workload("reference")
     for name in ("conv1.weight", "bn1.bias", "class1.bias"):
         assert workload.parameter_rule(name) == ParameterRule(5e-4, False)
 
 
 def test_log_keys():
-    found = made("nvidia_v0.7_dgx1").log_keys()
+    found = build_workload("nvidia_v0.7_dgx1").log_keys()
     assert found["opt_base_learning_rate"] == 0.0875
     assert found["opt_learning_rate_decay_boundary_epochs"] == [44, 55]
     assert found["model_bn_span"] == 120
     assert found["input_decode"] == "exact"
-    assert made("reference", options={"decode": "scaled"}).log_keys()["input_decode"] == "scaled"
+    assert (
+        build_workload("reference", options={"decode": "scaled"}).log_keys()["input_decode"]
+        == "scaled"
+    )
     assert (found["max_samples"], found["opt_learning_rate_warmup_steps"]) == (1, 650)
     assert "opt_learning_rate_decay_boundary_epochs" not in demo().log_keys()
     assert demo().log_keys()["backbone_weights"] == "random"
@@ -161,7 +173,7 @@ def test_log_keys():
     [(8, 1_024, 494), (1, 1, 0), (2, 117_266, 0), (2, 117_264, 117_262)],
 )
 def test_images_that_fill_the_last_batch_are_counted(devices, batch, repeated):
-    workload = made("reference", devices=devices, global_batch_size=batch)
+    workload = build_workload("reference", devices=devices, global_batch_size=batch)
     assert workload.epoch_samples.repeated == repeated
     assert workload.steps_per_epoch * batch == COCO.train_samples + repeated
 
@@ -170,24 +182,24 @@ def test_maps_and_priors_must_agree():
     with pytest.raises(
         AssertionError, match=r"maps \[38, 19, 10, 5, 3, 1\], but priors for \[37, "
     ):
-        made("reference", model={**REFERENCE_MODEL, "map_sizes": [37, 19, 10, 5, 3, 1]})
+        build_workload("reference", model={**REFERENCE_MODEL, "map_sizes": [37, 19, 10, 5, 3, 1]})
 
 
 def test_shapes():
-    (shape,) = made("reference").shapes()
+    (shape,) = build_workload("reference").shapes()
     assert shape["image"].shape == (128, 300, 300, 3)
     assert shape["offset"].shape == (128, 4, 8732)
     assert shape["label"].shape == (128, 8732)
 
 
-def test_measure_gives_pixels_and_drops_padding():
+def test_eval_batch_metrics_returns_pixels_and_drops_padding():
     workload = demo()
     logits = np.zeros((3, 11, 1488), np.float32)
     logits[:, 0] = 10
-    logits[[0, 2], 4, 1472] = 20  # the first prior of the last map: centre (0.25, 0.25), side 0.46
+    logits[[0, 2], 4, 1472] = 20  # first prior of the last map: center (0.25, 0.25), side 0.46
     arrays = {
-        "number": np.array([7, 8, 0]), "width": np.array([200, 100, 1]), "height": np.array([100, 50, 1]),
-        "valid": np.array([True, True, False]),
+        "number": np.array([7, 8, 0]), "valid": np.array([True, True, False]),
+        "width": np.array([200, 100, 1]), "height": np.array([100, 50, 1]),
     }  # fmt: skip
     found = workload.eval_batch_metrics(
         Batch(arrays, 2, 2, 2), {"logits": logits, "offsets": np.zeros((3, 4, 1488), np.float32)}
@@ -200,7 +212,7 @@ def test_measure_gives_pixels_and_drops_padding():
 
 
 def test_an_evaluation_holds_no_more_than_two_batches_of_outputs():
-    """Of twelve: the loop keeps detections, which are small."""
+    """Measure the peak memory of twelve batches. The loop only keeps the detections."""
     workload, images = demo(), 32
     logits = np.zeros((11, 1488), np.float32)
     logits[0] = 10
@@ -224,7 +236,7 @@ def test_an_evaluation_holds_no_more_than_two_batches_of_outputs():
         )
         return merge(measured(workload, SimpleNamespace(predict=predict), data, heartbeat))
 
-    evaluated(1)  # what is imported and kept at the first call is not counted
+    evaluated(1)  # imports and caches of the first call do not count
     tracemalloc.start()
     found = evaluated(12)
     peak = tracemalloc.get_traced_memory()[1]

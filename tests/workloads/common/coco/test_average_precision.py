@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.workloads.common.coco import synthetic_coco as synthetic
-from tests.workloads.ssd.test_ssd_workload import made
+from tests.workloads.ssd.test_ssd_workload import build_workload
 from workloads.common.coco import average_precision
 from workloads.common.coco.average_precision import rows
 from workloads.common.images.counts import COCO2017
@@ -86,7 +86,7 @@ def test_the_faster_one_is_identical(seed):
 
 def test_score_of_a_workloads_results(prepared, truth):
     dataset_info = COCO2017.read(prepared)
-    workload = made(
+    workload = build_workload(
         "demo", dataset_info, profile="demo", model={**DEMO_MODEL, "classes": 3}, devices=1, global_batch_size=6,
         data_dir=str(prepared),
     )  # fmt: skip

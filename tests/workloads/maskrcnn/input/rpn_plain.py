@@ -1,6 +1,4 @@
-"""Anchors, their labels, samples and offsets as one would write them down, all anchors at once, in
-float64.
-"""
+"""Anchors, their labels, samples and offsets in plain float64, for all anchors at once."""
 
 import math
 
@@ -10,7 +8,7 @@ from tests.workloads.maskrcnn.regions_plain import encode
 
 
 def anchors(model, height: int, width: int) -> np.ndarray:
-    """(A, 4) in the order levels, rows, columns, ratios."""
+    """Return the anchors (A, 4) in the order levels, rows, columns, ratios."""
     found = []
     for size, stride in zip(model["anchor_sizes"], model["strides"], strict=True):
         for row in range(math.ceil(height / stride)):
@@ -31,22 +29,22 @@ def anchors(model, height: int, width: int) -> np.ndarray:
     return np.array(found)
 
 
-def overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """IoU (n, m); the last pixel belongs to a box."""
+def overlaps(boxes: np.ndarray, references: np.ndarray) -> np.ndarray:
+    """Return the IoU (n, m). The last pixel belongs to a box."""
     left, top, right, bottom = boxes.astype(np.float64).T[:, :, None]
-    other_left, other_top, other_right, other_bottom = others.astype(np.float64).T[:, None]
-    across = np.clip(np.minimum(right, other_right) - np.maximum(left, other_left) + 1, 0, None)
-    down = np.clip(np.minimum(bottom, other_bottom) - np.maximum(top, other_top) + 1, 0, None)
+    of_left, of_top, of_right, of_bottom = references.astype(np.float64).T[:, None]
+    across = np.clip(np.minimum(right, of_right) - np.maximum(left, of_left) + 1, 0, None)
+    down = np.clip(np.minimum(bottom, of_bottom) - np.maximum(top, of_top) + 1, 0, None)
     area = (right - left + 1) * (bottom - top + 1)
-    other_area = (other_right - other_left + 1) * (other_bottom - other_top + 1)
+    of_area = (of_right - of_left + 1) * (of_bottom - of_top + 1)
     shared = across * down
-    return shared / (area + other_area - shared)
+    return shared / (area + of_area - shared)
 
 
 def labels(
     all_anchors: np.ndarray, boxes: np.ndarray, height: int, width: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Label (A,) 1, 0 or -1, and the object (A,) that each anchor overlaps most."""
+    """Return the label (A,) 1, 0 or -1 of each anchor, and the object (A,) with the largest IoU."""
     outside = (
         (all_anchors[:, :2] < 0).any(1)
         | (all_anchors[:, 2] >= width)
@@ -63,8 +61,10 @@ def labels(
 
 
 def offsets(boxes: np.ndarray, all_anchors: np.ndarray) -> np.ndarray:
-    """(n, 4) shifts of the centres over the anchors' sizes, and logarithms of the ratios of the
-    sizes.
+    """Return the offsets (n, 4) of boxes from anchors.
+
+    They are shifts of the centers divided by the anchors' sizes, and logarithms of the ratios of
+    the sizes.
     """
     pairs = zip(np.float64(boxes), all_anchors, strict=True)
     return np.array([encode(*pair, np.ones(4)) for pair in pairs]).reshape(-1, 4)

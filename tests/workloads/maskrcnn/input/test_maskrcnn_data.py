@@ -1,5 +1,6 @@
-"""Batches of Mask R-CNN: geometry against plain arithmetic, targets against plain anchors; shapes,
-shares, damaged files.
+"""Batches of Mask R-CNN: geometry, targets, shapes, shares, and damaged files.
+
+Geometry is compared with plain arithmetic, targets with plain anchors.
 """
 
 import cv2
@@ -26,11 +27,17 @@ from workloads.maskrcnn.workload import MaskRCNN
 
 MODEL = {**DEMO_MODEL, "classes": 3, "padded_shapes": [[96, 160], [64, 160], [160, 96], [160, 64]]}
 IMAGES, WITH_OBJECTS, UNUSED = 25, 23, (5, 110)
-"""Of training; ids of two whose objects are a crowd, or a pixel wide."""
+"""Numbers of training images, and of images with usable objects, and ids of unused images.
+
+The objects of the unused images are a crowd, or a pixel wide.
+"""
 
 
 def write(root):
-    """25 training images: one has a crowd alone, one a box of a pixel's width alone."""
+    """Write 25 training images.
+
+    An image has only a crowd, and an image has only a box with a width of one pixel.
+    """
     synthetic_masks.write(root, IMAGES, 13)
 
     def change(content):
@@ -64,8 +71,9 @@ def prepared(source, tmp_path_factory):
 
 def settings(folder, batch=6, devices=1, model=MODEL, **options):
     chosen = common.settings(
-        "maskrcnn", devices=devices, global_batch_size=batch, dataset="dummy", data_dir=str(folder), model=model,
-        targets={"BBOX": 0.3, "SEGM": 0.3}, hyperparameters=common.hyperparameters(named_sets(MaskRCNN)["demo"]), seed=4,
+        "maskrcnn", devices=devices, global_batch_size=batch, dataset="dummy",
+        data_dir=str(folder), model=model, targets={"BBOX": 0.3, "SEGM": 0.3},
+        hyperparameters=common.hyperparameters(named_sets(MaskRCNN)["demo"]), seed=4,
         options={"data_threads": 2, **options},
     )  # fmt: skip
     return chosen, load_dataset_info(chosen)
@@ -78,7 +86,7 @@ def opened(folder, where=None, batch=6, **options):
 
 @pytest.fixture(scope="module")
 def epoch(prepared):
-    """The batches of an epoch, and the data that made them."""
+    """Return an epoch's batches and their input pipeline."""
     data = opened(prepared)
     steps = [step[0] for step in copies(data, 0, data.steps_per_epoch)]
     yield data, steps
@@ -125,7 +133,7 @@ def test_batches_have_the_smallest_shape_that_holds_their_images(epoch):
     assert len(shapes) >= 2
 
 
-def test_the_fill_in_the_log_is_that_of_the_batches(prepared, epoch):
+def test_the_logged_padding_fill_equals_that_of_the_batches(prepared, epoch):
     _, steps = epoch
     filled = sum(int(arrays["size"].prod(1).sum()) for arrays in steps)
     padded = sum(arrays["image"].size // 3 for arrays in steps)
@@ -135,7 +143,7 @@ def test_the_fill_in_the_log_is_that_of_the_batches(prepared, epoch):
 
 
 def of_file(source, image):
-    """Entries of an image's objects that are trained on, in order, as the annotation file has them."""
+    """Return an image's trained objects from the annotation file, in order."""
     path = synthetic.path(source)
     found = coco.parse(path, path.read_bytes())
     rows = found.objects[found.images["id"][found.objects["image"]] == image]
@@ -147,7 +155,7 @@ def of_file(source, image):
 
 
 def test_pixels_boxes_and_polygons_follow_plain_arithmetic(source, epoch):
-    """Resized as Pillow does, mirrored at W - x - 1, in float32."""
+    """Check images resized as in Pillow and mirrored at W - x - 1, in float32."""
     data, steps = epoch
     flips = 0
     for arrays in steps:
@@ -190,7 +198,7 @@ def test_pixels_boxes_and_polygons_follow_plain_arithmetic(source, epoch):
 
 
 def test_scaled_decoding_changes_values_by_one(prepared, epoch):
-    """Images that grow are resized by OpenCV; nothing else changes."""
+    """Check that only images that grow differ, which OpenCV resizes."""
     _, steps = epoch
     data = opened(prepared, decode="scaled")
     ((found,),) = copies(data, 0, 1)
@@ -208,7 +216,7 @@ def test_scaled_decoding_changes_values_by_one(prepared, epoch):
 
 
 def size_of_reference(height, width, shorter, longest):
-    """maskrcnn_benchmark's `Resize.get_size`, as it stands there."""
+    """Return the result of maskrcnn_benchmark's `Resize.get_size`, copied from there."""
     least, most = float(min(width, height)), float(max(width, height))
     size = shorter
     if most / least * size > longest:
@@ -235,7 +243,7 @@ def test_sizes_are_the_references_for_all_images_of_a_megapixel():
     assert [int(side) for side in bounded_size(300, 640, 800, 1333)] == [625, 1333]
 
 
-def test_a_replica_has_the_same_batches_in_whatever_process(prepared):
+def test_batches_of_a_replica_do_not_depend_on_the_processes(prepared):
     together = opened(prepared, place(0, range(3), 3))
     expected = copies(together, 1, 6)
     together.close()
@@ -280,7 +288,7 @@ def test_a_damaged_image_ends_the_run_or_is_replaced_with_its_targets(source, tm
     path = data.images.path(broken)
     blank(path)
     ((after,),) = copies(data, 0, 1)
-    others = [0, 1, 2, 4, 5]
+    unchanged = [0, 1, 2, 4, 5]
     for name in (
         "image",
         "size",
@@ -291,9 +299,9 @@ def test_a_damaged_image_ends_the_run_or_is_replaced_with_its_targets(source, tm
         "anchor_offset",
         "anchor_weight",
     ):
-        np.testing.assert_array_equal(before[name][others], after[name][others])
-    made = int(after["number"][3])
-    assert made == (broken + 1) % WITH_OBJECTS
+        np.testing.assert_array_equal(before[name][unchanged], after[name][unchanged])
+    replacement = int(after["number"][3])
+    assert replacement == (broken + 1) % WITH_OBJECTS
     shape = after["image"].shape[1:3]
     drawn = data.draw(after["number"], 0, shape)
     np.testing.assert_array_equal(after["points"], drawn.polygons.points)
@@ -316,13 +324,13 @@ def test_a_damaged_image_ends_the_run_or_is_replaced_with_its_targets(source, tm
 
 
 def test_an_image_that_fits_no_shape_is_refused_in_one_line(prepared):
-    said = r"does not fit any padded shape\. Set workload.padded_shapes=64x96\+96x64\+"
-    with pytest.raises(ValueError, match=said):
+    message = r"does not fit any padded shape\. Set workload.padded_shapes=64x96\+96x64\+"
+    with pytest.raises(ValueError, match=message):
         settings(prepared, model={**MODEL, "padded_shapes": [[64, 96], [96, 64]]})
 
 
 @pytest.mark.parametrize(
-    ("folders", "every", "said"),
+    ("folders", "every", "message"),
     [
         (
             ("train2017", "val2017"),
@@ -337,7 +345,7 @@ def test_an_image_that_fits_no_shape_is_refused_in_one_line(prepared):
         ),
     ],
 )
-def test_data_without_all_masks_are_refused(tmp_path, folders, every, said):
+def test_data_without_all_masks_are_refused(tmp_path, folders, every, message):
     root = synthetic.write(tmp_path / "images", 12, 9)
     for folder in folders:
         synthetic.change(
@@ -349,7 +357,7 @@ def test_data_without_all_masks_are_refused(tmp_path, folders, every, said):
     with pytest.raises(
         ValueError,
         match=(
-            rf"p: {said}, but Mask R-CNN needs a mask for each object\. .* workload=ssd, which"
+            rf"p: {message}, but Mask R-CNN needs a mask for each object\. .* workload=ssd, which"
             r" needs only boxes"
         ),
     ):

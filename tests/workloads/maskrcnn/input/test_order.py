@@ -1,4 +1,4 @@
-"""Each replica groups by orientation for itself, as maskrcnn_benchmark's samplers do."""
+"""Each replica groups images by orientation separately, as in maskrcnn_benchmark's samplers."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ LYING, STANDING = (8, 16), (16, 8)
 
 
 def groups_of(lying):
-    """Groups of images, by whether each lies."""
+    """Return groups of images by whether they are in landscape orientation."""
     found = []
     for shape, mine in ((LYING, lying), (STANDING, ~lying)):
         if mine.any():
@@ -49,8 +49,10 @@ def test_every_image_in_batches_of_one_orientation_and_steps_are_equal(
 
 
 def original(lying, replicas, replica, share, permutation):
-    """The batches of one rank's epoch: DistributedSampler, GroupedBatchSampler (data/samplers, tag
-    v0.5), written anew.
+    """Return the batches of a rank's epoch as in the original.
+
+    This is a new implementation of DistributedSampler and GroupedBatchSampler (data/samplers, tag
+    v0.5).
     """
     count = -(-len(lying) // replicas)
     padded = [*permutation, *permutation[: count * replicas - len(lying)]]
@@ -75,11 +77,13 @@ def test_batches_and_their_order_are_the_originals():
         found = [images.tolist() for images, _ in batches_of(order, replica, share)]
         assert len(wanted) <= order.steps <= len(wanted) + 1
         for batch, ours in zip(wanted, found, strict=False):
-            assert ours[: len(batch)] == batch  # the last of an orientation is shorter there
+            assert (
+                ours[: len(batch)] == batch
+            )  # the original's last batch of an orientation is shorter
 
 
 @pytest.mark.parametrize(("share_lying", "replicas"), [(0.74, 8), (0.74, 2)])
-def test_the_replicas_of_a_step_have_orientations_of_their_own(share_lying, replicas):
+def test_replicas_have_independent_orientations_in_a_step(share_lying, replicas):
     lying = np.random.default_rng(1).random(20_000) < share_lying
     order = StreamOrder(groups_of(lying), 4 * replicas, replicas, 3, 0)
     kinds = np.array(

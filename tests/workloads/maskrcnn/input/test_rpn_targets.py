@@ -1,4 +1,7 @@
-"""Anchors and what they learn, against a plain float64 version that looks at all of them."""
+"""Anchors and their targets, compared with a plain float64 version.
+
+The plain version considers all anchors.
+"""
 
 import numpy as np
 import pytest
@@ -28,7 +31,7 @@ def case(request):
 
 
 def some_boxes(rng, count, height, width):
-    """Boxes of all sizes and shapes, some equal to others, some with whole pixels."""
+    """Return boxes of all sizes and shapes, some equal, some with integer coordinates."""
     sides = np.exp(rng.uniform(np.log(2), np.log([width * 0.95, height * 0.95]), (count, 2)))
     low = rng.uniform(0, 1, (count, 2)) * (np.array([width, height]) - 1 - sides)
     boxes = np.concatenate([low, low + sides], 1)
@@ -39,8 +42,9 @@ def some_boxes(rng, count, height, width):
 
 
 def test_anchors_by_hand():
-    """Published figures of the legacy generator on stride 16 with sizes in strides; 32 pixels on
-    stride 4.
+    """Compare with published values of the legacy generator.
+
+    They are for stride 16 with sizes in strides, and for 32 pixels on stride 4.
     """
     assert anchors.base_anchors(16, 128).tolist() == [
         [-84, -40, 99, 55],
@@ -60,12 +64,12 @@ def test_anchors_are_the_plain_ones(case):
     np.testing.assert_array_equal(rpn_targets.take(levels, every), plain)
 
 
-def test_anchors_of_a_shape_are_made_once():
+def test_anchors_of_a_shape_are_computed_once():
     found = anchors.level_anchors(REFERENCE_MODEL, 800, 1344)
     assert [len(level) for level in found] == [201_600, 50_400, 12_600, 3_150, 819]
     assert anchors.count(REFERENCE_MODEL, 800, 1344) == 268_569
     again = anchors.level_anchors(REFERENCE_MODEL, 800, 1344)
-    assert all(one is other for one, other in zip(found, again, strict=True))
+    assert all(first is second for first, second in zip(found, again, strict=True))
     assert not found[0].flags.writeable
     levels = anchors.levels(REFERENCE_MODEL, 800, 1344)
     np.testing.assert_array_equal(
@@ -94,7 +98,7 @@ coordinates = st.floats(0, 1, width=32)
     st.booleans(),
 )
 def test_labels_of_any_boxes(corners, whole):
-    """Also of boxes of a pixel, of the whole image, and where many anchors tie."""
+    """Include boxes of one pixel, of the whole image, and boxes with many equal overlaps."""
     model, padded_height, padded_width, height, width = CASES["demo"]
     low = np.array([(min(a, c), min(b, d)) for a, b, c, d in corners]).reshape(-1, 2)
     high = np.array([(max(a, c), max(b, d)) for a, b, c, d in corners]).reshape(-1, 2)
@@ -117,8 +121,9 @@ def drawn(levels, boxes, size, slots, key=7):
 
 @pytest.mark.parametrize("slots", [8, 64, 4000])
 def test_a_sample_is_the_first_of_a_hashed_order(case, slots):
-    """Positives by their hash, negatives by a random order of all anchors; too few of either leave
-    slots to the other.
+    """Check the order of positives (by hash) and negatives (a random order of all anchors).
+
+    If there are too few positives, negatives fill the slots, and vice versa.
     """
     levels, plain, size = case
     boxes = some_boxes(np.random.default_rng(5), 9, *size)
@@ -145,10 +150,10 @@ def test_a_sample_is_the_first_of_a_hashed_order(case, slots):
 def test_samples_differ_by_key_alone(case):
     levels, _, size = case
     boxes = some_boxes(np.random.default_rng(2), 6, *size)
-    first, again, other = (
+    first, again, changed = (
         drawn(levels, boxes, size, 64, key)[1].anchor.tolist() for key in (1, 1, 2)
     )
-    assert first == again != other
+    assert first == again != changed
 
 
 def test_an_image_without_objects_has_negatives_alone(case):
@@ -158,7 +163,7 @@ def test_an_image_without_objects_has_negatives_alone(case):
     assert not found.label.any()
 
 
-def test_an_image_smaller_than_every_anchor_has_none():
+def test_an_image_smaller_than_every_anchor_has_no_samples():
     levels = anchors.levels(REFERENCE_MODEL, 64, 64)
     labels, found = drawn(levels, np.array([[1, 1, 9, 9]], np.float32), (12, 20), 32)
     assert (labels.value == -1).all()
