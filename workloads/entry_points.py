@@ -1,5 +1,6 @@
-"""Finds the entry points of installed distributions, by group and name, without importing their
-modules.
+"""Finds the entry points of installed distributions, by group and name.
+
+Their modules are not imported.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ def _owner(point: EntryPoint) -> str:
 
 
 def kind_of(group: str) -> str:
-    """Return the kind of object in a group of entry points, such as `workload` for
-    `suite.workloads`.
+    """Return the kind of object in a group of entry points.
+
+    Example: `workload` for `suite.workloads`.
     """
     return _KINDS.get(group) or group.removeprefix("suite.").removesuffix("s")
 

@@ -142,8 +142,9 @@ class AllReduce(Workload):
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
-        """Return the bytes of memory per byte of the largest buffer: BUFFERS copies on every
-        device.
+        """Return the bytes of memory per byte of the largest buffer.
+
+        There are BUFFERS copies on every device.
         """
         return BUFFERS * settings.devices
 
@@ -161,9 +162,7 @@ class AllReduce(Workload):
         return (WARMUPS + TIMED) * len(self.sizes)
 
     def place_of_step(self, step: int) -> tuple[int, int]:
-        """Return the size of a step's buffer in bytes, and the number of the step among the steps
-        of this size.
-        """
+        """Return the size of a step's buffer in bytes, and its number within this size."""
         size, number = divmod(step % self.steps_per_epoch, WARMUPS + TIMED)
         return self.sizes[size], number
 
@@ -181,8 +180,9 @@ class AllReduce(Workload):
         return Steps(self, worker)
 
     def expected(self) -> Array:
-        """Return the expected values of a period of every device's buffer after the all-reduce,
-        float32 (PERIOD,).
+        """Return the expected values of each device's buffer after the all-reduce.
+
+        They are float32 (PERIOD,), one period of the buffer.
         """
         total: Array = np.stack(
             [contribution(replica) for replica in range(self.settings.devices)]
@@ -232,8 +232,9 @@ class Steps:
         self.workload, self.replicas = workload, len(worker.replica_ids)
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
-        """Yield, for each step, a batch per local replica with the size of the buffer and the
-        number of the step.
+        """Yield a batch per local replica for each step.
+
+        A batch has the size of the buffer and the number of the step.
         """
         for step in range(first_step, stop_step):
             size, number = self.workload.place_of_step(step)

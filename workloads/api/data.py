@@ -1,5 +1,6 @@
-"""Interfaces of data sets: counts of the prepared data, batches for trainers, and preparation from
-a download.
+"""Interfaces of data sets.
+
+They provide counts of the prepared data, batches for trainers, and preparation from a download.
 """
 
 from __future__ import annotations
@@ -93,8 +94,9 @@ class DataPipeline(Protocol):
     """
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
-        """Yield the batches of each step from `first_step` to `stop_step` - 1: a list with a batch
-        per local replica.
+        """Yield the batches of each step from `first_step` to `stop_step` - 1.
+
+        The batches of a step are a list with a batch per local replica.
         """
         ...
 
@@ -128,8 +130,10 @@ def check_evaluation_coverage(numbers: Array, count: int, what: str) -> None:
 
 
 class Dataset(ABC):
-    """A data set: its preparation from a download into the form that runs read, and checks of the
-    prepared files.
+    """A data set.
+
+    It has the preparation from a download into the form that runs read, and checks of the prepared
+    files.
     """
 
     name: ClassVar[str]
@@ -167,8 +171,7 @@ class Dataset(ABC):
 
     @abstractmethod
     def prepare(self, source: Path, destination: Path) -> list[str]:
-        """Write the prepared form of `source` to the folder `destination`, and return lines to
-        print.
+        """Write the prepared form of `source` to `destination`, and return lines to print.
 
         A finished preparation of different data is never overwritten.
 
@@ -195,8 +198,9 @@ class Dataset(ABC):
         return (destination / "manifest.json").is_file()
 
     def files(self, destination: Path) -> Iterator[str]:
-        """Yield the full path of each file that a run with the preparation in `destination` may
-        read.
+        """Yield the path of each file that a run with this preparation may read.
+
+        The preparation is in `destination`.
 
         Default: all files below `destination`. The paths are not collected in a list, because a
         data set may have millions of files. If files outside this folder are used, their paths come
@@ -220,8 +224,9 @@ class Dataset(ABC):
     def make_vocabulary(
         self, sources: Sequence[Path], destination: Path, size: int | None
     ) -> list[str]:
-        """Learn a vocabulary of `size` from text, write it to a new file, and return lines to
-        print.
+        """Learn a vocabulary of `size` from text, and write it to a new file.
+
+        Returns lines to print.
 
         Raises:
             ValueError: The data set does not use a learned vocabulary, or a source, the destination

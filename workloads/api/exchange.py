@@ -1,5 +1,6 @@
-"""Asynchronous SGD (`update=async`): parameter-server client of a worker, with the staleness of its
-gradients.
+"""Asynchronous SGD (`update=async`).
+
+The module has the parameter-server client of a worker, with the staleness of its gradients.
 
 A server holds the weights. Each worker is a process with one device. It pulls the weights, computes
 the gradient of its batch, and pushes the gradient. The server applies each push separately, in the
@@ -43,8 +44,9 @@ def metadata_size(workers: int) -> int:
 
 
 def record_update(counts: Array, tail: Array) -> None:
-    """Record in `counts`, the weights' metadata on the server, that the gradients with the metadata
-    `tail` were applied.
+    """Record in `counts` that the gradients with the metadata `tail` were applied.
+
+    `counts` is the metadata of the weights on the server.
     """
     counts[0] += 1
     counts[1 + int(tail[1])] = counts[0]
@@ -85,8 +87,9 @@ class ParameterServerClient:
         return self.version
 
     def push(self) -> None:
-        """Send the gradients of the model, with the learning rate of the step to which the pulled
-        weights belong.
+        """Send the gradients of the model, with a learning rate.
+
+        The rate is that of the step to which the pulled weights belong.
         """
         import numpy as np
 

@@ -1,5 +1,6 @@
-"""Functions that a workload's trainer defines for its model, with the same signature in every
-framework.
+"""Functions that a workload's trainer defines for its model.
+
+They have the same signature in every framework.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ class ModelHooks(Generic[Model, Tensor]):
         raise NotImplementedError
 
     def outputs(self, model: Model, batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return the arrays, by name, that `Workload.eval_batch_metrics` takes, computed in
-        evaluation mode.
+        """Return the arrays, by name, for `Workload.eval_batch_metrics`.
+
+        They are computed in evaluation mode.
         """
         raise NotImplementedError
 

@@ -1,5 +1,6 @@
-"""Options and hyperparameters of a workload: fields of its `Options` dataclass, with their allowed
-values.
+"""Options and hyperparameters of a workload.
+
+They are fields of its `Options` dataclass, with their allowed values.
 """
 
 from __future__ import annotations
@@ -74,8 +75,9 @@ def hyperparameter(
     minimum: float | None = None,
     maximum: float | None = None,
 ) -> Any:
-    """Return a dataclass field that hyperparameter sets define, with its description and allowed
-    values.
+    """Return a dataclass field that hyperparameter sets define.
+
+    It has a description and allowed values.
 
     Args:
         help: Description of the hyperparameter.
@@ -122,8 +124,9 @@ def build_options(kind: type[Kind], settings: Settings) -> Kind:
 
 
 def option_keys(kind: Any) -> dict[str, Field[Any]]:
-    """Return the fields of a workload's `Options` that a user can set, by key:
-    `workload.learning_rate`, `data.decode`, …
+    """Return the fields of a workload's `Options` that a user can set, by key.
+
+    Examples of keys: `workload.learning_rate`, `data.decode`.
     """
     settable = (item for item in fields(kind) if not item.metadata.get("internal"))
     return {item.metadata.get("key") or f"workload.{item.name}": item for item in settable}
@@ -146,15 +149,17 @@ _TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", 
 
 
 def kind_of(item: Field[Any]) -> str:
-    """Return the annotated type of a field as text, such as `int`, whether its module postpones
-    annotations or not.
+    """Return the annotated type of a field as text, such as `int`.
+
+    The result does not depend on whether the module postpones annotations.
     """
     return item.type.__name__ if isinstance(item.type, type) else str(item.type)
 
 
 def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object) -> None:
-    """Raise ValueError with one line if `value` is not allowed for a field of the annotated type
-    `kind`.
+    """Raise ValueError if `value` is not allowed for a field of the type `kind`.
+
+    The message is a single line.
     """
     if value is None and ("None" in kind or kind == "Any"):
         return
@@ -222,8 +227,9 @@ def suggestion(given: str, allowed: Iterable[str]) -> str:
 
 
 def invalid_choice(what: str, given: object, allowed: Iterable[str]) -> ValueError:
-    """Return the error for an invalid name: a line with the given name, the allowed names and the
-    nearest match.
+    """Return the error for an invalid name.
+
+    Its line has the given name, the allowed names, and the nearest match.
     """
     names = sorted(allowed)
     return ValueError(

@@ -16,8 +16,10 @@ _FIGURES = ("name", "setup_is_timed", "first_epoch", "bleu_scale", "ruleset", "e
 
 @dataclass(frozen=True)
 class Round:
-    """A round for one workload: start of the clock, conventions of its logs, data set, targets and
-    hyperparameter sets.
+    """A round for one workload.
+
+    It defines the start of the clock, conventions of logs, data set, targets, and hyperparameter
+    sets.
     """
 
     name: str
@@ -55,8 +57,9 @@ class Round:
 
     @property
     def figures(self) -> dict[str, Json]:
-        """Fields that runs and logs depend on, as keyword arguments of this class
-        (`Settings.round`).
+        """Fields that runs and logs depend on.
+
+        They are keyword arguments of this class (`Settings.round`).
         """
         return {name: getattr(self, name) for name in _FIGURES}
 

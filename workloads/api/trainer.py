@@ -102,13 +102,15 @@ class Trainer(ABC):
 
     @abstractmethod
     def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
-        """Compute the loss of each item in training mode, without gradients and updates
-        (`mode=forward`).
+        """Compute the loss of each item in training mode (`mode=forward`).
+
+        There are no gradients and updates.
         """
 
     def forward_backward(self, steps: Iterable[list[Batch]]) -> TrainStats:
-        """Compute loss and gradients of each item, summed over replicas, without updates
-        (`mode=forward_backward`).
+        """Compute loss and gradients of each item, without updates (`mode=forward_backward`).
+
+        Gradients are summed over replicas.
         """
         raise ValueError(
             f"mode=forward_backward: {type(self).__name__} does not support it. Set mode=train or"
@@ -133,8 +135,9 @@ class Trainer(ABC):
     def time_steps(
         self, steps: Iterable[list[Batch]], seconds: list[float]
     ) -> Iterator[list[Batch]] | None:
-        """Return the same items, whose steps the device times without a synchronization after each
-        step (`timing=steps`).
+        """Return the same items, whose steps the device times (`timing=steps`).
+
+        There is no synchronization after each step.
 
         Args:
             steps: Batches of each step.
@@ -169,8 +172,9 @@ class Trainer(ABC):
         """Return the value of rank 0 on every rank. This call is collective."""
 
     def weights(self) -> dict[str, Array]:
-        """Return copies of the parameters and running statistics (float32, canonical names),
-        without optimizer state.
+        """Return copies of the parameters and running statistics.
+
+        They are float32 with canonical names, without optimizer state.
         """
         return self.state_dict()
 
@@ -183,8 +187,9 @@ class Trainer(ABC):
         """Restore a state that `state_dict` returned."""
 
     def memory_peak_bytes(self) -> int:
-        """Return the peak device memory of the first local replica, or on a CPU the peak resident
-        set of the process.
+        """Return the peak device memory of the first local replica.
+
+        On a CPU, it is the peak resident set of the process.
         """
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
@@ -194,7 +199,8 @@ class Trainer(ABC):
 
     @classmethod
     def run_parameter_server(cls, workload: Workload, address: str, workers: int) -> None:
-        """Run the parameter server of `update=async` at `address` (`host:port`) until all workers
-        have left or it is killed.
+        """Run the parameter server of `update=async` at `address` (`host:port`).
+
+        It runs until all workers have left or it is killed.
         """
         raise ValueError(f"update=async: {cls.__name__} has no parameter server. Set update=sync")

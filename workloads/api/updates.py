@@ -1,5 +1,6 @@
-"""Settings of parameter updates: workloads define them, and the optimizers and trainers of each
-framework apply them.
+"""Settings of parameter updates.
+
+Workloads define them, and the optimizers and trainers of each framework apply them.
 
 `workloads/common/optimizers.py` defines the arithmetic in NumPy.
 """
@@ -32,8 +33,9 @@ class ParameterRule:
 
 @dataclass(frozen=True)
 class LossScaling:
-    """Factor of the loss before the backward pass, so that small gradients do not underflow in
-    fp16.
+    """Factor of the loss before the backward pass.
+
+    It keeps small gradients from underflowing in fp16.
     """
 
     mode: str = "none"

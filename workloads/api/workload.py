@@ -1,5 +1,6 @@
-"""Interface of a workload: data, model, schedule, metrics and log keys of a benchmark, without a
-framework.
+"""Interface of a workload, without a framework.
+
+It has the data, model, schedule, metrics, and log keys of a benchmark.
 """
 
 from __future__ import annotations
@@ -108,8 +109,9 @@ class Workload(ABC):
 
     @classmethod
     def resolve(cls, settings: Settings) -> Settings:
-        """Check and prepare further files that the settings name (`backbone.weights`), and return
-        the final settings.
+        """Check and prepare further files that the settings name, and return the settings.
+
+        Example: `backbone.weights`.
 
         Raises:
             ValueError: A file is missing or invalid. The message is a single line.
@@ -118,8 +120,9 @@ class Workload(ABC):
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
-        """Return a lower bound of the bytes that a sample occupies until the backward pass. 0:
-        unknown.
+        """Return a lower bound of the bytes of a sample until the backward pass.
+
+        0 means unknown.
 
         Planning refuses batches that do not fit into memory.
         """
@@ -175,8 +178,9 @@ class Workload(ABC):
         return None
 
     def evaluation_steps(self) -> Iterator[int]:
-        """Yield the numbers of completed steps after which to evaluate, in ascending order, without
-        end.
+        """Yield the numbers of completed steps after which to evaluate.
+
+        They are in ascending order, without end.
         """
         return (self.epochs.start(epoch) for epoch in itertools.count(1))
 
@@ -190,8 +194,9 @@ class Workload(ABC):
 
     @abstractmethod
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """Return the shapes of all arrays of a training batch of one replica, for each padded
-        shape, largest first.
+        """Return the shapes of all arrays of a training batch of one replica.
+
+        There is an item for each padded shape, the largest first.
         """
 
     def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
@@ -202,8 +207,9 @@ class Workload(ABC):
         return []
 
     def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
-        """Return a batch of the given shapes for the warm-up of a trainer: zeros, with a weight of
-        1 per sample.
+        """Return a batch of the given shapes for the warm-up of a trainer.
+
+        Its values are zeros, with a weight of 1 per sample.
         """
         import numpy as np
 
@@ -213,8 +219,9 @@ class Workload(ABC):
 
     @abstractmethod
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Yield the canonical name and the float32 values of each parameter, the same in every
-        framework.
+        """Yield the canonical name and the float32 values of each parameter.
+
+        They are the same in every framework.
 
         Statistics of batch norm (`….running_mean`, `….running_var`) may be included. Missing
         statistics start at 0 and 1.
@@ -266,8 +273,10 @@ class Workload(ABC):
 
     @property
     def loss_scaling(self) -> LossScaling:
-        """Loss scaling of the run: the scaling of its trainer (`TrainerInfo`) in fp16, and no
-        scaling in other precisions.
+        """Loss scaling of the run.
+
+        It is the scaling of its trainer (`TrainerInfo`) in fp16, and no scaling in other
+        precisions.
         """
         if self.settings.precision != "fp16":
             return LossScaling()
@@ -296,8 +305,9 @@ class Workload(ABC):
         raise NotImplementedError(f"{type(self).__name__} does not override `eval_batch_metrics`")
 
     def compute_metrics(self, results: Arrays) -> dict[str, float]:
-        """Return the value of each metric from the results of all samples, joined over batches and
-        workers.
+        """Return the value of each metric from the results of all samples.
+
+        The results are joined over batches and workers.
 
         Metrics with a target come first. Other metrics, such as a validation loss, are logged too.
         """
@@ -312,8 +322,9 @@ class Workload(ABC):
     """
 
     def log_keys(self) -> Mapping[str, Json]:
-        """Return the keys and values that the rules require in the log, in addition to those of the
-        loop.
+        """Return the keys and values that the rules require in the log.
+
+        The keys of the loop are not among them.
         """
         return {}
 
@@ -322,14 +333,16 @@ class Workload(ABC):
         return {}
 
     def metric_signatures(self) -> Mapping[str, Json]:
-        """Return the exact definition of each metric whose name does not define it, for `suite_run`
-        in the log.
+        """Return the exact definition of each metric whose name does not define it.
+
+        It is for `suite_run` in the log.
         """
         return {}
 
     def summarize_step_times(self, seconds: Sequence[float], how: str) -> Mapping[str, Json]:
-        """Return log keys and values that replace the statistics of step times, if the steps differ
-        in their work.
+        """Return log keys and values that replace the statistics of step times.
+
+        A workload needs them if its steps differ in their work.
 
         Args:
             seconds: Time of each step after `timing.warmup_steps`.

@@ -53,8 +53,9 @@ class Translator(Model):
         return self.weights["embedding.weight"][ids]
 
     def given(self, layer: network.Lstm, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Return an LSTM's gate pre-activations from x (…, inputs), (…, 4h), and its recurrent
-        weight in the products' type.
+        """Return an LSTM's gate pre-activations, (…, 4h), from x (…, inputs).
+
+        Also returns its recurrent weight in the products' type.
 
         The pre-activations contain the input's share and both biases, without the recurrent share.
         """
@@ -83,8 +84,9 @@ class Translator(Model):
         return Memory(values, keys, jnp.arange(values.shape[1]) >= lengths[:, None])
 
     def decode(self, x: jax.Array, memory: Memory, mask: jax.Array | None) -> jax.Array:
-        """Return the classifier's inputs (T, B, h) from embedded words (T, B, h), for all positions
-        at once.
+        """Return the classifier's inputs (T, B, h) from embedded words (T, B, h).
+
+        All positions are computed at once.
         """
         first, *others = self.layers.decoder
         x = self.run(first, dropped(x, mask, first))

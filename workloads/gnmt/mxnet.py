@@ -67,8 +67,9 @@ class Layers(Model):
         return self.F.Embedding(ids, self.arrays["embedding.weight"], **sizes)
 
     def run(self, lstm: network.Lstm, x: Tensor) -> Tensor:
-        """Run an LSTM over a sequence (L, B, inputs) from a zero state and return its outputs (L,
-        B, h).
+        """Run an LSTM over a sequence (L, B, inputs) from a zero state.
+
+        Returns its outputs (L, B, h).
         """
         F, hidden = self.F, self.layers.hidden
         zeros = F.zeros_like(F.slice(x, begin=(0, None, 0), end=(1, None, hidden)))
@@ -77,8 +78,9 @@ class Layers(Model):
         )
 
     def encode(self, source: Tensor, lengths: Tensor, mask: Tensor) -> list[Tensor]:
-        """Return the encoder's outputs (B, S, h) and attention keys (B, S, h) from source (B, S)
-        and its lengths (B,).
+        """Return the encoder's outputs (B, S, h) and attention keys (B, S, h).
+
+        The inputs are source (B, S) and its lengths (B,).
         """
         F = self.F
         ahead, back, *others = self.layers.encoder
@@ -208,8 +210,9 @@ class Step(Layers):
         )
 
     def __call__(self, batch: Inputs) -> dict[str, Tensor]:
-        """Return log p and ids of the best words (N, m), attention weights (N, S), and the states
-        (1, N, h).
+        """Return the best words, attention weights, and states.
+
+        They are log p and ids (N, m), weights (N, S), and states (1, N, h).
         """
         F, memory = self.F, Memory(*(batch[name] for name in ("values", "keys", "padding")))
         count, hidden = len(self.layers.decoder), self.layers.hidden
@@ -303,8 +306,9 @@ class GNMTTrainer(ModelTrainer):
         self.stepper = Graphs(self.step_model, Step.__call__, self.compiles)
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
-        """Return a batch's arrays, the padding mask, and the dropout masks
-        (workloads/common/dropout.py).
+        """Return a batch's arrays, the padding mask, and the dropout masks.
+
+        workloads/common/dropout.py defines the masks.
         """
         arrays, layers = batch.arrays, self.workload.network
         host = {name: arrays[name] for name in ("source", "source_length", "target", "label")}
@@ -326,16 +330,18 @@ class GNMTTrainer(ModelTrainer):
         return -F.sum(terms * F.cast(label != PAD, "float32"))
 
     def outputs(self, model: Translator, batch: Inputs) -> Mapping[str, Tensor]:
-        """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label
-        smoothing.
+        """Return the `loss` of each sentence (B,).
+
+        It is -log p summed over its tokens, without label smoothing.
         """
         F, label = model.F, model.F.transpose(batch["label"])
         logarithms = F.pick(model(batch), label, axis=2)
         return {"loss": -F.sum(logarithms * F.cast(label != PAD, "float32"), axis=0)}
 
     def run_outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
-        """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and
-        `token_count` (B,).
+        """Return `outputs` if the batch has labels, otherwise translations.
+
+        Translations are `tokens` (B, T) and `token_count` (B,).
         """
         if "label" in batch.arrays:
             return super().run_outputs(batch, replica)

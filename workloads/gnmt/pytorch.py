@@ -141,8 +141,9 @@ class Translator(nn.Module):
     def forward(
         self, source: Tensor, lengths: Tensor, target: Tensor, masks: tuple[Mask, Mask] | None
     ) -> Tensor:
-        """Return logits (T · B, V) from source (B, S), its lengths (B,), and target (B, T), all
-        int64.
+        """Return logits (T · B, V).
+
+        The inputs are source (B, S), its lengths (B,), and target (B, T), all int64.
 
         `masks` holds the dropout masks of both sides, (S, B, …) and (T, B, …).
         """
@@ -173,8 +174,9 @@ class Translator(nn.Module):
         return x
 
     def decode(self, x: Tensor, memory: Memory, mask: Mask | None) -> Tensor:
-        """Return the classifier's inputs (T, B, h) from embedded words (T, B, h), for all positions
-        at once.
+        """Return the classifier's inputs (T, B, h) from embedded words (T, B, h).
+
+        All positions are computed at once.
         """
         first, *others = self.layers.decoder
         x = self.run(first, dropped(x, mask, first))
@@ -185,8 +187,9 @@ class Translator(nn.Module):
         return x
 
     def run(self, lstm: network.Lstm, x: Tensor) -> Tensor:
-        """Run an LSTM over a sequence (L, B, inputs) from a zero state and return its outputs (L,
-        B, h).
+        """Run an LSTM over a sequence (L, B, inputs) from a zero state.
+
+        Returns its outputs (L, B, h).
         """
         module: nn.LSTM = getattr(self, lstm.name)
         narrow = (
@@ -238,8 +241,10 @@ def drawn(places: Places, side: str, x: Tensor, part: slice) -> Tensor:
 
 
 def reversing(lengths: Tensor, positions: int, sentences: int) -> Tensor:
-    """Return the row order (positions · B,) that reverses the valid part of each sentence in a
-    flattened (positions, B, …).
+    """Return the row order (positions · B,) that reverses each sentence.
+
+    The order applies to a flattened (positions, B, …). Only the valid part of a sentence is
+    reversed.
     """
     place = torch.arange(positions, device=lengths.device)[:, None]
     mirrored = torch.where(place < lengths, lengths - 1 - place, place)
@@ -345,8 +350,9 @@ class GNMTTrainer(ModelTrainer):
         return of("source", of_source), of("target", of_target)
 
     def outputs(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label
-        smoothing.
+        """Return the `loss` of each sentence (B,).
+
+        It is -log p summed over its tokens, without label smoothing.
         """
         source, lengths, target, label = (batch[name].long() for name in PAIR)
         logits = model(source, lengths, target, None)
@@ -356,8 +362,9 @@ class GNMTTrainer(ModelTrainer):
         return {"loss": entropy.view(label.t().shape).sum(0)}
 
     def run_outputs(self, batch: Batch) -> Mapping[str, Tensor]:
-        """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and
-        `token_count` (B,).
+        """Return `outputs` if the batch has labels, otherwise translations.
+
+        Translations are `tokens` (B, T) and `token_count` (B,).
         """
         if "label" in batch.arrays:
             return super().run_outputs(batch)

@@ -93,8 +93,9 @@ class Translator(Model):
         return Memory(values, keys, tf.range(values.shape[1]) >= lengths[:, None])
 
     def decode(self, x: tf.Tensor, memory: Memory, mask: tf.Tensor | None) -> tf.Tensor:
-        """Return the classifier's inputs (T, B, h) from embedded words (T, B, h), for all positions
-        at once.
+        """Return the classifier's inputs (T, B, h) from embedded words (T, B, h).
+
+        All positions are computed at once.
         """
         first, *others = self.layers.decoder
         x = lstm(dropped(x, mask, first), self.weights(first))
@@ -240,8 +241,9 @@ class GNMTTrainer(ModelTrainer):
     # -----------------------------------------------------------------------------------------------
 
     def run_outputs(self, batch: Batch) -> Tensors:
-        """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and
-        `token_count` (B,).
+        """Return `outputs` if the batch has labels, otherwise translations.
+
+        Translations are `tokens` (B, T) and `token_count` (B,).
         """
         if "label" in batch.arrays:
             return super().run_outputs(batch)
@@ -251,8 +253,9 @@ class GNMTTrainer(ModelTrainer):
         }
 
     def outputs(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> Tensors:
-        """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label
-        smoothing.
+        """Return the `loss` of each sentence (B,).
+
+        It is -log p summed over its tokens, without label smoothing.
         """
         labels = tf.transpose(batch["label"])
         logits = model(batch["source"], batch["source_length"], batch["target"], None)

@@ -81,8 +81,9 @@ class GNMT(TranslationWorkload):
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
-        """Return the bytes of the longest pair: logits, gates, cells and outputs of each LSTM, and
-        sums of the attention.
+        """Return the bytes of the longest pair.
+
+        They are logits, gates, cells and outputs of each LSTM, and sums of the attention.
 
         Values have 4 bytes, or 2 bytes in half precision.
         """
@@ -98,8 +99,10 @@ class GNMT(TranslationWorkload):
     # -------------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
-        """Return the rate: an exponential warm-up from 1 % of the peak, then steps of decay
-        (reference lr_scheduler.py).
+        """Return the learning rate of a step.
+
+        It has an exponential warm-up from 1 % of the peak, then steps of decay (reference
+        lr_scheduler.py).
 
         The scheduler steps before the optimizer (fp_optimizers.py), so the first update has the
         rate of position 1.
@@ -116,8 +119,9 @@ class GNMT(TranslationWorkload):
 
     @property
     def scheduled_warm_up(self) -> int:
-        """Position of the peak rate: the end of the warm-up, or the start of the decay if it is
-        earlier.
+        """Position of the peak rate.
+
+        It is the end of the warm-up, or the start of the decay if that is earlier.
         """
         return min(self.options.warmup_steps, self.remain_steps or self.options.warmup_steps)
 
@@ -173,8 +177,9 @@ class GNMT(TranslationWorkload):
 
     @property
     def beam(self) -> Beam:
-        """Beam search of the reference: lengths include BOS, and finished translations remain in
-        the beam.
+        """Beam search of the reference.
+
+        Lengths include BOS, and finished translations remain in the beam.
         """
         return Beam(
             self.options.beam_width,

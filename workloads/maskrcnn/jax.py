@@ -33,8 +33,9 @@ Maps = list[jax.Array]
 
 
 class Detector(Layers):
-    """Mask R-CNN's network: uint8 images (B, H, W, 3) to RPN's outputs, and regions to the heads'
-    outputs.
+    """Mask R-CNN's network.
+
+    It maps uint8 images (B, H, W, 3) to RPN's outputs, and regions to the heads' outputs.
     """
 
     epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
@@ -48,8 +49,9 @@ class Detector(Layers):
     def first_half(
         self, images: jax.Array, sizes: jax.Array, training: bool
     ) -> tuple[Maps, jax.Array, jax.Array]:
-        """Return the pyramid's maps, RPN's logits (B, A), and its deltas (B, A, 4), from images
-        with `sizes` (B, 2).
+        """Return the pyramid's maps, RPN's logits (B, A), and its deltas (B, A, 4).
+
+        The images have `sizes` (B, 2).
 
         In training, the running statistics are updated.
         """
@@ -103,8 +105,9 @@ class Detector(Layers):
         return next(outputs).reshape(shape), next(outputs).reshape(*shape, 4)
 
     def masks(self, maps: Maps, box: jax.Array, level: jax.Array, label: jax.Array) -> jax.Array:
-        """Return the mask logits (B, M, 28, 28) of regions (B, M, 4), computed only for the class
-        `label` of each region.
+        """Return the mask logits (B, M, 28, 28) of regions (B, M, 4).
+
+        They are computed only for the class `label` of each region.
 
         The transposed convolution is a single matrix product that computes four cells from each
         cell. The four cells are put into the map's order after the last layer, when a single
@@ -198,8 +201,9 @@ class MaskRCNNTrainer(ImageTrainer):
         return Detector(weights, statistics, self.dtype, self.workload.network)
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
-        """Add the hashes for `regions.sample`, and a ticket of the arrays from which the host
-        computes the mask targets.
+        """Add the hashes for `regions.sample`, and a ticket of arrays.
+
+        The host computes the mask targets from these arrays.
         """
         if not training:
             return super().host_arrays(batch, training)
@@ -214,8 +218,9 @@ class MaskRCNNTrainer(ImageTrainer):
         return super().host_arrays(replace(batch, arrays={**arrays, **more}), training)
 
     def loss(self, model: Detector, batch: Mapping[str, jax.Array]) -> jax.Array:
-        """Return the sum of the five losses of this device's batch, which are means, times the
-        number of its images.
+        """Return the sum of the five losses of this device's batch.
+
+        The losses are means, multiplied by the number of images.
 
         All devices have the same number of images, so the mean over the global batch is the mean
         over the devices.
@@ -277,7 +282,9 @@ class MaskRCNNTrainer(ImageTrainer):
         )
 
     def outputs(self, model: Detector, batch: Mapping[str, jax.Array]) -> Values:
-        """Return `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D, 28,
+        """Return the detections.
+
+        They are `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D, 28,
         28).
 
         Slots without a detection are 0.

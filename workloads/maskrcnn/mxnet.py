@@ -88,8 +88,10 @@ class Detector(ImageModel):
         return F.broadcast_mul(x, F.cast(F.expand_dims(mask, 1), self.dtype))
 
     def first_half(self, batch: Inputs) -> dict[str, Tensor]:
-        """Return RPN's logits `objectness` (B, A), its deltas `rpn_delta` (B, A, 4), and `cells`
-        (B, K, channels).
+        """Return RPN's outputs and the cells.
+
+        They are logits `objectness` (B, A), deltas `rpn_delta` (B, A, 4), and `cells` (B, K,
+        channels).
         """
         F, inputs = self.F, self.arrays
         images = self.padded(batch["image"], batch["size"])
@@ -135,8 +137,9 @@ class Detector(ImageModel):
     # --------------------------------------------------------------------------------------------
 
     def boxes(self, pooled: Tensor) -> list[Tensor]:
-        """Return class logits (N, C + 1) and deltas (N · (C + 1), 4) from pooled regions (N, side²,
-        channels).
+        """Return class logits (N, C + 1) and deltas (N · (C + 1), 4).
+
+        The inputs are pooled regions (N, side², channels).
         """
         F, inputs = self.F, self.arrays
         x = F.reshape(F.transpose(pooled, (0, 2, 1)), (0, -1))
@@ -153,8 +156,9 @@ class Detector(ImageModel):
         return [F.slice_axis(x, axis=1, begin=0, end=logits.outputs), F.reshape(moves, (-1, 4))]
 
     def masks(self, pooled: Tensor, label: Tensor) -> Tensor:
-        """Return mask logits (n, 28, 28) from pooled regions (n, side², channels), only for the
-        classes `label` (n,).
+        """Return mask logits (n, 28, 28), only for the classes `label` (n,).
+
+        The inputs are pooled regions (n, side², channels).
 
         The transposed convolution is computed as a 1×1 convolution with a channel for each corner
         of a pixel. Only pointwise layers follow, so the order of pixels is restored in the logits.
@@ -191,8 +195,9 @@ def _shown(model: Detector, batch: Inputs) -> dict[str, Tensor]:
 
 
 def _joined(F: ModuleType, arrays: list[Tensor]) -> list[Tensor]:
-    """Merge the weights and biases of RPN's two predictors into a single convolution, padded with
-    zeros to a whole block.
+    """Merge RPN's two predictors into a single convolution.
+
+    Weights and biases are padded with zeros to a whole block.
     """
     count, joint = 5 * network.RATIOS, []
     for pair in (arrays[:2], arrays[2:]):
@@ -269,8 +274,9 @@ class MaskRCNNTrainer(ImageTrainer):
     # ---------------------------------------------------------------------------------------------------
 
     def loss(self, model: Detector, batch: Inputs) -> Tensor:
-        """Return the sum of the five losses of this device's batch, which are means, times the
-        number of its images.
+        """Return the sum of the five losses of this device's batch.
+
+        The losses are means, multiplied by the number of images.
 
         All devices have the same number of images, so the mean over the global batch is the mean
         over the devices. `batch` also holds the arrays of `Learned`.
@@ -429,7 +435,9 @@ class MaskRCNNTrainer(ImageTrainer):
     # -------------------------------------------------------------------------------------------------
 
     def all_outputs(self, batches: list[Batch]) -> list[Outputs]:
-        """Return `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D, 28,
+        """Return the detections.
+
+        They are `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D, 28,
         28).
 
         Slots without a detection are 0. This method replaces `outputs`, because the host chooses

@@ -94,8 +94,10 @@ def _module(layer: network.Layer) -> nn.Module:
 
 
 class Detector(Trunk):
-    """Mask R-CNN's network: uint8 images to RPN's outputs, and regions to the heads' outputs, in a
-    single forward pass.
+    """Mask R-CNN's network.
+
+    It maps uint8 images to RPN's outputs, and regions to the heads' outputs, in a single forward
+    pass.
     """
 
     def __init__(self, layers: network.Network) -> None:
@@ -109,8 +111,9 @@ class Detector(Trunk):
         )
 
     def forward(self, images: Tensor, sizes: Tensor, between: Between) -> Tensors:
-        """Return the inputs of the losses, except the mask targets if `between` does not return
-        them.
+        """Return the inputs of the losses.
+
+        Mask targets are missing if `between` does not return them.
 
         The result has the tensors of `between`, and `objectness`, `rpn_delta`, `logits`,
         `box_delta`, and `mask_logits`.
@@ -130,8 +133,9 @@ class Detector(Trunk):
         return {**regions, **predicted, "mask_logits": of_masks}
 
     def first_half(self, images: Tensor, sizes: Tensor) -> tuple[list[Tensor], Tensor, Tensor]:
-        """Return the pyramid's maps, RPN's logits (B, A), and its deltas (B, A, 4), from images (B,
-        H, W, 3).
+        """Return the pyramid's maps, RPN's logits (B, A), and its deltas (B, A, 4).
+
+        The images are (B, H, W, 3).
 
         `sizes` (B, 2) are the heights and widths of the images without padding.
         """
@@ -174,8 +178,9 @@ class Detector(Trunk):
         return logits.view(*level.shape, -1).float(), deltas.view(*level.shape, -1, 4).float()
 
     def masks(self, maps: list[Tensor], box: Tensor, level: Tensor, label: Tensor) -> Tensor:
-        """Return the mask logits (B, M, 28, 28) of regions, computed only for the class `label` of
-        each region.
+        """Return the mask logits (B, M, 28, 28) of regions.
+
+        They are computed only for the class `label` of each region.
 
         The other 80 channels are not computed.
         """
@@ -260,15 +265,17 @@ class MaskRCNNTrainer(ImageTrainer):
         return {**super().tensors(), **{name: buffers[name] for name in wanted}}
 
     def device_arrays(self, batch: Batch, training: bool) -> Mapping[str, Tensor]:
-        """Return the batch's arrays on the device, and store the host arrays that are read between
-        the network's halves.
+        """Return the batch's arrays on the device.
+
+        The host arrays that are read between the network's halves are stored.
         """
         self.arrays = batch.arrays
         return super().device_arrays(batch, training)
 
     def loss(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
-        """Return the sum of the five losses of this device's batch, which are means, times the
-        number of its images.
+        """Return the sum of the five losses of this device's batch.
+
+        The losses are means, multiplied by the number of images.
 
         All devices have the same number of images, so the mean over the global batch is the mean
         over the devices.
@@ -332,15 +339,18 @@ class MaskRCNNTrainer(ImageTrainer):
         return host.proposals(arrays, *on_host, self.settings.model, self.rules, suppress, training)
 
     def learned(self, arrays: Arrays, objectness: Tensor, deltas: Tensor) -> Tensors:
-        """Return the fields of `Regions` for the sampled regions of a batch, as tensors on the
-        device.
+        """Return the fields of `Regions` for the sampled regions of a batch.
+
+        They are tensors on the device.
         """
         proposed = self.proposals(arrays, objectness, deltas, training=True)
         sampled = host.sampled(proposed, arrays, self.settings.seed, self.rules)
         return {name: self.to_device(array) for name, array in sampled.items()}
 
     def outputs(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D, 28,
+        """Return the detections.
+
+        They are `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D, 28,
         28).
 
         Slots without a detection are 0.

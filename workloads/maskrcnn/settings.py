@@ -76,8 +76,9 @@ DEMO_MODEL: Mapping[str, Json] = {
 
 
 def with_shapes(model: Mapping[str, Json], text: str) -> Mapping[str, Json]:
-    """Return the model with the `padded_shapes` in a text such as `800x1344+1344x800`, or unchanged
-    for `auto`.
+    """Return the model with the `padded_shapes` in a text.
+
+    Example: `800x1344+1344x800`. The text `auto` leaves the model unchanged.
 
     Raises:
         ValueError: A side is not a multiple of 32, or an orientation has no shape.

@@ -45,8 +45,9 @@ DETECTED = {"box": tf.float32, "score": tf.float32, "label": tf.int32, "level": 
 
 
 class Detector(ImageModel):
-    """Mask R-CNN's network: uint8 images (B, H, W, 3) to RPN's outputs, and regions to the heads'
-    outputs.
+    """Mask R-CNN's network.
+
+    It maps uint8 images (B, H, W, 3) to RPN's outputs, and regions to the heads' outputs.
     """
 
     epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
@@ -107,8 +108,9 @@ class Detector(ImageModel):
         ]
 
     def _added(self, finer: tf.Tensor, coarser: tf.Tensor) -> tf.Tensor:
-        """Return the sum of a map and the next coarser map, whose cells are repeated twice in each
-        direction.
+        """Return the sum of a map and the next coarser map.
+
+        The cells of the coarser map are repeated twice in each direction.
 
         XLA has no gradient of the resize operator, so the cells are broadcast. Without XLA, a
         broadcast takes four times as long as a resize.
@@ -130,8 +132,9 @@ class Detector(ImageModel):
         return tf.reshape(logits, shape), tf.reshape(deltas, [*shape, 4])
 
     def _boxes(self, pooled: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return class logits (N, C + 1) and deltas (N, 4 · (C + 1)) of pooled maps (N, 7, 7,
-        channels).
+        """Return class logits (N, C + 1) and deltas (N, 4 · (C + 1)).
+
+        The inputs are pooled maps (N, 7, 7, channels).
 
         The maps are transposed to channels first, the layout of the weights.
         """
@@ -147,8 +150,9 @@ class Detector(ImageModel):
         return tf.nn.bias_add(product, self.parameter(f"{layer.name}.bias"))
 
     def masks(self, maps: Maps, box: tf.Tensor, level: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
-        """Return the mask logits (B, M, 28, 28) of regions, computed only for the class `label` of
-        each region.
+        """Return the mask logits (B, M, 28, 28) of regions.
+
+        They are computed only for the class `label` of each region.
         """
         pooled = pool(maps, self.layers.strides, box, level, self.layers.mask_pool)
         logits = self._mask_head(pooled, tf.reshape(label, [-1]))
@@ -249,15 +253,17 @@ class MaskRCNNTrainer(ImageTrainer):
         return Detector(self.workload.network, self.dtype, not self.on_gpu, self.parts_compiled)
 
     def tensors(self, batch: Batch, training: bool) -> list[tf.Tensor]:
-        """Return the batch's arrays on the device, and store the host arrays that are read between
-        the network's halves.
+        """Return the batch's arrays on the device.
+
+        The host arrays that are read between the network's halves are stored.
         """
         self.arrays = batch.arrays
         return super().tensors(batch, training)
 
     def loss(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Return the sum of the five losses of this device's batch, which are means, times the
-        number of its images.
+        """Return the sum of the five losses of this device's batch.
+
+        The losses are means, multiplied by the number of images.
 
         All devices have the same number of images, so the mean over the global batch is the mean
         over the devices.
@@ -281,8 +287,9 @@ class MaskRCNNTrainer(ImageTrainer):
         return losses(predicted, batch)
 
     def between(self, objectness: tf.Tensor, deltas: tf.Tensor) -> Tensors:
-        """Return the host's arrays for training: `LEARNED`, (B, R, …) each, and `mask` (B, M, 28,
-        28).
+        """Return the host's arrays for training.
+
+        They are `LEARNED`, (B, R, …) each, and `mask` (B, M, 28, 28).
 
         No gradient flows through them.
         """
@@ -311,7 +318,9 @@ class MaskRCNNTrainer(ImageTrainer):
         return [arrays[name] for name in (*LEARNED, "mask")]
 
     def outputs(self, model: Detector, batch: Mapping[str, tf.Tensor]) -> Tensors:
-        """Return `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D, 28,
+        """Return the detections.
+
+        They are `box` (B, D, 4), `score` and `label` (B, D), and `mask` probabilities (B, D, 28,
         28).
 
         Slots without a detection are 0.
@@ -338,8 +347,9 @@ class MaskRCNNTrainer(ImageTrainer):
         return {name: detected[name] for name in ("box", "score", "label")} | {"mask": mask}
 
     def proposed(self, objectness: Array, deltas: Array) -> tuple[Array, Array, Array]:
-        """Compute on the host the proposals (B, R, 4), their levels (B, R), and the number of
-        proposals per image (B,).
+        """Compute on the host the proposals (B, R, 4) and their levels (B, R).
+
+        Also computes the number of proposals per image (B,).
         """
         proposals = self.proposals(objectness, deltas, training=False)
         box = stacked([of_image.box for of_image in proposals])
@@ -354,8 +364,9 @@ class MaskRCNNTrainer(ImageTrainer):
     def detected(
         self, box: Array, counts: Array, probabilities: Array, deltas: Array
     ) -> list[Array]:
-        """Compute on the host the arrays of `DETECTED`, and the number of slots for which masks are
-        computed.
+        """Compute on the host the arrays of `DETECTED`.
+
+        Also computes the number of slots for which masks are computed.
         """
         proposed = [of_image[:count] for of_image, count in zip(box, counts, strict=True)]
         detections = detect(

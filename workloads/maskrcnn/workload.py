@@ -1,5 +1,6 @@
-"""Object detection and instance segmentation: Mask R-CNN R50-FPN on COCO, MLPerf Training v0.5 to
-v0.7.
+"""Object detection and instance segmentation: Mask R-CNN R50-FPN on COCO.
+
+MLPerf Training has the benchmark in v0.5 to v0.7.
 """
 
 from __future__ import annotations
@@ -128,8 +129,9 @@ class MaskRCNN(DetectionWorkload):
 
     @property
     def warmup_slope(self) -> float:
-        """Increase of the rate per warm-up step, `opt_learning_rate_warmup_factor` of the rules:
-        rate / (steps · 2^k).
+        """Increase of the rate per warm-up step.
+
+        It is `opt_learning_rate_warmup_factor` of the rules: rate / (steps · 2^k).
         """
         values = self.options
         return values.learning_rate * (1 - values.warmup_start) / max(values.warmup_steps, 1)
@@ -163,8 +165,9 @@ class MaskRCNN(DetectionWorkload):
         return self.dataset_info.sizes["objects_per_image_most"]
 
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
-        """Return the shapes of the arrays of `data.SampleData`, except for the image, the ragged
-        polygons, and `epoch`.
+        """Return the shapes of the arrays of `data.SampleData`.
+
+        The image, the ragged polygons, and `epoch` are left out.
         """
         samples, objects = int(self.settings.model["rpn_samples"]), self.objects_most
         return {

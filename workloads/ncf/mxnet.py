@@ -95,8 +95,9 @@ class NCFTrainer(ModelTrainer):
         return NeuMF(neumf.shapes(self.workload.users, self.workload.items, self.settings.model))
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
-        """Return row numbers of the samples with labels and weights, or in evaluation row numbers
-        of the U x C pairs.
+        """Return row numbers of the samples with labels and weights.
+
+        In evaluation, they are row numbers of the U x C pairs.
         """
         user, item = batch.arrays["user"], batch.arrays["item"]
         if not training:
@@ -107,8 +108,9 @@ class NCFTrainer(ModelTrainer):
         return arrays
 
     def piece_size(self, samples: int, training: bool) -> int:
-        """Return the size of equal pieces: at most `CPU_PIECE` per core, or on a GPU at most a
-        global batch.
+        """Return the size of equal pieces.
+
+        It is at most `CPU_PIECE` per core, or on a GPU at most a global batch.
         """
         on_cpu = self.contexts[0].device_type == "cpu"
         most = (

@@ -121,8 +121,9 @@ class NCFTrainer(ModelTrainer):
         return self.side_by_side.count if self.device.type == "cpu" else super().threads_per_device
 
     def _piece_size(self) -> int:
-        """Return the samples per piece: at most `CPU_PIECE`, and such that all cores get the same
-        number of pieces.
+        """Return the samples per piece, at most `CPU_PIECE`.
+
+        All cores get the same number of pieces.
         """
         cores = self.side_by_side.count
         samples = math.ceil(self.settings.global_batch_size / self.settings.devices)
@@ -173,8 +174,9 @@ class NCFTrainer(ModelTrainer):
         return model.output(both).squeeze(-1)
 
     def device_arrays(self, batch: Batch, training: bool) -> dict[str, Tensor]:
-        """Return `user`, `item`, `label`, `weight` of a training batch, copied to the device or
-        drawn there.
+        """Return `user`, `item`, `label`, `weight` of a training batch.
+
+        They are copied to the device or drawn there.
         """
         arrays = {name: self.to_device(array) for name, array in batch.arrays.items()}
         if "draw" not in arrays:
@@ -202,8 +204,9 @@ class NCFTrainer(ModelTrainer):
     # -------------------------------------------------------------------------------------------------
 
     def backward(self, batch: Batch) -> Tensor:
-        """Return the loss of a batch and add its gradient, summed over replicas, to the flat
-        gradient.
+        """Return the loss of a batch and add its gradient to the flat gradient.
+
+        The gradient is summed over replicas.
 
         On a CPU, the batch is computed in pieces that fit the cache.
         """
@@ -231,8 +234,9 @@ class NCFTrainer(ModelTrainer):
         return total
 
     def _differentiate(self, piece: Piece) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Return the loss of a piece and its gradients: of the four tables' rows, then of the
-        layers.
+        """Return the loss of a piece and its gradients.
+
+        They are the gradients of the four tables' rows, then of the layers.
 
         The trainer's state does not change.
         """

@@ -139,8 +139,9 @@ class NCFTrainer(ModelTrainer):
         label: tf.Tensor,
         weight: tf.Tensor,
     ) -> Part:
-        """Return the loss of a piece (P,) times `scale`, and `sums` plus the piece's gradients
-        times the loss scale.
+        """Return the loss of a piece (P,) times `scale`, and the updated `sums`.
+
+        The piece's gradients times the loss scale are added to `sums`.
         """
         ids, rows = {"user": user, "item": item}, self.gather_rows(self.model, user, item)
         trained = self.optimizer.parameters

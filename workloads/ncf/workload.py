@@ -80,8 +80,9 @@ class NCF(Workload):
 
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
-        """Return the counts of the prepared data, or the published counts of ML-20M under
-        `profile=synthetic`.
+        """Return the counts of the prepared data.
+
+        Under `profile=synthetic`, they are the published counts of ML-20M.
         """
         return (
             load_dataset_info(Path(settings.data_dir)) if settings.data_dir else published_facts()
@@ -99,8 +100,9 @@ class NCF(Workload):
 
     @property
     def epoch_samples(self) -> EpochSamples:
-        """Samples of an epoch: every positive with four negatives, which are 99,308,850 samples for
-        ML-20M.
+        """Samples of an epoch: every positive with four negatives.
+
+        For ML-20M, they are 99,308,850 samples.
         """
         return EpochSamples(SAMPLES_PER_POSITIVE * self.dataset_info.train_samples)
 
@@ -115,8 +117,9 @@ class NCF(Workload):
         )
 
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """Return the shapes of a replica's full batch, and of the last batch of an epoch if it is
-        smaller.
+        """Return the shapes of a replica's full batch.
+
+        If the last batch of an epoch is smaller, its shapes follow.
         """
         replicas = self.settings.devices
         full = math.ceil(self.settings.global_batch_size / replicas)
@@ -148,8 +151,9 @@ class NCF(Workload):
         return self.data
 
     def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
-        """Return whether the test item of each user is among the ten best candidates, without
-        padding.
+        """Return whether the test item of each user is among the ten best candidates.
+
+        Padding is left out.
         """
         hit = hits(outputs["logits"], batch.arrays["item"])
         return {"hit": hit[batch.arrays["valid"]]}

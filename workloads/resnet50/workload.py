@@ -68,8 +68,9 @@ class ResNet50(ClassifierWorkload):
 
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
-        """Return the counts of the prepared data, or the published counts of ImageNet under
-        `profile=synthetic`.
+        """Return the counts of the prepared data.
+
+        Under `profile=synthetic`, they are the published counts of ImageNet.
 
         Raises:
             ValueError: The batch cannot be divided between the devices.
@@ -114,14 +115,16 @@ class ResNet50(ClassifierWorkload):
 
     @property
     def decay_boundaries(self) -> list[int]:
-        """First steps with lower rates (reference resnet_run_loop.py: the step at a boundary still
-        has the previous rate).
+        """First steps with lower rates.
+
+        In the reference (resnet_run_loop.py), the step at a boundary still has the previous rate.
         """
         return [self._reference_steps(epoch) + 1 for epoch in self.options.decay_epochs]
 
     def _reference_steps(self, epochs: int) -> int:
-        """Return the steps of `epochs` passes over the images, rounded down (reference: num_images
-        / batch_size · epochs).
+        """Return the steps of `epochs` passes over the images, rounded down.
+
+        Reference: num_images / batch_size · epochs.
         """
         return epochs * self.epoch_samples.trained // self.settings.global_batch_size
 
@@ -140,8 +143,9 @@ class ResNet50(ClassifierWorkload):
         return (values.horizon_epochs - values.warmup_epochs) * self.steps_per_epoch
 
     def evaluation_steps(self) -> Iterator[int]:
-        """Return the steps after epoch `evaluation_offset_epochs`, and after every
-        `evaluation_interval_epochs` epochs.
+        """Return the steps after which to evaluate.
+
+        They follow epoch `evaluation_offset_epochs`, and every `evaluation_interval_epochs` epochs.
         """
         values = self.options
         first, interval = values.evaluation_offset_epochs, values.evaluation_interval_epochs
@@ -173,8 +177,9 @@ class ResNet50(ClassifierWorkload):
     # -----------------------------------------------------------------------------------
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Yield the weights of every layer, drawn by hash according to `initialisation`, and equal
-        in every framework.
+        """Yield the weights of every layer, equal in every framework.
+
+        They are drawn by hash according to `initialisation`.
         """
         return network.initial_weights(self.network, self.options.initialisation, seed)
 

@@ -81,8 +81,9 @@ def detection_loss(
 
 
 def _planes(x: jax.Array, count: int) -> jax.Array:
-    """Rearrange a head's outputs (B, h, w, count · k) of a map with k shapes per cell as (B, count,
-    k · h · w).
+    """Rearrange a head's outputs (B, h, w, count · k) as (B, count, k · h · w).
+
+    The map has k shapes per cell.
 
     The outer index of a channel is the coordinate (or class), and the inner index is the shape.
     Priors are ordered by shape, then by row, then by column.

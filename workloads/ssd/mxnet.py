@@ -102,8 +102,9 @@ def detection_loss(
 
 
 def hardest(F: ModuleType, entropy: Tensor, positive: Tensor, mined: Tensor) -> Tensor:
-    """Return 1 for the `mined` (B, 1) negatives with the largest cross-entropy, otherwise 0, as (B,
-    P).
+    """Return 1 for the `mined` (B, 1) hardest negatives, otherwise 0, as (B, P).
+
+    They have the largest cross-entropy.
 
     If values are equal, the lower prior comes first.
     """

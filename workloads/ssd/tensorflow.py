@@ -48,8 +48,9 @@ class Detector(ImageModel):
     def _outputs(
         self, x: tf.Tensor, box: network.Convolution, classes: network.Convolution
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return offsets (B, 4, k·h·w) and logits (B, k·h·w, C + 1) of a map with k shapes per
-        cell.
+        """Return offsets (B, 4, k·h·w) and logits (B, k·h·w, C + 1) of a map.
+
+        The map has k shapes per cell.
 
         The outer index of a channel is the coordinate (or class), and the inner index is the shape.
         Priors are ordered by shape, then by row, then by column.

@@ -76,8 +76,9 @@ class SSD(DetectionWorkload):
 
     @classmethod
     def backbone(cls, model: Mapping[str, Json]) -> tuple[Published, Shapes, Decode]:
-        """Return the published backbone of torchvision, whose parameter names equal the names of
-        the network.
+        """Return the published backbone of torchvision.
+
+        Its parameter names equal the names of the network.
         """
         return backbone.PUBLISHED, backbone.shapes(network.build(model)), torch_files.decode
 
@@ -116,8 +117,9 @@ class SSD(DetectionWorkload):
         return [self._step_of(int(iteration)) for iteration in values.decay_boundaries]
 
     def _step_of(self, iteration: int) -> int:
-        """Return the step, from 0, that corresponds to a step of the v0.5 reference, which has 32
-        images.
+        """Return the step, from 0, that corresponds to a step of the v0.5 reference.
+
+        A step of the reference has 32 images.
         """
         return iteration * 32 // self.settings.global_batch_size
 
@@ -130,8 +132,10 @@ class SSD(DetectionWorkload):
         return [round(step / self.steps_per_epoch, 2) for step in self.decay_steps]
 
     def evaluation_steps(self) -> Iterator[int]:
-        """Return the steps after every `evaluation_interval_epochs` epochs, or the steps of the
-        round if the interval is 0.
+        """Return the steps after which to evaluate.
+
+        They follow every `evaluation_interval_epochs` epochs, or are those of the round if the
+        interval is 0.
 
         After its last entry, the list of the round continues with the distance of its last two
         entries.
@@ -155,8 +159,9 @@ class SSD(DetectionWorkload):
         )
 
     def parameter_rule(self, parameter: str) -> ParameterRule:
-        """Return the rule: SGD decays every parameter, including batch norm and biases (reference
-        train.py).
+        """Return the rule of a parameter.
+
+        SGD decays every parameter, including batch norm and biases (reference train.py).
         """
         return ParameterRule(self.options.weight_decay)
 
@@ -164,8 +169,9 @@ class SSD(DetectionWorkload):
     # -----------------------------------------------------------------------------------------
 
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
-        """Return the shapes of the arrays of boxes.targets for P priors: `offset` (B, 4, P) and
-        `label` (B, P).
+        """Return the shapes of the arrays of boxes.targets for P priors.
+
+        They are `offset` (B, 4, P) and `label` (B, P).
         """
         boxes = len(self.priors)
         return {
@@ -185,8 +191,9 @@ class SSD(DetectionWorkload):
         return kind(self.settings, self.dataset_info, worker, seed)
 
     def eval_batch_metrics(self, batch: Batch, outputs: Arrays) -> Arrays:
-        """Return the detections of an evaluation batch, concatenated, and the numbers of its
-        images, without padding.
+        """Return the detections of an evaluation batch, and the numbers of its images.
+
+        The detections are concatenated, without padding.
 
         Args:
             batch: Batch with `number` (B,) of each image in the validation set, `width` and

@@ -69,8 +69,9 @@ class Translator(Model):
         return rows * jnp.where(words != PAD, self.sizes.scale, 0.0)[..., None]
 
     def encode(self, x: jax.Array, seen: jax.Array) -> jax.Array:
-        """Return the encoder's outputs, the memory (B, S, d), from embedded words with position
-        encodings (B, S, d).
+        """Return the encoder's outputs, the memory (B, S, d).
+
+        The inputs are embedded words with position encodings (B, S, d).
         """
         x = self.dropped(x, "source/embedding")
         for layer in self.layers("encoder"):
@@ -79,8 +80,9 @@ class Translator(Model):
         return self.norm("encoder_norm", x)
 
     def decode(self, x: jax.Array, memory: jax.Array, seen: jax.Array) -> jax.Array:
-        """Return logits (B, T, V) from embedded words with position encodings (B, T, d), for all
-        positions at once.
+        """Return logits (B, T, V), for all positions at once.
+
+        The inputs are embedded words with position encodings (B, T, d).
         """
         x = self.dropped(x, "target/embedding")
         places = jnp.arange(x.shape[1])
@@ -96,8 +98,9 @@ class Translator(Model):
         return self.classify(x)
 
     def heads(self, name: str, x: jax.Array, parts: int) -> Parts:
-        """Apply the linear layer `name` to x (B, L, d) and split the result into `parts` tensors
-        (B, H, L, e).
+        """Apply the linear layer `name` to x (B, L, d), and split the result.
+
+        It has `parts` tensors (B, H, L, e).
         """
         y = (
             self.linear(name, x)
@@ -147,8 +150,9 @@ class Translator(Model):
         return x + self.dropped(y, f"{layer}/feed_forward")
 
     def classify(self, x: jax.Array) -> jax.Array:
-        """Return logits (…, V) from the decoder's outputs (…, d), with the embedding table as the
-        weight.
+        """Return logits (…, V) from the decoder's outputs (…, d).
+
+        The weight is the embedding table.
         """
         return self.linear("embedding", self.norm("decoder_norm", x))
 
@@ -159,8 +163,9 @@ def not_seen(mask: jax.Array) -> jax.Array:
 
 
 def within(lengths: jax.Array, places: int) -> jax.Array:
-    """Return the padding mask that is added to scores, (B, 1, 1, places), from sentence lengths
-    (B,).
+    """Return the padding mask that is added to scores, (B, 1, 1, places).
+
+    It follows from sentence lengths (B,).
     """
     return not_seen(jnp.arange(places) < lengths[:, None])[:, None, None]
 
@@ -181,8 +186,9 @@ class TransformerTrainer(TextTrainer):
         return Translator(weights, self.sizes, self.dtype)
 
     def loss(self, model: Translator, batch: Mapping[str, jax.Array]) -> jax.Array:
-        """Return the cross-entropy with smoothed labels, minus its minimum, summed over the target
-        tokens.
+        """Return the cross-entropy with smoothed labels, minus its minimum.
+
+        It is summed over the target tokens.
         """
         logits = self.logits(model, batch, self._masks(batch) if self.sizes.dropout else None)
         least = self.workload.least_loss * (batch["label"] != PAD).sum()
@@ -224,8 +230,9 @@ class TransformerTrainer(TextTrainer):
     def encoded(
         self, weights: Values, source: jax.Array, lengths: jax.Array
     ) -> tuple[list[Parts], jax.Array]:
-        """Return keys and values of the source for each layer, and the padding mask that is added
-        to scores, (B, 1, 1, S).
+        """Return keys and values of the source for each layer, and the padding mask.
+
+        The mask, (B, 1, 1, S), is added to scores.
         """
         model, seen = self.build_model(weights, {}), within(lengths, source.shape[1])
         memory = model.encode(model.embed(source) + self.positions[: source.shape[1]], seen)

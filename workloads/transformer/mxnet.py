@@ -41,8 +41,9 @@ class Layers(Model):
         self.sizes, self.longest, self.shapes = sizes, longest, network.shapes(sizes)
 
     def constants(self) -> dict[str, Array]:
-        """Return the position encodings `positions` (longest, d) and the causal mask `later`
-        (longest, longest).
+        """Return the position encodings and the causal mask.
+
+        They are `positions` (longest, d) and `later` (longest, longest).
         """
         later = np.triu(np.full((self.longest, self.longest), MASKED_SCORE, np.float32), 1)
         return {"positions": network.positions(self.longest, self.sizes.hidden), "later": later}
@@ -89,8 +90,9 @@ class Layers(Model):
         return F.broadcast_mul(rows, F.BlockGrad(F.expand_dims(factors, -1)))
 
     def placed(self, batch: Inputs, side: str, rows: Tensor) -> Tensor:
-        """Embed a side's rows of the table (B, L, d), add the position encodings, and apply
-        dropout.
+        """Embed a side's rows of the table (B, L, d).
+
+        Position encodings are added, and dropout is applied.
         """
         F = self.F
         x = self.embed(batch[side], rows)
@@ -113,8 +115,9 @@ class Layers(Model):
         return self.norm("encoder_norm", x)
 
     def decode(self, batch: Inputs, memory: Tensor, rows: Tensor) -> Tensor:
-        """Return the decoder's outputs (B, T, d) from the memory, `target`, and the target's rows
-        of the table (B, T, d).
+        """Return the decoder's outputs (B, T, d).
+
+        The inputs are the memory, `target`, and the target's rows of the table (B, T, d).
         """
         F = self.F
         x = self.placed(batch, "target", rows)
@@ -139,8 +142,9 @@ class Layers(Model):
     def attended(
         self, batch: Inputs, x: Tensor, layer: str, mask: Tensor, memory: Tensor | None = None
     ) -> Tensor:
-        """Apply an attention sub-layer to x (B, T, d): self-attention, or attention to a memory (B,
-        S, d).
+        """Apply an attention sub-layer to x (B, T, d).
+
+        It is self-attention, or attention to a memory (B, S, d).
         """
         kind = "self" if memory is None else "cross"
         name, label = f"{layer}.{kind}_attention", f"{layer}/{kind}"
@@ -157,8 +161,9 @@ class Layers(Model):
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropped: Tensor | None = None
     ) -> Tensor:
-        """Return the attention outputs (B · H, T, e) of queries (B · H, T, e), keys, and values (B
-        · H, S, e).
+        """Return the attention outputs (B · H, T, e).
+
+        The inputs are queries (B · H, T, e), keys, and values (B · H, S, e).
 
         `mask` is added to the scores and is broadcast to (B, H, T, S). `dropped` multiplies the
         weights (B, H, T, S).
@@ -200,8 +205,9 @@ class Layers(Model):
         return F.reshape(F.transpose(x, (0, 2, 1, 3)), (0, 0, -1))
 
     def classify(self, x: Tensor) -> Tensor:
-        """Return logits (…, V) from the decoder's outputs (…, d), with the embedding table as the
-        weight.
+        """Return logits (…, V) from the decoder's outputs (…, d).
+
+        The weight is the embedding table.
         """
         F = self.F
         words = self.sizes.vocabulary
@@ -214,8 +220,9 @@ class Translator(Layers):
     """The translation network applied to whole sentences."""
 
     def constants(self) -> dict[str, Array]:
-        """Return the constants of `Layers` and `share` (1, V), the factors of the table's rows in
-        their mean.
+        """Return the constants of `Layers` and `share` (1, V).
+
+        `share` has the factors of the table's rows in their mean.
         """
         words = self.sizes.vocabulary
         return {**super().constants(), "share": np.full((1, words), 1 / words, np.float32)}
@@ -270,8 +277,9 @@ class Step(Layers):
         self.said = tuple(f"{layer}/said" for layer in self.layers("decoder"))
 
     def __call__(self, batch: Inputs) -> dict[str, Tensor]:
-        """Return log p and ids of the best words (N, m), and the keys and values of all words
-        including this word.
+        """Return log p and ids of the best words (N, m), and the keys and values.
+
+        They are those of all words including this word.
         """
         F = self.F
         x = self.embed(batch["tokens"], self.look_up(batch["tokens"]))
@@ -402,8 +410,9 @@ class TransformerTrainer(ModelTrainer):
         self.stepper = Graphs(self.step_model, Step.__call__, self.compiles)
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
-        """Return a batch's arrays, the padding mask, and the dropout masks
-        (workloads/common/dropout.py).
+        """Return a batch's arrays, the padding mask, and the dropout masks.
+
+        workloads/common/dropout.py defines the masks.
         """
         host = {name: batch.arrays[name] for name in ("source", "target", "label")}
         host["padding"] = padding_of(batch.arrays)
@@ -437,8 +446,9 @@ class TransformerTrainer(ModelTrainer):
         return masks
 
     def loss(self, model: Translator, batch: Inputs) -> Tensor:
-        """Return the cross-entropy with smoothed labels, minus its minimum, summed over the target
-        tokens.
+        """Return the cross-entropy with smoothed labels, minus its minimum.
+
+        It is summed over the target tokens.
 
         The shares add up to 1. A token's term is therefore -log p of the label, minus on_mean times
         the difference between the logits' mean and the label's logit. This difference is a product
@@ -456,8 +466,9 @@ class TransformerTrainer(ModelTrainer):
         return -F.sum(terms * F.cast(batch["label"] != PAD, "float32"))
 
     def outputs(self, model: Translator, batch: Inputs) -> Mapping[str, Tensor]:
-        """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label
-        smoothing.
+        """Return the `loss` of each sentence (B,).
+
+        It is -log p summed over its tokens, without label smoothing.
         """
         F, (x, _) = model.F, model.decoded(batch)
         return {
@@ -467,8 +478,9 @@ class TransformerTrainer(ModelTrainer):
         }
 
     def run_outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
-        """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and
-        `token_count` (B,).
+        """Return `outputs` if the batch has labels, otherwise translations.
+
+        Translations are `tokens` (B, T) and `token_count` (B,).
         """
         if "label" in batch.arrays:
             return super().run_outputs(batch, replica)

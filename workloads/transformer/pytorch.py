@@ -197,8 +197,9 @@ class Translator(nn.Module):
         return x if masks is None else masks.of_rows(rows).dropped(x, f"{side}/embedding")
 
     def encode(self, x: Tensor, rows: Rows, masks: Masks | None) -> Tensor:
-        """Return the encoder's outputs (R, d), the memory, from words with position encodings (R,
-        d).
+        """Return the encoder's outputs (R, d), the memory.
+
+        The inputs are words with position encodings (R, d).
         """
         for name, layer in self.layers("encoder"):
             x = self.attended(x, layer.self_attention, f"{name}/self", rows, rows, None, masks)
@@ -206,8 +207,9 @@ class Translator(nn.Module):
         return self.encoder_norm(x)
 
     def classify(self, x: Tensor) -> Tensor:
-        """Return logits (R, V) from the decoder's outputs (R, d), with the embedding table as the
-        weight.
+        """Return logits (R, V) from the decoder's outputs (R, d).
+
+        The weight is the embedding table.
         """
         return linear(self.decoder_norm(x), self.embedding.weight, None)
 
@@ -375,8 +377,9 @@ class TransformerTrainer(ModelTrainer):
         }
 
     def loss(self, model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
-        """Return the cross-entropy with smoothed labels, minus its minimum, summed over the target
-        tokens.
+        """Return the cross-entropy with smoothed labels, minus its minimum.
+
+        It is summed over the target tokens.
         """
         on_label, on_mean = self.workload.label_shares
         entropy = smoothed_entropy(
@@ -393,8 +396,9 @@ class TransformerTrainer(ModelTrainer):
         return logits
 
     def outputs(self, model: nn.Module, batch: Mapping[str, Any]) -> Mapping[str, Tensor]:
-        """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label
-        smoothing.
+        """Return the `loss` of each sentence (B,).
+
+        It is -log p summed over its tokens, without label smoothing.
         """
         logits, rows = self.logits(model, batch), batch["target"]
         entropy = F.cross_entropy(
@@ -403,8 +407,9 @@ class TransformerTrainer(ModelTrainer):
         return {"loss": entropy.new_zeros(rows.sequences).index_add_(0, rows.on_device[0], entropy)}
 
     def run_outputs(self, batch: Batch) -> Mapping[str, Tensor]:
-        """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and
-        `token_count` (B,).
+        """Return `outputs` if the batch has labels, otherwise translations.
+
+        Translations are `tokens` (B, T) and `token_count` (B,).
         """
         if "label" in batch.arrays:
             return super().run_outputs(batch)

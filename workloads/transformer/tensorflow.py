@@ -70,8 +70,9 @@ def attend(
     seen: tf.Tensor | None,
     mask: tf.Tensor | None,
 ) -> tf.Tensor:
-    """Return the attention outputs (…, T, e) of queries (…, T, e), keys (…, S, e), and values (…,
-    S, e).
+    """Return the attention outputs (…, T, e).
+
+    The inputs are queries (…, T, e), keys (…, S, e), and values (…, S, e).
 
     `seen` (…, T, S) is added to the scores, and `mask` (…, T, S) multiplies the weights.
     """
@@ -115,8 +116,9 @@ class Translator(Model):
     # --------------------------------------------------------------------------------------------------
 
     def rows(self, lengths: tf.Tensor, array: tf.Tensor) -> Rows:
-        """Return the rows of sequences with these lengths (B,), which are padded like `array` (B,
-        L).
+        """Return the rows of sequences with these lengths (B,).
+
+        They are padded like `array` (B, L).
         """
         return Rows(lengths, array.shape[1] or tf.shape(array)[1], self.sizes.heads, self.compiled)
 
@@ -166,8 +168,9 @@ class Translator(Model):
         return x if masks is None else x * masks.of_rows(rows, f"{side}/embedding", x.shape[1])
 
     def encode(self, x: tf.Tensor, rows: Rows, masks: Masks | None) -> tf.Tensor:
-        """Return the encoder's outputs (R, d), the memory, from words with position encodings (R,
-        d).
+        """Return the encoder's outputs (R, d), the memory.
+
+        The inputs are words with position encodings (R, d).
         """
         padding = padded_ones(rows.mask)
         for name in self.layers("encoder"):
@@ -223,8 +226,9 @@ class Translator(Model):
         return self.linear(f"{layer}.feed_forward.outer", inner, bias=True)
 
     def classify(self, x: tf.Tensor) -> tf.Tensor:
-        """Return logits (R, V) from the decoder's outputs (R, d), with the embedding table as the
-        weight.
+        """Return logits (R, V) from the decoder's outputs (R, d).
+
+        The weight is the embedding table.
         """
         return self.linear("embedding", self.norm("decoder_norm", x))
 
@@ -234,8 +238,9 @@ class Translator(Model):
     def step(
         self, memory: tf.Tensor, seen: tf.Tensor, said: tf.Tensor, tokens: tf.Tensor, width: int
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return logits (N, V) for the words (N,), and the keys and values of all words including
-        these.
+        """Return logits (N, V) for the words (N,), and the keys and values.
+
+        They are those of all words including these.
 
         Args:
             memory: Keys and values of the encoder's outputs, (layers, 2, B, H, S, e).
@@ -359,8 +364,9 @@ class TransformerTrainer(ModelTrainer):
     # -------------------------------------------------------------------------------------------------
 
     def loss(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Return the cross-entropy with smoothed labels, minus its minimum, summed over the target
-        tokens.
+        """Return the cross-entropy with smoothed labels, minus its minimum.
+
+        It is summed over the target tokens.
         """
         workload = self.workload
         logits, labels, _ = self.logits(
@@ -388,8 +394,9 @@ class TransformerTrainer(ModelTrainer):
     # -----------------------------------------------------------------------------------------------
 
     def run_outputs(self, batch: Batch) -> Tensors:
-        """Return `outputs` if the batch has labels, otherwise translations: `tokens` (B, T) and
-        `token_count` (B,).
+        """Return `outputs` if the batch has labels, otherwise translations.
+
+        Translations are `tokens` (B, T) and `token_count` (B,).
         """
         if "label" in batch.arrays:
             return super().run_outputs(batch)
@@ -399,8 +406,9 @@ class TransformerTrainer(ModelTrainer):
         }
 
     def outputs(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> Tensors:
-        """Return the `loss` of each sentence (B,): -log p summed over its tokens, without label
-        smoothing.
+        """Return the `loss` of each sentence (B,).
+
+        It is -log p summed over its tokens, without label smoothing.
         """
         logits, labels, rows = self.logits(model, batch, None)
         terms = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)

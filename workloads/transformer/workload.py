@@ -1,5 +1,6 @@
-"""Translation with attention: the Transformer on WMT17 English-German, MLPerf Training v0.5 to
-v0.7. No framework is used.
+"""Translation with attention: the Transformer on WMT17 English-German.
+
+MLPerf Training has the benchmark in v0.5 to v0.7. No framework is used.
 """
 
 from __future__ import annotations
@@ -68,8 +69,9 @@ class Transformer(TranslationWorkload):
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
-        """Return the bytes of a token on both sides: log-probabilities in fp32, and the stored
-        values of each layer.
+        """Return the bytes of a token on both sides.
+
+        They are log-probabilities in fp32, and the stored values of each layer.
 
         Values of layers have 4 bytes, or 2 bytes in half precision.
         """
@@ -84,8 +86,9 @@ class Transformer(TranslationWorkload):
     # ----------------------------------------------------------------------------------------
 
     def buckets(self) -> tuple[Bucket, ...]:
-        """Return buckets whose edges grow by a factor, with as many pairs as fit into a batch
-        (reference utils/dataset.py).
+        """Return buckets whose edges grow by a factor.
+
+        Each has as many pairs as fit into a batch (reference utils/dataset.py).
         """
         values = self.options
         edges = growing_edges(
@@ -97,7 +100,9 @@ class Transformer(TranslationWorkload):
         return buckets_by_tokens(edges, self.settings.global_batch_size, self.settings.devices)
 
     def learning_rate(self, step: int) -> float:
-        """Return the rate: linear from 0 at step 0, then rate · √(warmup_steps / step) (reference
+        """Return the learning rate of a step.
+
+        It is linear from 0 at step 0, then rate · √(warmup_steps / step) (reference
         transformer_main.py).
         """
         values = self.options
@@ -108,8 +113,9 @@ class Transformer(TranslationWorkload):
 
     @property
     def label_shares(self) -> tuple[float, float]:
-        """Weights in a token's loss of -log p of the label, and of the mean of -log p over the
-        vocabulary. Their sum is 1.
+        """Weights of the two parts of a token's loss, whose sum is 1.
+
+        The parts are -log p of the label, and the mean of -log p over the vocabulary.
 
         `smoothed_over=others`: each of the V - 1 other words has a share of ε / (V - 1) (reference
         metrics.py). `all`: each of the V words has a share of ε / V (fairseq).
@@ -122,8 +128,9 @@ class Transformer(TranslationWorkload):
 
     @property
     def least_loss(self) -> float:
-        """Entropy of a smoothed label, which the reference subtracts from each loss term
-        (metrics.py). 0 for fairseq's loss.
+        """Entropy of a smoothed label.
+
+        The reference subtracts it from each loss term (metrics.py). It is 0 for fairseq's loss.
         """
         smoothing, words = self.options.label_smoothing, self.network.vocabulary
         if self.options.smoothed_over == "all" or not smoothing:
@@ -148,14 +155,16 @@ class Transformer(TranslationWorkload):
 
     @property
     def beam(self) -> Beam:
-        """Beam search of the reference: finished translations leave the beam, and padding precedes
-        the first word.
+        """Beam search of the reference.
+
+        Finished translations leave the beam, and padding precedes the first word.
         """
         return Beam(self.options.beam_width, LENGTH_PENALTY, start=PAD, end=self.end)
 
     def longest_translation(self, batch: Batch) -> Array:
-        """Return the maximum number of tokens of each translation (B,): the length of the source +
-        50.
+        """Return the maximum number of tokens of each translation (B,).
+
+        It is the length of the source + 50.
         """
         longest: Array = batch.arrays["source_length"] + int(self.settings.model["extra_length"])
         return longest

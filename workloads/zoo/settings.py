@@ -111,8 +111,9 @@ def profile_defaults(profile: str, options: Mapping[str, Json]) -> Defaults:
 
 
 def variant_name(model: Mapping[str, Json]) -> str:
-    """Return a description of a model, such as `vgg16 at 224 px`, with values that differ from
-    their defaults.
+    """Return a description of a model, such as `vgg16 at 224 px`.
+
+    It has values that differ from their defaults.
     """
     parts = [model["name"]]
     parts += [f"{model['padding']} padding"] if model["padding"] != "same" else []

@@ -63,8 +63,9 @@ class Zoo(ClassifierWorkload):
 
     @classmethod
     def load_dataset_info(cls, settings: Settings) -> DatasetInfo:
-        """Return the counts of the prepared data, or the counts of CIFAR-10 or ImageNet under
-        `profile=synthetic`.
+        """Return the counts of the prepared data.
+
+        Under `profile=synthetic`, they are the counts of CIFAR-10 or ImageNet.
 
         Raises:
             ValueError: The images are too small for the network, the batch cannot be divided
@@ -91,8 +92,9 @@ class Zoo(ClassifierWorkload):
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
-        """Return the number of outputs of convolutions and dense layers: 13.6 million for VGG-16 at
-        224 pixels.
+        """Return the number of outputs of convolutions and dense layers.
+
+        It is 13.6 million for VGG-16 at 224 pixels.
         """
         return layer_lists.activation_values(
             _network(settings.model, int(settings.model["classes"]))
@@ -135,8 +137,9 @@ class Zoo(ClassifierWorkload):
         return {**super().compute_metrics(results), "eval_loss": float(np.mean(results["loss"]))}
 
     def dropout_masks(self, batch: Batch) -> Arrays:
-        """Return the factors of the values of each dropout layer by label, float32 (B, *map), equal
-        in every framework.
+        """Return the factors of the values of each dropout layer by label.
+
+        They are float32 (B, *map), equal in every framework.
         """
         keys, masks = batch.arrays["dropout_key"], {}
         for layer in self.network.dropouts:

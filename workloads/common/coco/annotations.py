@@ -153,8 +153,9 @@ def _ordered(
 
 
 def ground_truth(annotations: Annotations) -> dict[str, Any]:
-    """Return the ground truth for COCO's box metric, in the form of an annotation file without
-    masks.
+    """Return the ground truth for COCO's box metric.
+
+    It has the form of an annotation file without masks.
     """
     category_of_label = [category for category, _ in annotations.categories]
     ids = annotations.images["id"].tolist()

@@ -177,8 +177,9 @@ class CocoFolders(ImageDataset[Content]):
     def checked(
         self, source: Path, annotations: Annotations
     ) -> tuple[Annotations, list[int], list[str]]:
-        """Return the annotations of the usable images, their file sizes in bytes, and the problems
-        found.
+        """Return the annotations of usable images, their file sizes, and the problems found.
+
+        Sizes are in bytes.
         """
         from workloads.common.images.check import check_files
 

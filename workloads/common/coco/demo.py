@@ -250,8 +250,9 @@ def entries_of(scene: Scene, image: int) -> list[dict[str, Any]]:
 
 
 def write_scenes(root: Path) -> None:
-    """Write COCO's layout to `root`: train2017/*.jpg, val2017/*.jpg and
-    annotations/instances_*.json.
+    """Write COCO's layout to `root`.
+
+    It has train2017/*.jpg, val2017/*.jpg, and annotations/instances_*.json.
     """
     (root / "annotations").mkdir(parents=True)
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:

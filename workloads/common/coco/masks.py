@@ -142,8 +142,9 @@ def _decompressed(text: str) -> list[int] | None:
 
 
 def problems(masks: Sequence[Mask], width: Int64s, height: Int64s, crowd: Bools) -> dict[int, str]:
-    """Check masks (M,) against the size of their images and return the problem of each invalid
-    mask.
+    """Check masks (M,) against the size of their images.
+
+    Returns the problem of each invalid mask.
 
     Polygons may extend beyond their image, as in the reference, which does not check the border. If
     a point is further outside than the longer side of the image, the mask counts as damaged.

@@ -79,8 +79,9 @@ class DetectionWorkload(ImageWorkload):
     @classmethod
     @abstractmethod
     def counts(cls, settings: Settings) -> DatasetInfo:
-        """Return the counts of the prepared data, or COCO's published counts under
-        profile=synthetic.
+        """Return the counts of the prepared data.
+
+        Under profile=synthetic, they are COCO's published counts.
         """
 
     @classmethod

@@ -27,8 +27,9 @@ class ImageFacts:
     """Additional counts that the manifest of a prepared data set must contain."""
 
     def for_settings(self, settings: Settings) -> DatasetInfo:
-        """Return the counts of the prepared data set, or of the published one under
-        profile=synthetic.
+        """Return the counts of the prepared data set.
+
+        Under profile=synthetic, they are those of the published data set.
 
         Raises ValueError with the setting to change if data are missing or if the batch size cannot
         be divided over the devices.
@@ -77,8 +78,9 @@ COCO2017 = ImageFacts("a detection", "coco2017", other_counts=("val_objects",))
 
 
 def check_batch(settings: Settings, dataset_info: DatasetInfo) -> None:
-    """Check that the batch can be divided equally over the devices and is not larger than the data
-    set.
+    """Check that the batch can be divided equally over the devices.
+
+    It must not be larger than the data set.
 
     Unequal shares would need padding, which would change the statistics of batch norm. Raises
     ValueError with the setting to change.
@@ -97,8 +99,9 @@ def check_batch(settings: Settings, dataset_info: DatasetInfo) -> None:
 
 
 def stream_steps(images: int, global_batch_size: int, replicas: int, groups: int) -> int:
-    """Return the number of steps in which each replica processes all images of its share of an
-    epoch.
+    """Return the number of steps of an epoch.
+
+    In these steps, each replica processes all images of its share.
 
     Each batch contains images of a single group. The result is an upper bound that does not depend
     on how the images are distributed over the groups.

@@ -107,8 +107,9 @@ def _checked(header: Header) -> Header:
 
 
 class Reader:
-    """Reads and decodes images in a single thread, with reusable buffers that grow to the largest
-    image.
+    """Reads and decodes images in a single thread.
+
+    Its reusable buffers grow to the largest image.
 
     The results of `read`, `decode` and `decode_part` are valid until the next call.
     """
@@ -149,8 +150,9 @@ class Reader:
     def decode_part(
         self, data: memoryview, box: Box, width: int, height: int, denominator: int = 1
     ) -> UInt8s:
-        """Return the pixels of `box`, uint8 RGB, of an image with the known size `width` x
-        `height`.
+        """Return the pixels of `box`, uint8 RGB.
+
+        The image has the known size `width` x `height`.
 
         With `denominator` 2, 4 or 8, the part of a JPEG is decoded at that fraction of the size
         (rounded outwards). For PNG and CMYK images the denominator is ignored. Raises BadImage if
@@ -180,8 +182,9 @@ class Reader:
         height: int,
         denominator: int,
     ) -> UInt8s | None:
-        """Decode a part with the library that can crop, or return None if it cannot crop this
-        image.
+        """Decode a part with the library that can crop.
+
+        Returns None if it cannot crop this image.
         """
         if bytes(data[:2]) != JPEG or not _has_tables(data):
             return None

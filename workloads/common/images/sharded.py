@@ -69,8 +69,9 @@ class Order(Protocol):
     steps: int
 
     def __call__(self, step: int, first: int, stop: int) -> tuple[Int64s, Shape]:
-        """Return images first … stop - 1 of a step's global batch, which belong to one replica, and
-        their shape.
+        """Return images first … stop - 1 of a step's global batch, and their shape.
+
+        They belong to one replica.
         """
 
 
@@ -163,8 +164,9 @@ class ImageData(ABC):
         return EpochOrder(group, self.global_batch_size, self.seed, epoch)
 
     def batch_shape(self, split: str, images: Int64s, shape: Shape) -> Shape:
-        """Return the shape of a replica's batch of `images`: the group's `shape` or a smaller
-        shape.
+        """Return the shape of a replica's batch of `images`.
+
+        It is the group's `shape` or a smaller shape.
         """
         return shape
 

@@ -98,8 +98,9 @@ class ImageWorkload(Workload):
 
     @property
     def evaluation_batch_size(self) -> int:
-        """Images per device and evaluation step: the option, or the device's share if that is
-        smaller.
+        """Images per device and evaluation step.
+
+        It is the option, or the device's share if that is smaller.
         """
         size: int = self.options.evaluation_batch_size
         return min(size, -(-self.dataset_info.evaluation_samples // self.settings.devices))

@@ -56,8 +56,9 @@ class BackboneOptions:
 
 @dataclass(frozen=True)
 class Resaved:
-    """File that contains the weights of a published file in a different format, according to its
-    publisher.
+    """File with the weights of a published file in a different format.
+
+    The publisher states that the weights are equal.
     """
 
     file: str

@@ -97,8 +97,9 @@ def decode(data: bytes) -> dict[str, Array]:
 
 
 def dictionary(data: bytes) -> dict[object, Any]:
-    """Return the dictionary in a pickle, with strings as bytes and top-level arrays as NumPy
-    arrays.
+    """Return the dictionary in a pickle.
+
+    Strings are bytes, and top-level arrays are NumPy arrays.
 
     Raises ValueError if the file has a different format, is damaged, or is not allowed. The message
     has one line without the file name.

@@ -71,8 +71,9 @@ class GlobalPool:
 
 @dataclass(frozen=True)
 class ResponseNorm:
-    """x / (k + alpha / size · Σ x²)^beta over `size` neighboring channels (Krizhevsky et al. 2012,
-    section 3.3).
+    """x / (k + alpha / size · Σ x²)^beta over `size` neighboring channels.
+
+    Source: Krizhevsky et al. 2012, section 3.3.
     """
 
     size: int = 5
@@ -268,8 +269,9 @@ def pair(value: int | Pair) -> Pair:
 
 
 def _windows(side: int, kernel: int, stride: int, padding: int, ceil: bool) -> tuple[int, int]:
-    """Return the number of windows along a side and the pixels the last window extends beyond the
-    map.
+    """Return the number of windows along a side.
+
+    Also returns the pixels by which the last window extends beyond the map.
 
     The map includes its padding.
     """

@@ -305,8 +305,9 @@ class WMT17EnDe(TextDataset):
         """
 
     def inputs(self, source: Path) -> dict[str, Path]:
-        """Return the path of each archive or file that contains a corpus or the vocabulary, by
-        name.
+        """Return the path of each input file by name.
+
+        An input is an archive or file that contains a corpus or the vocabulary.
         """
         corpora = [
             f"{name}.{code}"

@@ -214,8 +214,10 @@ class TranslationWorkload(Workload):
 
     @property
     def epoch_samples(self) -> EpochSamples:
-        """Size of all batches, pairs that fill up the last batch of the longest ones, and pairs
-        that fill no batch.
+        """Numbers of pairs of an epoch.
+
+        They are the size of all batches, pairs that fill up the last batch of the longest pairs,
+        and pairs that fill no batch.
         """
         counts = self.counts
         return EpochSamples(

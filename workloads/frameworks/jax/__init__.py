@@ -1,5 +1,6 @@
-"""JAX: the device mesh, the generic trainer, and the optimizers and layers that several workloads
-share.
+"""JAX: the device mesh and the generic trainer.
+
+It also has the optimizers and layers that several workloads share.
 
 JAX trainer files import this package.
 """

@@ -24,8 +24,9 @@ from workloads.frameworks.jax.trainer import AXIS, OWN
 
 
 class Layers(Model):
-    """A pass of an image model: its weights, cast to the activations' type, and the updated
-    statistics.
+    """A pass of an image model.
+
+    It has the weights, cast to the activations' type, and the updated statistics.
 
     Subclasses define `epsilon` and `momentum` of batch norm (the weight of the new statistic in the
     running statistic). They also define `__call__`, which sets `training`.
@@ -53,8 +54,9 @@ class Layers(Model):
     def normalised(
         self, images: jax.Array, mean: Sequence[float], deviation: Sequence[float]
     ) -> jax.Array:
-        """Scale uint8 images (B, H, W, 3) to 0 … 1, subtract the mean and divide by the
-        deviation.
+        """Scale uint8 images (B, H, W, 3) to 0 … 1 and normalize them.
+
+        The mean is subtracted, and the result is divided by the deviation.
         """
         centre, width = jnp.array(mean, jnp.float32), jnp.array(deviation, jnp.float32)
         return (images.astype(jnp.float32) * (1 / (255 * width)) - centre / width).astype(
@@ -230,8 +232,9 @@ def pool(
 
 
 def cross_entropy(logits: jax.Array, labels: jax.Array, smoothing: float = 0.0) -> jax.Array:
-    """Return the cross-entropy of fp32 logits (B, K) and smoothed labels (B,), summed over the
-    images.
+    """Return the cross-entropy of fp32 logits (B, K) and smoothed labels (B,).
+
+    It is summed over the images.
     """
     soft_targets = (
         jax.nn.one_hot(labels, logits.shape[1]) * (1 - smoothing) + smoothing / logits.shape[1]

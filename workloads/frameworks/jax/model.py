@@ -108,8 +108,9 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         return value
 
     def outside(self, name: str, value: Array) -> Array:
-        """Convert an array from the model's layout to the canonical layout, the inverse of
-        `inside`.
+        """Convert an array from the model's layout to the canonical layout.
+
+        This is the inverse of `inside`.
         """
         return value
 
@@ -138,8 +139,9 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         self._outputs = self.mapped(self._evaluated, (SHARED, OWN, OWN), OWN)
 
     def _load(self, weights: Mapping[str, Array]) -> None:
-        """Reset the optimizer and the statistics, and load these weights, which may include
-        statistics.
+        """Reset the optimizer and the statistics, and load these weights.
+
+        They may include statistics.
         """
         assert self.optimizer is not None
         start = {
@@ -321,15 +323,17 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
 
 
 def words(numbers: Array) -> Array:
-    """Split 64-bit integers (…), which JAX disables, into 32-bit words (…, 2), the lower word
-    first.
+    """Split 64-bit integers (…) into 32-bit words (…, 2), the lower word first.
+
+    JAX disables 64-bit integers.
     """
     return numbers.astype("<u8").view("<u4").reshape(*numbers.shape, 2)
 
 
 def _added(total: jax.Array, loss: jax.Array) -> jax.Array:
-    """Add a loss to the compensated sum (2,): the sum and its rounding error, which is added later
-    (Kahan).
+    """Add a loss to the compensated sum (2,).
+
+    It has the sum and its rounding error, which is added later (Kahan).
     """
     more = loss - total[1]
     whole = total[0] + more

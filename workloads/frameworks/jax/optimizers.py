@@ -1,5 +1,6 @@
-"""Optimizers, clipping and loss scaling in JAX: the arithmetic of workloads/common/optimizers.py,
-as pure functions.
+"""Optimizers, clipping and loss scaling in JAX, as pure functions.
+
+The arithmetic is that of workloads/common/optimizers.py.
 
 The state is a dictionary of fp32 arrays, with the names of a trainer's state. The device counts the
 steps that were taken.
@@ -44,8 +45,9 @@ class Sgd:
 
 
 class Lars(Sgd):
-    """LARS, with a trust ratio per parameter; also SGD with the learning rate in the momentum,
-    which has no ratios.
+    """LARS, with a trust ratio per parameter.
+
+    It is also SGD with the learning rate in the momentum, which has no ratios.
     """
 
     @staticmethod
@@ -163,8 +165,9 @@ class Optimizer:
         self.multiple = 1.0 if self.scaling.mode == "none" else float(replicas)
 
     def fresh(self, shapes: Mapping[str, tuple[int, ...]]) -> Arrays:
-        """Return the state before training, with the names of a trainer's state: fp32 arrays on the
-        host.
+        """Return the state before training, with the names of a trainer's state.
+
+        The arrays are fp32 on the host.
         """
         slots = {
             f"{kind}.{name}": np.zeros(shapes[name], np.float32)
@@ -219,8 +222,9 @@ class Optimizer:
         return after, {**kept, **self._next_scale(state, taken)}
 
     def _next_scale(self, state: Values, taken: jax.Array) -> Values:
-        """Return the loss scale after a step that was taken or skipped (LossScale in
-        workloads/common/optimizers.py).
+        """Return the loss scale after a step that was taken or skipped.
+
+        The rule is that of LossScale in workloads/common/optimizers.py.
         """
         scale, scaling = state[SCALE], self.scaling
         clean = jnp.where(taken, state[CLEAN_STEPS] + 1, 0.0)

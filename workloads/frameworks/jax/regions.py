@@ -59,8 +59,9 @@ def pool(
 def _samples(
     low: jax.Array, high: jax.Array, count: jax.Array, side: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the cells that the bins of regions read along one axis, and their weights, both (4, B,
-    R, side).
+    """Return the cells that the bins of regions read along one axis, and their weights.
+
+    Both have the shape (4, B, R, side).
 
     A sample that lies more than a cell outside the map has weight 0. Other samples outside the map
     are moved to its edge.
@@ -87,8 +88,9 @@ def _samples(
 
 
 def _weighted(cells: jax.Array, place: jax.Array, weight: jax.Array) -> jax.Array:
-    """Return the cells (N, channels) at `place` (k, n), times `weight` (k, n), summed over k: (n,
-    channels).
+    """Return the weighted sum of cells, (n, channels).
+
+    It is the sum over k of the cells (N, channels) at `place` (k, n), times `weight` (k, n).
 
     The gradient is defined below and adds all rows into one array. JAX's own gradient would
     allocate k arrays of zeros.

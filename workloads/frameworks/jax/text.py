@@ -1,5 +1,6 @@
-"""Base of the JAX translation trainers: hashed dropout masks, the token loss, and a compiled beam
-search.
+"""Base of the JAX translation trainers.
+
+It has hashed dropout masks, the token loss, and a compiled beam search.
 
 Shapes: B sentences of a replica, T positions of a target with padding, V words, K hypotheses and N
 = B · K rows of a search. Padding has rows too, so that each shape of a batch is static when it is
@@ -112,8 +113,9 @@ class TextTrainer(ModelTrainer):
 
     @abstractmethod
     def encoded(self, weights: Values, source: jax.Array, lengths: jax.Array) -> Any:
-        """Return the encoder's arrays that a search attends to, for sources (B, S) and their
-        lengths (B,).
+        """Return the encoder's arrays that a search attends to.
+
+        The sources are (B, S) with lengths (B,).
         """
 
     @abstractmethod
@@ -169,8 +171,9 @@ class TextTrainer(ModelTrainer):
         self.advance = jax.jit(self._advance, donate_argnums=2)
 
     def run_outputs(self, batch: Batch) -> dict[str, jax.Array]:
-        """Return `outputs` for a batch with labels, else translations: `tokens` (B, T) and
-        `token_count` (B,).
+        """Return `outputs` for a batch with labels, else translations.
+
+        Translations are `tokens` (B, T) and `token_count` (B,).
         """
         if "label" in batch.arrays:
             return super().run_outputs(batch)

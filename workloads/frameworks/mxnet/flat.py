@@ -1,5 +1,6 @@
-"""Flat vectors of each context: all trained parameters are views of a vector, all gradients of
-another vector.
+"""Flat vectors of each context.
+
+All trained parameters are views of a vector, and all gradients are views of another vector.
 
 A single reduction then serves all parameters, and a few operators update them.
 """

@@ -30,8 +30,9 @@ class Model:
     """Parameters, statistics and constants by name, once the model is bound."""
 
     def arguments(self, shapes: Shapes) -> Shapes:
-        """Return the shapes of the trained parameters as the model reads them, in the order of the
-        flat vector.
+        """Return the shapes of the trained parameters as the model reads them.
+
+        They are in the order of the flat vector.
 
         Default: each parameter is a separate array. A model may combine adjacent parameters into a
         single array.
@@ -54,8 +55,9 @@ Function = Callable[[Any, Inputs], Mapping[str, Tensor]]
 
 
 class Graphs:
-    """A function of a model, compiled for each set of shapes with static memory, or called operator
-    by operator.
+    """A function of a model, for each set of shapes.
+
+    It is compiled with static memory, or called operator by operator.
 
     A graph that is used for several shapes in turn would plan its memory again at every change. If
     there are many shapes, static memory for each shape would be too large. `fixed=False` then plans

@@ -1,5 +1,6 @@
-"""Base of the MXNet trainers of convolutional networks, which adds running statistics of batch
-norm.
+"""Base of the MXNet trainers of convolutional networks.
+
+It adds running statistics of batch norm.
 
 MXNet's batch norm updates the running variance with the biased variance of n values, in the
 backward pass. The `running_var` of a state is the unbiased variance, n / (n - 1) times as large, as
@@ -27,8 +28,9 @@ DataShapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 class ImageReplica(Replica):
-    """Replica with running statistics: the statistics of evaluation, and the arrays that training
-    updates.
+    """Replica with running statistics.
+
+    It has the statistics of evaluation, and the arrays that training updates.
     """
 
     def __init__(
@@ -136,8 +138,9 @@ class ImageTrainer(ModelTrainer):
         return {name: specs[name].shape for name in self.inputs}
 
     def _divide_for(self, replica: ImageReplica, shapes: DataShapes) -> None:
-        """Divide the statistics of training by the quotient of these shapes instead of the previous
-        quotient.
+        """Divide the statistics of training by the quotient of these shapes.
+
+        It replaces the previous quotient.
         """
         if not self.model.statistics:
             return

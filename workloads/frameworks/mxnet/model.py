@@ -1,5 +1,6 @@
-"""The generic MXNet trainer: a model on every context, setup, pieces of a batch, steps, predictions
-and state.
+"""The generic MXNet trainer.
+
+It has a model on every context, setup, pieces of a batch, steps, predictions, and state.
 """
 
 from __future__ import annotations
@@ -74,8 +75,9 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
     # -------------------------------------------------------------------------------------------
 
     def build_model(self, half: bool, on_cpu: bool) -> Model:
-        """Return the model, in float16 if `half`, and with faster operators for CPUs if
-        `on_cpu`.
+        """Return the model, in float16 if `half`.
+
+        If `on_cpu`, it has faster operators for CPUs.
         """
         raise NotImplementedError
 
@@ -194,8 +196,9 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
     # -------------------------------------------------------------------------------------------------
 
     def step(self, batches: list[Batch], learning_rate: float) -> list[mx.nd.NDArray]:
-        """Enqueue an optimizer step, or push the gradients of `update=async`, and return each
-        replica's loss (1,).
+        """Enqueue an optimizer step, and return each replica's loss (1,).
+
+        With `update=async`, the gradients are pushed instead.
         """
         losses = self.backward(batches)
         if self.exchange is not None:

@@ -56,13 +56,15 @@ class Pool(Protocol):
     """Pools regions of cells, and computes the gradient of the cells."""
 
     def __call__(self, cells: mx.nd.NDArray) -> mx.nd.NDArray:
-        """Return the pooled regions (N, side², C) of cells (B, K, C), without recording for
-        autograd.
+        """Return the pooled regions (N, side², C) of cells (B, K, C).
+
+        Autograd does not record the operation.
         """
 
     def back(self, gradient: mx.nd.NDArray) -> mx.nd.NDArray:
-        """Return the gradient of the cells (B, K, C) from the gradient of the last pooled
-        regions.
+        """Return the gradient of the cells (B, K, C).
+
+        It follows from the gradient of the last pooled regions.
         """
 
 
@@ -152,8 +154,9 @@ def samples(
 
 
 def _lines(low: Float32s, high: Float32s, cells: Int64s, side: int) -> tuple[Int64s, Float32s]:
-    """Return the cells that the bins of regions read along an axis, and their weights, both (N,
-    side, 4).
+    """Return the cells that the bins of regions read along an axis, and their weights.
+
+    Both have the shape (N, side, 4).
 
     The regions extend from `low` to `high` (N,) on an axis of `cells` (N,) cells. A sample that
     lies more than a cell outside the map has weight 0. Samples outside by less than a cell are

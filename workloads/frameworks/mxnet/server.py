@@ -177,8 +177,9 @@ class SyncStore(Meeting):
 
 
 class Store(Meeting):
-    """Connection of a worker to the server (`workloads.api.ParameterServerTransport`) and to all
-    workers.
+    """Connection of a worker to the server and to all workers.
+
+    It implements `workloads.api.ParameterServerTransport`.
     """
 
     def __init__(

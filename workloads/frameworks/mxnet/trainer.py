@@ -121,8 +121,9 @@ class MXNetTrainer(Trainer):
         return self.run(self.run_loss(batches) for batches in steps)
 
     def run(self, steps: Iterator[list[mx.nd.NDArray]]) -> TrainStats:
-        """Enqueue the steps and read each loss QUEUED_STEPS later, while later steps keep the
-        devices busy.
+        """Enqueue the steps and read each loss QUEUED_STEPS later.
+
+        Later steps keep the devices busy meanwhile.
         """
         queued: deque[list[mx.nd.NDArray]] = deque()
         total, count = 0.0, 0
@@ -139,8 +140,9 @@ class MXNetTrainer(Trainer):
         )
 
     def of_all(self, arrays: Arrays) -> Arrays:
-        """Gather each array with a row per process (collective) under `update=sync`, otherwise with
-        a single row.
+        """Gather each array with a row per process (collective).
+
+        Except under `update=sync`, it has a single row.
         """
         if not isinstance(self.store, SyncStore):
             return {name: array[None] for name, array in arrays.items()}

@@ -24,8 +24,9 @@ def multipliers(keys: Tensor, label: str, positions: int, width: int, rate: floa
 
 
 def multipliers_at(keys: Tensor, positions: Tensor, label: str, width: int, rate: float) -> Tensor:
-    """Compute `workloads.common.dropout.multipliers_at` of int64 on the device of the keys and
-    positions.
+    """Compute `workloads.common.dropout.multipliers_at` of int64.
+
+    The computation is on the device of the keys and positions.
     """
     if keys.device.type == "cpu":
         return torch.from_numpy(
@@ -56,8 +57,9 @@ class Places:
     def by_kernel(
         self, y: Tensor, label: str, added: Tensor | None = None, first: int = 0
     ) -> Tensor:  # fmt: skip
-        """Compute `dropped` on a GPU with one kernel call in the forward pass and one in the
-        backward pass.
+        """Compute `dropped` on a GPU with one kernel call per pass.
+
+        The passes are forward and backward.
 
         The mask begins at value `first` of the drawn mask.
         """

@@ -12,8 +12,9 @@ from workloads.frameworks.pytorch import kernels
 
 
 class _SmoothedEntropy(torch.autograd.Function):
-    """Autograd function of `smoothed_entropy`, which allocates one array of R · V values in
-    addition to the logits.
+    """Autograd function of `smoothed_entropy`.
+
+    It allocates one array of R · V values in addition to the logits.
 
     Without the kernel, the gradient overwrites the log-probabilities. With the kernel, the gradient
     is the only array.

@@ -1,5 +1,6 @@
-"""Scheduling policy of Gloo's network thread, which must not delay the threads of the training
-step.
+"""Scheduling policy of Gloo's network thread.
+
+The thread must not delay the threads of the training step.
 """
 
 from __future__ import annotations

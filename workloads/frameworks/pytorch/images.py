@@ -1,5 +1,6 @@
-"""Base of the PyTorch trainers of image models, which adds channels-last layout and running
-statistics to ModelTrainer.
+"""Base of the PyTorch trainers of image models.
+
+It adds channels-last layout and running statistics to ModelTrainer.
 
 Batches contain `image`, uint8 (B, H, W, 3), and the arrays of the model's loss.
 """

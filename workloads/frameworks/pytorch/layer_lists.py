@@ -89,8 +89,9 @@ class LayerNetwork(nn.Module):
                 return lambda x, masks: F.avg_pool2d(x, kernel, stride, padding, ceil_mode=ceil)
 
     def convolution(self, layer: layer_lists.Convolution) -> Step:
-        """Return the function of a convolution with its batch norm, if it has a batch norm, and
-        ReLU.
+        """Return the function of a convolution with its batch norm and ReLU.
+
+        The batch norm is optional.
         """
         first = self.place(layer.name, convolution(layer))
         if layer.norm is None:

@@ -1,5 +1,6 @@
-"""Linear layer, with or without ReLU, through MKL or oneDNN, whichever library is faster on this
-CPU.
+"""Linear layer, with or without ReLU, through MKL or oneDNN.
+
+The library is the faster one on this CPU.
 
 PyTorch multiplies fp32 matrices with MKL, which does not use AVX-512 on AMD processors. There it is
 2 to 4 times slower than oneDNN, which PyTorch also includes (for convolutions and bf16). On Intel
@@ -52,8 +53,9 @@ def use_library(library: str) -> None:
 
 
 class _Linear(torch.autograd.Function):
-    """Product of x (B, inputs), weight (outputs, inputs) and bias (outputs,) or None: (B,
-    outputs).
+    """Product of x (B, inputs), weight (outputs, inputs), and bias (outputs,) or None.
+
+    The result is (B, outputs).
     """
 
     @staticmethod

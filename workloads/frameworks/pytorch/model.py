@@ -1,5 +1,6 @@
-"""The generic PyTorch trainer: setup without a trace, a step in pieces, modes, evaluation and
-state.
+"""The generic PyTorch trainer.
+
+It has setup without a trace, a step in pieces, modes, evaluation, and state.
 
 A trainer of any model defines `build`, and `loss` and `outputs` of `workloads.api.ModelHooks`.
 """
@@ -174,8 +175,9 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
 
     @torch.no_grad()
     def _load(self, weights: Iterable[tuple[str, Array]]) -> None:
-        """Copy the initial values in `weights` into the model, and reset the optimizer and the loss
-        scaler.
+        """Copy the initial values in `weights` into the model.
+
+        Also resets the optimizer and the loss scaler.
         """
         tensors, missing = self.tensors(), set(self.parameters)
         for name, value in weights:
@@ -216,8 +218,9 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         return self.graph(batch, learning_rate)
 
     def eager_step(self, batch: Batch, learning_rate: Rate) -> Tensor:
-        """Compute and sum the gradients piece by piece, unscale and clip them, and update the
-        parameters.
+        """Compute and sum the gradients piece by piece, and update the parameters.
+
+        Gradients are unscaled and clipped before the update.
 
         With `update=async`, the gradients are pushed to the server instead of the update.
         """
@@ -235,8 +238,9 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         return loss
 
     def gradients_alone(self, batch: Batch) -> Tensor:
-        """Return the loss of a batch after its gradients are computed, summed over replicas and
-        dropped.
+        """Return the loss of a batch after its gradients are computed and dropped.
+
+        Gradients are summed over replicas.
         """
         loss = self.backward(batch)
         self.clear_gradients()
@@ -249,8 +253,9 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
     def backward(self, batch: Batch) -> Tensor:
-        """Return the loss of a batch, and add its scaled gradients, summed over replicas, to the
-        current gradients.
+        """Return the loss of a batch, and add its scaled gradients to the current gradients.
+
+        They are summed over replicas.
 
         Replicas synchronize only in the backward pass of the last piece.
         """
@@ -281,8 +286,9 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         return loss.detach()
 
     def pieces(self, batch: Batch) -> list[Batch]:
-        """Return the equal parts of the batch along the first axis, which are computed in
-        sequence.
+        """Return the equal parts of the batch along the first axis.
+
+        They are computed in sequence.
         """
         count = self.updates.accumulation_steps
         if count == 1:
@@ -316,8 +322,9 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         self.model.zero_grad(set_to_none=self.workload.every_step_uses_every_parameter)
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
-        """Return the size of the gradients of trained parameters in bytes, their number, and the
-        number of buckets.
+        """Return the bytes of the gradients, their number, and the number of buckets.
+
+        Only gradients of trained parameters count.
 
         DistributedDataParallel fills its buckets in the order in which gradients are computed,
         which is approximately the reverse order of the parameters.

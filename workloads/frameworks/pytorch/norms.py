@@ -1,5 +1,6 @@
-"""Batch norm in PyTorch, and a fused variant for GPUs that includes the sum with a shortcut and
-ReLU.
+"""Batch norm in PyTorch.
+
+A fused variant for GPUs includes the sum with a shortcut and ReLU.
 
 Shapes: B images, C channels, h × w cells. A channels-last map (B, C, h, w) is a matrix of B · h · w
 rows.
@@ -109,8 +110,9 @@ class Fused(torch.autograd.Function):
 
 
 def _sizes(x: Tensor) -> tuple[int, int, int, int]:
-    """Return the rows and channels of a map, the number of parts of its rows, and the rows per
-    part.
+    """Return the rows and channels of a map, and the parts of its rows.
+
+    The parts have a number and a number of rows each.
     """
     rows, channels = x.numel() // x.shape[1], x.shape[1]
     each = max(-(-rows // PARTS), ROWS)

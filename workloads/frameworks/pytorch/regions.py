@@ -111,8 +111,9 @@ def _pool(
 def _pool_on_device(
     maps: Sequence[Tensor], strides: Sequence[int], rows: Tensor, level: Tensor, side: int
 ) -> Tensor:
-    """Pool the regions on a GPU, where the number of regions per level is unknown without a
-    synchronization.
+    """Pool the regions on a GPU.
+
+    The number of regions per level is unknown there without a synchronization.
 
     Each level pools all regions at their actual positions, and the values of regions on different
     levels are replaced by 0. If these regions had a common position, the zeros of their gradients

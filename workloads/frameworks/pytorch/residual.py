@@ -165,8 +165,9 @@ class Residual(nn.Module):
 
 
 class Trunk(nn.Module):
-    """Base class of models with a residual trunk: `conv1`, `bn1`, a 3×3 max pool of stride 2,
-    `layer1`, `layer2`, …
+    """Base class of models with a residual trunk.
+
+    It has `conv1`, `bn1`, a 3×3 max pool of stride 2, `layer1`, `layer2`, and so on.
 
     A model derives from the class, so that its parameters keep these names.
     """

@@ -1,5 +1,6 @@
-"""Sequences with little padding in PyTorch: one row per valid position, padded only where
-necessary.
+"""Sequences with little padding in PyTorch.
+
+There is one row per valid position, padded only where necessary.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Asynchronous SGD in PyTorch: a server process and its workers, which exchange flat vectors
-through Gloo.
+"""Asynchronous SGD in PyTorch.
+
+A server process and its workers exchange flat vectors through Gloo.
 
 `torch.distributed.rpc` and TensorPipe, its only remaining transport, are in maintenance mode, and
 RPC sends pickled Python objects. Gloo's point-to-point messages are PyTorch's supported transport
@@ -127,8 +128,9 @@ class ParameterServerTransport:
 
 
 def serve(workload: Workload, address: str, workers: int) -> None:
-    """Store the weights and apply pushed gradients with the workload's optimizer, until a worker
-    disconnects.
+    """Store the weights and apply pushed gradients, until a worker disconnects.
+
+    The workload's optimizer applies them.
     """
     torch.set_num_threads(1)
     group = Group(address, workers, workers)

@@ -1,5 +1,6 @@
-"""Base of every PyTorch trainer: process group, device, collectives of small arrays, and loss
-checks.
+"""Base of every PyTorch trainer.
+
+It has the process group, device, collectives of small arrays, and loss checks.
 """
 
 from __future__ import annotations
@@ -83,8 +84,9 @@ class PyTorchTrainer(Trainer):
         raise NotImplementedError
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        """Return an autocast context for bf16 or fp16, or a context without effect for wider
-        precisions.
+        """Return an autocast context for bf16 or fp16.
+
+        For wider precisions, the context has no effect.
         """
         narrow = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.settings.precision)
         context: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()

@@ -1,5 +1,6 @@
-"""TensorFlow: the strategy, the generic trainer, and the optimizers and layers that several
-workloads share.
+"""TensorFlow: the strategy and the generic trainer.
+
+It also has the optimizers and layers that several workloads share.
 
 TensorFlow trainer files import this package.
 """

@@ -43,8 +43,9 @@ def _drawn(label: str, rate: float, keys: Any, positions: Any, width: Any) -> An
 def hashed(
     keys: tf.Tensor, positions: tf.Tensor, label: str, width: int | tf.Tensor, rate: float
 ) -> tf.Tensor:
-    """Compute the multipliers with the integer operators of the graph
-    (workloads/common/randomness.py).
+    """Compute the multipliers with the integer operators of the graph.
+
+    The hash is that of workloads/common/randomness.py.
     """
     state = tf.constant(stream(0, f"dropout/{label}"), tf.uint64)
     for coordinate in (keys[..., None], positions[..., None], tf.range(width // dropout.DRAWS)):

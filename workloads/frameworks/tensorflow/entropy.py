@@ -10,8 +10,9 @@ import tensorflow as tf
 def smoothed_entropy(
     logits: tf.Tensor, labels: tf.Tensor, on_label: float, on_mean: float, padding: int
 ) -> tf.Tensor:
-    """Return the smoothed cross-entropy of fp32 logits (R, V) and labels (R,), summed over the
-    rows.
+    """Return the smoothed cross-entropy of fp32 logits (R, V) and labels (R,).
+
+    It is summed over the rows.
 
     The value is Σ -(on_label · log p of the label + on_mean · mean over V of log p). The two
     weights add up to 1. Rows labeled `padding` contribute 0. The gradient is derived from the

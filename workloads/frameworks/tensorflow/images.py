@@ -1,5 +1,6 @@
-"""Base of the TensorFlow trainers of image models: convolutions with batch norm in NHWC, and a
-trainer.
+"""Base of the TensorFlow trainers of image models.
+
+It has convolutions with batch norm in NHWC, and a trainer.
 
 Shapes: B images of a replica, H × W pixels, h × w cells of a map, C channels. Images are uint8 (B,
 H, W, 3) and are normalized on the device. A model accepts any H and W. Weights that are loaded or
@@ -121,8 +122,9 @@ class ImageModel(Model):
         return tf.nn.relu(out + shortcut)
 
     def unit(self, x: tf.Tensor, layer: Convolution, training: bool) -> tf.Tensor:
-        """Apply a convolution and batch norm: (B, h, w, inputs) to (B, h / stride, w / stride,
-        outputs).
+        """Apply a convolution and batch norm.
+
+        The map (B, h, w, inputs) becomes (B, h / stride, w / stride, outputs).
 
         The scale of a frozen norm is applied to the weights, which are much smaller than the maps.
         """

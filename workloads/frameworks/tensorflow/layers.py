@@ -9,8 +9,9 @@ import tensorflow as tf
 
 
 def layer_norm(x: tf.Tensor, scale: tf.Tensor, shift: tf.Tensor, epsilon: float) -> tf.Tensor:
-    """Normalize each row of x (R, w) to mean 0 and variance 1, then scale and shift by vectors
-    (w,).
+    """Normalize each row of x (R, w) to mean 0 and variance 1.
+
+    Then scale and shift it by vectors (w,).
     """
 
     @tf.custom_gradient

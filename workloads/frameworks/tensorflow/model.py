@@ -161,8 +161,9 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         )
 
     def _warm_up(self) -> None:
-        """Run each pass once for every shape, so that kernels are selected and functions are
-        traced.
+        """Run each pass once for every shape.
+
+        This selects kernels and traces functions.
         """
         passes: dict[str, Callable[[Batch], object]] = {
             "train": functools.partial(self.step, learning_rate=0.0),

@@ -1,5 +1,6 @@
-"""LSTMs over whole sequences in TensorFlow, with one graph loop per direction and a custom
-gradient.
+"""LSTMs over whole sequences in TensorFlow.
+
+There is one graph loop per direction, and a custom gradient.
 
 On a CPU, the alternatives were worse (docs/reference/workloads/gnmt.md). `BlockLSTMV2` has wrong gradients. `BlockLSTM`
 multiplies input and state in every step and is ten times slower at 1,024 values. TensorFlow's

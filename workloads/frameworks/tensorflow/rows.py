@@ -17,8 +17,9 @@ Graded = tuple[Any, Callable[..., Any]]
 
 
 class Rows:
-    """The R valid positions of B sequences, which are the first `lengths` positions of each
-    sequence.
+    """The R valid positions of B sequences.
+
+    They are the first `lengths` positions of each sequence.
 
     Under XLA, which needs static sizes, the rows include all positions.
     """
@@ -50,8 +51,9 @@ class Rows:
         return tf.gather_nd(array, self.places)
 
     def padded(self, x: tf.Tensor, parts: int) -> list[tf.Tensor]:
-        """Pad x (R, parts · H · e) and split it into `parts` arrays (B, H, L, e), with zeros at
-        padding.
+        """Pad x (R, parts · H · e) and split it into `parts` arrays (B, H, L, e).
+
+        Padding has zeros.
         """
         width, sources = x.shape[1], self._rows_of(parts)
         size = width // (parts * self.heads)

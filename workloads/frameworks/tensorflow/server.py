@@ -1,5 +1,6 @@
-"""Asynchronous SGD in TensorFlow: variables on a parameter-server task that the workers' sessions
-read and update.
+"""Asynchronous SGD in TensorFlow.
+
+The workers' sessions read and update variables on a parameter-server task.
 
 `tf.distribute.ParameterServerStrategy` has a single coordinator that sends functions to passive
 workers. In this suite, each worker runs the training loop on its data, and two programs in eager
@@ -48,8 +49,9 @@ class ParameterServerTransport:
         self._session = tf.compat.v1.Session(f"grpc://{address}", graph=graph)
 
     def _build(self, shapes: Mapping[str, tuple[int, ...]], workload: Workload) -> None:
-        """Create the variables and the operations of the graph, with the same names in every
-        worker.
+        """Create the variables and the operations of the graph.
+
+        They have the same names in every worker.
         """
         total = sum(self._sizes.values()) + self._tail
         model = Model(shapes)

@@ -1,5 +1,6 @@
-"""Base of every TensorFlow trainer: strategy, device, threads, collectives of small arrays, and
-loss checks.
+"""Base of every TensorFlow trainer.
+
+It has the strategy, device, threads, collectives of small arrays, and loss checks.
 
 Several processes are connected by `MultiWorkerMirroredStrategy`, which reads TF_CONFIG. Only its
 collectives are used. Variables are local. They are equal in every process, because all processes
@@ -79,8 +80,9 @@ class TensorFlowTrainer(Trainer):
         self._reader = ThreadPoolExecutor(1, "read-loss")
 
     def _configure(self) -> None:
-        """Configure threads, visible device and arithmetic, before TensorFlow starts its
-        runtime.
+        """Configure threads, visible device and arithmetic.
+
+        This happens before TensorFlow starts its runtime.
         """
         tf.config.threading.set_intra_op_parallelism_threads(self.worker.threads_per_device)
         tf.config.threading.set_inter_op_parallelism_threads(2 if self.on_gpu else 1)
@@ -142,8 +144,9 @@ class TensorFlowTrainer(Trainer):
         return self._in_replica(_all_reduce)
 
     def _in_replica(self, collective: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
-        """Return a function that runs `collective(replica context, tensors)` for this process's
-        replica.
+        """Return a function that runs a collective for this process's replica.
+
+        The function calls `collective(replica context, tensors)`.
         """
 
         def in_replica(tensors: Any) -> Any:
@@ -234,8 +237,9 @@ class TensorFlowTrainer(Trainer):
         return self._join(tf.constant(array)).numpy()
 
     def broadcast(self, value: float) -> float:
-        """Return the value of process 0 on every process: a sum to which all processes except
-        process 0 add 0.
+        """Return the value of process 0 on every process.
+
+        It is a sum to which all processes except process 0 add 0.
         """
         local = tf.constant(value if self.worker.rank == 0 else 0.0, tf.float64)
         return _read(self.sum_over_replicas([local])[0])

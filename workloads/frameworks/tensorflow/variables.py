@@ -55,8 +55,9 @@ class Model:
         return value.copy()
 
     def load(self, weights: Iterable[tuple[str, Array]]) -> None:
-        """Reset the statistics (means 0, variances 1), then load the weights, which may include
-        statistics.
+        """Reset the statistics (means 0, variances 1), then load the weights.
+
+        The weights may include statistics.
         """
         for name, statistic in self.statistics.items():
             statistic.assign(tf.fill(statistic.shape, 1.0 if name.endswith("var") else 0.0))

@@ -1,5 +1,6 @@
-"""Proposals, sampled regions, and detections in JAX: computed on the device, in arrays of fixed
-size.
+"""Proposals, sampled regions, and detections in JAX.
+
+They are computed on the device, in arrays of fixed size.
 
 Up to rounding, the results are those of the functions on the host (proposals.py, rois.py,
 detections.py). A selection is a fixed number of slots, and an array that marks the slots in use.
@@ -155,8 +156,9 @@ def detect(
     sizes: jax.Array,
     rules: RegionRules,
 ) -> Values:
-    """Return the fields of `detections.Detections` by name: `box` (B, D, 4), and `score`, `label`,
-    `level` (B, D).
+    """Return the fields of `detections.Detections` by name.
+
+    They are `box` (B, D, 4), and `score`, `label`, `level` (B, D).
 
     All images and classes are suppressed in parallel, each over all regions.
 

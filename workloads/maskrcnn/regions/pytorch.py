@@ -1,5 +1,6 @@
-"""Proposals, sampled regions, and detections in PyTorch, computed on the GPU, so that no map is
-copied to the host.
+"""Proposals, sampled regions, and detections in PyTorch.
+
+They are computed on the GPU, so that no map is copied to the host.
 
 Up to rounding, the results are those of the functions on the host (proposals.py, rois.py,
 detections.py), which use the same hash. A selection is a fixed number of slots with weights. The
@@ -165,8 +166,9 @@ def propose(
 
 
 def edges(sizes: Tensor, like: Tensor) -> Tensor:
-    """Return the largest box coordinates (B, 4) within images of `sizes` (B, 2), which are heights
-    and widths.
+    """Return the largest box coordinates (B, 4) within images of `sizes` (B, 2).
+
+    Sizes are heights and widths.
     """
     return (sizes.flip(1).repeat(1, 2) - 1).to(like.dtype)
 
@@ -179,8 +181,9 @@ def detect(
     sizes: Tensor,
     rules: RegionRules,
 ) -> Tensors:
-    """Return the fields of `detections.Detections` by name: `box` (B, D, 4), and `score`, `label`,
-    `level` (B, D).
+    """Return the fields of `detections.Detections` by name.
+
+    They are `box` (B, D, 4), and `score`, `label`, `level` (B, D).
 
     All images and classes are suppressed in parallel, each over all R regions.
 
@@ -293,8 +296,9 @@ class Positives:
         )
 
     def masks(self, arrays: Arrays, side: int) -> Float32s:
-        """Wait for the copies and return the mask targets (B, M, side, side) of
-        `host.mask_targets`.
+        """Wait for the copies and return the mask targets (B, M, side, side).
+
+        They are those of `host.mask_targets`.
         """
         if self.arrived is not None:
             self.arrived.synchronize()

@@ -1,5 +1,6 @@
-"""Inception-v3 (Szegedy et al. 2015) without its auxiliary head, with torchvision's names and
-order.
+"""Inception-v3 (Szegedy et al. 2015) without its auxiliary head.
+
+Names and order are those of torchvision.
 """
 
 from __future__ import annotations

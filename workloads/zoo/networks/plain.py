@@ -28,8 +28,9 @@ def littlecnn(net: Builder, classes: int, padding: int = 1) -> None:
 
 
 def alexnet(net: Builder, classes: int) -> None:
-    """Append the variant with a single tower (Krizhevsky 2014, "One weird trick"), as in
-    torchvision.
+    """Append the variant with a single tower, as in torchvision.
+
+    Source: Krizhevsky 2014, "One weird trick".
     """
     net.conv("features.0", 64, 11, stride=4, padding=2).pool(MAX, 3, 2)
     net.conv("features.3", 192, 5, padding=2).pool(MAX, 3, 2)
@@ -40,8 +41,9 @@ def alexnet(net: Builder, classes: int) -> None:
 
 
 def overfeat(net: Builder, classes: int) -> None:
-    """Append the fast model (Sermanet et al. 2014, table 1), as often measured by
-    convnet-benchmarks.
+    """Append the fast model (Sermanet et al. 2014, table 1).
+
+    convnet-benchmarks often measures it.
     """
     net.conv("conv1", 96, 11, stride=4).pool(MAX, 2, 2)
     net.conv("conv2", 256, 5).pool(MAX, 2, 2)

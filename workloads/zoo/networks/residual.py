@@ -9,8 +9,9 @@ from workloads.common.networks.layer_lists import Builder
 
 
 def resnet(depth: int) -> Callable[[Builder, int], None]:
-    """Return a function that appends a ResNet of 18, 34, 50, 101 or 152 layers with torchvision's
-    names.
+    """Return a function that appends a ResNet of 18, 34, 50, 101 or 152 layers.
+
+    Names are those of torchvision.
     """
 
     def append(net: Builder, classes: int) -> None:

@@ -123,8 +123,9 @@ def any_look(draws: Draws) -> Look:
 
 
 def _colours(draws: Draws, texture: str, hue: float, saturation: float) -> Look:
-    """Return a look with two colors near `hue`, a minimum saturation, and a texture scale of
-    0.8–1.3.
+    """Return a look with two colors near `hue`.
+
+    It has a minimum saturation and a texture scale of 0.8 to 1.3.
 
     The values of the two colors differ by 0.3–0.6.
     """
@@ -185,8 +186,9 @@ def draw_object(canvas: Canvas, outline: str, pose: Pose, look: Look, key: int) 
 def _object_coordinates(
     pose: Pose, rows: slice, columns: slice, unit: float
 ) -> tuple[Canvas, Canvas]:
-    """Return u, v of the pixels of a box along the object's rotated axes, in multiples of `unit`
-    pixels.
+    """Return u, v of the pixels of a box along the object's rotated axes.
+
+    They are in multiples of `unit` pixels.
     """
     cosine = round(math.cos(pose.rotation) * 65536) / 65536 / unit
     sine = round(math.sin(pose.rotation) * 65536) / 65536 / unit
@@ -311,8 +313,9 @@ def stroke(
 
 
 def camera(canvas: Canvas, draws: Draws) -> UInt8s:
-    """Apply random contrast, brightness and Gaussian noise (σ 1–6) and convert the canvas to 8
-    bits.
+    """Apply random contrast, brightness and Gaussian noise (σ 1–6).
+
+    The canvas is converted to 8 bits.
 
     Returns an image (height, width, 3) with channels blue, green, red.
     """

@@ -29,8 +29,9 @@ independent of the order of the operations."""
 
 
 def wave(x: Float32s, period: float) -> Float32s:
-    """Return a triangle wave in the units of x: 0 at multiples of `period`, `period` / 2 in
-    between.
+    """Return a triangle wave in the units of x.
+
+    It is 0 at multiples of `period`, and `period` / 2 in between.
     """
     turns = x * (1.0 / period)
     turns -= np.floor(turns)
@@ -38,8 +39,9 @@ def wave(x: Float32s, period: float) -> Float32s:
 
 
 def edge(distance: Float32s, sharpness: float) -> Float32s:
-    """Return 1 for positive `distance`, 0 for negative, and a ramp that is one pixel wide in
-    between.
+    """Return 1 for positive `distance` and 0 for negative.
+
+    The ramp in between is one pixel wide.
     """
     return np.asarray(np.clip(distance * sharpness + 0.5, 0.0, 1.0), np.float32)
 
@@ -107,8 +109,9 @@ def rings(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
 
 
 def blotches(cells: int) -> Texture:
-    """Return a random field of `cells` × `cells` knots over the box, thresholded at its middle
-    value.
+    """Return a random field over the box, thresholded at its middle value.
+
+    It has `cells` × `cells` knots.
     """
 
     def texture(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:

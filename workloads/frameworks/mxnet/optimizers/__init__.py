@@ -1,5 +1,6 @@
-"""Optimizers of MXNet trainers: sum over contexts, loss scaling, clipping and update, on flat
-vectors.
+"""Optimizers of MXNet trainers, on flat vectors.
+
+They sum over contexts, scale the loss, clip, and update.
 
 The arithmetic is defined in workloads/common/optimizers.py. A workload selects the optimizer and
 the rule of each parameter.

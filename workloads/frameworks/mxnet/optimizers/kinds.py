@@ -1,5 +1,6 @@
-"""The optimizers, with MXNet's operators if they match the arithmetic of
-workloads/common/optimizers.py.
+"""The optimizers of MXNet trainers.
+
+They use MXNet's operators if these match the arithmetic of workloads/common/optimizers.py.
 """
 
 from __future__ import annotations
@@ -207,8 +208,9 @@ class Lars(Optimizer):
         return -1.0
 
     def prepare(self) -> None:
-        """Create views of the parameters with a trust ratio, and arrays of their decays and
-        rates.
+        """Create views of the parameters with a trust ratio.
+
+        Also creates arrays of their decays and rates.
         """
         rules = {
             name: rule
@@ -257,8 +259,9 @@ class Lars(Optimizer):
         return rate * rule.lr_multiplier
 
     def _adapted_step(self, number: int, rates: mx.nd.NDArray) -> None:
-        """Update the parameters of a context that have a trust ratio, which is computed on the
-        device.
+        """Update the parameters of a context that have a trust ratio.
+
+        The ratio is computed on the device.
 
         `rates` (n,) are the learning rates of these parameters.
         """
@@ -292,8 +295,10 @@ class LarsOutside(Lars):
     """
 
     def apply(self, rate: float) -> None:
-        """Update the buffer with LARS's operators at rate 1, discard their weights, then update the
-        weights.
+        """Update the buffer and the weights with LARS.
+
+        LARS's operators update the buffer at rate 1. Their weights are discarded, and the weights
+        are updated afterwards.
         """
         for number, (weights, _, buffers) in enumerate(self.vectors):
             if self.adapted[number]:
@@ -415,8 +420,9 @@ def build_optimizer(
     settings: OptimizerSettings, layout: FlatLayout, weights: Sequence[mx.nd.NDArray], gradients: Sequence[mx.nd.NDArray],
     replicas: int = 1,
 ) -> Optimizer:  # fmt: skip
-    """Return the workload's optimizer on one flat vector of weights and one of gradients per
-    context.
+    """Return the workload's optimizer.
+
+    It has one flat vector of weights and one of gradients per context.
 
     `replicas` is the number of replicas of all processes.
 

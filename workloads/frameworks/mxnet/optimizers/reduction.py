@@ -8,8 +8,9 @@ import mxnet as mx
 
 
 class GradientSum:
-    """In-place sum of flat gradients, one per context, in which each context sums a segment for all
-    contexts.
+    """In-place sum of flat gradients, one vector per context.
+
+    Each context sums a segment for all contexts.
 
     If `sharded`, each context then keeps only the sum of its segment, and the remaining segments
     are undefined.
@@ -52,8 +53,9 @@ class GradientSum:
             self.store.pull(owner, out=parts[owner] if self.sharded else parts)
 
     def over_parts(self, values: Sequence[mx.nd.NDArray]) -> list[mx.nd.NDArray]:
-        """Sum a value (1,) of each context's part over all parts, bit-identically on every
-        context.
+        """Sum a value (1,) of each context's part over all parts.
+
+        The result is bit-identical on every context.
         """
         if not self.sharded or len(values) == 1:
             return list(values)

@@ -1,5 +1,7 @@
-"""Triton kernels for hashed dropout and samples, box suppression, region pooling, mask targets and
-smoothed cross-entropy.
+"""Triton kernels of the suite.
+
+They compute hashed dropout and samples, box suppression, region pooling, mask targets, and smoothed
+cross-entropy.
 
 Each kernel replaces many small kernels or a synchronization. The kernels only run on GPUs, if
 Triton can compile them (it calls gcc) and their results agree with the plain implementations in a
@@ -87,8 +89,9 @@ def drop(
 
 
 def suppress(boxes: Tensor, most_iou: float) -> Tensor:
-    """Return 1 for each box (B, n, 4) that remains after non-maximum suppression, else 0: fp32 (B,
-    n).
+    """Return 1 for each box that remains after non-maximum suppression, else 0.
+
+    The boxes are (B, n, 4), and the result is fp32 (B, n).
 
     The boxes are sorted best first, and n is at most MAX_BOXES. A box is dropped if a better
     remaining box overlaps it by more than `most_iou`.
@@ -201,8 +204,9 @@ off = False
 
 
 def usable() -> bool:
-    """Check whether the kernels compile and agree with their plain implementations on the current
-    device.
+    """Check whether the kernels compile and agree with their plain implementations.
+
+    The check runs on the current device.
 
     If not, the reason is printed to the worker's log.
     """
@@ -259,8 +263,9 @@ def _boxes_differ() -> Tensor:
 
 
 def _pools_differ() -> Tensor:
-    """Check whether `pool` differs from torchvision by more than rounding, on two levels of two
-    images.
+    """Check whether `pool` differs from torchvision by more than rounding.
+
+    The check uses two levels of two images.
     """
     from torchvision.ops import roi_align
 

@@ -11,8 +11,9 @@ from workloads.common.randomness import GAMMA, MULTIPLIER_1, MULTIPLIER_2, strea
 
 
 def hashed(keys: Tensor, positions: Tensor, label: str, width: int, rate: float) -> Tensor:
-    """Compute `workloads.common.dropout.multipliers_at` of int64 with the device's integer
-    operators.
+    """Compute `workloads.common.dropout.multipliers_at` of int64.
+
+    It uses the device's integer operators.
     """
     shape, begin = (
         (1,) * (max(keys.ndim, positions.ndim) + 1),

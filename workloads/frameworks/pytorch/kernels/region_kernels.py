@@ -1,5 +1,6 @@
-"""Triton kernels for regions of maps and polygons, imported under the same conditions as
-triton_kernels.py.
+"""Triton kernels for regions of maps and polygons.
+
+The module is imported under the same conditions as triton_kernels.py.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import triton.language as tl
 
 @triton.jit
 def _line(at, cells):  # type: ignore[no-untyped-def]
-    """Return the cells adjacent to a position along an axis, and their weights, as ROIAlign defines
-    them.
+    """Return the cells adjacent to a position along an axis, and their weights.
+
+    ROIAlign defines both.
     """
     inside = ((at >= -1) & (at <= cells)).to(tl.float32)
     at = tl.maximum(at, 0.0)

@@ -1,5 +1,6 @@
-"""Triton kernels, imported only if Triton and a GPU are available, or by tests in Triton's
-interpreter.
+"""Triton kernels.
+
+The module is imported only if Triton and a GPU are available, or by tests in Triton's interpreter.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ def _hashed(state, coordinate):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _kept(state, least, factor):  # type: ignore[no-untyped-def]
-    """Return four values of each hash: 0 if the 16 bits of a value are below `least`, else
-    `factor`.
+    """Return four values of each hash.
+
+    A value is 0 if its 16 bits are below `least`, else `factor`.
     """
     even = tl.interleave(state & 65535, (state >> 32) & 65535)
     odd = tl.interleave((state >> 16) & 65535, (state >> 48) & 65535)
@@ -71,8 +73,9 @@ def drop(  # type: ignore[no-untyped-def]
     ADDED: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Multiply rows y (R, 4 · each) by the masks that `draw` computes from their keys and
-    positions.
+    """Multiply rows y (R, 4 · each) by masks.
+
+    `draw` computes the masks from keys and positions.
 
     The masks begin at hash `first`. With ADDED, x is added to the product.
     """
@@ -92,8 +95,9 @@ def drop(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def suppress(boxes, keeps, count, most_iou, SIZE: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Mark the boxes of an image (count, 4) that remain after non-maximum suppression, one program
-    per image.
+    """Mark the boxes of an image (count, 4) that remain after non-maximum suppression.
+
+    There is one program per image.
 
     The boxes are sorted best first. A box is dropped if a better remaining box overlaps it by more
     than `most_iou`.

@@ -1,5 +1,6 @@
-"""Optimizers, clipping and loss scaling of PyTorch trainers (arithmetic of
-workloads/common/optimizers.py).
+"""Optimizers, clipping and loss scaling of PyTorch trainers.
+
+The arithmetic is that of workloads/common/optimizers.py.
 
 These functions do not synchronize with the device, which decides whether a step is skipped.
 """

@@ -1,5 +1,6 @@
-"""The optimizers: SGD, Adam and RMSprop with PyTorch's operators, and LARS with few kernel launches
-for all parameters.
+"""The optimizers of PyTorch trainers.
+
+SGD, Adam, and RMSprop use PyTorch's operators. LARS needs few kernel launches for all parameters.
 """
 
 from __future__ import annotations
@@ -137,8 +138,9 @@ class Sgd(Stock):
 
 
 class Lars(Optimizer):
-    """LARS (arXiv 1708.03888), and SGD with the rate inside the velocity, which is LARS without
-    trust ratios.
+    """LARS (arXiv 1708.03888).
+
+    It is also SGD with the rate inside the velocity, which is LARS without trust ratios.
 
     With `lr_in_momentum`: v ← m·v + rate·ratio·(g + d·w), w ← w - v. Without: v ← m·v + ratio·(g +
     d·w), w ← w - rate·v.
@@ -165,8 +167,9 @@ class Lars(Optimizer):
     def _scales(
         self, weights: list[Tensor], gradients: list[Tensor], rule: ParameterRule, rate: Rate
     ) -> list[Tensor]:
-        """Return `rate` times the trust ratio of each parameter, on the device, without
-        synchronization.
+        """Return `rate` times the trust ratio of each parameter.
+
+        It is computed on the device, without synchronization.
         """
         if not rule.lars_adapt:
             if isinstance(rate, float):
@@ -220,8 +223,9 @@ class Rmsprop(Stock):
     """
 
     def prepare(self) -> None:
-        """Create the optimizer. torch.optim counts its steps on the CPU, but does not use the
-        count.
+        """Create the optimizer.
+
+        torch.optim counts its steps on the CPU, but does not use the count.
         """
         values = self.settings
         self.optimizer = torch.optim.RMSprop(

@@ -1,5 +1,6 @@
-"""Gradient clipping and loss scaling on the device, without copies of norms or overflow flags to
-the host.
+"""Gradient clipping and loss scaling on the device.
+
+Norms and overflow flags are not copied to the host.
 """
 
 from __future__ import annotations

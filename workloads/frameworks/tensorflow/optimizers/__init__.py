@@ -1,5 +1,6 @@
-"""Optimizers, clipping and loss scaling of TensorFlow trainers (arithmetic of
-workloads/common/optimizers.py).
+"""Optimizers, clipping and loss scaling of TensorFlow trainers.
+
+The arithmetic is that of workloads/common/optimizers.py.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The optimizers: selection of the trained parameters, state, and arithmetic in TensorFlow
-operators.
+"""The optimizers of TensorFlow trainers.
+
+They have the selection of the trained parameters, state, and arithmetic in TensorFlow operators.
 """
 
 from __future__ import annotations

@@ -58,8 +58,9 @@ class LossScale:
         return {name: gradient / scale for name, gradient in gradients.items()}, taken
 
     def advance(self, taken: tf.Tensor | None) -> None:
-        """Update the scale after a step that was taken or skipped (LossScale in
-        workloads/common/optimizers.py).
+        """Update the scale after a step that was taken or skipped.
+
+        The rule is that of LossScale in workloads/common/optimizers.py.
         """
         if taken is None:
             return
