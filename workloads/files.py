@@ -84,7 +84,9 @@ def read_text(
     start of the file is text.
 
     Args:
+        path: Path of the file.
         errors: As in `bytes.decode`.
+        limit_bytes: Largest size of the file.
 
     Raises:
         OSError: As `read_bytes`.

@@ -42,7 +42,7 @@ class TimedSums(Trainer):
         """Return the number of wrong values in the sums on the local devices."""
 
     # -- Trainer
-    # --------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         """Run an all-reduce per item."""

@@ -10,7 +10,8 @@ server applied between the pull and the push of its worker.
 Weights and gradients are sent as flat float32 vectors. Each ends with 1 + workers numbers of
 metadata. Integers among them are exact up to 2^24:
 
-    weights    number of updates applied so far, then for each worker the number of its last update, counted from 1
+    weights    number of updates applied so far, then for each worker the number of its last update,
+    counted from 1
     gradients  learning rate, number of the worker, zeros
 """
 

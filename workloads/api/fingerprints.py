@@ -31,7 +31,8 @@ PUBLISHED_DATASETS = frozenset(
 FINGERPRINTS: dict[str, Mapping[str, str]] = {}
 """Maps a data set to its fingerprints.
 
-Each maps to the download and the versions used for the preparation (docs/reference/closed_rules.md).
+Each maps to the download and the versions used for the preparation
+(docs/explanation/open_and_closed_division.md).
 """
 
 NOT_VERIFIED = "data set fingerprint not verified"

@@ -82,7 +82,7 @@ class Trainer(ABC):
         return self.worker.threads_per_device
 
     def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
-        """Report progress, and return the workload's dummy batch of these shapes for the warm-up."""
+        """Report progress, and return the workload's dummy batch of these shapes."""
         self.beat()
         return self.workload.dummy_batch(specs)
 
@@ -148,10 +148,11 @@ class Trainer(ABC):
         """
         return None
 
-    def synchronize(
-        self,
-    ) -> None:  # noqa: B027 - steps of some trainers return after their computation
-        """Wait until the devices have finished all work that was launched."""
+    def synchronize(self) -> None:  # noqa: B027
+        """Wait until the devices have finished all work that was launched.
+
+        Steps of some trainers return after their computation, and need no implementation.
+        """
 
     @abstractmethod
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:

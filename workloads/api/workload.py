@@ -290,7 +290,7 @@ class Workload(ABC):
         return ParameterRule()
 
     # -- quality
-    # --------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     measure_threads: int = 0
     """Threads that run `eval_batch_metrics` while the device computes. 0: it runs between two

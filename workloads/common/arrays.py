@@ -26,6 +26,7 @@ def mapped(path: Path, dtype: str | tuple[str, ...], count: int | None = None) -
     """Map an .npy file into memory.
 
     Args:
+        path: Path of the file.
         dtype: Expected type, or several allowed types.
         count: Expected number of elements of an array (count,). None: any shape is allowed.
 

@@ -79,6 +79,8 @@ class BatchPlan:
         Args:
             lengths: Length (N,) of each sample in tokens.
             buckets: Buckets sorted by edge.
+            seed: Seed of the run.
+            epoch: Number of the epoch.
             every: Whether the epoch contains every sample that fits into a bucket.
         """
         self.buckets = tuple(buckets)

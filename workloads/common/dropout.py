@@ -28,6 +28,8 @@ def keys(seed: int, epoch: int, samples: Int64s) -> Int64s:
     """Return the keys (B,) of the masks of samples in an epoch. Keys are not negative.
 
     Args:
+        seed: Seed of the run.
+        epoch: Number of the epoch.
         samples: Numbers (B,) of the samples in the training set.
     """
     return (bits(stream(seed, "dropout", epoch), samples) >> np.uint64(1)).view(np.int64)
@@ -44,7 +46,9 @@ def multipliers(keys: Int64s, label: str, positions: int, width: int, rate: floa
     Args:
         keys: Keys (B,) of the samples for this epoch. Must not be negative.
         label: Distinguishes the masks of one step.
+        positions: Number of positions.
         width: A multiple of 4.
+        rate: Probability that a factor is 0.
     """
     return multipliers_at(keys[None, :], np.arange(positions)[:, None], label, width, rate)
 

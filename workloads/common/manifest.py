@@ -125,6 +125,7 @@ def notes(manifest: Manifest, is_compared: bool = True) -> tuple[str, ...]:
     - its fingerprint is not verified, because a manifest can be written by hand.
 
     Args:
+        manifest: The manifest.
         is_compared: Whether preparing data of this kind records which content was compared
             (`Manifest.compared`).
     """
@@ -150,6 +151,8 @@ def unlike(dataset: str, counts: Mapping[str, int], compared: str, how: str) -> 
     """Return notes on how data with the name of a public data set may differ from it.
 
     Args:
+        dataset: Name of the data set.
+        counts: Counts of the data.
         compared: Content that matches the public data set. Empty if no content was compared.
         how: Reason or remedy for data whose content was not compared.
     """
@@ -213,6 +216,8 @@ def verify(
     """Compare the size of every file with the manifest, and the content of selected files.
 
     Args:
+        folder: Folder of the prepared data.
+        manifest: Its manifest.
         how: Command that prepares the data set.
         digested: Returns whether to compare the content of a file. Default: all files.
 
@@ -288,6 +293,7 @@ class Prepared(Dataset):
         """Return a line if this data set is already prepared in `destination`, else an empty list.
 
         Args:
+            destination: Folder of the prepared data.
             origin: Returns a manifest with the data set, source and options to compare with.
 
         Raises:
@@ -332,6 +338,8 @@ class Prepared(Dataset):
         This is called after the files were compared with the manifest.
 
         Args:
+            destination: Folder of the prepared data.
+            manifest: Its manifest.
             files: One line per file.
 
         Raises:

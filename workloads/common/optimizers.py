@@ -41,6 +41,7 @@ def chosen(settings: OptimizerSettings, kinds: Mapping[str, type[Kind]]) -> type
     without trust ratios computes the same update.
 
     Args:
+        settings: Settings of the optimizer.
         kinds: Optimizer classes of the framework by name.
 
     Raises:
@@ -151,7 +152,15 @@ def adam(
     ε). Epsilon is added after the bias correction, as in PyTorch.
 
     Args:
+        weight: Weight w.
+        mean: Mean m.
+        square: Mean square v.
+        gradient: Gradient g.
+        rate: Learning rate.
         step: Number of this update, t in the formula. It counts from 1, without skipped steps.
+        betas: β1 and β2.
+        epsilon: ε.
+        decay: L2 decay of the weight.
     """
     gradient = gradient + decay * weight
     mean = betas[0] * mean + (1 - betas[0]) * gradient
@@ -180,7 +189,8 @@ def rmsprop(
 
 
 SLOTS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("sgd", "lars"), ("velocity",)), "adam": ("exp_avg", "exp_avg_sq"), "rmsprop": ("square",),
+    **dict.fromkeys(("sgd", "lars"), ("velocity",)), "adam": ("exp_avg", "exp_avg_sq"),
+    "rmsprop": ("square",),
 }  # fmt: skip
 """Optimizer to the names of its state arrays of each parameter, as in the frameworks' states.
 
@@ -200,7 +210,12 @@ def updated(
     """Return the weight and the optimizer's state arrays after update number `step`.
 
     Args:
+        settings: Settings of the optimizer.
+        rule: Rule of the parameter.
         rate: Learning rate of this parameter.
+        step: Number of this update, from 1.
+        gradient: Gradient.
+        weight: Weight before the update.
         slots: State arrays in the order of `SLOTS`.
     """
     first, *rest = slots

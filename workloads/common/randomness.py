@@ -69,6 +69,7 @@ def bits(key: int | np.uint64, *coordinates: npt.ArrayLike) -> UInt64s:
     """Return 64 random bits for each combination of coordinates, as uint64 of the broadcast shape.
 
     Args:
+        key: Key of the random stream.
         coordinates: Integers ≥ 0 that are broadcast against each other. Put scalars first, because
             leading scalars take almost no time.
     """

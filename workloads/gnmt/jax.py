@@ -216,7 +216,7 @@ class GNMTTrainer(TextTrainer):
         return masks
 
     # -- a search
-    # -------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def encoded(self, weights: Values, source: jax.Array, lengths: jax.Array) -> Memory:
         model = self.build_model(weights, {})

@@ -23,7 +23,9 @@ DEMO_MODEL: Mapping[str, Json] = {
     "hidden": 128, "layers": 3, "initial": 0.28, "initial_embedding": 0.1,
     "longest_translation": 80,
 }  # fmt: skip
-"""Smaller model for demos (docs/reference/workloads/gnmt.md). 0.28 = 0.1 · √(1,024 / 128) keeps the variance of sums
+"""Smaller model for demos (docs/reference/workloads/gnmt.md).
+
+0.28 = 0.1 · √(1,024 / 128) keeps the variance of sums
 as in the reference.
 """
 

@@ -168,7 +168,7 @@ class State:
 
 
 class Decoder:
-    """Implementation of `workloads.common.text.beam.Decoder` with a trainer's compiled functions."""
+    """Decoder (`workloads.common.text.beam`) with a trainer's compiled functions."""
 
     def __init__(self, trainer: GNMTTrainer) -> None:
         self.trainer, self.width = trainer, trainer.workload.beam.width
@@ -213,7 +213,7 @@ class GNMTTrainer(ModelTrainer):
         self.encode, self.advance = self._function(self._encode), self._function(self._advance)
 
     # -- training
-    # -------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
         layers, arrays = self.workload.network, dict(batch.arrays)
@@ -238,7 +238,7 @@ class GNMTTrainer(ModelTrainer):
         return tf.reduce_sum(tf.where(labels != PAD, terms, 0.0))
 
     # -- evaluation
-    # -----------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def run_outputs(self, batch: Batch) -> Tensors:
         """Return `outputs` if the batch has labels, otherwise translations.

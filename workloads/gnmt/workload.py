@@ -96,7 +96,7 @@ class GNMT(TranslationWorkload):
         return values * (2 if settings.precision in HALF else 4)
 
     # -- schedule
-    # -------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
         """Return the learning rate of a step.

@@ -158,7 +158,7 @@ def losses(outputs: Values, batch: Mapping[str, jax.Array]) -> Values:
 
 
 def _mean(values: jax.Array, weights: jax.Array, counted: jax.Array) -> jax.Array:
-    """Return the sum of the weighted values, divided by the sum of `counted`, which is at least 1."""
+    """Return the weighted sum divided by the sum of `counted`, which is at least 1."""
     return (values * weights).sum() / jnp.maximum(counted.sum(), 1)
 
 

@@ -271,7 +271,7 @@ class MaskRCNNTrainer(ImageTrainer):
         return super().parameter_rule(name)
 
     # -- training
-    # ---------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def loss(self, model: Detector, batch: Inputs) -> Tensor:
         """Return the sum of the five losses of this device's batch.
@@ -432,7 +432,7 @@ class MaskRCNNTrainer(ImageTrainer):
         return pool(shapes, layers.strides, box, level, side, replica.context)
 
     # -- evaluation
-    # -------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def all_outputs(self, batches: list[Batch]) -> list[Outputs]:
         """Return the detections.

@@ -219,7 +219,7 @@ def losses(outputs: Tensors, batch: Mapping[str, tf.Tensor]) -> Tensors:
 
 
 def _mean(values: tf.Tensor, weights: tf.Tensor, counted: tf.Tensor) -> tf.Tensor:
-    """Return the sum of the weighted values, divided by the sum of `counted`, which is at least 1."""
+    """Return the weighted sum divided by the sum of `counted`, which is at least 1."""
     return tf.reduce_sum(values * weights) / tf.maximum(tf.reduce_sum(counted), 1)
 
 

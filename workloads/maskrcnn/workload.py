@@ -117,10 +117,10 @@ class MaskRCNN(DetectionWorkload):
         return stream_steps(self.dataset_info.train_samples, batch, devices, max(orientations, 1))
 
     # -- schedule
-    # -------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
-        """Return the rate: a linear warm-up from a share of the peak, then steps or half a cosine."""
+        """Return the rate: a linear warm-up, then steps or half a cosine."""
         values = self.options
         base, warmup_steps = values.learning_rate, values.warmup_steps
         if step < warmup_steps:
@@ -157,11 +157,11 @@ class MaskRCNN(DetectionWorkload):
         return network.parameter_rule(self.network, parameter, self.options.weight_decay)
 
     # -- shapes
-    # ---------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     @property
     def objects_most(self) -> int:
-        """Largest number of objects in an image, which is the number of slots per image of a batch."""
+        """Largest number of objects in an image: the slots per image of a batch."""
         return self.dataset_info.sizes["objects_per_image_most"]
 
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:

@@ -83,7 +83,7 @@ class NCFData:
         self._running: weakref.WeakSet[Prefetch[list[Batch]]] = weakref.WeakSet()
 
     # -- training
-    # -------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
         """Yield the batches of steps first_step … stop_step - 1, which may span several epochs.
@@ -177,7 +177,7 @@ class NCFData:
         return self._positives
 
     # -- evaluation
-    # -----------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def evaluation(self) -> Iterator[list[Batch]]:
         """Yield batches of `users_per_batch` users.

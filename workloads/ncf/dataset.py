@@ -90,7 +90,7 @@ def split(
 def _check_users(
     name: str, ids: Int64s, per_user: Int64s, minimum_ratings: int, require_two: bool
 ) -> None:
-    """Raise ValueError if no user has enough items, or, with `require_two`, if a user has only one."""
+    """Raise ValueError if no user has enough items, or a user has a single item."""
     if require_two and int(per_user.min()) < LEAST_MINIMUM:
         poor = int(np.argmax(per_user < LEAST_MINIMUM))
         raise ValueError(

@@ -1,4 +1,4 @@
-"""HR@10: the share of users whose held-out item is among the 10 highest-scored of 1,000 candidates."""
+"""HR@10: the share of users whose held-out item is among the best 10 of 1,000 candidates."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class NCFTrainer(ModelTrainer):
         return None
 
     # -- model
-    # ----------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def logits(self, model: nn.Module, rows: Mapping[str, Tensor]) -> Tensor:
         """Return logits (B,) from embedding rows: GMF (B, F) and MLP (B, E).
@@ -201,7 +201,7 @@ class NCFTrainer(ModelTrainer):
         )
 
     # -- training
-    # -------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def backward(self, batch: Batch) -> Tensor:
         """Return the loss of a batch and add its gradient to the flat gradient.
@@ -306,7 +306,7 @@ class NCFTrainer(ModelTrainer):
         )
 
     # -- evaluation
-    # -----------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
         """Yield each batch with the logits (U, C) of its users' candidates.

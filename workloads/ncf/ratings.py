@@ -60,7 +60,7 @@ CSV, DAT, TAB = (
 
 @dataclass(frozen=True)
 class Ratings:
-    """Columns of a ratings file, each int64 (n,) in file order, with size and digest of the file."""
+    """Columns of a ratings file, int64 (n,), with size and digest of the file."""
 
     user: Int64s
     item: Int64s
@@ -87,7 +87,7 @@ class _UnixLineEnds(io.RawIOBase):
 
 
 class _Tee(io.RawIOBase):
-    """Stream that hashes its bytes while they are read, and stores the last byte and a read error."""
+    """Stream that hashes its bytes while they are read, and stores a read error."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.stream, self.digest, self.bytes, self.last = stream, hashlib.sha256(), 0, b""
@@ -273,8 +273,10 @@ def _parse(stream: io.BufferedReader, layout: Layout) -> list[Int64s]:
         # If every line has an extra field, pandas only warns and drops it. Raise an error instead.
         warnings.simplefilter("error", pandas.errors.ParserWarning)
         reader = pandas.read_csv(
-            stream, sep=separator, header=None, skiprows=int(layout.header), names=names, dtype=types, index_col=False,
-            quoting=csv.QUOTE_NONE, na_values=[""], keep_default_na=False, skip_blank_lines=False, encoding="ascii",
+            stream, sep=separator, header=None, skiprows=int(layout.header), names=names,
+            dtype=types, index_col=False,
+            quoting=csv.QUOTE_NONE, na_values=[""], keep_default_na=False, skip_blank_lines=False,
+        encoding="ascii",
             chunksize=ROWS_PER_CHUNK, engine="c",
         )  # fmt: skip
         for frame in reader:

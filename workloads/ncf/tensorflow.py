@@ -54,7 +54,7 @@ class NCFTrainer(ModelTrainer):
         return Model(self.shapes)
 
     # -- model
-    # ----------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def logits(self, model: Model, rows: Tensors) -> tf.Tensor:
         """Return fp32 logits (…) from embedding rows (…, F) and (…, E).
@@ -107,7 +107,7 @@ class NCFTrainer(ModelTrainer):
         )
 
     # -- training
-    # -------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def gradients_of(self, scale: tf.Tensor, batch: Tensors) -> Part:
         """Compute the loss and gradients of a batch in pieces that stay in a CPU's cache."""
@@ -171,7 +171,7 @@ class NCFTrainer(ModelTrainer):
         return tf.reduce_sum(tf.map_fn(part, pieces, fn_output_signature=tf.float32))
 
     # -- evaluation
-    # -----------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def outputs(self, model: Model, batch: Mapping[str, tf.Tensor]) -> Tensors:
         """Return `logits` (U, C) of every user's candidates."""

@@ -169,7 +169,7 @@ class NCF(Workload):
         return {"hr_at_10": hit_rate(hit)}
 
     def log_keys(self) -> Mapping[str, Json]:
-        """Return the keys that the v0.5 rules require, with their names in the later mllog format."""
+        """Return the keys that the v0.5 rules require, with their later names."""
         values = self.options
         return {
             "opt_name": "adam",

@@ -47,7 +47,7 @@ class Listing:
 
 
 def classes_of(source: Path) -> list[str]:
-    """Return the sorted names of the folders in train/, which are classes 0, 1, …
+    """Return the sorted names of the folders in train/, which are classes 0, 1, and so on.
 
     Raises:
         ValueError: train/ is missing or has no class folders.

@@ -86,7 +86,7 @@ class ResNet50(ClassifierWorkload):
         return residual.activation_values(network.build(settings.model), size, size)
 
     # -- schedule
-    # -------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
         """Return the rate: a linear warm-up, then steps or a polynomial."""

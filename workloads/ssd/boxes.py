@@ -52,7 +52,7 @@ def iou_planes(boxes: Floats, planes: Floats) -> Floats:
 
 
 def encode(boxes: Float32s, priors: Float32s) -> Float32s:
-    """Return the offsets (4, n) of boxes in planes (4, n) from priors (4, n) with center and size."""
+    """Return the offsets (4, n) of boxes in planes (4, n) from priors (4, n)."""
     size = boxes[2:] - boxes[:2]
     middle = (boxes[:2] + boxes[2:]) / 2
     moves = (middle - priors[:2]) / priors[2:] / np.float32(VARIANCES[0])

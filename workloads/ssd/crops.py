@@ -101,7 +101,7 @@ def windows(
 
 
 def flips(seed: int, epoch: int, images: Int64s) -> Bools:
-    """Return an array (b,) that is True if an image is flipped horizontally, with probability 0.5."""
+    """Return an array (b,) that is True for flipped images, with probability 0.5."""
     return integers(bits(stream(seed, "detection flip", epoch), images), 2).astype(bool)
 
 
@@ -157,7 +157,7 @@ def _draw(key: np.uint64, images: Int64s, side_minimum: float) -> Float64s:
 
 
 def _objects_of(rows: Int64s, boxes: Float32s, ends: Int64s) -> tuple[Float64s, Int64s]:
-    """Return the concatenated boxes of images `rows` (k,), and the index into `rows` for each box."""
+    """Return the boxes of images `rows` (k,), and the index into `rows` of each box."""
     counts = np.diff(ends, prepend=0)[rows]
     stops = np.cumsum(counts)
     image = np.repeat(np.arange(len(rows)), counts)
@@ -191,6 +191,6 @@ def _accepted(window: Float64s, minimum: Float64s, boxes: Float64s, image: Int64
 
 
 def _centred(boxes: npt.NDArray[np.floating], windows: Float64s) -> Bools:
-    """Return an array (m,) that is True if the center of a box (m, 4) is inside its window (m, 4)."""
+    """Return an array (m,) that is True if a box (m, 4) has its center in its window (m, 4)."""
     middle = (boxes[:, :2].astype(np.float64) + boxes[:, 2:]) / 2
     return np.asarray(((middle > windows[:, :2]) & (middle < windows[:, 2:])).all(axis=1))

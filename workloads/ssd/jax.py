@@ -21,7 +21,10 @@ from workloads.ssd.workload import SSD
 
 
 class Detector(Layers):
-    """SSD's network: uint8 images (B, H, W, 3) to fp32 offsets (B, 4, P) and logits (B, C + 1, P)."""
+    """SSD\'s network.
+
+    It maps uint8 images (B, H, W, 3) to fp32 offsets (B, 4, P) and logits (B, C + 1, P).
+    """
 
     epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
 

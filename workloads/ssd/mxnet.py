@@ -18,7 +18,10 @@ from workloads.ssd.workload import SSD
 
 
 class Detector(ImageModel):
-    """SSD's network: uint8 images (B, S, S, 3) to fp32 offsets (B, 4, P) and logits (B, C + 1, P)."""
+    """SSD\'s network.
+
+    It maps uint8 images (B, S, S, 3) to fp32 offsets (B, 4, P) and logits (B, C + 1, P).
+    """
 
     scale = tuple(1 / (255 * deviation) for deviation in network.STANDARD_DEVIATION)
     shift = tuple(

@@ -67,7 +67,7 @@ def count(model: Mapping[str, Json]) -> int:
 
 
 def _maps(model: Mapping[str, Json]) -> Iterator[tuple[int, float, list[tuple[float, float]]]]:
-    """Yield cells per side, cells that fit into the image, and shapes (width, height) of each map."""
+    """Yield cells per side, cells in the image, and shapes (width, height) of each map."""
     image_size = float(model["image_size"])
     scales = [float(scale) / image_size for scale in model["scales"]]
     per_map = zip(

@@ -37,7 +37,10 @@ class Extra(nn.Module):
 
 
 class Detector(Trunk):
-    """SSD's network: uint8 images (B, S, S, 3) to fp32 offsets (B, 4, P) and logits (B, C + 1, P)."""
+    """SSD\'s network.
+
+    It maps uint8 images (B, S, S, 3) to fp32 offsets (B, 4, P) and logits (B, C + 1, P).
+    """
 
     def __init__(self, layers: network.Network) -> None:
         super().__init__(layers.stem, layers.blocks, _norm)

@@ -18,7 +18,10 @@ from workloads.ssd.workload import SSD
 
 
 class Detector(ImageModel):
-    """SSD's network: uint8 images (B, H, W, 3) to fp32 offsets (B, 4, P) and logits (B, P, C + 1)."""
+    """SSD\'s network.
+
+    It maps uint8 images (B, H, W, 3) to fp32 offsets (B, 4, P) and logits (B, P, C + 1).
+    """
 
     epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
 

@@ -93,7 +93,7 @@ class SSD(DetectionWorkload):
         return residual.activation_values(network.build(settings.model), size, size)
 
     # -- schedule
-    # -------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
         """Return the rate: a warm-up specific to SSD, then steps or half a cosine."""
@@ -258,7 +258,7 @@ class SSD(DetectionWorkload):
 
 
 def _continued(numbers: Sequence[int]) -> Iterator[int]:
-    """The numbers, then further ones without end, as far apart as the last two."""
+    """Yield the numbers, and continue them with the distance of the last two."""
     return itertools.chain(
         numbers, itertools.count(2 * numbers[-1] - numbers[-2], numbers[-1] - numbers[-2])
     )

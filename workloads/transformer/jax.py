@@ -225,7 +225,7 @@ class TransformerTrainer(TextTrainer):
         return next(of_sides) | next(of_sides)
 
     # -- a search
-    # -------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def encoded(
         self, weights: Values, source: jax.Array, lengths: jax.Array
@@ -248,7 +248,8 @@ class TransformerTrainer(TextTrainer):
         return [jnp.concatenate([array, jnp.zeros_like(array)], 3) for array in kept]
 
     def advanced(
-        self, weights: Values, memory: tuple[list[Parts], jax.Array], kept: list[jax.Array], tokens: jax.Array,
+        self, weights: Values, memory: tuple[list[Parts], jax.Array], kept: list[jax.Array],
+        tokens: jax.Array,
         position: jax.Array,
     ) -> tuple[jax.Array, None, list[jax.Array]]:  # fmt: skip
         model, (remembered, seen), after = self.build_model(weights, {}), memory, []

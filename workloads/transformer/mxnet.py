@@ -370,7 +370,9 @@ class Decoder:
             np.float32
         )
         host = {
-            "tokens": tokens, "parents": parents.astype(np.int32), "number": np.array([state.count], np.int32),
+            "tokens": tokens,
+            "parents": parents.astype(np.int32),
+            "number": np.array([state.count], np.int32),
             "unused": unused,
         }  # fmt: skip
         data = {name: self._there(array) for name, array in host.items()} | dict(

@@ -158,7 +158,7 @@ class Translator(nn.Module):
         ]
 
     # -- on rows
-    # --------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def forward(self, words: Tensor, source: Rows, target: Rows, keys: Tensor | None) -> Tensor:
         """Return logits (R_t, V).

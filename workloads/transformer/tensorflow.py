@@ -113,7 +113,7 @@ class Translator(Model):
         )
 
     # -- on rows
-    # --------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def rows(self, lengths: tf.Tensor, array: tf.Tensor) -> Rows:
         """Return the rows of sequences with these lengths (B,).
@@ -193,7 +193,8 @@ class Translator(Model):
         return rows.padded(self.linear(f"{layer}.cross_attention.key_value", memory), 2)
 
     def attended(
-        self, x: tf.Tensor, name: str, parts: list[tf.Tensor], rows: Rows, others: Rows, seen: tf.Tensor,
+        self, x: tf.Tensor, name: str, parts: list[tf.Tensor], rows: Rows, others: Rows,
+        seen: tf.Tensor,
         masks: Masks | None,
     ) -> tf.Tensor:  # fmt: skip
         """Apply an attention sub-layer to x (R, d).
@@ -361,7 +362,7 @@ class TransformerTrainer(ModelTrainer):
         )
 
     # -- training
-    # -------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def loss(self, model: Translator, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Return the cross-entropy with smoothed labels, minus its minimum.
@@ -391,7 +392,7 @@ class TransformerTrainer(ModelTrainer):
         return model(source, source_rows, target, rows, keys), rows.of(batch["label"]), rows
 
     # -- evaluation
-    # -----------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def run_outputs(self, batch: Batch) -> Tensors:
         """Return `outputs` if the batch has labels, otherwise translations.

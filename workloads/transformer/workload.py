@@ -25,7 +25,7 @@ from workloads.transformer.settings import (
 )
 
 REFERENCE_PARAMETERS = 210_804_736
-"""Number of parameters with 33,708 subwords (calculation in docs/reference/workloads/transformer.md)."""
+"""Number of parameters with 33,708 subwords (docs/reference/workloads/transformer.md)."""
 REFERENCE_VOCABULARY = 33_708
 LENGTH_PENALTY = 0.6
 """Length penalty of the beam search (reference model_params.py)."""
@@ -109,7 +109,7 @@ class Transformer(TranslationWorkload):
         return schedules.inverse_root(step, values.warmup_steps, values.learning_rate)
 
     # -- loss
-    # -----------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     @property
     def label_shares(self) -> tuple[float, float]:

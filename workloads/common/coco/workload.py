@@ -95,7 +95,7 @@ class DetectionWorkload(ImageWorkload):
         return replace(of_data, notes=(*of_data.notes, *backbones.notes(settings, published)))
 
     # -- schedule
-    # -------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def decayed_rate(self, step: int) -> float:
         """Return the learning rate after the warm-up: step decay or half a cosine."""

@@ -23,6 +23,7 @@ def chunks(path: Path, has_mark: bool = True) -> Iterator[bytes]:
     """Yield the content of a text file as UTF-8, in pieces that end at a line end.
 
     Args:
+        path: Path of the file.
         has_mark: Whether to skip a byte order mark. Set it to False for a file that the suite
             wrote, in which a byte order mark at the start is text.
 
@@ -84,6 +85,7 @@ def blocks(
     """Yield blocks of lines of a file, without line ends, each with the number of its first line.
 
     Args:
+        path: Path of the file.
         name: Name of the file in messages. Default: its path.
         has_mark: As in `chunks`.
 

@@ -5,7 +5,8 @@ smoothing before shrinking. This is TensorFlow's current `tf.image.resize(method
 antialias=False)`, rounded to uint8, and OpenCV's INTER_LINEAR. ResNet's reference differs. It calls
 the legacy `tf.compat.v1.image.resize`, whose pixels begin at integer coordinates. If an image is
 shrunk by a factor of s, the reference samples it (s - 1) / 2 pixels further up and left
-(imagenet_preprocessing.py). docs/how-to/prepare_data.md shows by how much the pixels differ. No library used
+(imagenet_preprocessing.py). The pixels differ by
+1.3 of 255 on average (docs/reference/workloads/resnet50.md). No library used
 here implements the legacy variant.
 
 Smooth, for SSD: Pillow's bilinear filter, whose triangle is as wide as the pixels that are merged

@@ -20,14 +20,18 @@ OPCODES_MAXIMUM = 50_000
 """Maximum number of opcodes per pickle. ResNet-50's weights have about 11,000. The limit is below
 the depth of nested tuples whose hash would overflow the C stack."""
 OPCODES = {
-    "PROTO", "FRAME", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1", "BINUNICODE",
-    "SHORT_BINUNICODE", "BINSTRING", "SHORT_BINSTRING", "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_LIST",
-    "APPEND", "APPENDS", "EMPTY_DICT", "SETITEM", "SETITEMS", "BINGET", "LONG_BINGET", "BINPUT", "LONG_BINPUT", "MEMOIZE",
+    "PROTO", "FRAME", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2",
+    "LONG1", "BINUNICODE",
+    "SHORT_BINUNICODE", "BINSTRING", "SHORT_BINSTRING", "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2",
+    "TUPLE3", "EMPTY_LIST",
+    "APPEND", "APPENDS", "EMPTY_DICT", "SETITEM", "SETITEMS", "BINGET", "LONG_BINGET", "BINPUT",
+    "LONG_BINPUT", "MEMOIZE",
     "GLOBAL", "STACK_GLOBAL", "REDUCE", "NEWOBJ", "BUILD", "BINPERSID",
 }  # fmt: skip
 """Opcodes used by PyTorch's writers, from Python 2's protocol 2 on."""
 DTYPES: Mapping[str, str] = {
-    "Double": "<f8", "Float": "<f4", "Half": "<f2", "Long": "<i8", "Int": "<i4", "Short": "<i2", "Char": "i1", "Byte": "u1",
+    "Double": "<f8", "Float": "<f4", "Half": "<f2", "Long": "<i8", "Int": "<i4", "Short": "<i2",
+    "Char": "i1", "Byte": "u1",
     "Bool": "?",
 }  # fmt: skip
 """NumPy's type by PyTorch's type name (FloatStorage, FloatTensor, …). NumPy has no bfloat16."""

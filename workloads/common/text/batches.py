@@ -156,6 +156,7 @@ def count(length_counts: Int64s, batching: Batching) -> Counts:
 
     Args:
         length_counts: Counts (2, L) from `prepared.length_counts`.
+        batching: Rules for buckets and batches.
     """
     extra, (pairs, tokens) = batching.framing.extra, length_counts
     steps: list[int] = []
@@ -201,8 +202,11 @@ class TranslationData:
         """Create the pipeline.
 
         Args:
+            batching: Rules for buckets and batches.
             lengths: Lengths (2, N) of the training pairs.
             splits: The splits `train` and `test`, and `dev` if the validation loss is computed.
+            worker: Context of this worker.
+            seed: Seed of the run.
             steps_per_epoch: Number of steps from `count`.
         """
         self.batching, self.lengths, self.splits, self.worker, self.seed = (
@@ -216,7 +220,7 @@ class TranslationData:
         self._running: weakref.WeakSet[Prefetch[list[Batch]]] = weakref.WeakSet()
 
     # -- training
-    # -------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
         """Yield the batches of steps first_step … stop_step - 1, which may span several epochs.
@@ -283,7 +287,7 @@ class TranslationData:
         return {**arrays, "target_length": target_length}
 
     # -- evaluation
-    # -----------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def evaluation(self) -> Iterator[list[Batch]]:
         """Yield the batches to translate, then the batches for the validation loss.

@@ -133,6 +133,9 @@ def search(
     """Translate a batch.
 
     Args:
+        decoder: Decoder of the model.
+        batch: Batch of sentences.
+        beam: Settings of the search.
         longest: Longest allowed length of each translation (B,), or one number for all. EOS counts.
         live: Sentences to translate, (B,) bool. Default: all. The remaining sentences get an empty
             translation. They still occupy rows of the decoder.

@@ -1,7 +1,8 @@
 """Data set of the translation demos: plain text in two generated languages (`grammar.py`).
 
 It is prepared like a real corpus. Only a model that learns to translate reaches the target.
-`docs/reference/workloads/gnmt.md` lists the BLEU of simpler methods: word-by-word translation, the translation of the
+`docs/reference/workloads/gnmt.md` lists the BLEU of simpler methods: word-by-word translation, the
+translation of the
 most similar training sentence, and the correct words in random order.
 """
 

@@ -73,7 +73,9 @@ longest sentences are the evaluation limits of the reference.
 WMT17 = TextFacts(
     "wmt17-en-de",
     {
-        **published.COUNTS["wmt17-en-de"], "train": 4_590_101, "vocabulary": 33_708, "dev_longest": 128, "test_longest": 96,
+        **published.COUNTS["wmt17-en-de"],
+        "train": 4_590_101, "vocabulary": 33_708, "dev_longest": 128,
+        "test_longest": 96,
         END: 1,
     },
 )  # fmt: skip

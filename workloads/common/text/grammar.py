@@ -47,7 +47,8 @@ VERB = (("et", "an"), ("te", "tan"))
 """Endings of verbs by tense (present, past) and number."""
 INFINITIVE, FUTURE = "en", ("wil", "wollan")
 PREPOSITIONS = (
-    ("with", "mid", DATIVE), ("for", "fur", ACCUSATIVE), ("under", "untar", DATIVE), ("against", "gegan", ACCUSATIVE),
+    ("with", "mid", DATIVE), ("for", "fur", ACCUSATIVE), ("under", "untar", DATIVE),
+    ("against", "gegan", ACCUSATIVE),
     ("from", "von", DATIVE), ("through", "durk", ACCUSATIVE),
 )  # fmt: skip
 SUBORDINATE = (("because", "wail"), ("when", "als"), ("if", "wen"), ("although", "obwol"))
@@ -64,8 +65,10 @@ TARGET_TAKEN = (
 )  # fmt: skip
 
 OPTIONS = (
-    ("subject adjective", 1, 2), ("object adjective", 1, 2), ("phrase", 3, 3), ("opening", 1, 1), ("adverb", 1, 1),
-    ("negation", 1, 1), ("future", 1, 1), ("idiom", 4, 1), ("relative", 4, 1), ("phrase adjective", 1, 2),
+    ("subject adjective", 1, 2), ("object adjective", 1, 2), ("phrase", 3, 3), ("opening", 1, 1),
+    ("adverb", 1, 1),
+    ("negation", 1, 1), ("future", 1, 1), ("idiom", 4, 1), ("relative", 4, 1),
+    ("phrase adjective", 1, 2),
 )  # fmt: skip
 """Extensions of a clause: name, number of words, highest number of uses."""
 OFFERS = 14

@@ -25,11 +25,17 @@ TRANSITIVE, SEPARABLE = 0.6, 0.35
 SHIFT = 2.7
 """Shift of the Zipf-Mandelbrot law: the word of rank r = 0, 1, … has weight 1 / (r + 2.7)."""
 
-SOURCE_SOUNDS = (("b", "br", "d", "f", "g", "gl", "h", "k", "l", "m", "n", "p", "r", "s", "st", "t", "tr", "w"),
-                 ("a", "e", "i", "o", "u", "ea", "oo"), ("", "", "n", "r", "l", "ck", "nd", "t", "m", "ss"))  # fmt: skip
-TARGET_SOUNDS = (("b", "d", "f", "g", "h", "j", "k", "kn", "l", "m", "n", "pf", "r", "sch", "st", "t", "v", "z", "zw"),
-                 ("a", "e", "i", "o", "u", "ä", "ö", "ü", "ei", "au"),
-                 ("", "", "n", "r", "l", "ch", "ng", "t", "m", "ß"))  # fmt: skip
+SOURCE_SOUNDS = (
+    ("b", "br", "d", "f", "g", "gl", "h", "k", "l", "m", "n", "p", "r", "s", "st", "t", "tr", "w"),
+    ("a", "e", "i", "o", "u", "ea", "oo"),
+    ("", "", "n", "r", "l", "ck", "nd", "t", "m", "ss"),
+)  # fmt: skip
+TARGET_SOUNDS = (
+    ("b", "d", "f", "g", "h", "j", "k", "kn", "l", "m", "n", "pf", "r", "sch", "st", "t", "v", "z",
+     "zw"),
+    ("a", "e", "i", "o", "u", "ä", "ö", "ü", "ei", "au"),
+    ("", "", "n", "r", "l", "ch", "ng", "t", "m", "ß"),
+)  # fmt: skip
 """Beginnings, vowels and ends of syllables."""
 PREFIXES = ("ab", "auf", "mit", "um", "vor")
 

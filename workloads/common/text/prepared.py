@@ -157,7 +157,7 @@ class Parallel:
 
 
 # -- writing
-# ----------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def write(processed: Processed, folder: Path) -> dict[str, int]:
@@ -228,6 +228,7 @@ def check_any_left(
     """Raise ValueError if no pair of a split is left.
 
     Args:
+        split: Name of the split.
         names: Names of the split's two files for messages.
         left: Number of pairs that are left.
         dropped: Number of pairs that were dropped, for each reason.
@@ -272,6 +273,9 @@ def _write_split(
     The files of raw ids are read and removed.
 
     Args:
+        folder: Folder that is being prepared.
+        split: Name of the split.
+        sides: Encoded sentences of each side.
         keep: (N,) whether a pair is kept.
         vocabulary: Number of ids of the vocabulary.
     """
@@ -309,7 +313,7 @@ def length_counts(lengths: Integers) -> Int64s:
 
 
 # -- reading
-# ----------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def read(folder: Path, split: str, count: int) -> Parallel:
@@ -353,6 +357,10 @@ def framed(
     Rows are padded with 0. Sentences that do not fit are truncated before the EOS.
 
     Args:
+        side: The side that contains the sentences.
+        sentences: Numbers (n,) of the sentences.
+        width: Length of a row.
+        framing: Special ids at the beginning and the end.
         begin: Whether to begin each row with the special id `framing.begin`, if there is one.
         end: Whether to end each sentence with the special id `framing.end`.
     """

@@ -62,7 +62,7 @@ Tokenise = Callable[[str], str]
 
 
 # -- WMT's archives
-# ----------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def wmt_members(languages: Sequence[str]) -> list[str]:
@@ -79,6 +79,7 @@ def find_members(source: Path, names: Sequence[str], expected: str) -> dict[str,
     Hidden files are skipped.
 
     Args:
+        source: Folder, file, or archive.
         names: Names of the files to find.
         expected: Description of the expected input for the error message.
 
@@ -190,6 +191,8 @@ def append(member: tuple[Path, str], out: IO[bytes], has_mark: bool = False) -> 
     if it is missing.
 
     Args:
+        member: The text file.
+        out: The open file.
         has_mark: Whether to skip a byte order mark. The references join the published training
             corpora without changes.
 
@@ -266,6 +269,10 @@ def process(
     """Convert the plain text in `source` to lines of subwords below `folder`.
 
     Args:
+        source: Folder with the plain text.
+        languages: Source and target language.
+        merges: Number of merges of the byte pair encoding.
+        folder: Folder of the results.
         names: Names of the plain files for messages, by (split, side). Default: their paths.
 
     Returns:
@@ -488,7 +495,10 @@ def _map_lines(
     Files of at least `POOLED_BYTES` are processed on all cores.
 
     Args:
-        function: Converts a list of lines. It gets `argument` as its second argument.
+        path: File to read.
+        out: File to write.
+        function: Converts a list of lines.
+        argument: Second argument of `function`.
         name: Name of the file in messages. Default: its path.
         has_mark: As in `chunks`.
 

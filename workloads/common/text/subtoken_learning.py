@@ -114,6 +114,8 @@ def _build(
     """Return the subtokens after all rounds, the most frequent first.
 
     Args:
+        texts: Number of occurrences of each text.
+        alphabet: Characters that each vocabulary contains.
         first: Segment counts of texts that are split into characters.
         least: Lowest allowed count of a segment.
     """

@@ -45,8 +45,10 @@ METRIC = "bleu"
 WARM_UP_TOKENS = 2
 """Length of translations of a dummy batch. It suffices to compile all code of the search."""
 NOTHING: Arrays = {
-    "number": np.zeros(0, np.int64), "token_count": np.zeros(0, np.int32), "token": np.zeros(0, np.int32),
-    "loss_number": np.zeros(0, np.int64), "loss": np.zeros(0, np.float64), "loss_tokens": np.zeros(0, np.int64),
+    "number": np.zeros(0, np.int64), "token_count": np.zeros(0, np.int32),
+    "token": np.zeros(0, np.int32),
+    "loss_number": np.zeros(0, np.int64), "loss": np.zeros(0, np.float64),
+    "loss_tokens": np.zeros(0, np.int64),
 }  # fmt: skip
 """Empty results. Each evaluation batch fills either the translation arrays or the loss arrays."""
 
@@ -159,7 +161,7 @@ class TranslationWorkload(Workload):
         return info
 
     # -- batches
-    # --------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     @property
     def end(self) -> int:
@@ -322,7 +324,7 @@ class TranslationWorkload(Workload):
         return Parallel(*(batches.random_side(side_lengths, ids) for side_lengths in lengths))
 
     # -- quality
-    # --------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def optimizer(self) -> OptimizerSettings:
         """Return the settings of Adam without weight decay and clipping."""
@@ -358,6 +360,7 @@ class TranslationWorkload(Workload):
         """Return the results of one evaluation batch without padding.
 
         Args:
+            batch: The batch.
             outputs: `tokens` (B, T) and `token_count` (B,) of a batch to translate. For a batch of
                 the validation loss: `loss` (B,), the sum of -log p over the tokens of each target.
         """

@@ -115,7 +115,7 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         return value
 
     # -- setup
-    # ----------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
         if self.optimizer is None:
@@ -153,7 +153,9 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
     def _warm_up(self) -> None:
         """Run each pass of the run's mode once for every shape, so that it is compiled."""
         passes = {
-            "train": lambda batch: self.step(batch, 0.0), "forward_backward": self.backward, "forward": self.run_loss,
+            "train": lambda batch: self.step(batch, 0.0),
+            "forward_backward": self.backward,
+            "forward": self.run_loss,
         }  # fmt: skip
         for specs in self.workload.shapes() if self.settings.mode in passes else ():
             passes[self.settings.mode](self.dummy_batch(specs))
@@ -294,7 +296,7 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         return dict(self.outputs(self.build_model(weights, _squeezed(moved)), batch))
 
     # -- state
-    # ----------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def gradient_all_reduce_info(self) -> GradientAllReduceInfo:
         """Return the size of the trained parameters' fp32 gradients, joined into one array."""

@@ -151,14 +151,14 @@ class TextTrainer(ModelTrainer):
         """
 
     # -- a step
-    # ---------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
         arrays = super().host_arrays(batch, training)
         return {**arrays, "dropout_key": words(arrays["dropout_key"])} if training else arrays
 
     def outputs(self, model: Any, batch: Mapping[str, jax.Array]) -> Values:
-        """Return each sentence's `loss` (B,): the sum over its tokens of -log p, without smoothing."""
+        """Return each sentence's `loss` (B,): -log p summed over its tokens."""
         return {"loss": entropy(self.logits(model, batch, None), batch["label"], 1.0, 0.0).sum(1)}
 
     # -- translation

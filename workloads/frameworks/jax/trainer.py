@@ -149,7 +149,7 @@ class JaxTrainer(Trainer):
         )
 
     # -- Trainer
-    # --------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         rate = self.workload.learning_rate

@@ -123,7 +123,7 @@ class ImageTrainer(ModelTrainer):
             yield data
 
     # -- statistics
-    # -----------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def _largest(self) -> DataShapes:
         """Return the array shapes of a piece of the largest batch."""

@@ -119,7 +119,7 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
         )
 
     # -- setup
-    # ----------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
         with memory_errors():
@@ -193,7 +193,7 @@ class ModelTrainer(ModelHooks[Any, Tensor], MXNetTrainer):
                 replica.parameters[name][:] = value
 
     # -- training
-    # -------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def step(self, batches: list[Batch], learning_rate: float) -> list[mx.nd.NDArray]:
         """Enqueue an optimizer step, and return each replica's loss (1,).

@@ -109,7 +109,7 @@ class MXNetTrainer(Trainer):
         return mx.nd.from_numpy(np.ascontiguousarray(array)).as_in_context(context)
 
     # -- Trainer
-    # --------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         rate = self.workload.learning_rate

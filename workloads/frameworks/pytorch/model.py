@@ -78,7 +78,7 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         }
 
     # -- setup
-    # ----------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
         self.open_device()
@@ -189,7 +189,7 @@ class ModelTrainer(ModelHooks[nn.Module, Any], PyTorchTrainer):
         self.scaler.reset()
 
     # -- training
-    # -------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         self.model.train()

@@ -97,7 +97,7 @@ class PyTorchTrainer(Trainer):
         return array if isinstance(array, Tensor) else upload(array, self.device)
 
     # -- Trainer
-    # --------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         return self._run(

@@ -110,7 +110,7 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         return tf.convert_to_tensor(gradient)
 
     # -- setup
-    # ----------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
         if self.model is None:
@@ -177,7 +177,7 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
             self.run_outputs(self.dummy_batch(specs))
 
     # -- a step
-    # ---------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def step(self, batch: Batch, learning_rate: float) -> None:
         """Run an optimizer step, or push the gradients of `update=async` to the server.
@@ -319,7 +319,7 @@ class ModelTrainer(ModelHooks[Any, tf.Tensor], TensorFlowTrainer):
         )
 
     # -- state
-    # ----------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def weights(self) -> dict[str, Array]:
         return self.model.state_dict()

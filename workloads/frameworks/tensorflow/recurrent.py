@@ -2,7 +2,8 @@
 
 There is one graph loop per direction, and a custom gradient.
 
-On a CPU, the alternatives were worse (docs/reference/workloads/gnmt.md). `BlockLSTMV2` has wrong gradients. `BlockLSTM`
+On a CPU, the alternatives were worse (docs/reference/workloads/gnmt.md). `BlockLSTMV2` has wrong
+gradients. `BlockLSTM`
 multiplies input and state in every step and is ten times slower at 1,024 values. TensorFlow's
 automatic gradient of a loop accumulates the recurrent weight's gradient in every step instead of
 computing a single product at the end.

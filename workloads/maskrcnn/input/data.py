@@ -122,7 +122,7 @@ class SampleData(ImageData):
         return counted.smallest(self.shapes, counted.resized(of_split, images, self.model))
 
     # -- training
-    # -------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def begin(self, job: ImageJob) -> Begun:
         count, samples = len(job.images), self.samples
@@ -259,7 +259,7 @@ class SampleData(ImageData):
         )
 
     # -- evaluation
-    # -----------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def evaluation_facts(self, images: Int64s, valid: Bools) -> dict[str, Array]:
         """Return numbers and sizes of the images. A padding image has the values of image 0."""

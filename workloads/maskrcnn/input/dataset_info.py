@@ -122,7 +122,8 @@ def smallest(shapes: tuple[Shape, ...], sizes: Int64s) -> Shape:
     if not fitting:
         raise ValueError(
             f"an image of {height} x {width} pixels does not fit any padded shape. Set "
-            f"workload.padded_shapes={'+'.join(f'{h}x{w}' for h, w in shapes)}+{-(-height // 32) * 32}x{-(-width // 32) * 32}"
+            f"workload.padded_shapes={'+'.join(f'{h}x{w}' for h, w in shapes)}"
+            f"+{-(-height // 32) * 32}x{-(-width // 32) * 32}"
         )
     return min(fitting, key=lambda shape: shape[0] * shape[1])
 

@@ -127,6 +127,6 @@ def match(candidates: Float32s, objects: Float32s) -> tuple[Int64s, np.ndarray]:
 
 
 def _drawn(allowed: np.ndarray, random: np.ndarray, most: int) -> Int64s:
-    """Return the indices of the `most` allowed candidates with the lowest hashes, ordered by hash."""
+    """Return the indices of the `most` candidates with the lowest hashes, in order."""
     indices = np.flatnonzero(allowed)
     return indices[np.argsort(random[indices], kind="stable")[:most]]

@@ -86,7 +86,8 @@ class Sampler:
             order.shape[1],
         )
         triton_kernels.rated[(-(-count // kernels.HASHES),)](
-            order, draw, self.user, self.item, self.bitmap, *samples.values(), *sizes, self.items_total, self.row_bytes,
+            order, draw, self.user, self.item, self.bitmap, *samples.values(), *sizes,
+            self.items_total, self.row_bytes,
             ROUNDS=len(order), NEGATIVES=NEGATIVES_PER_POSITIVE, BLOCK=kernels.HASHES,
         )  # fmt: skip
         return samples

@@ -83,7 +83,7 @@ class Optimizer:
         return mx.nd.full((1,), self.scale / weight, self.weights[number].context)
 
     # -- a step
-    # ---------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def reduce(self) -> None:
         """Sum the gradients of all contexts."""
@@ -127,7 +127,7 @@ class Optimizer:
         return 1.0
 
     # -- state
-    # ----------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Array]:
         """Return copies of the optimizer's arrays, float32, by the names `KIND.PARAMETER`."""
@@ -251,7 +251,8 @@ class Lars(Optimizer):
                 weight, gradient = weights[part], gradients[part]
                 mx.nd.sgd_mom_update(
                     weight, gradient, buffers[part], lr=self.inner_rate(rule, rate), wd=rule.decay,
-                    momentum=self.settings.momentum, rescale_grad=self.rescale, out=self.out(weight, gradient),
+                    momentum=self.settings.momentum, rescale_grad=self.rescale, out=self.out(weight,
+                    gradient),
                 )  # fmt: skip
 
     def inner_rate(self, rule: ParameterRule, rate: float) -> float:
@@ -284,7 +285,8 @@ class Lars(Optimizer):
             part = slice(place, place + 1)
             mx.nd.preloaded_multi_sgd_mom_update(
                 weight, gradient, buffer, rates[part], decays[part], num_weights=1,
-                momentum=self.settings.momentum, rescale_grad=rescale, out=self.out(weight, gradient),
+                momentum=self.settings.momentum, rescale_grad=rescale, out=self.out(weight,
+                gradient),
             )  # fmt: skip
 
 
@@ -417,7 +419,8 @@ KINDS: dict[str, type[Optimizer]] = {"sgd": Sgd, "lars": Lars, "adam": Adam, "rm
 
 
 def build_optimizer(
-    settings: OptimizerSettings, layout: FlatLayout, weights: Sequence[mx.nd.NDArray], gradients: Sequence[mx.nd.NDArray],
+    settings: OptimizerSettings, layout: FlatLayout, weights: Sequence[mx.nd.NDArray],
+    gradients: Sequence[mx.nd.NDArray],
     replicas: int = 1,
 ) -> Optimizer:  # fmt: skip
     """Return the workload's optimizer.

@@ -139,7 +139,8 @@ def pool(
 
 
 def draw_masks(
-    boxes: Tensor, labels: Tensor, owners: Tensor, objects: int, polygons: Sequence[Tensor], side: int
+    boxes: Tensor, labels: Tensor, owners: Tensor, objects: int, polygons: Sequence[Tensor],
+    side: int
 ) -> Tensor:  # fmt: skip
     """Return the mask targets (B, M, side, side) of the positive regions, zeros and ones.
 

@@ -47,7 +47,8 @@ def statistics(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def joined(  # type: ignore[no-untyped-def]
-    means, squares, mean, scale, running_mean, running_var, rows, channels, each, parts, momentum, epsilon,
+    means, squares, mean, scale, running_mean, running_var, rows, channels, each, parts, momentum,
+    epsilon,
     PARTS: tl.constexpr, CHANNELS: tl.constexpr,
 ):  # fmt: skip
     """Combine all parts into `mean` and `scale` = 1 / √(variance + ε) of each channel.

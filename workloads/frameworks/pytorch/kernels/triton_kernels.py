@@ -146,7 +146,8 @@ def _permuted(order, x, inside, left_size, right_size, width, ROUNDS: tl.constex
 
 @triton.jit
 def rated(  # type: ignore[no-untyped-def]
-    order, draw, of_user, of_item, bitmap, users, items, labels, weights, count, size, left_size, right_size, width,
+    order, draw, of_user, of_item, bitmap, users, items, labels, weights, count, size, left_size,
+    right_size, width,
     items_total, row_bytes, ROUNDS: tl.constexpr, NEGATIVES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Compute the training samples of NCF (workloads/ncf/data.py).

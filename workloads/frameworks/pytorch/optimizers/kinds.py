@@ -197,7 +197,8 @@ class Adam(Stock):
         """
         values, device = self.settings, next(iter(self.parameters.values())).device
         self.optimizer = torch.optim.Adam(
-            self.groups_of_torch(), lr=0.0, betas=(values.beta1, values.beta2), eps=values.epsilon, fused=True,
+            self.groups_of_torch(), lr=0.0, betas=(values.beta1, values.beta2), eps=values.epsilon,
+            fused=True,
             capturable=device.type == "cuda",
         )  # fmt: skip
         self.steps = torch.zeros(len(self.parameters), device=device)

@@ -187,8 +187,10 @@ class Adam(Optimizer):
         for name, gradient in gradients.items():
             means, squares = (slots[name] for slots in self.slots.values())
             tf.raw_ops.ResourceApplyAdam(
-                var=self.parameters[name].handle, m=means.handle, v=squares.handle, beta1_power=0.0, beta2_power=0.0,
-                lr=self.rate_of(name, rate), epsilon=epsilon, beta1=self.betas[0], beta2=self.betas[1],
+                var=self.parameters[name].handle, m=means.handle, v=squares.handle, beta1_power=0.0,
+                beta2_power=0.0,
+                lr=self.rate_of(name, rate), epsilon=epsilon, beta1=self.betas[0],
+                beta2=self.betas[1],
                 grad=self.decayed(name, gradient),
             )  # fmt: skip
 
