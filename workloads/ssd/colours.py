@@ -5,7 +5,7 @@ with a separate random factor f:
 
     brightness   f · x                                    f in 1 ± brightness
     contrast     m + f · (x - m)                          m: mean of the gray image, rounded
-    saturation   g + f · (x - g)                          g: rounded gray, 0.299 R + 0.587 G + 0.114 B
+    saturation   g + f · (x - g)                          g: rounded gray, 0.299R + 0.587G + 0.114B
     hue          angle + f · 360 degrees                  f in ± hue: 0.05 is 18 degrees
 
 After each change, the values are clipped to 0 … 255 and converted to integers, as in torchvision.
