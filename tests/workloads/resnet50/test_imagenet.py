@@ -37,7 +37,7 @@ def prepare(source, destination, **options):
 
 
 def refused(source, tmp_path, **options):
-    return preparing.refused(synthetic.Folders(), source, tmp_path, **options)
+    return preparing.rejection(synthetic.Folders(), source, tmp_path, **options)
 
 
 def opened(destination, split="train"):
@@ -73,7 +73,9 @@ def test_nothing_is_done_twice_and_nothing_overwritten(source, tmp_path):
     (tmp_path / "p" / "seek").mkdir()
     (tmp_path / "p" / "seek" / "records.bin").write_bytes(b"x")
     assert not any("seek" in line for line in synthetic.Folders().verify(tmp_path / "p"))
-    preparing.is_done_once(synthetic.Folders(), source, tmp_path / "p", lambda: at(source).unlink())
+    preparing.check_prepared_once(
+        synthetic.Folders(), source, tmp_path / "p", lambda: at(source).unlink()
+    )
 
 
 def test_the_fingerprint_is_of_the_images_not_of_their_place(source, tmp_path):
@@ -274,7 +276,7 @@ BAD = {
 @pytest.mark.parametrize("kind", BAD)
 def test_a_bad_file_or_folder_is_named_in_one_line_or_left_out(source, tmp_path, kind):
     path = BAD[kind](source)
-    preparing.is_one_line_or_left_out(synthetic.Folders(), source, tmp_path, f"{path}: ")
+    preparing.check_rejected_or_skipped(synthetic.Folders(), source, tmp_path, f"{path}: ")
     dataset_info = IMAGENET.read(tmp_path / "p")
     assert dataset_info.notes[0] == "1 files or folders that cannot be used were left out"
     assert (dataset_info.train_samples == 39) == (path == at(source))
