@@ -35,7 +35,7 @@ VARIANTS = {
     "any shape in pieces": {"any_shape": True, "pieces": 2},
     "any shape compiled": {"any_shape": True, "compile": "on"},
 }
-"""Name of a variant to arguments of the workload."""
+"""Arguments of the workload for each variant."""
 
 
 class Tokens(Synthetic):

@@ -60,7 +60,7 @@ VARIANTS = {
     "everything": ({"loss_scaling": STATIC, **CUT}, {**RULES, **FROZEN}),
     "skipped": ({"loss_scaling": DYNAMIC, **CUT}, {**RULES, **FROZEN}),
 }
-"""Variant to changes of the optimizer's settings, and to rules by parameter.
+"""Changes of the optimizer's settings, and rules by parameter, for each variant.
 
 `skipped` is `everything` with a dynamic scale.
 """
@@ -80,7 +80,7 @@ SKIPPING = {
     "jax": ("sgd", "lars", "adam"),
     "mxnet": (),
 }
-"""Framework to the optimizers that support a dynamic scale."""
+"""Optimizers that support a dynamic scale, for each framework."""
 
 
 def skipping(optimizer, framework):

@@ -11,7 +11,7 @@ from suite.common import registry
 from tests.frameworks_probe import probe, probe_alone
 
 MINIMUM = {"pytorch": 1_000, "tensorflow": 20, "jax": 20, "mxnet": 100}
-"""Minimum count after setup, which shows that the probe counts: values, variables, or arrays."""
+"""Least number of values, variables, or arrays after setup, which shows that they are counted."""
 WORKLOADS = ("gnmt", "maskrcnn", "ncf", "resnet50", "ssd", "transformer")
 
 

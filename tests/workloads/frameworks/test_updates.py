@@ -33,9 +33,9 @@ RUNS = {
     ("mxnet", 2): synthetic_updates.cases("mxnet"),
 }
 RUNS["tensorflow", 1] += COMPILED
-"""Framework and number of devices to cases.
+"""Cases for each framework and number of devices.
 
-On two devices, MXNet divides the work in its optimizers. All other frameworks do so before them.
+On two devices, MXNet's optimizers divide the work. All other frameworks divide it before.
 """
 TOLERANCE = 3e-6
 """Tolerance relative to the largest value of an array.

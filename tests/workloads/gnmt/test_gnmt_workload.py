@@ -37,7 +37,7 @@ def workload_with_set(set_name, rules="v0.7", dataset_info=WMT, **changes):
 
 
 def with_values(set_name, rules="v0.7", **values):
-    """Return the workload with a set of which some hyperparameters are changed."""
+    """Return the workload with a set and some changed hyperparameters."""
     return workload_with_set(
         set_name,
         rules,

@@ -60,7 +60,7 @@ OF_ONE = pytest.param(("resnet50", FRAMEWORKS[:1]), id="resnet50-in-one")
 
 @pytest.fixture(scope="module")
 def epoch(request, tmp_path_factory, few_images):
-    """Return a workload, and the run folder of a short epoch for each of some frameworks."""
+    """Return a workload, and the run folder of a short epoch for each framework."""
     (workload, frameworks), tmp_path = request.param, tmp_path_factory.mktemp("epoch")
     sweep = (
         "-m",

@@ -318,7 +318,7 @@ def test_gray_cmyk_and_png_are_accepted_and_counted(source, tmp_path):
 
 @pytest.mark.parametrize("name", ["train", "train/n00000003", "val", "val/n00000001"])
 def test_an_unreadable_folder_is_rejected_or_skipped(source, tmp_path, monkeypatch, name):
-    """Simulate the error, because no permission stops a user root, who may run the tests."""
+    """Simulate the error, because tests may run as root, who can read every folder."""
     folder, scandir = source / name, os.scandir
 
     def denied(path):

@@ -36,8 +36,9 @@ def test_fifty_layers_have_the_published_parameters():
 def test_initial_weights(name, gain, cut_off, classifier):
     """Check deviation and range of the weights.
 
-    A normal distribution that is truncated at two deviations reaches 2 / 0.8796 of its remaining
-    deviation. A normal distribution that is not truncated reaches more than 4.
+    A normal distribution that is truncated at two deviations has a deviation of 0.8796, so that its
+    largest values are 2 / 0.8796 deviations. Without truncation, the largest values are more than 4
+    deviations.
     """
     model, uniform = (
         network.build({**REFERENCE_MODEL, "blocks": [1, 1, 1, 1]}),

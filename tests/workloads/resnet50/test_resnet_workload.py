@@ -57,7 +57,7 @@ def test_reference_schedule():
 
 
 def test_published_lars_schedules():
-    """Check NVIDIA's v0.6 and v0.7.
+    """Check the learning rates of NVIDIA's v0.6 and v0.7.
 
     In v0.6, the rate decays for 51,590 steps, up to epoch 72 of 770 steps each. In v0.7, it decays
     up to epoch 37.

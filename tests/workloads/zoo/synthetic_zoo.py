@@ -57,7 +57,7 @@ COUNTS = {
     ("resnet101", 224, "same"): (44_549_160, 314, 7.80, 16.23),
     ("resnet152", 224, "same"): (60_192_808, 467, 11.51, 22.56),
 }
-"""Model, image size, and padding to counts.
+"""Counts for each model, image size, and padding.
 
 The counts are trained values, tensors, 10^9 multiply-adds, and 10^6 outputs of convolutions and
 linear layers.

@@ -28,7 +28,7 @@ LARGE = {
     },
     **{"inception_bn": 64, "inception_v3": 75, "resnet50": 64, "resnet101": 64, "resnet152": 64},
 }
-"""Network to image size. Smaller networks have the same kinds of layers (test_zoo_networks)."""
+"""Image size of large networks. Their kinds of layers are in IN_SHORT too (test_zoo_networks)."""
 TRAINED_ALL = [*IN_SHORT.items(), *(pytest.param(*item, marks=FULL) for item in LARGE.items())]
 OFF_FLOAT64 = {
     "inception_bn": 2e-5,

@@ -24,7 +24,7 @@ SMALL = {
     "coco-demo": (coco_demo, "images/val*/*.jpg"),
     "cifar-demo": (cifar_demo, "val_image.npy"),
 }
-"""Data set to the module whose SIZES make it small, and to a pattern of files that runs read."""
+"""For each data set, the module that defines SIZES, and a pattern of files that runs read."""
 
 
 @pytest.fixture(params=SMALL)

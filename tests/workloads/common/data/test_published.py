@@ -29,7 +29,7 @@ PREPARED = {
         text.load_dataset_info,
     ),
 }
-"""Public name to a function that prepares different data, and a function that reads their info."""
+"""For each public name, functions that prepare different data and that read their info."""
 
 
 def renamed(folder, name, **changes):

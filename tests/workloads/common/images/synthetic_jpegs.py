@@ -1,4 +1,4 @@
-"""JPEGs of any size, chroma subsampling, colors, and format. All have different contents."""
+"""JPEGs of any size, chroma subsampling, colors, and format. No two have equal content."""
 
 import io
 

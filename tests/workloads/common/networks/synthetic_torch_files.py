@@ -174,7 +174,7 @@ def zipped(value, arrays, payload=None, byteorder=b"little", compression=zipfile
 def tarred(arrays, views=(), payload=None, edit=None):
     """Return a file in the tar format of PyTorch 0.1.
 
-    A parameter has a state of five values, a buffer is stored directly. `edit` changes the members
+    A parameter has a state of five values. A buffer is stored directly. `edit` changes the members
     of the archive.
     """
     with torch_names():

@@ -230,9 +230,9 @@ def test_pickles_that_would_exhaust_memory_or_stack_are_rejected(form, payload):
 
 
 def test_the_limit_of_opcodes_allows_resnet50():
-    """Check that a file as large as ResNet-50's is accepted.
+    """Check that a file with 320 tensors, as in ResNet-50, is accepted.
 
-    ResNet-50 has 320 tensors. Its file has less than half as many opcodes as this one.
+    Such a file has less than half as many opcodes as the limit.
     """
     many = {f"layer4.2.a_long_name_{number}.weight": VALUES[1] for number in range(320)}
     assert (

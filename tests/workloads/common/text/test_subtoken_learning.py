@@ -1,4 +1,4 @@
-"""`suite data make-vocabulary`: lossless, of the requested size, and deterministic."""
+"""`suite data make-vocabulary`: lossless and reproducible vocabularies of the requested size."""
 
 import itertools
 from collections import Counter

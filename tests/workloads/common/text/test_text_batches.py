@@ -118,7 +118,7 @@ def check_row(batch, row, begin, framing, lengths):
 
 
 def test_edges_of_buckets():
-    # The reference uses the bucket length // 10, at most 4.
+    # In the reference, the number of a sentence's bucket is length // 10, at most 4.
     assert equal_edges(50, 5) == (9, 19, 29, 39, 50)
     assert equal_edges(75, 5) == (14, 29, 44, 59, 75)
     assert set(equal_edges(4, 9)) <= {1, 2, 3, 4}
