@@ -3,13 +3,13 @@
 from suite.catalog.rounds import get_round
 from suite.catalog.sets import named_sets
 from tests.workloads.closed_logs import changed, varied
-from tests.workloads.gnmt.test_gnmt_workload import WMT, workload_with_set
+from tests.workloads.gnmt.test_gnmt_workload import WMT, build_workload
 from workloads.gnmt.settings import REFERENCE_MODEL
 from workloads.gnmt.workload import GNMT
 
 
 def settings(set_name, rules="v0.7", **changes):
-    return changed(workload_with_set(set_name, rules).settings, **changes)
+    return changed(build_workload(set_name, rules).settings, **changes)
 
 
 V07 = settings("nvidia_v0.7_dgx1")

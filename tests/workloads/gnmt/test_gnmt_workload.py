@@ -23,7 +23,7 @@ SIZES = {
 WMT = DatasetInfo(3_969_024, 3_003, SIZES, "published")
 
 
-def workload_with_set(set_name, rules="v0.7", dataset_info=WMT, **changes):
+def build_workload(set_name, rules="v0.7", dataset_info=WMT, **changes):
     """Return the workload with a hyperparameter set and the full data set."""
     targets = dict(GNMT.defaults("reference", get_round(rules, GNMT), {}).targets)
     values = {
@@ -38,10 +38,10 @@ def workload_with_set(set_name, rules="v0.7", dataset_info=WMT, **changes):
 
 def with_values(set_name, rules="v0.7", **values):
     """Return the workload with a set and some changed hyperparameters."""
-    return workload_with_set(
+    return build_workload(
         set_name,
         rules,
-        hyperparameters={**workload_with_set(set_name).settings.hyperparameters, **values},
+        hyperparameters={**build_workload(set_name).settings.hyperparameters, **values},
     )
 
 
@@ -51,7 +51,7 @@ def test_the_rate_warms_up_is_constant_and_is_halved_four_times():
     The rate is 2e-3 · 0.01^((200 - u) / 200) during the warm-up, then 2e-3. It is halved at update
     6,453 and every 809 updates after that, four times in total.
     """
-    workload = workload_with_set("nvidia_v0.6_dgx1")
+    workload = build_workload("nvidia_v0.6_dgx1")
 
     def rate(update):
         return workload.learning_rate(update - 1)
@@ -104,7 +104,7 @@ def test_rates_equal_those_of_the_references_scheduler(name, changed):
 
 
 def test_v05_reference_has_a_constant_rate():
-    workload, later = workload_with_set("reference_v0.5", "v0.5"), workload_with_set("reference")
+    workload, later = build_workload("reference_v0.5", "v0.5"), build_workload("reference")
     assert {workload.learning_rate(step) for step in (0, 100, 10**6)} == {5e-4}
     for name in ("opt_learning_rate_alt_decay_func", "opt_learning_rate_alt_warmup_func"):
         assert (workload.log_keys()[name], later.log_keys()[name]) == (False, True)
@@ -112,7 +112,7 @@ def test_v05_reference_has_a_constant_rate():
 
 def test_logged_values_of_the_schedule_are_positive():
     """Check values that the rules of v0.6 require to be positive, for a set that contains 0."""
-    found = workload_with_set("nvidia_v0.7_dgxa100").log_keys()
+    found = build_workload("nvidia_v0.7_dgxa100").log_keys()
     values = [
         found[name] for name in found if name.startswith("opt_learning_rate") and "alt" not in name
     ]
@@ -125,7 +125,7 @@ def test_logged_values_of_the_schedule_are_positive():
 
 
 def test_adam_clips_and_fp16_scales_as_in_the_reference():
-    settings = workload_with_set("reference").optimizer()
+    settings = build_workload("reference").optimizer()
     assert (settings.name, settings.beta1, settings.beta2, settings.epsilon) == (
         "adam",
         0.9,
@@ -135,9 +135,7 @@ def test_adam_clips_and_fp16_scales_as_in_the_reference():
     assert settings.clip_norm == 5.0
     assert settings.loss_scaling == LossScaling()
     scaling = (
-        workload_with_set("reference", framework="pytorch", precision="fp16")
-        .optimizer()
-        .loss_scaling
+        build_workload("reference", framework="pytorch", precision="fp16").optimizer().loss_scaling
     )
     assert scaling == TRAINERS["pytorch"].fp16_loss_scaling
     assert (scaling.start, scaling.maximum, scaling.growth_interval) == (8192, 8192, 128)
@@ -147,7 +145,7 @@ def test_hidden_and_layers_can_be_set_for_scaling_studies():
     model = GNMT.defaults(
         "synthetic", get_round("v0.7", GNMT), {"hidden": 2_048, "layers": 2}
     ).model
-    workload = workload_with_set("reference", model=model, profile="synthetic")
+    workload = build_workload("reference", model=model, profile="synthetic")
     assert (workload.network.hidden, len(workload.network.decoder)) == (2_048, 2)
     with pytest.raises(
         ValueError, match=r"workload.hidden=1001: not a multiple of 8. Set workload.hidden=1008"
@@ -159,13 +157,13 @@ def test_hidden_and_layers_can_be_set_for_scaling_studies():
     ("precision", "words", "parameters"), [("fp32", 32_317, 6_147), ("fp16", 32_320, 0)]
 )
 def test_the_vocabulary_is_padded_only_in_half_precision(precision, words, parameters):
-    workload = workload_with_set("reference", precision=precision)
+    workload = build_workload("reference", precision=precision)
     assert workload.network.vocabulary == words
     assert workload.log_keys()["model_parameters"] == 160_671_297 - parameters
 
 
 def test_memory_of_a_batch_on_cpu_cores():
     """Check that a batch needs at least the memory of the logits of the longest pair."""
-    assert GNMT.activation_bytes(workload_with_set("reference").settings) > 50 * 32_320 * 4
-    half = GNMT.activation_bytes(workload_with_set("reference", precision="bf16").settings)
-    assert 2 * half == GNMT.activation_bytes(workload_with_set("reference").settings)
+    assert GNMT.activation_bytes(build_workload("reference").settings) > 50 * 32_320 * 4
+    half = GNMT.activation_bytes(build_workload("reference", precision="bf16").settings)
+    assert 2 * half == GNMT.activation_bytes(build_workload("reference").settings)

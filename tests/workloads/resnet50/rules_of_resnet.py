@@ -2,14 +2,14 @@
 
 from suite.catalog.sets import named_sets
 from tests.workloads.closed_logs import changed, varied
-from tests.workloads.resnet50.test_resnet_workload import IMAGENET, workload_with_set
+from tests.workloads.resnet50.test_resnet_workload import IMAGENET, build_workload
 from workloads.resnet50.workload import ResNet50
 
 
 def settings(set_name, rules="v0.7", **changes):
     target = {"v0.5": 0.749, "v0.7": 0.759}[rules]
     return changed(
-        workload_with_set(set_name, rules=rules, targets={"top1": target}).settings, **changes
+        build_workload(set_name, rules=rules, targets={"top1": target}).settings, **changes
     )
 
 

@@ -2,13 +2,13 @@
 
 from suite.catalog.sets import named_sets
 from tests.workloads.closed_logs import changed, varied
-from tests.workloads.transformer.test_transformer_workload import WMT, workload_with_set
+from tests.workloads.transformer.test_transformer_workload import WMT, build_workload
 from workloads.transformer.settings import REFERENCE_MODEL
 from workloads.transformer.workload import Transformer
 
 
 def settings(set_name, rules="v0.7", **changes):
-    return changed(workload_with_set(set_name, rules=rules).settings, **changes)
+    return changed(build_workload(set_name, rules=rules).settings, **changes)
 
 
 V07 = settings("nvidia_v0.7_dgx1")

@@ -25,7 +25,7 @@ SIZES = {
 WMT = DatasetInfo(4_590_101, 3_003, SIZES, "published")
 
 
-def workload_with_set(set_name, rules="v0.7", dataset_info=WMT, **changes):
+def build_workload(set_name, rules="v0.7", dataset_info=WMT, **changes):
     """Return the workload with a hyperparameter set and the full data set."""
     defaults = Transformer.defaults(
         "demo" if set_name == "demo" else "reference", get_round(rules, Transformer), {}
@@ -41,14 +41,14 @@ def workload_with_set(set_name, rules="v0.7", dataset_info=WMT, **changes):
 
 def test_the_rate_rises_linearly_and_falls_with_the_inverse_root():
     """Compare with the reference: 2.0 · d^-0.5 · min(1, s / 16000) / √max(s, 16000), s ≥ 0."""
-    rate = workload_with_set("reference", devices=1).learning_rate
+    rate = build_workload("reference", devices=1).learning_rate
     for step in (0, 1, 8_000, 16_000, 16_001, 64_000):
         wanted = 2.0 * 1_024**-0.5 * min(1.0, step / 16_000) / math.sqrt(max(step, 16_000))
         assert rate(step) == pytest.approx(wanted, rel=1e-12)
 
 
 def test_rates_equal_those_of_nvidias_v07_entry():
-    rate = workload_with_set("nvidia_v0.7_dgxa100").learning_rate
+    rate = build_workload("nvidia_v0.7_dgxa100").learning_rate
     assert [rate(step) for step in (0, 375, 750, 3_000)] == [
         0,
         0.95e-3,
@@ -59,7 +59,7 @@ def test_rates_equal_those_of_nvidias_v07_entry():
 
 def test_the_reference_has_the_logged_parameters_and_buckets():
     """Build the network, whose constructor asserts 210,804,736 parameters."""
-    workload = workload_with_set("reference", devices=1)
+    workload = build_workload("reference", devices=1)
     assert workload.network.vocabulary == 33_708
     edges = [bucket.edge for bucket in workload.buckets()]
     assert (edges[0], edges[1], edges[-2], edges[-1]) == (8, 9, 236, 256)
@@ -67,7 +67,7 @@ def test_the_reference_has_the_logged_parameters_and_buckets():
 
 
 def test_batches_by_tokens_are_shared_equally():
-    workload = workload_with_set("nvidia_v0.7_dgx1")
+    workload = build_workload("nvidia_v0.7_dgx1")
     for bucket in workload.buckets():
         assert bucket.edge % 2 == 0
         assert bucket.batch_samples % 8 == 0
@@ -76,7 +76,7 @@ def test_batches_by_tokens_are_shared_equally():
 
 def test_demo_has_six_shapes(demo_data):
     folder = demo_data("translation-demo")
-    settings = workload_with_set("demo").settings
+    settings = build_workload("demo").settings
     settings = dataclasses.replace(settings, profile="demo", data_dir=str(folder), devices=2)
     workload = Transformer(settings, Transformer.load_dataset_info(settings))
     assert len(workload.shapes()) == 6
@@ -108,7 +108,7 @@ def test_the_loss_of_a_token(over):
 
 
 def test_settings_of_adam_and_of_fp16():
-    settings = workload_with_set("reference").optimizer()
+    settings = build_workload("reference").optimizer()
     assert (settings.name, settings.beta1, settings.beta2, settings.epsilon) == (
         "adam",
         0.9,
@@ -118,9 +118,7 @@ def test_settings_of_adam_and_of_fp16():
     assert settings.clip_norm is None
     assert settings.loss_scaling == LossScaling()
     scaling = (
-        workload_with_set("reference", framework="pytorch", precision="fp16")
-        .optimizer()
-        .loss_scaling
+        build_workload("reference", framework="pytorch", precision="fp16").optimizer().loss_scaling
     )
     assert scaling == TRAINERS["pytorch"].fp16_loss_scaling
 
@@ -152,7 +150,7 @@ def test_sizes_for_scaling_studies_and_profiles():
     model = Transformer.defaults(
         "synthetic", get_round("v0.7", Transformer), {"hidden": 512, "heads": 8, "layers": 3}
     ).model
-    assert workload_with_set("reference", model=model, profile="synthetic").network.layers == 3
+    assert build_workload("reference", model=model, profile="synthetic").network.layers == 3
     assert (
         Transformer.defaults("synthetic", get_round("v0.7", Transformer), {}).model
         == REFERENCE_MODEL
@@ -164,9 +162,9 @@ def test_a_batch_too_small_for_its_longest_pair_is_refused():
         ValueError,
         match=r"cannot give each of 8 devices a sample of 256 tokens. Set batch=global:2048",
     ):
-        workload_with_set("reference", global_batch_size=1_024)
+        build_workload("reference", global_batch_size=1_024)
 
 
 def test_memory_of_a_token_on_cpu_cores():
     """Check that a token needs at least the memory of its log-probabilities."""
-    assert Transformer.activation_bytes(workload_with_set("reference").settings) > 33_708 * 4
+    assert Transformer.activation_bytes(build_workload("reference").settings) > 33_708 * 4
