@@ -10,10 +10,10 @@ import pytest
 
 from suite.catalog.division import find_deviations, schedule_inputs
 from suite.catalog.sets import named_sets
-from tests.workloads.gnmt.test_gnmt_workload import made as gnmt
-from tests.workloads.resnet50.test_resnet_workload import made as resnet
+from tests.workloads.gnmt.test_gnmt_workload import build_workload as gnmt
+from tests.workloads.resnet50.test_resnet_workload import build_workload as resnet
 from tests.workloads.ssd.test_ssd_workload import build_workload as ssd
-from tests.workloads.transformer.test_transformer_workload import made as transformer
+from tests.workloads.transformer.test_transformer_workload import build_workload as transformer
 from workloads.api import EpochSamples, share_of_samples
 from workloads.common.text.dataset_info import synthetic_lengths
 from workloads.ncf.dataset_info import published_facts

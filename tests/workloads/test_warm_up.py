@@ -10,11 +10,11 @@ import pytest
 from suite.catalog.division import find_deviations, schedule_inputs
 from suite.catalog.sets import named_sets
 from tests.workloads.closed_logs import changed
-from tests.workloads.gnmt.test_gnmt_workload import made as gnmt
+from tests.workloads.gnmt.test_gnmt_workload import build_workload as gnmt
 from tests.workloads.maskrcnn.test_maskrcnn_workload import build_workload as maskrcnn
-from tests.workloads.resnet50.test_resnet_workload import made as resnet
+from tests.workloads.resnet50.test_resnet_workload import build_workload as resnet
 from tests.workloads.ssd.test_ssd_workload import build_workload as ssd
-from tests.workloads.transformer.test_transformer_workload import made as transformer
+from tests.workloads.transformer.test_transformer_workload import build_workload as transformer
 
 CONSTANT_IMAGES = {ssd: 160_000 * 32, maskrcnn: 480_000 * 2, resnet: 30 * 1_281_167}
 """Number of images that the references of tag v0.5 train on before their first decay."""

@@ -1,4 +1,4 @@
-"""Sizes, steps and sums of all-reduces; what is refused; that no such run has a time to a target."""
+"""The all-reduce workload: sizes, steps, exact sums, times, and rejected settings."""
 
 import numpy as np
 import pytest
@@ -27,44 +27,47 @@ def workload(**changes):
     return AllReduce(chosen, AllReduce.load_dataset_info(chosen))
 
 
-def resolved(*typed):
+def resolved(*overrides):
     config = helpers.composed(
-        "workload=allreduce", "profile=synthetic", "device=cpu", "gpus=2", *typed
+        "workload=allreduce", "profile=synthetic", "device=cpu", "gpus=2", *overrides
     )
     return resolve_settings(config, *load_workload_and_framework(config))
 
 
 def test_sizes_go_from_a_kib_by_factors_of_four():
     assert sizes(GIB) == [KIB * 4**power for power in range(11)]
-    assert sizes(5 * KIB) == [KIB, 4 * KIB], "none above the batch"
+    assert sizes(5 * KIB) == [KIB, 4 * KIB], "no size above the batch"
 
 
 def test_an_epoch_has_warm_ups_and_timed_steps_of_every_size():
-    one = workload()
+    all_reduce = workload()
     steps = [
-        first for first, _ in one.open_data(place(0, range(2), 2), 1).train(0, one.epochs.start(1))
+        first
+        for first, _ in all_reduce.open_data(place(0, range(2), 2), 1).train(
+            0, all_reduce.epochs.start(1)
+        )
     ]
     assert [int(step.arrays["bytes"][0]) for step in steps] == [
         size for size in sizes(64 * KIB) for _ in range(25)
     ]
     assert [int(step.arrays["number"][0]) for step in steps] == [*range(WARMUPS + TIMED)] * 4
-    assert sum(step.global_samples for step in steps) == one.epoch_samples.trained
+    assert sum(step.global_samples for step in steps) == all_reduce.epoch_samples.trained
 
 
-def test_devices_bring_different_numbers_and_sums_are_exact_in_every_type():
+def test_devices_contribute_different_values_and_sums_are_exact_in_every_type():
     found = np.stack([contribution(replica) for replica in range(256)])
     assert len(np.unique(found, axis=0)) == 256
     assert set(np.unique(found)) == {0.0, 1.0}
     expected = workload(devices=256).expected()
     np.testing.assert_array_equal(expected, found.sum(axis=0))
-    assert expected.max() <= 256, "8 bits of mantissa hold it"
-    assert len(np.unique(expected)) > PERIOD / 4, "a sum that is in the wrong place shows"
+    assert expected.max() <= 256, "8 bits of mantissa represent it"
+    assert len(np.unique(expected)) > PERIOD / 4, "a sum at a wrong position is detected"
 
 
-def test_times_of_timed_steps_alone_count_and_sizes_that_a_run_got_to():
-    one = workload()
+def test_only_timed_steps_of_reached_sizes_are_summarized():
+    all_reduce = workload()
     seconds = [99.0 if step % 25 < WARMUPS else 1e-6 * (1 + step // 25) for step in range(100)]
-    ((key, value),) = one.summarize_step_times(seconds, "a clock").items()
+    ((key, value),) = all_reduce.summarize_step_times(seconds, "a clock").items()
     assert key == "suite_all_reduce"
     assert {"devices": 2, "warmups": 5, "how": "a clock"}.items() <= value.items()
     assert [(item["bytes"], item["count"], item["median_us"]) for item in value["sizes"]] == [
@@ -76,7 +79,7 @@ def test_times_of_timed_steps_alone_count_and_sizes_that_a_run_got_to():
     assert [item["bytes"] for item in cut_short["sizes"]] == [KIB]
 
 
-def test_a_run_goes_once_through_the_sizes_and_to_no_target():
+def test_a_run_times_every_size_once_and_has_no_target():
     chosen = resolved("timing=steps")
     assert (chosen.stop, chosen.global_batch_size, chosen.dataset, dict(chosen.targets)) == (
         "epochs:1",
@@ -92,7 +95,7 @@ def test_a_run_goes_once_through_the_sizes_and_to_no_target():
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"devices": 1}, "gpus=1: an all-reduce needs several devices"),
         ({"mode": "forward"}, "mode=forward: allreduce has no forward and backward passes"),
@@ -104,15 +107,15 @@ def test_a_run_goes_once_through_the_sizes_and_to_no_target():
         ({"devices": 512, "precision": "bf16"}, "sums over more than 256 devices are not exact"),
     ],
 )
-def test_what_would_time_nothing_is_refused(changes, said):
-    with pytest.raises(ValueError, match=said):
+def test_settings_without_a_meaningful_time_are_rejected(changes, message):
+    with pytest.raises(ValueError, match=message):
         workload(**changes)
 
 
-def test_links_that_devices_do_not_have():
+def test_links_that_devices_do_not_have_are_rejected():
     for framework in ("pytorch", "mxnet"):
         found = resolved("timing=steps", "link=network", f"framework={framework}")
-        assert found.link == "network", "processes on CPU cores talk by TCP anyway"
+        assert found.link == "network", "processes on CPU cores always use TCP"
     with pytest.raises(UnsupportedError, match="link=no_p2p: CPU cores have no peer-to-peer links"):
         resolved("timing=steps", "link=no_p2p")
     with pytest.raises(

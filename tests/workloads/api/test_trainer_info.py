@@ -1,6 +1,4 @@
-"""Trainers are declared as data: found beside their workload or by the entry point of their
-framework, and true of the code.
-"""
+"""Trainers are declared as data, next to their workload or by an entry point of a framework."""
 
 import ast
 import sys
@@ -26,8 +24,9 @@ PAIRS = [
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """Returns a function that makes a package on the path, with files and entry points of
-    `suite.trainers`.
+    """Return a function that creates a package on the path.
+
+    The package has modules and entry points of the group `suite.trainers`.
     """
 
     def make(name, points="", **modules):
@@ -39,13 +38,13 @@ def package(tmp_path, monkeypatch):
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text(f"[suite.trainers]\n{points}\n")
-        made.append(name)
+        created.append(name)
         registry.refresh()
 
-    made = []
+    created = []
     monkeypatch.setattr(sys, "path", [str(tmp_path), str(TOY), *sys.path])
     yield make
-    for module in [module for module in sys.modules if module.partition(".")[0] in made]:
+    for module in [module for module in sys.modules if module.partition(".")[0] in created]:
         del sys.modules[module]
     monkeypatch.undo()
     registry.refresh()
@@ -60,7 +59,7 @@ def test_every_workload_has_a_trainer_in_every_framework_of_the_suite():
 
 
 @pytest.mark.parametrize(("workload", "framework"), PAIRS)
-def test_the_class_of_a_trainer_is_defined_where_its_description_says(workload, framework):
+def test_the_class_of_a_trainer_is_defined_in_the_declared_module(workload, framework):
     info = get_trainer(registry.load_workload(workload), framework)
     tree = ast.parse(Path(find_spec(info.module).origin).read_text())
     assert info.trainer.partition(":")[2] in {
@@ -98,12 +97,11 @@ def test_a_derived_workload_has_the_trainers_of_its_base():
         name = "derived"
 
     assert get_trainer(Derived, "pytorch") is TRAINERS["pytorch"]
-    assert frameworks_of(Derived) == [
-        *sorted(TRAINERS)
-    ]  # a package's trainers are for the name that it declares
+    # Trainers of a package are only for the workload name that the package declares.
+    assert frameworks_of(Derived) == [*sorted(TRAINERS)]
 
 
-def test_a_workload_without_trainers():
+def test_a_workload_without_trainers_has_no_frameworks():
     class Bare(Workload):
         name = "bare"
 
@@ -113,68 +111,73 @@ def test_a_workload_without_trainers():
 
 
 INFO = (
-    "from workloads.api import TrainerInfo\nTRAINERS = {name!r: TrainerInfo('made.x:Y',"
+    "from workloads.api import TrainerInfo\nTRAINERS = {name!r: TrainerInfo('sample.x:Y',"
     " precisions=('fp32', 'bf16'))}"
 )
 
 
-def test_a_package_brings_a_workload_with_its_trainers(package):
+def test_a_package_adds_a_workload_with_its_trainers(package):
     package(
-        "made",
-        workload="from workloads.ncf.workload import NCF\nclass Made(NCF):\n    name = 'made'\n",
+        "sample",
+        workload=(
+            "from workloads.ncf.workload import NCF\nclass Sample(NCF):\n    name = 'sample'\n"
+        ),
         trainers=INFO.replace("name!r", "'quartz'"),
     )
-    from made.workload import Made
+    from sample.workload import Sample
 
-    assert frameworks_of(Made) == ["quartz"]  # its own, and not those of its base class too
-    assert find_trainer(Made, "quartz").module == "made.x"
-    assert find_trainer(Made, "pytorch") is None
+    # The trainers of the base class are not inherited.
+    assert frameworks_of(Sample) == ["quartz"]
+    assert find_trainer(Sample, "quartz").module == "sample.x"
+    assert find_trainer(Sample, "pytorch") is None
 
 
-def test_a_package_brings_a_framework_for_workloads_that_exist(package):
-    package("made", "quartz = made.trainers:TRAINERS", trainers=INFO.replace("name!r", "'ncf'"))
+def test_a_package_adds_a_framework_for_existing_workloads(package):
+    package("sample", "quartz = sample.trainers:TRAINERS", trainers=INFO.replace("name!r", "'ncf'"))
     assert "quartz" in registry.frameworks_of("ncf")
     assert "quartz" not in registry.frameworks_of("ssd")
     assert get_trainer(NCF, "quartz").precisions == ("fp32", "bf16")
-    assert registry.trainer_module("ncf", "quartz") == "made.x"
-    assert registry.packages_of("ncf", "quartz") == {"workloads", "made"}
+    assert registry.trainer_module("ncf", "quartz") == "sample.x"
+    assert registry.packages_of("ncf", "quartz") == {"workloads", "sample"}
 
 
-def test_two_packages_with_the_same_trainer_are_refused(package):
-    package("made", "pytorch = made.trainers:TRAINERS", trainers=INFO.replace("name!r", "'ncf'"))
+def test_two_packages_with_the_same_trainer_are_rejected(package):
+    package(
+        "sample", "pytorch = sample.trainers:TRAINERS", trainers=INFO.replace("name!r", "'ncf'")
+    )
     with pytest.raises(
         ValueError,
-        match=r"^workloads\.ncf\.pytorch and made\.x both define a trainer for pytorch\. ",
+        match=r"^workloads\.ncf\.pytorch and sample\.x both define a trainer for pytorch\. ",
     ):
         registry.frameworks_of("ncf")
-    package("other", "pytorch = made.trainers:TRAINERS")
+    package("other", "pytorch = sample.trainers:TRAINERS")
     with pytest.raises(
-        ValueError, match=r"both define trainers for 'pytorch'\. Use only (made|other) or only"
+        ValueError, match=r"both define trainers for 'pytorch'\. Use only (sample|other) or only"
     ):
         registry.frameworks_of("ncf")
 
 
 @pytest.mark.parametrize(
-    "text", ["TRAINERS = ['quartz']", "TRAINERS = {'ncf': 'made.x:Y'}", "TRAINERS = None"]
+    "text", ["TRAINERS = ['quartz']", "TRAINERS = {'ncf': 'sample.x:Y'}", "TRAINERS = None"]
 )
-def test_a_mapping_of_something_else_is_one_line(package, text):
-    package("made", "quartz = made.trainers:TRAINERS", trainers=text)
+def test_an_invalid_mapping_of_trainers_is_rejected_in_one_line(package, text):
+    package("sample", "quartz = sample.trainers:TRAINERS", trainers=text)
     with pytest.raises(
         ValueError,
-        match=r"^made\.trainers:TRAINERS: expected a mapping of names to workloads\.api\.",
+        match=r"^sample\.trainers:TRAINERS: expected a mapping of names to workloads\.api\.",
     ) as error:
         registry.frameworks_of("ncf")
     assert "\n" not in str(error.value)
 
 
 def test_a_class_is_imported_only_when_it_is_loaded(package):
-    package("made", x="class Y:\n    pass\n")
-    info = TrainerInfo("made.x:Y")
-    assert "made.x" not in sys.modules
-    assert info.load().__module__ == "made.x"
+    package("sample", x="class Y:\n    pass\n")
+    info = TrainerInfo("sample.x:Y")
+    assert "sample.x" not in sys.modules
+    assert info.load().__module__ == "sample.x"
 
 
-def test_entry_points_are_found_by_group_and_name():
+def test_entry_points_are_listed_by_group():
     assert only(name for name in entry_points.points(registry.WORKLOADS) if name == "ncf") == "ncf"
     assert entry_points.kind_of(registry.STUDIES) == "study"
     assert entry_points.kind_of(registry.WORKLOADS) == "workload"

@@ -1,6 +1,4 @@
-"""Plans of batches: every sample once, in shapes of its bucket, the same for everybody, another in
-each epoch.
-"""
+"""Batch plans: order by seed and epoch, buckets, left-out samples, and equal shares of devices."""
 
 import numpy as np
 import pytest
@@ -13,31 +11,32 @@ def batches(plan):
 
 
 def plan_of(seed, epoch, every=False):
-    """Two buckets of 2,000 samples each."""
+    """Return a plan of two buckets with 2,000 samples each."""
     return BatchPlan(
         np.repeat([5, 12], 2_000), buckets_by_samples([8, 16], 20, 4), seed, epoch, every
     )
 
 
 @pytest.mark.parametrize("every", [False, True])
-@pytest.mark.parametrize("other", [(7, 1), (8, 0)])
-def test_each_epoch_and_each_seed_has_an_order_of_its_own(other, every):
-    """Of buckets among batches, of samples within a bucket, and of who stands with whom in a batch."""
-    one, other = batches(plan_of(7, 0, every)), batches(plan_of(*other, every))
-    edges = [[bucket.edge for bucket, _ in plan] for plan in (one, other)]
+@pytest.mark.parametrize(("seed", "epoch"), [(7, 1), (8, 0)])
+def test_the_order_differs_by_epoch_and_seed(seed, epoch, every):
+    """Check the order of the buckets and the samples that are in a batch together."""
+    plans = (batches(plan_of(7, 0, every)), batches(plan_of(seed, epoch, every)))
+    edges = [[bucket.edge for bucket, _ in plan] for plan in plans]
     assert edges[0] not in (
         edges[1],
         sorted(edges[0]),
         sorted(edges[0], reverse=True),
     ), "the order of batches"
     assert sorted(edges[0]) == sorted(edges[1])
-    together = [{frozenset(samples.tolist()) for _, samples in plan} for plan in (one, other)]
-    assert not together[0] & together[1], "who stands with whom"
+    together = [{frozenset(samples.tolist()) for _, samples in plan} for plan in plans]
+    assert not together[0] & together[1], "samples of a batch"
 
 
-def test_buckets_of_equal_size_are_not_ordered_alike():
-    """A bucket's samples are numbered one after the other here: the order of one tells nothing of
-    the other's.
+def test_buckets_of_equal_size_have_independent_orders():
+    """Check that the order of a bucket does not determine the order of the second bucket.
+
+    The samples of a bucket have consecutive numbers, so equal orders would be visible.
     """
     found = {8: set(), 16: set()}
     for bucket, samples in batches(plan_of(7, 0)):
@@ -51,14 +50,14 @@ def test_samples_longer_than_any_bucket_are_left_out():
     assert BatchPlan(np.array([9, 9]), (Bucket(8, 1),), 1, 0).samples_left_out == 2
 
 
-def test_a_batch_of_tokens_never_has_more_with_padding_and_is_shared_equally():
+def test_a_batch_by_tokens_includes_padding_and_is_shared_equally():
     for bucket in buckets_by_tokens(range(5, 64, 7), 1_000, 3):
         assert bucket.edge * bucket.batch_samples <= 1_000
         assert bucket.batch_samples % 3 == 0
         assert bucket.edge * (bucket.batch_samples + 3) > 1_000
 
 
-def test_what_replicas_cannot_share_is_refused():
+def test_a_batch_that_devices_cannot_share_equally_is_rejected():
     with pytest.raises(
         ValueError,
         match=r"^batch size 10 cannot be divided equally among 4 devices.*Set batch=global:8$",

@@ -1,4 +1,4 @@
-"""How many cores a process has for making batches."""
+"""Number of cores that a process may use to build batches."""
 
 import os
 
@@ -12,11 +12,11 @@ from workloads.common.cores import own_cores
     ("usable", "processes", "of_host", "cores", "wanted"),
     [
         (96, 8, 8, (), 12),
-        (96, 16, 8, (), 12),  # two hosts
-        (96, 2, 1, (), 96),  # one process for all devices of each host
+        (96, 16, 8, (), 12),  # Two hosts.
+        (96, 2, 1, (), 96),  # A single process per host.
         (4, 8, 0, (), 1),
         (96, 1, 0, (), 96),
-        (3, 8, 8, (0, 1, 2), 3),  # pinned: the others have cores of their own
+        (3, 8, 8, (0, 1, 2), 3),  # Pinned: each process has its cores to itself.
     ],
 )
 def test_processes_of_a_host_share_its_cores(

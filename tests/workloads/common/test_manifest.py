@@ -21,24 +21,24 @@ def make(destination: Path, content: str = "x", source: str = "s") -> Manifest:
         return manifests.publish(folder, destination, manifest)
 
 
-def test_publish_read_verify(tmp_path):
-    made = make(tmp_path / "deep" / "toy")
-    assert manifests.read(tmp_path / "deep" / "toy") == made
-    assert sorted(made.files) == ["a.bin", "raw/b.txt"]
-    assert len(manifests.verify(tmp_path / "deep" / "toy", made)) == 2
+def test_a_manifest_is_published_read_and_verified(tmp_path):
+    manifest = make(tmp_path / "deep" / "toy")
+    assert manifests.read(tmp_path / "deep" / "toy") == manifest
+    assert sorted(manifest.files) == ["a.bin", "raw/b.txt"]
+    assert len(manifests.verify(tmp_path / "deep" / "toy", manifest)) == 2
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["toy"]
 
 
-def test_the_fingerprint_is_of_the_files_alone(tmp_path):
-    one, same, other = (
+def test_the_fingerprint_depends_only_on_the_files(tmp_path):
+    first, same_files, different_files = (
         make(tmp_path / "a"),
         make(tmp_path / "b", source="else"),
         make(tmp_path / "c", "y"),
     )
-    assert one.fingerprint == same.fingerprint != other.fingerprint
+    assert first.fingerprint == same_files.fingerprint != different_files.fingerprint
 
 
-def test_nothing_is_left_when_the_work_fails(tmp_path):
+def test_a_failed_preparation_leaves_no_files(tmp_path):
     def work():
         with manifests.workspace(tmp_path / "toy") as folder:
             (folder / "a.bin").write_text("half")
@@ -56,14 +56,14 @@ def test_a_folder_without_a_manifest_keeps_its_files(tmp_path):
     with pytest.raises(ValueError, match=r"a\.bin already exists with different content"):
         make(tmp_path / "toy")
     (tmp_path / "toy" / "a.bin").unlink()
-    made = make(tmp_path / "toy")
+    manifest = make(tmp_path / "toy")
     (tmp_path / "toy" / manifests.NAME).unlink()
-    assert make(tmp_path / "toy") == made, "what a killed preparation left is the same"
+    assert make(tmp_path / "toy") == manifest, "files of a killed preparation are reused"
     assert (tmp_path / "toy" / "download.zip").read_text() == "mine"
-    manifests.verify(tmp_path / "toy", made)
+    manifests.verify(tmp_path / "toy", manifest)
 
 
-def test_the_same_preparation_twice_is_one_and_another_is_refused(tmp_path):
+def test_an_equal_preparation_is_accepted_and_a_different_one_is_rejected(tmp_path):
     assert make(tmp_path / "toy") == make(tmp_path / "toy")
     with pytest.raises(ValueError, match=r"a different preparation. .* --to"):
         make(tmp_path / "toy", content="y")
@@ -79,10 +79,10 @@ def test_the_same_preparation_twice_is_one_and_another_is_refused(tmp_path):
     ],
 )
 def test_verify_names_the_bad_file(tmp_path, damage, message):
-    made = make(tmp_path / "toy")
+    manifest = make(tmp_path / "toy")
     damage(tmp_path / "toy")
     with pytest.raises(ValueError, match=message):
-        manifests.verify(tmp_path / "toy", made)
+        manifests.verify(tmp_path / "toy", manifest)
 
 
 class Toy(manifests.Prepared):
@@ -94,10 +94,10 @@ class Toy(manifests.Prepared):
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_what_was_changed_after_preparation_is_refused_with_what_to_type(
+def test_a_file_changed_after_preparation_is_rejected_with_the_command_to_run(
     tmp_path, monkeypatch, large
 ):
-    """Of large data sets only what is newer than the manifest is read."""
+    """Check that only files newer than the manifest are read if a data set is large."""
     folder = tmp_path / "toy"
     make(folder)
     monkeypatch.setattr(manifests, "DIGESTED_BYTES", 0 if large else 1)
@@ -107,9 +107,8 @@ def test_what_was_changed_after_preparation_is_refused_with_what_to_type(
     os.utime(folder / "a.bin", ns=(written + 1, written + 1))
     with pytest.raises(ValueError, match=r"a\.bin: content differs .*: suite data make-demo toy$"):
         Toy().check(folder)
-    os.utime(
-        folder / "a.bin", ns=(written - 1, written - 1)
-    )  # the system still notes when that was
+    # The change time (ctime) of the file is still newer than the manifest.
+    os.utime(folder / "a.bin", ns=(written - 1, written - 1))
     with pytest.raises(ValueError, match="content differs"):
         Toy().check(folder)
     (folder / "a.bin").write_text("yy")
@@ -117,7 +116,7 @@ def test_what_was_changed_after_preparation_is_refused_with_what_to_type(
         Toy().check(folder)
 
 
-def test_random_blocks_of_large_data_are_read_whatever_their_times_say(tmp_path, monkeypatch):
+def test_random_blocks_of_large_data_are_read_regardless_of_file_times(tmp_path, monkeypatch):
     monkeypatch.setattr(manifests, "DIGESTED_BYTES", 0)
     monkeypatch.setattr(manifests, "BLOCK_BYTES", 4)
     folder = tmp_path / "toy"
@@ -125,14 +124,16 @@ def test_random_blocks_of_large_data_are_read_whatever_their_times_say(tmp_path,
     assert [len(entry["blocks"]) for entry in manifest.files.values()] == [3, 1]
     Toy().check(folder)
     (folder / "a.bin").write_text("abcdefghiX")
-    os.utime(folder / manifests.NAME)  # newer than what was changed
+    # The manifest becomes newer than the changed file.
+    os.utime(folder / manifests.NAME)
     with pytest.raises(
         ValueError, match=r"a\.bin: content differs from the manifest at byte 8. .*make-demo toy$"
     ):
         Toy().check(folder)
     monkeypatch.setattr(manifests, "SAMPLED_BLOCKS", 1)
     monkeypatch.setattr("random.sample", lambda blocks, count: blocks[:count])
-    Toy().check(folder)  # the first block is whole
+    # The first block has not changed.
+    Toy().check(folder)
     (folder / "a.bin").write_text("abcdefghij")
     Toy().verify(folder)
     times = [(folder / name).stat().st_mtime_ns for name in ("a.bin", manifests.NAME)]
@@ -154,14 +155,14 @@ def test_random_blocks_of_large_data_are_read_whatever_their_times_say(tmp_path,
         "\x00\xff",
     ],
 )
-def test_a_broken_manifest_is_one_line(tmp_path, text):
+def test_a_broken_manifest_is_rejected_in_one_line(tmp_path, text):
     (tmp_path / manifests.NAME).write_bytes(text.encode("latin-1"))
     with pytest.raises(ValueError, match=r"manifest\.json") as caught:
         manifests.read(tmp_path)
     assert "\n" not in str(caught.value)
 
 
-def test_a_changed_file_list_is_noticed(tmp_path):
+def test_a_changed_file_list_is_detected(tmp_path):
     make(tmp_path / "toy")
     path = tmp_path / "toy" / manifests.NAME
     content = json.loads(path.read_text())
@@ -171,7 +172,7 @@ def test_a_changed_file_list_is_noticed(tmp_path):
         manifests.read(tmp_path / "toy")
 
 
-def test_no_manifest_is_none_and_a_file_is_no_folder(tmp_path):
+def test_a_folder_without_a_manifest_is_accepted_and_a_file_is_rejected(tmp_path):
     assert manifests.read(tmp_path) is None
     assert manifests.read(tmp_path / "nowhere") is None
     (tmp_path / "file").write_text("x")
@@ -180,7 +181,7 @@ def test_no_manifest_is_none_and_a_file_is_no_folder(tmp_path):
 
 
 def change(folder, *keys, value):
-    """Write a value into the manifest, and the fingerprint that then belongs to its files."""
+    """Write a value into the manifest and update the fingerprint of its files."""
     path = folder / manifests.NAME
     content = json.loads(path.read_text())
     entry = content
@@ -204,14 +205,16 @@ WRONG_TYPES = [
     (("source", "sha256"), 5, "source.sha256: expected a string, got 5"),
     (("options",), [], "options: expected an object, got []"),
     (("options", "images"), 5, "options.images: expected a string, got 5"),
-    (("options", "minimum_ratings"), "many", 'options.minimum_ratings: expected an integer from 0 on, got "many"'),
+    (("options", "minimum_ratings"), "many",
+     'options.minimum_ratings: expected an integer from 0 on, got "many"'),
     (("options", "languages"), "en", 'options.languages: expected a list, got "en"'),
     (("options", "languages"), ["en", 5], "options.languages[1]: expected a string, got 5"),
     (("counts",), [1], "counts: expected an object, got [1]"),
     (("counts", "rows"), 1.5, "counts.rows: expected an integer from 0 on, got 1.5"),
     (("counts", "rows"), True, "counts.rows: expected an integer from 0 on, got true"),
     (("counts", "rows"), -1, "counts.rows: expected an integer from 0 on, got -1"),
-    (("counts", "rows"), 10**30, "counts.rows: expected an integer from 0 on, got 1000000000000000000000000000000"),
+    (("counts", "rows"), 10**30,
+     "counts.rows: expected an integer from 0 on, got 1000000000000000000000000000000"),
     (("counts", "a\x1b"), "x", 'counts."a\\u001b": expected an integer from 0 on, got "x"'),
     (("notes",), "note", 'notes: expected a list, got "note"'),
     (("notes",), [["note"]], 'notes[0]: expected a string, got ["note"]'),
@@ -220,9 +223,12 @@ WRONG_TYPES = [
     (("files",), ["a.bin"], 'files: expected an object, got ["a.bin"]'),
     (("files", "a.bin"), DIGEST, f'files: a.bin: expected an object, got "{DIGEST[:39]}'),
     (("files", "a.bin"), {"bytes": 1}, "files: a.bin: no sha256"),
-    (("files", "a.bin", "bytes"), "1", 'files: a.bin.bytes: expected an integer from 0 on, got "1"'),
-    (("files", "a.bin", "sha256"), 5, "files: a.bin.sha256: expected a SHA-256 of 64 hexadecimal digits, got 5"),
-    (("files", "a.bin", "blocks"), [5], "files: a.bin.blocks[0]: expected a SHA-256 of 64 hexadecimal digits, got 5"),
+    (("files", "a.bin", "bytes"), "1",
+     'files: a.bin.bytes: expected an integer from 0 on, got "1"'),
+    (("files", "a.bin", "sha256"), 5,
+     "files: a.bin.sha256: expected a SHA-256 of 64 hexadecimal digits, got 5"),
+    (("files", "a.bin", "blocks"), [5],
+     "files: a.bin.blocks[0]: expected a SHA-256 of 64 hexadecimal digits, got 5"),
     (("fingerprint",), 5, "fingerprint: expected a SHA-256 of 64 hexadecimal digits, got 5"),
     (("schema",), "1", 'schema: expected an integer from 0 on, got "1"'),
     (("schema",), 2, "expected schema 1, got 2"),
@@ -231,15 +237,15 @@ WRONG_TYPES = [
 
 
 @pytest.mark.parametrize(
-    ("keys", "value", "said"), WRONG_TYPES, ids=lambda part: json.dumps(part)[:40]
+    ("keys", "value", "problem"), WRONG_TYPES, ids=lambda part: json.dumps(part)[:40]
 )
-def test_a_value_of_a_wrong_type_is_one_line(tmp_path, keys, value, said):
+def test_a_value_of_a_wrong_type_is_rejected_in_one_line(tmp_path, keys, value, problem):
     make(tmp_path / "toy")
     path = change(tmp_path / "toy", *keys, value=value)
     with pytest.raises(ValueError, match=r".") as caught:
         manifests.read(tmp_path / "toy")
     message = str(caught.value)
-    assert message.startswith(f"{path}: not a manifest ({said}")
+    assert message.startswith(f"{path}: not a manifest ({problem}")
     assert message.endswith(f". Remove {tmp_path / 'toy'} and prepare the data again")
     assert message.isprintable()
 
@@ -247,7 +253,7 @@ def test_a_value_of_a_wrong_type_is_one_line(tmp_path, keys, value, said):
 @pytest.mark.parametrize(
     "key", ["dataset", "source", "options", "counts", "files", "fingerprint", "schema"]
 )
-def test_a_missing_key_is_one_line(tmp_path, key):
+def test_a_missing_key_is_rejected_in_one_line(tmp_path, key):
     make(tmp_path / "toy")
     path = tmp_path / "toy" / manifests.NAME
     content = json.loads(path.read_text())
@@ -257,14 +263,15 @@ def test_a_missing_key_is_one_line(tmp_path, key):
         manifests.read(tmp_path / "toy")
 
 
-PLACES = [("dataset",), ("source",), ("source", "name"), ("options",), ("options", "images"), ("counts",), ("counts", "rows"),
-          ("notes",), ("matches_published",), ("compared",), ("files",), ("files", "a.bin"), ("files", "a.bin", "bytes"),
-          ("files", "a.bin", "blocks"), ("fingerprint",), ("schema",)]  # fmt: skip
+KEYS = [("dataset",), ("source",), ("source", "name"), ("options",), ("options", "images"),
+        ("counts",), ("counts", "rows"), ("notes",), ("matches_published",), ("compared",),
+        ("files",), ("files", "a.bin"), ("files", "a.bin", "bytes"), ("files", "a.bin", "blocks"),
+        ("fingerprint",), ("schema",)]  # fmt: skip
 
 
 @examples(150)
-@given(st.sampled_from(PLACES), json_values(6))
-def test_any_value_anywhere_is_read_or_one_line(tmp_path_factory, keys, value):
+@given(st.sampled_from(KEYS), json_values(6))
+def test_any_value_at_any_key_is_read_or_rejected_in_one_line(tmp_path_factory, keys, value):
     folder = tmp_path_factory.mktemp("manifests") / "toy"
     make(folder)
     change(folder, *keys, value=value)
@@ -301,10 +308,12 @@ def test_any_value_anywhere_is_read_or_one_line(tmp_path_factory, keys, value):
         manifests.NAME,
     ],
 )
-def test_names_of_files_outside_the_folder_are_refused(tmp_path, name):
+def test_names_of_files_outside_the_folder_are_rejected(tmp_path, name):
     (tmp_path / "outside").write_text("x")
-    made = make(tmp_path / "toy")
-    change(tmp_path / "toy", "files", value={**made.files, name: {"bytes": 1, "sha256": DIGEST}})
+    manifest = make(tmp_path / "toy")
+    change(
+        tmp_path / "toy", "files", value={**manifest.files, name: {"bytes": 1, "sha256": DIGEST}}
+    )
     with pytest.raises(ValueError, match=r"not a manifest \(files: ") as caught:
         manifests.read(tmp_path / "toy")
     assert str(caught.value).isprintable()
@@ -312,20 +321,20 @@ def test_names_of_files_outside_the_folder_are_refused(tmp_path, name):
 
 @pytest.mark.parametrize("is_folder", [False, True])
 @pytest.mark.parametrize("is_absolute", [False, True])
-def test_links_that_leave_the_folder_are_refused(tmp_path, is_folder, is_absolute):
+def test_links_to_the_outside_of_the_folder_are_rejected(tmp_path, is_folder, is_absolute):
     make(tmp_path / "toy")
     path = tmp_path / "toy" / ("raw" if is_folder else "a.bin")
     path.rename(tmp_path / "outside")
     path.symlink_to(tmp_path / "outside" if is_absolute else "../outside")
-    for look in (Toy().verify, Toy().check):
+    for read in (Toy().verify, Toy().check):
         with pytest.raises(
             ValueError,
             match=rf": a link to {tmp_path}/outside.*, outside of .*. Replace the link by the file",
         ):
-            look(tmp_path / "toy")
+            read(tmp_path / "toy")
 
 
-def test_links_inside_the_folder_and_to_the_folder_are_fine(tmp_path):
+def test_links_inside_the_folder_and_to_the_folder_are_accepted(tmp_path):
     make(tmp_path / "elsewhere" / "toy")
     (tmp_path / "toy").symlink_to(tmp_path / "elsewhere" / "toy")
     (tmp_path / "toy" / "a.bin").rename(tmp_path / "toy" / "moved")
@@ -334,7 +343,7 @@ def test_links_inside_the_folder_and_to_the_folder_are_fine(tmp_path):
     assert Toy().verify(tmp_path / "toy")
 
 
-def test_text_of_a_manifest_has_no_escapes(tmp_path):
+def test_text_of_a_manifest_is_printed_without_escape_sequences(tmp_path):
     make(tmp_path / "toy")
     evil = "\x1b]0;title\x07\x1b[31mred\u202e\nnew\x9b2J"
     change(tmp_path / "toy", "notes", value=[evil])

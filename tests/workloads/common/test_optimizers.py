@@ -18,8 +18,8 @@ from workloads.common.optimizers import (
 W, G = np.array([3.0, 4.0]), np.array([0.6, 0.8])
 
 
-def test_sgd_with_momentum_is_its_closed_form():
-    """A constant gradient without decay: after n steps v = g (1 - mⁿ) / (1 - m)."""
+def test_sgd_with_momentum_equals_its_closed_form():
+    """Check v = g (1 - mⁿ) / (1 - m) after n steps with a constant gradient and without decay."""
     weight, velocity = W, np.zeros(2)
     for _ in range(5):
         weight, velocity = sgd(weight, velocity, G, 0.1, 0.9, 0.0)
@@ -55,9 +55,7 @@ WARM_UP = 200
 
 
 def moved(lr_in_momentum, rates):
-    """Where a weight is after steps of one constant update, from 0: each unit of it is one of the
-    movement.
-    """
+    """Return how far a weight has moved from 0 after steps with a constant update of 1."""
     settings = OptimizerSettings("lars", momentum=0.9, lr_in_momentum=lr_in_momentum)
     weight, velocity = np.zeros(1), np.zeros(1)
     for rate in rates:
@@ -67,23 +65,26 @@ def moved(lr_in_momentum, rates):
     return float(weight[0])
 
 
-def test_the_two_kinds_of_momentum_part_by_nine_percent_over_a_warm_up():
-    """Gradients are 9 steps old on average when they arrive; of a rate that rises over 200 steps
-    that is 2 · 9 / 200.
+def test_in_a_warm_up_momentum_with_the_rate_outside_moves_nine_percent_further():
+    """Compare the learning rate inside and outside of the momentum during a warm-up.
+
+    With momentum 0.9, a gradient is applied 9 steps late on average. If the rate rises over 200
+    steps, this delay makes a difference of 2 · 9 / 200.
     """
     rates = [5.0 * step / WARM_UP for step in range(WARM_UP + 1)]
     inside, outside = moved(True, rates), moved(False, rates)
     assert outside / inside - 1 == pytest.approx(0.09, abs=0.005)
-    # At one rate they are one optimizer, and while a rate falls slowly nearly so.
+    # At a constant rate both are equal. If the rate falls slowly, they are almost equal.
     assert moved(True, [0.5] * 50) == pytest.approx(moved(False, [0.5] * 50), rel=1e-12)
     falling = [5.0 * (1 - step / 20_000) ** 2 for step in range(20_000)]
     assert abs(moved(True, falling) / moved(False, falling) - 1) < 0.002
 
 
 @pytest.mark.parametrize("name", ["sgd", "lars"])
-def test_the_rate_outside_is_momentum_corrected_by_the_quotient_of_the_rates(name):
-    """NVIDIA's form: v ← m · rate / last rate · v + rate · ratio · (g + d·w), w ← w - v
-    (common/fit.py of v0.6 and v0.7).
+def test_the_rate_outside_equals_momentum_correction_by_the_ratio_of_rates(name):
+    """Compare with the momentum correction of NVIDIA (common/fit.py of v0.6 and v0.7).
+
+    v ← m · rate / last rate · v + rate · ratio · (g + d·w), w ← w - v
     """
     settings = OptimizerSettings(name, momentum=0.9, trust_coefficient=0.02)
     rule, draws = ParameterRule(0.05, lars_adapt=name == "lars"), np.random.default_rng(3)
@@ -98,8 +99,8 @@ def test_the_rate_outside_is_momentum_corrected_by_the_quotient_of_the_rates(nam
         np.testing.assert_allclose(rate * velocity, buffer, rtol=1e-12)
 
 
-def test_sgd_with_the_rate_inside_is_mxnets_own():
-    """V ← m·v - rate · (g + d·w), w ← w + v (mxnet.nd.sgd_mom_update)."""
+def test_sgd_with_the_rate_inside_equals_mxnets():
+    """Compare with mxnet.nd.sgd_mom_update: v ← m·v - rate · (g + d·w), w ← w + v."""
     settings, rule = (
         OptimizerSettings("sgd", momentum=0.9, lr_in_momentum=True),
         ParameterRule(0.05),
@@ -113,7 +114,7 @@ def test_sgd_with_the_rate_inside_is_mxnets_own():
 
 
 def test_adam_of_a_constant_gradient_moves_by_the_rate():
-    """m̂ / √v̂ = sign(g) in every step."""
+    """Check that m̂ / √v̂ = sign(g) in every step."""
     weight, mean, square, gradient = W, np.zeros(2), np.zeros(2), np.array([0.3, -4.0])
     for step in range(1, 8):
         weight, mean, square = adam(weight, mean, square, gradient, 0.1, step, (0.9, 0.999), 0.0)
@@ -130,7 +131,7 @@ def test_rmsprop_by_hand():
     )
 
 
-def test_decay_joins_the_gradient():
+def test_weight_decay_is_added_to_the_gradient():
     plain = adam(
         np.array([2.0]),
         np.zeros(1),
@@ -158,7 +159,7 @@ def test_decay_joins_the_gradient():
     np.testing.assert_allclose(plain, decayed, rtol=1e-15)
 
 
-def test_clipping_takes_the_norm_of_all_gradients():
+def test_clipping_uses_the_norm_of_all_gradients():
     gradients = {"a": np.array([3.0, 0.0]), "b": np.array([[4.0]])}
     assert clip_factor(gradients, 1.0) == pytest.approx(0.2)
     assert clip_factor(gradients, 5.0) == clip_factor(gradients, 7.0) == 1.0
@@ -186,7 +187,7 @@ def test_a_dynamic_scale_backs_off_and_grows():
     assert scales == [8, 4, 4, 8, 8, 16, 16, 16, 8]
 
 
-def test_static_and_no_scaling_take_every_step():
+def test_static_and_no_loss_scaling_apply_every_step():
     for scaling, scale in ((LossScaling(), 1.0), (LossScaling("static", 128.0), 128.0)):
         held = LossScale(scaling)
         assert held.update({"a": np.array([np.inf])})
@@ -194,7 +195,7 @@ def test_static_and_no_scaling_take_every_step():
 
 
 @pytest.mark.parametrize(("pieces", "fits"), [(1, True), (3, True), (4, False)])
-def test_a_batch_that_cannot_be_cut_is_refused_in_one_line(pieces, fits):
+def test_a_batch_that_cannot_be_split_is_rejected_in_one_line(pieces, fits):
     settings = OptimizerSettings("sgd", accumulation_steps=pieces)
     shapes = [{"token": ArraySpec((12, 8), "int32")}, {"token": ArraySpec((6, 16), "int32")}]
     workload = SimpleNamespace(optimizer=lambda: settings, shapes=lambda: shapes)

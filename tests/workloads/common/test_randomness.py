@@ -21,15 +21,17 @@ MASK = (1 << 64) - 1
 
 
 def chi_square_is_usual(counts: np.ndarray, expected: float) -> bool:
-    """Within five standard deviations of its mean (degrees of freedom d, variance 2 d)."""
+    """Check whether χ² is within five standard deviations of its mean.
+
+    With d degrees of freedom, the mean is d and the variance 2 d.
+    """
     freedom = counts.size - 1
     value = float(((counts - expected) ** 2 / expected).sum())
     return abs(value - freedom) < 5 * (2 * freedom) ** 0.5
 
 
-def test_first_values_are_those_of_the_published_splitmix64():
-    # SplitMix64 with seed 1234567: the values that the reference C code prints (Vigna,
-    # splitmix64.c).
+def test_first_values_equal_those_of_the_published_splitmix64():
+    # The reference C code (Vigna, splitmix64.c) prints these values for the seed 1234567.
     published = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
     assert bits(1234567, np.arange(4)).tolist() == published
 
@@ -78,7 +80,7 @@ def test_integers_cover_the_range_uniformly(n):
     )
 
 
-def test_every_bit_is_fair_and_neighbours_are_independent():
+def test_every_bit_is_fair_and_neighbors_are_independent():
     random = bits(stream(5, "x"), np.arange(100_000))
     for bit in range(64):
         ones = int(((random >> np.uint64(bit)) & np.uint64(1)).sum())
@@ -115,7 +117,7 @@ def test_inverse_normal_agrees_with_the_standard_library():
 
 
 @given(st.floats(min_value=1e-300, max_value=1e300))
-def test_log_agrees_with_the_library(x):
+def test_log_agrees_with_numpy(x):
     assert abs(float(log(x)) - float(np.log(x))) <= 4e-16 * max(1.0, abs(float(np.log(x))))
 
 
@@ -137,10 +139,11 @@ def test_a_permutation_looks_random():
     assert abs(np.corrcoef(images, np.arange(size))[0, 1]) < 5 / size**0.5
     steps = np.diff(images) % size
     assert chi_square_is_usual(np.bincount(steps * 500 // size, minlength=500), (size - 1) / 500)
-    place = np.arange(size) * 30 // size * 30 + images * 30 // size
-    assert chi_square_is_usual(np.bincount(place, minlength=900), size / 900)
-    assert abs(int((images == np.arange(size)).sum()) - 1) < 8  # fixed points: Poisson with mean 1
-    # Which of five consecutive images comes first is as likely for each of them.
+    cell = np.arange(size) * 30 // size * 30 + images * 30 // size
+    assert chi_square_is_usual(np.bincount(cell, minlength=900), size / 900)
+    # The number of fixed points has a Poisson distribution with mean 1.
+    assert abs(int((images == np.arange(size)).sum()) - 1) < 8
+    # Each of five consecutive images is the smallest with equal probability.
     assert chi_square_is_usual(
         np.bincount(images.reshape(-1, 5).argmin(axis=1), minlength=5), size / 25
     )
@@ -157,7 +160,7 @@ def test_a_permutation_is_evaluated_anywhere_and_depends_on_its_key():
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda: bits(1, np.arange(3.0)), "integers"),
         *(
@@ -171,6 +174,6 @@ def test_a_permutation_is_evaluated_anywhere_and_depends_on_its_key():
         ),
     ],
 )
-def test_what_is_out_of_range_is_refused(call, said):
-    with pytest.raises(ValueError, match=said):
+def test_arguments_out_of_range_are_rejected(call, message):
+    with pytest.raises(ValueError, match=message):
         call()

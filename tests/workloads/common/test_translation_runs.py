@@ -1,4 +1,4 @@
-"""GNMT and the Transformer in real processes: a small corpus, and refusals."""
+"""GNMT and the Transformer in real processes: a small corpus, and rejected settings."""
 
 import re
 
@@ -12,7 +12,7 @@ from workloads.common.text.corpus import candidates, plain
 
 @pytest.mark.parametrize("framework", full_but(FRAMEWORKS, "pytorch"))
 def test_a_small_corpus_is_learned_and_scored(tmp_path, framework):
-    """Two epochs of the Transformer on 400 pairs of one's own."""
+    """Train the Transformer for two epochs on 400 user-provided sentence pairs."""
     text = tmp_path / "text"
     text.mkdir()
     for split, count in (("train", 400), ("dev", 8), ("test", 12)):
@@ -21,22 +21,8 @@ def test_a_small_corpus_is_learned_and_scored(tmp_path, framework):
             lines = [f"{plain(getattr(pair, side))}\n" for pair in pairs]
             (text / f"{split}.{language}").write_text("".join(lines), encoding="utf-8")
     to = tmp_path / "data" / "parallel-text"
-    assert (
-        main(
-            [
-                "data",
-                "prepare",
-                "parallel-text",
-                "--from",
-                str(text),
-                "--merges",
-                "150",
-                "--to",
-                str(to),
-            ]
-        )
-        == 0
-    )
+    prepare = ["data", "prepare", "parallel-text", "--from", str(text), "--to", str(to)]
+    assert main([*prepare, "--merges", "150"]) == 0
     batches = ("workload.dataset=parallel-text", "batch=global:512", "workload.evaluation_shapes=1")
     sizes = ("profile=demo", *NARROW, *batches, "workload.target=0.0", "seed=1", "stop=epochs:2")
     folder = swept(
@@ -57,12 +43,12 @@ def test_a_small_corpus_is_learned_and_scored(tmp_path, framework):
     assert metadata["method"] == "discard"
     checked = suite_here(tmp_path, "check", folder / "result_0.txt")
     assert checked.returncode == 0, checked.stdout
-    assert "needed:" not in checked.stdout, "the official checker misses nothing"
-    assert "type stop=target" in checked.stdout, "of two epochs no target was asked"
+    assert "needed:" not in checked.stdout, "the official checker finds every key"
+    assert "type stop=target" in checked.stdout, "a run of two epochs has no target"
 
 
 @pytest.mark.parametrize(
-    ("workload", "overrides", "words"),
+    ("workload", "overrides", "message"),
     [
         (
             "gnmt",
@@ -94,19 +80,13 @@ def test_a_small_corpus_is_learned_and_scored(tmp_path, framework):
         ("transformer", ("profile=demo", "precision=fp64"), "precision"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(tmp_path, demo_data, workload, overrides, words):
+def test_missing_data_and_invalid_settings_are_rejected_in_one_line(
+    tmp_path, demo_data, workload, overrides, message
+):
     demo_data("translation-demo")
     done = run_suite_here(tmp_path, f"workload={workload}", *overrides)
     assert done.returncode == 2
-    assert re.search(words, done.stderr)
-    assert (
-        len(
-            [
-                line
-                for line in done.stderr.strip().splitlines()
-                if not line.startswith("environment ")
-            ]
-        )
-        == 1
-    )
+    assert re.search(message, done.stderr)
+    lines = done.stderr.strip().splitlines()
+    assert len([line for line in lines if not line.startswith("environment ")]) == 1
     assert not (tmp_path / "logs").exists()

@@ -1,5 +1,6 @@
-"""Workloads in real processes of every framework: two synthetic steps; with the marker `full` the
-demos to their targets.
+"""Workloads in real processes of every framework: two steps on synthetic data.
+
+With the marker `full`, the demos are trained to their targets.
 """
 
 import json
@@ -35,16 +36,16 @@ KEYS = {
     "transformer": {"global_batch_size": 64, "model_hp_hidden_size": 32, "model_hp_num_layers": 1},
     "ssd": {"global_batch_size": 2},
 }
-"""Of the logs of these."""
+"""Keys and values that the logs of the runs in SYNTHETIC contain."""
 DEMOS = {
     **{"resnet50": ("top1", 0.8, 0.8), "zoo": ("top1", 0.75, 0.75), "ssd": ("map", 0.23, 0.23)},
     **{"gnmt": ("bleu", 0.5, 0.1), "transformer": ("bleu", 0.5, 0.1)},
 }
-"""Metric, target, and what the first epoch must stay below. NCF's: ncf/test_ncf_runs.py."""
+"""Metric, target, and upper limit after the first epoch. For NCF see ncf/test_ncf_runs.py."""
 
 
 def swept(tmp_path, workload, frameworks, *overrides, **env):
-    """Run folder by framework after a sweep on one CPU device; all ended well."""
+    """Run a sweep on one CPU device. All runs must succeed. Return the run folder per framework."""
     chosen = (f"workload={workload}", f"framework={','.join(frameworks)}", "gpus=1", "device=cpu")
     done = run_suite(tmp_path, "-m", *chosen, *overrides, timeout=900, **env)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -54,7 +55,7 @@ def swept(tmp_path, workload, frameworks, *overrides, **env):
 
 
 def metrics(folder):
-    """The rows of a run's `metrics.jsonl`."""
+    """Return the rows of a run's `metrics.jsonl`."""
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
@@ -62,15 +63,14 @@ def metrics(folder):
     ("workload", "frameworks"),
     [
         ("gnmt", FRAMEWORKS[:1]),
-        # PyTorch's SSD runs in test_ssd_backbone.py, from a backbone
-        *(pytest.param(one, FRAMEWORKS[1:], marks=pytest.mark.full) for one in ("ssd", "gnmt")),
-        pytest.param(
-            "transformer", FRAMEWORKS, marks=pytest.mark.full
-        ),  # trained in test_translation_runs.py
+        # test_ssd_backbone.py runs PyTorch's SSD, starting from backbone weights.
+        *(pytest.param(name, FRAMEWORKS[1:], marks=pytest.mark.full) for name in ("ssd", "gnmt")),
+        # test_translation_runs.py trains the Transformer.
+        pytest.param("transformer", FRAMEWORKS, marks=pytest.mark.full),
     ],
 )
 def test_synthetic_steps_run(tmp_path, workload, frameworks):
-    """Of the full SSD, and of narrow models of translation with all words."""
+    """Run the full SSD, and narrow translation models with the full vocabulary."""
     sizes = ("profile=synthetic", *SYNTHETIC[workload], "stop=steps:2")
     for folder in swept(tmp_path, workload, frameworks, *sizes).values():
         found = {key: value for key, value, _ in events(folder / "result_0.txt")}
@@ -89,10 +89,19 @@ def test_synthetic_steps_run(tmp_path, workload, frameworks):
     [(name, framework) for name in DEMOS for framework in registry.frameworks_of(name)],
 )
 def test_a_demo_reaches_its_target_but_not_in_its_first_epoch(tmp_path, workload, framework):
-    """In a log that the official checker accepts, but for the zoo, which it does not know."""
+    """Train a demo to its target and check its log with the official checker.
+
+    The checker has no rules for the zoo, whose log is not checked.
+    """
     metric, target, first = DEMOS[workload]
-    words = (f"workload={workload}", "profile=demo", f"framework={framework}", "gpus=1", "seed=1")
-    done = run_suite(tmp_path, *words, timeout=1800)
+    overrides = (
+        f"workload={workload}",
+        "profile=demo",
+        f"framework={framework}",
+        "gpus=1",
+        "seed=1",
+    )
+    done = run_suite(tmp_path, *overrides, timeout=1800)
     assert done.returncode == 0, done.stdout + done.stderr
     folder = only((tmp_path / "logs").glob("*/*/run_0"))
     scores = [row["quality"][metric] for row in metrics(folder)]

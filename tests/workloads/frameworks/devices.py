@@ -1,5 +1,6 @@
-"""What a framework's trainers compute on one or two devices: MXNet drives all in one process, the
-others one in each.
+"""Arrays that trainers compute on one or two devices.
+
+MXNet drives all devices in a single process. All other frameworks use a process per device.
 """
 
 import functools
@@ -11,7 +12,7 @@ FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 
 @functools.cache
 def on_devices(framework, devices, function, *arguments):
-    """The arrays of each process, by what stands before the first `/` of their names."""
+    """Return the arrays of each process, grouped by the first part of their names (up to `/`)."""
     if devices == 1 or framework == "mxnet":
         found = [probe(framework, function, framework, devices, *arguments)]
     else:

@@ -1,4 +1,7 @@
-"""What workloads without data share, which hold trainers against float64 NumPy; free of frameworks."""
+"""Base class of workloads without data, which compare trainers with float64 NumPy.
+
+It needs no framework.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,20 @@ STEPS = 10
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """`compile` as image workloads have it."""
+    """Option `compile` of image workloads."""
 
     compile: str = "off"
 
 
 class Synthetic(Workload):
-    """A workload of `replicas` devices, each with `samples` a step; subclasses give shapes, weights
-    and batches.
+    """Workload of `replicas` devices with `samples` per step each.
+
+    Subclasses define shapes, weights, and batches.
     """
 
     Options = Options
     steps_of_run = STEPS
-    open_data = defaults = load_dataset_info = None  # nobody asks
+    open_data = defaults = load_dataset_info = None  # The tests do not call them.
 
     def __init__(
         self,
@@ -34,8 +38,9 @@ class Synthetic(Workload):
         mode: str = "train",
     ):
         settings = Settings(
-            workload="synthetic", devices=replicas, global_batch_size=replicas * samples, precision="fp32", nodes=1,
-            cores_per_device=1, device="cpu", mode=mode, options={"compile": compile},
+            workload="synthetic", devices=replicas, global_batch_size=replicas * samples,
+            precision="fp32", nodes=1, cores_per_device=1, device="cpu", mode=mode,
+            options={"compile": compile},
         )  # fmt: skip
         super().__init__(settings, DatasetInfo(100, 100, {}, "synthetic"))
         self.updates = updates
@@ -47,7 +52,7 @@ class Synthetic(Workload):
         raise NotImplementedError
 
     def steps(self, replicas) -> list[list[Batch]]:
-        """Every step's batches of these replicas."""
+        """Return the batches of these replicas for every step."""
         return [
             [self.batch(step, replica) for replica in replicas] for step in range(self.steps_of_run)
         ]

@@ -1,9 +1,8 @@
-"""A tiny translation-like workload: an embedding and a linear layer over tokens in two padded
-shapes; free of frameworks.
+"""A tiny translation-like workload: an embedding and a linear layer, with two padded shapes.
 
-Shapes: B sentences of L tokens, V words, D values of an embedding. Logits (B, L, V) of token t are
-O·E[t] + b; the loss is the cross-entropy of `target`, by the tokens' weights. Where there is a
-`short.bias`, it is added for the shorter shape alone.
+It needs no framework. Shapes: B sentences of L tokens, V words, D values of an embedding. Logits
+(B, L, V) of token t are O·E[t] + b. The loss is the cross-entropy of `target`, weighted by the
+weights of the tokens. If there is a parameter `short.bias`, it is added only for the shorter shape.
 """
 
 from __future__ import annotations
@@ -36,13 +35,14 @@ VARIANTS = {
     "any shape in pieces": {"any_shape": True, "pieces": 2},
     "any shape compiled": {"any_shape": True, "compile": "on"},
 }
-"""Name to what the workload is made with."""
+"""Arguments of the workload for each variant."""
 
 
 class Tokens(Synthetic):
-    """Adam with clipping and a static scale.
+    """Adam with clipping and a static loss scale.
 
-    `unused`: the model has `short.bias`; `any_shape`: it asks no sizes.
+    If `unused` is set, the model has the parameter `short.bias`. If `any_shape` is set, the model
+    accepts every shape.
     """
 
     steps_of_run = STEPS
@@ -51,8 +51,8 @@ class Tokens(Synthetic):
         self, replicas=1, compile="off", unused=False, mode="train", pieces=1, any_shape=False
     ):
         updates = OptimizerSettings(
-            "adam", beta1=0.875, beta2=0.96875, epsilon=1e-3, clip_norm=0.3, accumulation_steps=pieces,
-            loss_scaling=LossScaling("static", 8.0),
+            "adam", beta1=0.875, beta2=0.96875, epsilon=1e-3, clip_norm=0.3,
+            accumulation_steps=pieces, loss_scaling=LossScaling("static", 8.0),
         )  # fmt: skip
         super().__init__(updates, replicas, SIZES[0][0], compile, mode)
         self.every_step_uses_every_parameter, self.any_shape = not unused, any_shape
@@ -79,13 +79,13 @@ class Tokens(Synthetic):
             )
 
     def batch(self, step: int, replica: int = 0) -> Batch:
-        """Of the shapes in turn; about a third of the tokens is padding.
+        """Return a batch whose shape alternates by step.
 
-        All replicas have the same shape.
+        About a third of the tokens is padding. All replicas have the same shape.
         """
         size = SIZES[step % 2]
         generators = [
-            np.random.default_rng([12, step, one]) for one in range(self.settings.devices)
+            np.random.default_rng([12, step, device]) for device in range(self.settings.devices)
         ]
         weights = [(generator.random(size) > 0.3).astype(np.float32) for generator in generators]
         source, target = (generators[replica].integers(0, WORDS, size, np.int32) for _ in range(2))
@@ -95,7 +95,7 @@ class Tokens(Synthetic):
 
 
 def logits_of(weights, source):
-    """(B, L, V) in float64."""
+    """Return logits (B, L, V) in float64."""
     words = np.float64(weights["embedding.weight"])[source]
     logits = words @ weights["output.weight"].T + weights["output.bias"]
     return (
@@ -106,7 +106,7 @@ def logits_of(weights, source):
 
 
 def loss_and_gradients(weights, batch: Batch):
-    """This replica's part of the loss, and its gradients, in float64."""
+    """Return this replica's part of the loss, and its gradients, in float64."""
     words = np.float64(weights["embedding.weight"])[batch.arrays["source"]]
     logits = logits_of(weights, batch.arrays["source"])
     logits = logits - logits.max(-1, keepdims=True)
@@ -129,10 +129,10 @@ def loss_and_gradients(weights, batch: Batch):
 
 
 def summed(workload: Tokens, step: int, weights):
-    """Loss and gradients over all replicas."""
+    """Return loss and gradients, summed over all replicas."""
     parts = [
-        loss_and_gradients(weights, workload.batch(step, one))
-        for one in range(workload.settings.devices)
+        loss_and_gradients(weights, workload.batch(step, device))
+        for device in range(workload.settings.devices)
     ]
     return sum(loss for loss, _ in parts), {
         name: sum(part[name] for _, part in parts) for name in weights
@@ -140,7 +140,7 @@ def summed(workload: Tokens, step: int, weights):
 
 
 def expected(workload: Tokens):
-    """A trainer's state after the steps, and the loss of each, in float64."""
+    """Return a trainer's state after the steps, and the loss of each step, in float64."""
     losses = []
 
     def gradients(step, weights):

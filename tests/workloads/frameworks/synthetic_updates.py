@@ -1,9 +1,8 @@
-"""A workload whose gradients are its batches, to hold optimizers against float64 NumPy; free of
-frameworks.
+"""A workload whose gradients are its batches, to compare optimizers with float64 NumPy.
 
-The loss of a sample is the sum over parameters of <w, x>, x being the array of the batch under the
-parameter's name: a step's gradient is the sum of all x over global_weight_sum, whatever the weights
-are.
+It needs no framework. The loss of a sample is the sum over parameters of <w, x>, where x is the
+array of the batch with the parameter's name. The gradient of a step is therefore the sum of all x
+divided by global_weight_sum, for any weights.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ SHAPES = {
     "still.weight": (6,),
 }
 SAMPLES = 6
-"""Of a replica and step."""
+"""Samples per replica and step."""
 OVERFLOW = 4
-"""The step whose scaled gradient no fp32 number holds, under a dynamic scale; only the last
-replica's part is so large.
+"""Step whose scaled gradient overflows fp32 under a dynamic scale.
+
+Only the last replica's part is that large.
 """
 HUGE = 1e37
 DYNAMIC = LossScaling("dynamic", start=2.0**11, growth_interval=3, maximum=2.0**11)
-"""Does not grow beyond the maximum after step 2; halved by the overflow, grown again after step 7.
-"""
+"""Scale that is at its maximum after step 2, halved by the overflow, and doubled after step 7."""
 STATIC = LossScaling("static", 1024.0)
 CUT = {"clip_norm": 4.0, "accumulation_steps": 2}
 OPTIMIZERS = {
@@ -40,7 +39,7 @@ OPTIMIZERS = {
     "sgdinside": OptimizerSettings("sgd", momentum=0.9, lr_in_momentum=True),
     "lars": OptimizerSettings("lars", momentum=0.9, trust_coefficient=0.02, lr_in_momentum=True),
     "larsoutside": OptimizerSettings("lars", momentum=0.9, trust_coefficient=0.02),
-    # Betas that fp32 holds exactly.
+    # Betas that fp32 represents exactly.
     "adam": OptimizerSettings("adam", beta1=0.875, beta2=0.96875, epsilon=1e-3),
     "rmsprop": OptimizerSettings("rmsprop", rho=0.875, epsilon=1e-3),
 }
@@ -61,17 +60,19 @@ VARIANTS = {
     "everything": ({"loss_scaling": STATIC, **CUT}, {**RULES, **FROZEN}),
     "skipped": ({"loss_scaling": DYNAMIC, **CUT}, {**RULES, **FROZEN}),
 }
-"""Name to changes of the optimizer's settings, and rules by parameter; `skipped` is `everything`
-under a dynamic scale.
+"""Changes of the optimizer's settings, and rules by parameter, for each variant.
+
+`skipped` is `everything` with a dynamic scale.
 """
-OWN = ("rules", "static", "everything")
+ARITHMETIC = ("rules", "static", "everything")
 FEWER = {
-    "sgdinside": OWN,
-    "larsoutside": OWN,
-    **dict.fromkeys(("lars", "adam", "rmsprop"), ("plain", *OWN)),
+    "sgdinside": ARITHMETIC,
+    "larsoutside": ARITHMETIC,
+    **dict.fromkeys(("lars", "adam", "rmsprop"), ("plain", *ARITHMETIC)),
 }
-"""Variants of optimizers beside SGD, which show their own arithmetic: `everything` clips, scales,
-freezes and adds pieces.
+"""Variants of all optimizers except SGD: those that test the arithmetic of the optimizer.
+
+`everything` has clipping, loss scaling, frozen parameters, and accumulation.
 """
 SKIPPING = {
     "pytorch": ("sgd", "adam"),
@@ -79,23 +80,23 @@ SKIPPING = {
     "jax": ("sgd", "lars", "adam"),
     "mxnet": (),
 }
-"""Framework to the optimizers that have a dynamic scale."""
+"""Optimizers that support a dynamic scale, for each framework."""
 
 
 def skipping(optimizer, framework):
-    """`everything` with the scale that the optimizer has there."""
+    """Return `skipped` if the framework has a dynamic scale for the optimizer, or `everything`."""
     return "skipped" if optimizer in SKIPPING[framework] else "everything"
 
 
 def cases(framework):
-    """Names of workloads."""
+    """Return the names of a framework's cases, in the form optimizer-variant."""
     plain = [variant for variant in VARIANTS if variant != "skipped"]
     fixed = [f"{name}-{variant}" for name in OPTIMIZERS for variant in FEWER.get(name, plain)]
     return [*fixed, *(f"{name}-skipped" for name in SKIPPING[framework])]
 
 
 class Updates(Synthetic):
-    """One optimizer in one variant."""
+    """Workload with an optimizer in a variant."""
 
     def __init__(self, optimizer: str, variant: str, replicas: int = 1, compile: str = "off"):
         changes, self.rules = VARIANTS[variant]
@@ -117,8 +118,9 @@ class Updates(Synthetic):
             yield name, np.random.default_rng([seed, number]).normal(0, 1, shape).astype(np.float32)
 
     def batch(self, step: int, replica: int = 0) -> Batch:
-        """Norms of gradients on both sides of the variants' `clip_norm`; those of still.weight are
-        0.
+        """Return a batch. Norms of gradients are above and below the `clip_norm` of the variants.
+
+        Gradients of still.weight are 0.
         """
         generator = np.random.default_rng([11, step, replica])
         spread = (0.3, 3.0)[step % 2]
@@ -139,7 +141,7 @@ class Updates(Synthetic):
 
 
 def expected(workload: Updates) -> dict[str, np.ndarray]:
-    """A trainer's state after the steps, in float64."""
+    """Return a trainer's state after the steps, in float64."""
 
     def gradients(step, weights):
         parts = [workload.batch(step, replica) for replica in range(workload.settings.devices)]
@@ -153,9 +155,9 @@ def expected(workload: Updates) -> dict[str, np.ndarray]:
 
 
 def follow(workload: Workload, weights, gradients_of, steps: int) -> dict[str, np.ndarray]:
-    """A trainer's state after steps from `weights`, in float64.
+    """Return a trainer's state after steps from `weights`, in float64.
 
-    `gradients_of(step, weights)`: those of the bare loss, summed over replicas.
+    `gradients_of(step, weights)` returns gradients of the unscaled loss, summed over replicas.
     """
     settings = workload.optimizer()
     weights = {name: np.float64(value) for name, value in weights.items()}
@@ -192,7 +194,7 @@ def follow(workload: Workload, weights, gradients_of, steps: int) -> dict[str, n
 
 
 def _named_scale(scale):
-    """The scale under the names of a state, where it is part of one."""
+    """Return the entries of a trainer's state for the loss scale, if it has any."""
     if scale.settings.mode != "dynamic":
         return {}
     return {

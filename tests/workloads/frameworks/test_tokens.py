@@ -1,5 +1,7 @@
-"""What stands on each framework's ModelTrainer: tokens in two shapes, gradients in pieces, the
-modes; against float64 NumPy.
+"""ModelTrainer of each framework, compared with float64 NumPy.
+
+The workload has tokens in two shapes. The tests cover accumulated gradients, compilation, and
+modes.
 """
 
 import shutil
@@ -14,7 +16,7 @@ from tests.workloads.frameworks.synthetic_tokens import SIZES, VARIANTS, Tokens
 
 PLAIN, COMPILED = ("plain", "pieces", "unused", "unused pieces"), ("compiled", "compiled pieces")
 ANY_SHAPE = ("any shape", "any shape in pieces")
-"""One trace for all shapes; but XLA compiles each."""
+"""Variants with a single trace for all shapes. XLA still compiles each shape."""
 RUNS = {
     **{("pytorch", devices): PLAIN for devices in (1, 2)},
     **{
@@ -27,15 +29,16 @@ RUNS = {
 LONG_RUN = [("tensorflow", 1, variant) for variant in ("compiled pieces", "any shape compiled")]
 LONG_RUN += [("pytorch", 1, variant) for variant in COMPILED] if shutil.which("g++") else []
 CLOSE = {"pytorch": 3e-6, "tensorflow": 3e-6, "jax": 3e-6, "mxnet": 5e-5}
-"""Of the largest value: fp32 rounds to 6e-8; a softmax over 40 words and six steps add up.
+"""Tolerance relative to the largest value.
 
-MXNet's logarithm is 1e-6 off.
+fp32 rounds to 6e-8. A softmax over 40 words and six steps accumulate the error. MXNet's logarithm
+has an error of 1e-6.
 """
 every = pytest.mark.parametrize(
     ("framework", "devices", "variant"),
     [
         *((*run, variant) for run, variants in RUNS.items() for variant in variants),
-        *(pytest.param(*one, marks=pytest.mark.full) for one in LONG_RUN),
+        *(pytest.param(*run, marks=pytest.mark.full) for run in LONG_RUN),
     ],
 )
 
@@ -48,7 +51,7 @@ def computed(framework, devices, variant):
 
 
 def close(found, wanted, framework, least=1.0):
-    """Same names; values as close as fp32 is."""
+    """Check for equal names, and for values that are equal within the tolerance of fp32."""
     assert set(found) == set(wanted)
     for name, value in wanted.items():
         assert np.abs(found[name] - value).max() <= CLOSE[framework] * max(
@@ -72,8 +75,8 @@ def test_passes_without_an_update_have_loss_and_gradients_and_change_nothing(
     workload = Tokens(devices, **VARIANTS[variant])
     weights = dict(workload.initial_weights(1))
     passes = [synthetic_tokens.summed(workload, step, weights) for step in range(2)]
-    # What fp16 has to hold does not shrink with the devices; PyTorch's mean over them does that by
-    # itself, and TensorFlow divides before the sum.
+    # Values that fp16 must represent do not shrink with the number of devices. PyTorch computes a
+    # mean over the devices, which has the same effect. TensorFlow divides before the sum.
     scale = {"pytorch": 1, "tensorflow": 1 / 8, "jax": devices, "mxnet": devices}[
         framework
     ] * workload.optimizer().loss_scaling.start
@@ -91,7 +94,7 @@ def test_passes_without_an_update_have_loss_and_gradients_and_change_nothing(
 
 
 @every
-def test_outputs_are_the_models(framework, devices, variant):
+def test_outputs_equal_the_logits_of_the_model(framework, devices, variant):
     workload = Tokens(devices, **VARIANTS[variant])
     weights = dict(workload.initial_weights(1))
     for process, found in enumerate(computed(framework, devices, variant)):
@@ -104,8 +107,9 @@ def test_outputs_are_the_models(framework, devices, variant):
 
 @every
 def test_each_shape_is_traced_once(framework, devices, variant):
-    """One trace serves all where the model takes any; MXNet compiles no graph that depends on the
-    data.
+    """Check that a model that accepts any shape has a single trace.
+
+    MXNet compiles no graph that depends on the data.
     """
     wanted = {
         "pytorch": -1,
@@ -117,10 +121,10 @@ def test_each_shape_is_traced_once(framework, devices, variant):
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_setup_warms_up_what_the_mode_is_going_to_do(framework):
-    """Steps, passes with gradients, passes without, evaluations; one of each shape.
+def test_setup_warms_up_the_passes_of_the_mode(framework):
+    """Count steps, passes with gradients, passes without, and evaluations, of each shape.
 
-    PyTorch evaluates where the run will.
+    PyTorch warms up evaluation only if the run evaluates.
     """
     found, each = (
         below(probe(framework, "probes.small_trainers.setup_checks", framework), "modes/"),
@@ -136,21 +140,20 @@ def test_setup_warms_up_what_the_mode_is_going_to_do(framework):
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_batch_that_cannot_be_cut_is_refused_in_one_line(framework):
-    said = str(probe(framework, "probes.small_trainers.setup_checks", framework)["refused"])
-    assert said.startswith("accumulation_steps=3: a device's batch of 4 ")
-    assert "Set batch=per_device:N" in said
-    assert "\n" not in said
+def test_a_batch_that_cannot_be_split_is_rejected_in_one_line(framework):
+    message = str(probe(framework, "probes.small_trainers.setup_checks", framework)["refused"])
+    assert message.startswith("accumulation_steps=3: a device's batch of 4 ")
+    assert "Set batch=per_device:N" in message
+    assert "\n" not in message
 
 
 @pytest.mark.parametrize("framework", ["pytorch", "tensorflow"])
-def test_parameter_without_gradient_is_named_where_every_step_uses_all(framework):
-    assert "short.bias" in str(
-        probe(framework, "probes.small_trainers.setup_checks", framework)["missing"]
-    )
+def test_a_parameter_without_gradient_is_reported_if_every_step_uses_all(framework):
+    found = probe(framework, "probes.small_trainers.setup_checks", framework)
+    assert "short.bias" in str(found["missing"])
 
 
-def test_masks_of_dropout_differ_between_replicas_but_not_by_the_warm_up():
+def test_dropout_masks_differ_between_replicas_and_ignore_the_warm_up():
     alone = probe("pytorch", "probes.small_pytorch.dropout")
     pair = probe_together("pytorch", 2, "probes.small_pytorch.dropout")
     assert all(found["same"] for found in (alone, *pair))

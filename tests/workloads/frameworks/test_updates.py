@@ -1,5 +1,6 @@
-"""Every optimizer of every framework, with clipping, rules, accumulation and loss scaling, against
-float64 NumPy.
+"""Every optimizer in every framework, compared with float64 NumPy.
+
+The cases cover clipping, rules by parameter, accumulation, and loss scaling.
 """
 
 import functools
@@ -22,7 +23,7 @@ from tests.workloads.frameworks.synthetic_updates import (
 )
 
 COMPILED = [
-    f"{one}-{skipping(one, 'tensorflow')}-compiled" for one in ("sgd", "lars", "adam", "rmsprop")
+    f"{name}-{skipping(name, 'tensorflow')}-compiled" for name in ("sgd", "lars", "adam", "rmsprop")
 ]
 ON_TWO = ["sgd-plain", "sgd-pieces", "sgd-skipped"]
 RUNS = {
@@ -32,18 +33,19 @@ RUNS = {
     ("mxnet", 2): synthetic_updates.cases("mxnet"),
 }
 RUNS["tensorflow", 1] += COMPILED
-"""Framework and devices to what is computed.
+"""Cases for each framework and number of devices.
 
-On two devices MXNet shares the work in its optimizers, the others before them.
+On two devices, MXNet's optimizers divide the work. All other frameworks divide it before.
 """
 TOLERANCE = 3e-6
-"""Of the largest value of an array: fp32 rounds to 6e-8, ten steps of sums over samples, norms and
-velocities add up.
+"""Tolerance relative to the largest value of an array.
+
+fp32 rounds to 6e-8. Ten steps of sums over samples, norms, and velocities accumulate the error.
 """
 
 
 def chosen(condition=lambda case: True):
-    """The parameters `framework`, `devices` and `case` of the runs whose case is one of those."""
+    """Parametrize `framework`, `devices`, and `case` with the runs whose case meets a condition."""
     runs = [(*run, case) for run, cases in RUNS.items() for case in cases if condition(case)]
     return pytest.mark.parametrize(("framework", "devices", "case"), runs)
 
@@ -66,10 +68,10 @@ def expected(optimizer, variant, replicas):
 
 
 @chosen()
-def test_ten_steps_follow_float64_and_every_process_has_one_state(framework, devices, case):
-    """The state is saved and loaded after the fifth.
+def test_ten_steps_follow_float64_and_all_processes_have_equal_states(framework, devices, case):
+    """Check the final state, which was saved and loaded after the fifth step.
 
-    Where there are two replicas, the second's gradients alone overflow.
+    With two replicas, only the gradients of the second replica overflow.
     """
     found = [below(arrays, "last/") for arrays in computed(framework, devices, case)]
     wanted = expected(*case.split("-")[:2], devices)
@@ -80,23 +82,28 @@ def test_ten_steps_follow_float64_and_every_process_has_one_state(framework, dev
         assert np.abs(found[0][name] - value).max() <= TOLERANCE * max(np.abs(value).max(), 1e-3), (
             name
         )
-        for other in found[1:]:
-            np.testing.assert_array_equal(other[name], found[0][name])
+        for state in found[1:]:
+            np.testing.assert_array_equal(state[name], found[0][name])
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize("optimizer", ["sgd", "lars", "adam"])
-def test_packages_say_how_far_from_float64_an_optimizer_is(optimizer, framework):
-    """Another CPU may round in another order."""
+def test_the_error_of_an_optimizer_is_not_above_its_documented_value(optimizer, framework):
+    """Allow 1.5 times the documented error, because CPUs may round in a different order."""
     largest = 0.0
-    for (one, devices), cases in RUNS.items():
-        for case in (case for case in cases if one == framework and case.startswith(optimizer)):
-            found = below(computed(one, devices, case)[0], "last/")
-            wanted = expected(*case.split("-")[:2], devices)
-            largest = max(
-                largest,
-                *(relative(found[name], value) for name, value in wanted.items() if value.any()),
-            )
+    runs = [
+        (devices, case)
+        for (name, devices), cases in RUNS.items()
+        for case in cases
+        if name == framework and case.startswith(optimizer)
+    ]
+    for devices, case in runs:
+        found = below(computed(framework, devices, case)[0], "last/")
+        wanted = expected(*case.split("-")[:2], devices)
+        largest = max(
+            largest,
+            *(relative(found[name], value) for name, value in wanted.items() if value.any()),
+        )
     assert largest <= 1.5 * registered_frameworks()[framework].max_error_vs_float64[optimizer]
 
 
@@ -112,7 +119,7 @@ def test_warm_up_leaves_no_trace(framework, devices, case):
 
 
 @chosen(lambda case: "skipped" in case)
-def test_overflow_of_one_replica_changes_the_scale_alone(framework, devices, case):
+def test_overflow_of_one_replica_changes_only_the_scale(framework, devices, case):
     for found in computed(framework, devices, case):
         before, after = below(found, "before/"), below(found, "middle/")
         assert after.pop("loss_scale") == before.pop("loss_scale") / 2
@@ -124,7 +131,7 @@ def test_overflow_of_one_replica_changes_the_scale_alone(framework, devices, cas
 
 
 @chosen()
-def test_frozen_parameters_stay_have_no_state_and_do_not_travel(framework, devices, case):
+def test_frozen_parameters_are_constant_have_no_state_and_are_not_reduced(framework, devices, case):
     found, workload = computed(framework, devices, case)[0], workload_of(case)
     weights = dict(workload.initial_weights(1))
     frozen = [name for name in SHAPES if workload.parameter_rule(name).frozen]
@@ -154,29 +161,32 @@ def test_host_waits_for_no_device_during_a_step(framework, devices):
     assert {name: waits.tolist() for name, waits in found.items()} == {name: [] for name in asked}
 
 
-def test_what_fp16_holds_does_not_shrink_with_mxnets_contexts():
-    """A batch of 8 samples of each: the backward pass starts from its scale over 8 on any number of
-    them.
+def test_fp16_gradients_do_not_shrink_with_the_number_of_mxnets_contexts():
+    """Check the gradient with which the backward pass starts, for batches of 8 samples per context.
+
+    With loss scaling it is the scale / 8 for any number of contexts.
     """
     found = probe("mxnet", "probes.small_mxnet.seeds")
     assert [found[f"none/{count}"] for count in (1, 2)] == [1 / 8, 1 / 16]
     assert [found[f"static/{count}"] for count in (1, 2)] == [128 / 8, 128 / 8]
 
 
-@pytest.mark.parametrize(
-    "framework", [name for name in FRAMEWORKS if name != "jax"]
-)  # there all can
-def test_optimizer_that_cannot_skip_a_step_is_refused_under_a_dynamic_scale(framework):
-    said = str(probe(framework, "probes.small_trainers.setup_checks", framework)["skipping"])
-    assert said.startswith("optimizer=rmsprop: this framework cannot skip steps of this optimizer")
+# In JAX every optimizer can skip steps.
+@pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != "jax"])
+def test_an_optimizer_that_cannot_skip_steps_rejects_a_dynamic_scale(framework):
+    message = str(probe(framework, "probes.small_trainers.setup_checks", framework)["skipping"])
+    assert message.startswith(
+        "optimizer=rmsprop: this framework cannot skip steps of this optimizer"
+    )
 
 
 def test_cases_clip_overflow_and_grow():
-    """What the cases are made for happens in them."""
+    """Check that clipping, overflow, and growth of the scale happen in the cases."""
     state = expected("sgd", "skipped", 1)
     assert expected("adam", "skipped", 1)["step"] == STEPS - 1
     assert 0 < OVERFLOW < STEPS - 1
-    # At the maximum after step 2, halved by step 4, grown after 7; two clean steps since.
+    # The scale is at its maximum after step 2, halved by step 4, and doubled after step 7. Two
+    # clean steps follow.
     assert (state["loss_scale"], state["loss_scale.clean_steps"]) == (2.0**11, 2)
     clip = Updates("sgd", "clip")
     means = [

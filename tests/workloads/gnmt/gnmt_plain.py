@@ -1,8 +1,8 @@
-"""GNMT written plainly in float64 PyTorch, sentence by sentence and step by step: no padding, no
-masks, no code of the suite's.
+"""GNMT in plain float64 PyTorch, without code of the suite.
 
-The reference of the parity tests. Weights by canonical name; h hidden values, S source and T target
-words of one sentence.
+The parity tests use it as their reference. It processes one sentence and one step at a time,
+without padding. Weights have their canonical names. Shapes: h hidden values, S source and T target
+words of a sentence.
 """
 
 import torch
@@ -11,7 +11,7 @@ from tests.workloads.common.text.training_plain import pairs
 
 
 def cell(weights, name, x, hidden, state):
-    """One step of an LSTM: gates input, forget, cell, output."""
+    """Compute a step of an LSTM, with gates in the order input, forget, cell, output."""
     part = {
         kind: weights[f"{name}.{kind}_l0"]
         for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -23,7 +23,7 @@ def cell(weights, name, x, hidden, state):
 
 
 def run(weights, name, sequence):
-    """An LSTM over a list of inputs, from zeros: the list of its outputs."""
+    """Return the outputs of an LSTM for a list of inputs, starting from zeros."""
     size = weights[f"{name}.weight_hh_l0"].shape[1]
     hidden = state = torch.zeros(size, dtype=torch.float64)
     found = []
@@ -34,13 +34,16 @@ def run(weights, name, sequence):
 
 
 def layers(weights, side):
-    """Number of layers of `encoder` or `decoder`."""
+    """Return the number of layers of `encoder` or `decoder`."""
     return max(int(name[len(side)]) for name in weights if name.startswith(side))
 
 
 def take(sequence, mask, start):
-    """Inputs times their part of a mask (L, width), and where the next layer's part begins; no
-    mask, no change.
+    """Multiply inputs by their part of a mask (L, width).
+
+    Returns:
+        The inputs, and the column of the mask at which the part of the next layer begins. Without a
+        mask, both are unchanged.
     """
     width = len(sequence[0])
     if mask is None:
@@ -51,19 +54,19 @@ def take(sequence, mask, start):
 
 
 def encode(weights, source, mask=None):
-    """Source words (S,) to outputs (S, h)."""
+    """Encode source words (S,) to outputs (S, h)."""
     x, start = take([weights["embedding.weight"][word] for word in source], mask, 0)
     back = run(weights, "encoder1_reverse", x[::-1])[::-1]
     x = [torch.cat(pair) for pair in zip(run(weights, "encoder1", x), back, strict=True)]
     for number in range(2, layers(weights, "encoder") + 1):
-        given, start = take(x, mask, start)
-        y = run(weights, f"encoder{number}", given)
+        inputs, start = take(x, mask, start)
+        y = run(weights, f"encoder{number}", inputs)
         x = [a + b for a, b in zip(x, y, strict=True)] if number > 2 else y
     return torch.stack(x)
 
 
 def attend(weights, query, values):
-    """A query (h,) and encoder outputs (S, h) to the context (h,) and the weights (S,)."""
+    """Return the context (h,) and the weights (S,) of a query (h,), for encoder outputs (S, h)."""
     vector = (
         weights["attention.scale"]
         * weights["attention.vector"]
@@ -78,15 +81,19 @@ def attend(weights, query, values):
 
 
 def decode(weights, values, target, mask=None):
-    """Encoder outputs (S, h) and target words (T,) to logits (T, V) and attention weights (T, S)."""
+    """Decode encoder outputs (S, h) and target words (T,).
+
+    Returns:
+        Logits (T, V) and attention weights (T, S).
+    """
     x, start = take([weights["embedding.weight"][word] for word in target], mask, 0)
     x = run(weights, "decoder1", x)
     contexts, shares = zip(*(attend(weights, query, values) for query in x), strict=True)
     for number in range(2, layers(weights, "decoder") + 1):
-        given, start = take(
+        inputs, start = take(
             [torch.cat(pair) for pair in zip(x, contexts, strict=True)], mask, start
         )
-        y = run(weights, f"decoder{number}", given)
+        y = run(weights, f"decoder{number}", inputs)
         x = [a + b for a, b in zip(x, y, strict=True)] if number > 2 else y
     return torch.stack(x) @ weights["classifier.weight"].T + weights[
         "classifier.bias"
@@ -94,8 +101,9 @@ def decode(weights, values, target, mask=None):
 
 
 def sentence_loss(logits, labels, smoothing):
-    """0.9 · NLL + 0.1 · mean over the vocabulary of -log p, summed over the sentence's tokens (for
-    a smoothing of 0.1).
+    """Return the smoothed loss of a sentence, summed over its tokens.
+
+    For a smoothing of 0.1, it is 0.9 · NLL + 0.1 · mean over the vocabulary of -log p.
     """
     logarithms = logits - logits.logsumexp(1, keepdim=True)
     wanted = logarithms[torch.arange(len(labels)), torch.tensor(labels)]
@@ -103,7 +111,10 @@ def sentence_loss(logits, labels, smoothing):
 
 
 def loss(weights, arrays, smoothing, sentences, masks=None):
-    """Of a batch, over `sentences`; `masks`: (S, B, width), (T, B, width) float64 or None."""
+    """Return the loss of a batch, divided by `sentences`.
+
+    `masks` are float64 arrays (S, B, width) and (T, B, width), or None.
+    """
     total = 0
     for row, (source, target, label) in enumerate(pairs(arrays)):
         of_source, of_target = (None, None) if masks is None else (mask[:, row] for mask in masks)

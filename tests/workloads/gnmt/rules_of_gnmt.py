@@ -1,24 +1,22 @@
-"""GNMT's table of rules: what was wrongly closed or open, and the stock checker on settings around
-its edges.
-"""
+"""Rules of GNMT: closed and open settings, and settings around the checker's limits."""
 
 from suite.catalog.rounds import get_round
 from suite.catalog.sets import named_sets
 from tests.workloads.closed_logs import changed, varied
-from tests.workloads.gnmt.test_gnmt_workload import WMT, made
+from tests.workloads.gnmt.test_gnmt_workload import WMT, build_workload
 from workloads.gnmt.settings import REFERENCE_MODEL
 from workloads.gnmt.workload import GNMT
 
 
 def settings(set_name, rules="v0.7", **changes):
-    return changed(made(set_name, rules).settings, **changes)
+    return changed(build_workload(set_name, rules).settings, **changes)
 
 
 V07 = settings("nvidia_v0.7_dgx1")
 V05 = settings("nvidia_v0.5_dgx1", "v0.5")
-OTHER = changed(
-    V07, model=GNMT.defaults("synthetic", get_round("v0.7", GNMT), {"hidden": 512}).model, dataset="translation-demo",
-    targets={"bleu": 0.2}, options={"hidden": 512, "layers": None},
+OPEN_SETTINGS = changed(
+    V07, model=GNMT.defaults("synthetic", get_round("v0.7", GNMT), {"hidden": 512}).model,
+    dataset="translation-demo", targets={"bleu": 0.2}, options={"hidden": 512, "layers": None},
 )  # fmt: skip
 NOT_V05 = "network and order of v0.6 on, not those of tag v0.5"
 PUBLISHED = [name for name in named_sets(GNMT) if name != "demo"]
@@ -30,21 +28,25 @@ CLOSED = [
     (changed(V07, remain_steps=0, decay_interval=0), []),
     (changed(V07, warmup_steps=0), []),
     (changed(V07, max_sequence_length=60), []),
-    (changed(V07, decay_factor=0.6, decay_steps=3), ["decay_steps 3, not 4", "decay_factor 0.6, not 0.5"]),
+    (changed(V07, decay_factor=0.6, decay_steps=3),
+     ["decay_steps 3, not 4", "decay_factor 0.6, not 0.5"]),
     (changed(V07, beta2=0.98), ["beta2 0.98, not 0.999"]),
-    (changed(V07, dropout=0.1, label_smoothing=0.0), ["dropout 0.1, not 0.2", "label_smoothing 0, not 0.1"]),
+    (changed(V07, dropout=0.1, label_smoothing=0.0),
+     ["dropout 0.1, not 0.2", "label_smoothing 0, not 0.1"]),
     (changed(V07, clip_norm=25.0), ["clip_norm 25, not 5"]),
     (changed(V07, options={"beam_width": 4}), ["beam_width 4, not 5"]),
-    (changed(V07, options={"validation_loss": False, "evaluation_batch_size": 7, "evaluation_shapes": 1}), []),
+    (changed(V07, options={"validation_loss": False, "evaluation_batch_size": 7,
+                           "evaluation_shapes": 1}), []),
     (changed(V05, precision="tf32"), [NOT_V05, "precision tf32, not fp32 or fp16 or bf16"]),
     (changed(V05, targets={"bleu": 21.0}), [NOT_V05, "targets bleu 21, not bleu 21.8 or above"]),
     (changed(V05, warmup_steps=0, remain_steps=0), [NOT_V05]),
     (changed(V05, decay_steps=5), [NOT_V05, "decay_steps 5, not 4"]),
-    (settings("demo"), []),  # rate and schedule are the submitter's to choose
+    (settings("demo"), []),  # The submitter may choose rate and schedule.
     (
-        OTHER,
+        OPEN_SETTINGS,
         [
-            "data set translation-demo, not wmt16-en-de", "targets bleu 0.2, not bleu 0.24 or above",
+            "data set translation-demo, not wmt16-en-de",
+            "targets bleu 0.2, not bleu 0.24 or above",
             "model with other hidden than the reference's",
         ],
     ),

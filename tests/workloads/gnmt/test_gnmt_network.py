@@ -1,4 +1,4 @@
-"""Sizes, parameter counts and initial weights."""
+"""GNMT's network: sizes, parameter counts, and initial weights."""
 
 import math
 
@@ -11,7 +11,7 @@ from workloads.gnmt.settings import REFERENCE_MODEL
 SMALL = network.build({**REFERENCE_MODEL, "hidden": 64}, 101, 0.2)
 
 
-def test_parameters_are_those_of_the_published_logs():
+def test_parameter_counts_equal_those_of_the_published_logs():
     counts = network.parameter_counts(network.build(REFERENCE_MODEL, 32_320, 0.2))
     assert sum(counts.values()) == 160_671_297
     assert counts["embedding"] == 33_095_680
@@ -24,11 +24,10 @@ def test_parameters_are_those_of_the_published_logs():
 def test_initial_weights():
     weights = dict(network.initial_weights(SMALL, 3, 0.1, 0.05, padding=0))
     assert {name: value.shape for name, value in weights.items()} == network.shapes(SMALL)
-    other = dict(network.initial_weights(SMALL, 4, 0.1, 0.05, padding=0))
-    assert not np.array_equal(other["encoder1.weight_ih_l0"], weights["encoder1.weight_ih_l0"])
-    assert (
-        weights["embedding.weight"].any(1).tolist() == [False] + [True] * 100
-    )  # padding is embedded as zeros
+    second = dict(network.initial_weights(SMALL, 4, 0.1, 0.05, padding=0))
+    assert not np.array_equal(second["encoder1.weight_ih_l0"], weights["encoder1.weight_ih_l0"])
+    # Padding is embedded as zeros.
+    assert weights["embedding.weight"].any(1).tolist() == [False] + [True] * 100
     for name, value in weights.items():
         assert value.dtype == np.float32
         if name.endswith("bias_hh_l0") or name == "attention.bias":

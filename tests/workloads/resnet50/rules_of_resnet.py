@@ -1,21 +1,21 @@
-"""ResNet-50's table of rules: what was wrongly closed or open, and the stock checker on settings
-around its edges.
-"""
+"""Rules of ResNet-50: closed and open settings, and settings around the checker's limits."""
 
 from suite.catalog.sets import named_sets
 from tests.workloads.closed_logs import changed, varied
-from tests.workloads.resnet50.test_resnet_workload import IMAGENET, made
+from tests.workloads.resnet50.test_resnet_workload import IMAGENET, build_workload
 from workloads.resnet50.workload import ResNet50
 
 
 def settings(set_name, rules="v0.7", **changes):
     target = {"v0.5": 0.749, "v0.7": 0.759}[rules]
-    return changed(made(set_name, rules=rules, targets={"top1": target}).settings, **changes)
+    return changed(
+        build_workload(set_name, rules=rules, targets={"top1": target}).settings, **changes
+    )
 
 
 SGD = settings(
-    "nvidia_v0.7_dgx1", optimizer="sgd", learning_rate=6.0, weight_decay=2.5e-5, warmup_epochs=5, horizon_epochs=42,
-    global_batch_size=3264, lars_coefficient=0.0,
+    "nvidia_v0.7_dgx1", optimizer="sgd", learning_rate=6.0, weight_decay=2.5e-5, warmup_epochs=5,
+    horizon_epochs=42, global_batch_size=3264, lars_coefficient=0.0,
 )  # fmt: skip
 """NVIDIA's closed v0.7 result on a DGX A100."""
 LARS = settings("nvidia_v0.7_dgx1")
@@ -38,12 +38,14 @@ CLOSED = [
     ),
     (settings("nvidia_v0.5_dgx1", "v0.5"), []),
     (settings("dgx1_article_1gpu", "v0.5"), []),
-    (settings("reference_v0.5", "v0.5", precision="tf32"), ["precision tf32, not fp32 or fp16 or bf16"]),
+    (settings("reference_v0.5", "v0.5", precision="tf32"),
+     ["precision tf32, not fp32 or fp16 or bf16"]),
     (settings("reference_v0.5", "v0.5", decay_epochs=[33, 66, 88, 99]), []),
-    (settings("reference_v0.5", "v0.5", warmup_epochs=30), []),  # see test_warm_up
+    (settings("reference_v0.5", "v0.5", warmup_epochs=30), []),  # See test_warm_up.
     (changed(LARS, rules="v0.6"), ["rules v0.6, whose round has no resnet50"]),
     (
-        changed(LARS, dataset="imagenet-demo", targets={"top1": 0.7}, options={"decode": "scaled", "skip_bad": True}),
+        changed(LARS, dataset="imagenet-demo", targets={"top1": 0.7},
+                options={"decode": "scaled", "skip_bad": True}),
         [
             "data set imagenet-demo, not imagenet", "targets top1 0.7, not top1 0.759 or above",
             "decode scaled, not exact", "skip_bad true, not false",

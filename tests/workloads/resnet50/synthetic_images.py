@@ -1,5 +1,6 @@
-"""Small image data sets in ImageNet's layout, and settings that read them; needs simplejpeg and
-NumPy alone.
+"""Small image data sets in ImageNet's layout, and settings that read them.
+
+They need only simplejpeg and NumPy.
 """
 
 import itertools
@@ -21,13 +22,13 @@ SUBSAMPLINGS = ("420", "444", "422", "440")
 
 
 class Folders(ImageFolders):
-    """A data set that nobody has published."""
+    """Data set that is not published."""
 
     name = "dummy"
 
 
 def picture(seed: int, number: int, height: int, width: int) -> np.ndarray:
-    """(height, width, 3) uint8, by hash: coarse colours with grain."""
+    """Return (height, width, 3) uint8, drawn by hash: coarse colors with grain."""
     key = stream(seed, "picture", number)
     coarse = integers(bits(key, 0, np.arange(8 * 8 * 3)), 200).reshape(8, 8, 3)
     rows, columns = np.arange(height) * 8 // height, np.arange(width) * 8 // width
@@ -36,13 +37,13 @@ def picture(seed: int, number: int, height: int, width: int) -> np.ndarray:
 
 
 def size(number: int) -> tuple[int, int]:
-    """Height and width of image `number`."""
+    """Return height and width of image `number`."""
     height, width = (int(value) for value in 40 + integers(bits(7, number, np.arange(2)), 90))
     return height, width
 
 
 def write(root: Path, train: int = 60, val: int = 23) -> Path:
-    """The images below `root`; class of image i: i % 5."""
+    """Write the images below `root`. The class of image i is i % 5."""
     for split, count in (("train", train), ("val", val)):
         for i in range(count):
             number = i + (1_000_000 if split == "val" else 0)
@@ -56,7 +57,7 @@ def write(root: Path, train: int = 60, val: int = 23) -> Path:
 
 
 def prepare(folder: Path, train: int = 60, val: int = 23) -> tuple[Path, DatasetInfo]:
-    """Images and their index: (folder of the index, facts)."""
+    """Prepare images and return the folder of their index and the dataset info."""
     destination = folder / "prepared"
     Folders().prepare(write(folder / "images", train, val), destination)
     return destination, IMAGENET.read(destination)
@@ -65,15 +66,16 @@ def prepare(folder: Path, train: int = 60, val: int = 23) -> tuple[Path, Dataset
 def settings(
     folder: Path, global_batch_size: int = 12, framework: str = "pytorch", **options: object
 ) -> Settings:
-    """Settings with what ResNet-50's data reads: crops of 32 pixels."""
+    """Return settings of ResNet-50's data with crops of 32 pixels."""
     return synthetic.settings(
-        "resnet50", framework=framework, global_batch_size=global_batch_size, dataset="dummy", data_dir=str(folder),
-        model={"image_size": 32, "resize_size": 37, "area_minimum": 0.05}, targets={"top1": 0.8}, options=options,
+        "resnet50", framework=framework, global_batch_size=global_batch_size, dataset="dummy",
+        model={"image_size": 32, "resize_size": 37, "area_minimum": 0.05}, targets={"top1": 0.8},
+        data_dir=str(folder), options=options,
     )  # fmt: skip
 
 
-def batches_equal(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
-    """Whether two batches hold the same arrays."""
-    return set(one) == set(other) and all(
-        itertools.starmap(np.array_equal, ((one[name], other[name]) for name in one))
+def batches_equal(first: dict[str, np.ndarray], second: dict[str, np.ndarray]) -> bool:
+    """Check whether two batches hold the same arrays."""
+    return set(first) == set(second) and all(
+        itertools.starmap(np.array_equal, ((first[name], second[name]) for name in first))
     )

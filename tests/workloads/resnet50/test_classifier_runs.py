@@ -1,5 +1,6 @@
-"""The demos of ResNet-50 and LittleCNN in real processes: a short epoch, with `full` in every
-framework, and refusals.
+"""Demos of ResNet-50 and LittleCNN in real processes: a short epoch, and rejected settings.
+
+With the marker `full`, every framework trains.
 """
 
 import re
@@ -19,8 +20,10 @@ FRAMEWORKS = ("pytorch", "tensorflow", "jax", "mxnet")
 WORKLOADS = {"resnet50": "imagenet-demo", "zoo": "cifar-demo"}
 MODULES = {"imagenet-demo": imagenet_demo, "cifar-demo": cifar_demo}
 STEPS, TRAIN, VAL = 10, 320, 100
-APART = {"resnet50": 1.002, "zoo": 1.001}
-"""Largest over smallest mean loss of the same weights, images and masks: rounding alone parts them.
+LARGEST_RATIO = {"resnet50": 1.002, "zoo": 1.001}
+"""Largest ratio of the mean losses of frameworks.
+
+They start from the same weights and use the same images and masks, so that only rounding differs.
 """
 LOGGED = {
     "resnet50": {
@@ -42,7 +45,7 @@ LOGGED = {
 
 @pytest.fixture(scope="module")
 def few_images(tmp_path_factory):
-    """A data folder whose demos have a few images: an epoch of ten steps."""
+    """Return a data folder with small demos, whose epochs have ten steps."""
     folder = tmp_path_factory.mktemp("few")
     with pytest.MonkeyPatch.context() as patch:
         for name, module in MODULES.items():
@@ -57,7 +60,7 @@ OF_ONE = pytest.param(("resnet50", FRAMEWORKS[:1]), id="resnet50-in-one")
 
 @pytest.fixture(scope="module")
 def epoch(request, tmp_path_factory, few_images):
-    """A workload, and the folder of a short epoch in each of some frameworks."""
+    """Return a workload, and the run folder of a short epoch for each framework."""
     (workload, frameworks), tmp_path = request.param, tmp_path_factory.mktemp("epoch")
     sweep = (
         "-m",
@@ -76,10 +79,10 @@ def epoch(request, tmp_path_factory, few_images):
 
 
 @pytest.mark.parametrize("epoch", OF_ALL, indirect=True)
-def test_frameworks_train_alike(epoch):
+def test_frameworks_have_nearly_equal_losses(epoch):
     workload, folders = epoch
     losses = [only(metrics(folder))["loss"] for folder in folders.values()]
-    assert max(losses) <= APART[workload] * min(losses), losses
+    assert max(losses) <= LARGEST_RATIO[workload] * min(losses), losses
 
 
 @pytest.mark.parametrize("epoch", [OF_ONE, *OF_ALL], indirect=True)
@@ -91,7 +94,7 @@ def test_an_epoch_is_trained_and_evaluated(epoch):
 
 
 @pytest.mark.parametrize("epoch", [OF_ONE, *OF_ALL], indirect=True)
-def test_the_log_says_what_was_trained(epoch):
+def test_the_log_describes_the_training(epoch):
     workload, folders = epoch
     for name, folder in folders.items():
         found = {key: value for key, value, _ in events(folder / "result_0.txt")}
@@ -120,8 +123,8 @@ def test_the_log_says_what_was_trained(epoch):
 
 
 @pytest.mark.full
-def test_ten_lines_of_plain_pytorch_use_what_was_trained(tmp_path):
-    """Those of docs/how-to/resume_and_checkpoints.md, with the weights of the reference's network after a step."""
+def test_the_documented_pytorch_code_uses_trained_weights(tmp_path):
+    """Run the documented example with the weights of the reference's network after a step."""
     few = (
         "profile=synthetic",
         "device=cpu",
@@ -131,7 +134,7 @@ def test_ten_lines_of_plain_pytorch_use_what_was_trained(tmp_path):
     )
     run_suite(tmp_path, "workload=resnet50", *few, "checkpoint.final=true", timeout=900, exits=0)
     (block,) = re.findall(
-        r"```python\n(.*?)```", (PROJECT / "docs" / "how-to/resume_and_checkpoints.md").read_text(), re.DOTALL
+        r"```python\n(.*?)```", (PROJECT / "docs" / "checkpoints.md").read_text(), re.DOTALL
     )
     weights = only(tmp_path.glob("logs/**/weights.npz"))
     lines = re.sub(r'load\(".*?"\)', f'load("{weights}")', block)
@@ -140,7 +143,7 @@ def test_ten_lines_of_plain_pytorch_use_what_was_trained(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("command", "message"),
     [
         (
             "resnet50 demo gpus=3 oversubscribe=true",
@@ -172,27 +175,27 @@ def test_ten_lines_of_plain_pytorch_use_what_was_trained(tmp_path):
         ("zoo synthetic precision=fp16", "precision=fp16: only GPUs support it"),
     ],
 )
-def test_a_mistake_is_one_line(tmp_path, few_images, words, said):
-    assert said in only(refusal(tmp_path, words, few_images).strip().splitlines())
+def test_a_mistake_is_reported_in_one_line(tmp_path, few_images, command, message):
+    assert message in only(rejection(tmp_path, command, few_images).strip().splitlines())
 
 
 @pytest.mark.parametrize(
-    ("words", "dataset"),
+    ("command", "dataset"),
     [
         ("resnet50 reference", "imagenet"),
         ("zoo reference workload.dataset=cifar10", "cifar10"),
         ("zoo reference workload.dataset=fashion-mnist", "fashion-mnist"),
     ],
 )
-def test_reference_without_data_says_what_to_type(tmp_path, few_images, words, dataset):
-    assert f"suite data prepare {dataset} --from" in refusal(tmp_path, words, few_images)
+def test_a_reference_without_data_prints_the_command_to_run(tmp_path, few_images, command, dataset):
+    assert f"suite data prepare {dataset} --from" in rejection(tmp_path, command, few_images)
 
 
-def refusal(tmp_path, words, data):
-    """What a command that is refused says on standard error."""
-    workload, profile, *overrides = words.split()
-    command = (f"workload={workload}", f"profile={profile}", "device=cpu", *overrides)
-    done = run_suite_here(tmp_path, *command, SUITE_DATA_DIR=str(data))
+def rejection(tmp_path, command, data):
+    """Return the standard error of a command that is rejected."""
+    workload, profile, *overrides = command.split()
+    arguments = (f"workload={workload}", f"profile={profile}", "device=cpu", *overrides)
+    done = run_suite_here(tmp_path, *arguments, SUITE_DATA_DIR=str(data))
     assert done.returncode == 2
     assert not (tmp_path / "logs").exists()
     return done.stderr

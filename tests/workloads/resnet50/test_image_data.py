@@ -1,9 +1,8 @@
-"""Batches: the same images for any number of replicas, processes and threads; none lost or counted
-twice in evaluation.
-"""
+"""Batches of images: independence of replicas, processes, and threads, and complete evaluation."""
 
 import itertools
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,7 +33,7 @@ def opened(prepared, process=0, replicas=range(1), total=1, batch=12, seed=5, **
 
 
 def trained(prepared, first, stop, **where):
-    """Copies of the local batches' arrays of some steps, in order."""
+    """Return copies of the local batches' arrays of some steps."""
     data = opened(prepared, **where)
     steps = [
         [{k: v.copy() for k, v in batch.arrays.items()} for batch in step]
@@ -45,16 +44,17 @@ def trained(prepared, first, stop, **where):
 
 
 def joined(steps):
-    """Images and labels of each step over its replicas."""
+    """Return the arrays of each step, joined over its replicas."""
     return [
         {name: np.concatenate([batch[name] for batch in step]) for name in step[0]}
         for step in steps
     ]
 
 
-def test_a_batch_is_what_decoding_cropping_resizing_and_flipping_make(prepared):
+def test_a_batch_contains_decoded_cropped_resized_and_flipped_images(prepared):
     data = opened(prepared)
-    (batch,) = next(iter(data.train(7, 8)))  # 5 steps per epoch: step 2 of epoch 1
+    # An epoch has 5 steps, so this is step 2 of epoch 1.
+    (batch,) = next(iter(data.train(7, 8)))
     assert batch.arrays["image"].shape == (12, 32, 32, 3)
     assert batch.arrays["image"].dtype == np.uint8
     assert batch.arrays["label"].dtype == np.int32
@@ -62,7 +62,7 @@ def test_a_batch_is_what_decoding_cropping_resizing_and_flipping_make(prepared):
     found = set()
     for slot, image in enumerate(batch.arrays["image"]):
         for number in range(60):
-            whole = simplejpeg.decode_jpeg(open(data.images.path(number), "rb").read())  # noqa: SIM115
+            whole = simplejpeg.decode_jpeg(Path(data.images.path(number)).read_bytes())
             size = [whole.shape[1]], [whole.shape[0]]
             left, top, width, height = crop_boxes(5, 1, [number], *size, 0.05)[0]
             expected = np.empty((32, 32, 3), np.uint8)
@@ -73,23 +73,24 @@ def test_a_batch_is_what_decoding_cropping_resizing_and_flipping_make(prepared):
             )
             if (expected == image).all():
                 found.add(number)
-                assert batch.arrays["label"][slot] == number // 12  # sorted by class
+                # Images are sorted by class.
+                assert batch.arrays["label"][slot] == number // 12
     assert len(found) == 12
     data.close()
 
 
 @pytest.mark.parametrize(("threads", "replicas"), [(1, 4), (3, 2)])
-def test_threads_replicas_and_the_first_step_change_nothing(prepared, threads, replicas):
+def test_threads_replicas_and_the_first_step_do_not_change_the_batches(prepared, threads, replicas):
     alone = joined(trained(prepared, 0, 9, data_threads=1))
     where = {"total": replicas, "data_threads": threads}
     together = trained(prepared, 3, 9, replicas=range(replicas), **where)
     apart = [trained(prepared, 3, 9, replicas=range(r, r + 1), **where) for r in range(replicas)]
     parts = [list(itertools.chain.from_iterable(step)) for step in zip(*apart, strict=True)]
-    for one, *others in zip(alone[3:], joined(together), joined(parts), strict=True):
-        assert all(synthetic.batches_equal(one, other) for other in others)
+    for expected, *batches in zip(alone[3:], joined(together), joined(parts), strict=True):
+        assert all(synthetic.batches_equal(expected, batch) for batch in batches)
 
 
-def test_batches_stay_valid_while_they_are_referred_to_and_memory_is_bounded(prepared):
+def test_batches_stay_valid_while_they_are_referenced_and_memory_is_bounded(prepared):
     data = opened(prepared)
     kept, digests = [], []
     for number, (batch,) in enumerate(data.train(0, 40)):
@@ -104,8 +105,8 @@ def test_batches_stay_valid_while_they_are_referred_to_and_memory_is_bounded(pre
 
 @pytest.mark.parametrize("replicas", [1, 2, 3])
 @pytest.mark.parametrize("size", [7, 64])
-def test_evaluation_sees_each_of_1001_images_once(replicas, size, thousand_and_one):
-    folder, dataset_info, expected = thousand_and_one
+def test_evaluation_sees_each_of_1001_images_once(replicas, size, images_1001):
+    folder, dataset_info, expected = images_1001
     seen, valid = [], 0
     for process in range(replicas):
         data = opened(
@@ -128,23 +129,24 @@ def test_evaluation_sees_each_of_1001_images_once(replicas, size, thousand_and_o
 
 
 @pytest.fixture(scope="module")
-def thousand_and_one(tmp_path_factory):
-    """(folder, facts, the bytes of every evaluation image in order): tiny images, all different."""
+def images_1001(tmp_path_factory):
+    """Return (folder, dataset info, contents of the evaluation images in order) of 1,001 images.
+
+    The images are small and all different.
+    """
     folder, dataset_info = synthetic.prepare(tmp_path_factory.mktemp("1001"), 10, 1001)
     data = opened((folder, dataset_info))
     expected = []
     for number in range(1001):
         out = np.empty((32, 32, 3), np.uint8)
-        central_into(
-            simplejpeg.decode_jpeg(open(data.evaluation_images.path(number), "rb").read()), out, 37
-        )
+        content = Path(data.evaluation_images.path(number)).read_bytes()
+        central_into(simplejpeg.decode_jpeg(content), out, 37)
         expected.append(out.tobytes())
     data.close()
     return folder, dataset_info, expected
 
 
-# -- damage after preparation
-# -----------------------------------------------------------------------------------------
+# -- Damage after preparation
 
 
 @pytest.fixture
@@ -173,7 +175,8 @@ def test_a_file_damaged_after_preparation_ends_the_run_with_its_name(damaged, da
     damage(path)
     before = threading.active_count()
     data = opened((folder, dataset_info))
-    data.area_minimum = 1.0  # the whole image, so that damage anywhere in it shows
+    # The crop is the whole image, so that any damage is detected.
+    data.area_minimum = 1.0
     with pytest.raises(BadImage) as raised:
         list(data.train(0, 5))
     assert str(raised.value).startswith(f"{path}: ")
@@ -182,21 +185,21 @@ def test_a_file_damaged_after_preparation_ends_the_run_with_its_name(damaged, da
     wait_until("the end of the threads", lambda: threading.active_count() <= before)
 
 
-def test_with_skip_bad_the_next_image_takes_its_place_in_training(damaged, capsys):
+def test_with_skip_bad_the_next_image_replaces_a_damaged_image_in_training(damaged, capsys):
     folder, dataset_info, images = damaged
     truncate(images / "train" / "n00000002" / "train_00007.JPEG")
-    one = joined(trained((folder, dataset_info), 0, 10, skip_bad=True))
-    said = capsys.readouterr().err.splitlines()
-    assert len(said) == 1
-    assert said[0].startswith(f"left out: {images}/train/n00000002/train_00007.JPEG: ")
-    other = joined(
+    alone = joined(trained((folder, dataset_info), 0, 10, skip_bad=True))
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith(f"left out: {images}/train/n00000002/train_00007.JPEG: ")
+    distributed = joined(
         trained(
             (folder, dataset_info), 0, 10, skip_bad=True, replicas=range(2), total=2, data_threads=1
         )
     )
-    assert all(synthetic.batches_equal(*pair) for pair in zip(one, other, strict=True))
-    labels = np.concatenate([step["label"] for step in one[:5]])
-    # The image after it, of the same class, stands twice.
+    assert all(synthetic.batches_equal(*pair) for pair in zip(alone, distributed, strict=True))
+    labels = np.concatenate([step["label"] for step in alone[:5]])
+    # The next image, which has the same class, is used twice.
     assert np.bincount(labels).tolist() == [12] * 5
 
 
@@ -210,11 +213,10 @@ def test_a_damaged_evaluation_image_always_ends_the_run(damaged):
     data.close()
 
 
-# -- options
-# ----------------------------------------------------------------------------------------------------------
+# -- Options
 
 
-def test_synthetic_batches_are_handed_out_without_a_copy():
+def test_synthetic_batches_are_not_copied():
     dataset_info = DatasetInfo(1000, 100, {"classes": 10}, "synthetic")
     data = SyntheticImageData(
         synthetic.settings("", 8), dataset_info, synthetic.place(0, range(2), 2), 1

@@ -1,5 +1,6 @@
-"""Evaluation pixels are those of TensorFlow's present resize; the reference called its legacy one
-(docs/how-to/prepare_data.md).
+"""Evaluation pixels equal those of TensorFlow's current resize.
+
+The reference called TensorFlow's legacy resize.
 """
 
 import numpy as np
@@ -8,8 +9,11 @@ from tests.frameworks_probe import probe
 from workloads.common.images.resize import evaluation_size
 
 
-def test_evaluation_sizes_are_the_references():
-    """Computed by TensorFlow in float32; about one in eight has a shorter side of 255."""
+def test_evaluation_sizes_equal_those_of_the_reference():
+    """Compare with sizes that TensorFlow computes in float32.
+
+    One in eight images has a shorter side of 255 instead of 256 pixels.
+    """
     found = probe("tensorflow", "probes.image_resize_tensorflow.sizes")
     ours = np.array(
         [evaluation_size(height, width, 256) for height, width in found["given"].T.tolist()]
@@ -19,11 +23,10 @@ def test_evaluation_sizes_are_the_references():
     assert set(ours.min(0)) == {255, 256}
 
 
-def test_evaluation_pixels_are_tensorflows_within_one_level_on_the_mean():
+def test_evaluation_pixels_equal_tensorflows_within_one_level_on_average():
     found = probe("tensorflow", "probes.image_resize_tensorflow.differences")
     assert len(found["mean"]) == 7
-    assert (
-        found["mean"] < 0.3
-    ).all()  # rounding to integers alone gives 0.25; the bound asked for is 1
+    # Rounding to integers alone gives 0.25. The required bound is 1.
+    assert (found["mean"] < 0.3).all()
     assert (found["largest"] < 1.0).all()
     assert (found["decoding"] == 0).all()

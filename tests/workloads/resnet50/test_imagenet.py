@@ -1,6 +1,4 @@
-"""`suite data prepare imagenet`: layouts, what is found, what is refused or left out, and that
-nothing is done twice.
-"""
+"""`suite data prepare imagenet`: layouts, index, rejected or skipped input, and repeated runs."""
 
 import errno
 import os
@@ -36,8 +34,8 @@ def prepare(source, destination, **options):
     return preparing.prepare(synthetic.Folders(), source, destination, **options)
 
 
-def refused(source, tmp_path, **options):
-    return preparing.refused(synthetic.Folders(), source, tmp_path, **options)
+def rejection(source, tmp_path, **options):
+    return preparing.rejection(synthetic.Folders(), source, tmp_path, **options)
 
 
 def opened(destination, split="train"):
@@ -45,7 +43,7 @@ def opened(destination, split="train"):
     return index.read(destination, split, Path(manifest.options["images"]), manifest.counts[split])
 
 
-def test_the_index_holds_what_the_files_are(source, tmp_path):
+def test_the_index_describes_the_files(source, tmp_path):
     lines = prepare(source, tmp_path / "p")
     assert "40 training and 20 validation images of 5 classes" in lines[0]
     images = opened(tmp_path / "p")
@@ -67,16 +65,18 @@ def test_the_index_holds_what_the_files_are(source, tmp_path):
     assert (tmp_path / "p" / "classes.txt").read_text().split() == [f"n{i:08d}" for i in range(5)]
 
 
-def test_nothing_is_done_twice_and_nothing_overwritten(source, tmp_path):
-    """Nor what earlier versions put into a folder `seek`."""
+def test_preparing_again_changes_nothing(source, tmp_path):
+    """Check also that a folder `seek`, which earlier versions wrote, is ignored."""
     prepare(source, tmp_path / "p")
     (tmp_path / "p" / "seek").mkdir()
     (tmp_path / "p" / "seek" / "records.bin").write_bytes(b"x")
     assert not any("seek" in line for line in synthetic.Folders().verify(tmp_path / "p"))
-    preparing.is_done_once(synthetic.Folders(), source, tmp_path / "p", lambda: at(source).unlink())
+    preparing.check_prepared_once(
+        synthetic.Folders(), source, tmp_path / "p", lambda: at(source).unlink()
+    )
 
 
-def test_the_fingerprint_is_of_the_images_not_of_their_place(source, tmp_path):
+def test_the_fingerprint_depends_on_the_images_and_not_on_their_location(source, tmp_path):
     prepare(source, tmp_path / "p")
     source.rename(tmp_path / "elsewhere")
     prepare(tmp_path / "elsewhere", tmp_path / "q")
@@ -92,13 +92,14 @@ def test_a_subset_is_spread_over_the_classes(source, tmp_path):
     assert len(opened(tmp_path / "p", "val")) == 5
     assert IMAGENET.read(tmp_path / "p").notes == ("subset of 10 training images",)
     prepare(source, tmp_path / "q", subset=2)
-    (note,) = IMAGENET.read(tmp_path / "q").notes  # no word of classes that are missing
+    # There is no note on missing classes.
+    (note,) = IMAGENET.read(tmp_path / "q").notes
     assert note == "subset of 2 training images"
-    assert "--subset 0" in refused(source, tmp_path, subset=0)
+    assert "--subset 0" in rejection(source, tmp_path, subset=0)
 
 
 @pytest.mark.parametrize(("share", "same"), [(1.02, True), (1.05, False), (0.95, False)])
-def test_imagenet_is_told_by_its_counts_and_the_bytes_of_its_images(
+def test_imagenet_is_recognized_by_its_counts_and_the_bytes_of_its_images(
     source, tmp_path, monkeypatch, share, same
 ):
     files = {
@@ -116,12 +117,11 @@ def test_imagenet_is_told_by_its_counts_and_the_bytes_of_its_images(
     )
 
 
-# -- a flat validation set
-# --------------------------------------------------------------------------------------------
+# -- A flat validation set
 
 
 def flatten(source):
-    """val/*.JPEG, and the right labels by file name."""
+    """Move the validation images to val/*.JPEG and return their classes by file name."""
     labels = {}
     for path in sorted((source / "val").rglob("*.JPEG")):
         labels[path.name] = path.parent.name
@@ -133,10 +133,10 @@ def flatten(source):
 
 
 @pytest.mark.parametrize("form", ["pairs", "csv", "in order", "no suffix"])
-def test_a_flat_validation_set_with_a_file_of_labels(source, tmp_path, form):
+def test_a_flat_validation_set_is_labeled_by_a_file(source, tmp_path, form):
     prepare(source, tmp_path / "p")
-    given = opened(tmp_path / "p", "val")
-    expected = sorted(zip(given.bytes.tolist(), given.label.tolist(), strict=True))
+    prepared = opened(tmp_path / "p", "val")
+    expected = sorted(zip(prepared.bytes.tolist(), prepared.label.tolist(), strict=True))
     labels = flatten(source)
     if form == "in order":
         (source / "val_labels.txt").write_text("".join(f"{wnid}\n" for wnid in labels.values()))
@@ -156,7 +156,7 @@ def test_a_flat_validation_set_with_a_file_of_labels(source, tmp_path, form):
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "problem"),
     [
         (None, "val_labels.txt with lines NAME WNID"),
         (lambda labels: ["n00000001"] * 19, "expected 20 labels for 20 images, got 19"),
@@ -169,12 +169,12 @@ def test_a_flat_validation_set_with_a_file_of_labels(source, tmp_path, form):
         (lambda labels: [f"{name} n1234" for name in labels], "n1234 (val_labels.txt)"),
     ],
 )
-def test_what_is_wrong_with_labels(source, tmp_path, rows, said):
+def test_invalid_labels_are_rejected(source, tmp_path, rows, problem):
     labels, path = flatten(source), source / "val_labels.txt"
     if rows is not None:
         path.write_text("".join(f"{row}\n" for row in rows(labels)))
-    message = refused(source, tmp_path)
-    assert said in message
+    message = rejection(source, tmp_path)
+    assert problem in message
     assert path.name in message
 
 
@@ -208,7 +208,7 @@ def test_hidden_files_and_folders_are_skipped(source, tmp_path, hidden, layout):
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("header", ["", "ImageId,PredictionString\n"])
-def test_a_label_file_with_a_byte_order_mark_and_any_line_ends(
+def test_a_label_file_may_have_a_byte_order_mark_and_any_line_ends(
     source, tmp_path, encoding, end, header
 ):
     labels = flatten(source)
@@ -218,12 +218,11 @@ def test_a_label_file_with_a_byte_order_mark_and_any_line_ends(
     assert manifests.read(tmp_path / "p").counts["val"] == 20
 
 
-# -- bad input
-# --------------------------------------------------------------------------------------------------------
+# -- Bad input
 
 
 def at(source, name="n00000002/train_00007.JPEG", content=None):
-    """A path of the training images; with other content."""
+    """Return the path of a training image. If `content` is given, it is written to the file."""
     path = source / "train" / name
     if content is not None:
         path.write_bytes(content)
@@ -231,7 +230,7 @@ def at(source, name="n00000002/train_00007.JPEG", content=None):
 
 
 def wide(height):
-    """A JPEG of 20,000 pixels' width."""
+    """Return a JPEG that is 20,000 pixels wide."""
     return simplejpeg.encode_jpeg(np.zeros((height, 20_000, 3), np.uint8), 50, "RGB", "420")
 
 
@@ -247,7 +246,7 @@ def link(source, to):
     return path
 
 
-def other_class(source):
+def unknown_class(source):
     (source / "val" / "n00000004").rename(source / "val" / "n77777777")
     return source / "val" / "n77777777"
 
@@ -267,36 +266,36 @@ BAD = {
     "a link to nowhere": lambda source: link(source, "nowhere"),
     "no image": lambda source: at(source, "n00000000/notes.txt", b"x"),
     "a class without images": empty_class,
-    "a class of val alone": other_class,
+    "a class of val alone": unknown_class,
 }
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_a_bad_file_or_folder_is_named_in_one_line_or_left_out(source, tmp_path, kind):
+def test_a_bad_file_or_folder_is_rejected_or_skipped(source, tmp_path, kind):
     path = BAD[kind](source)
-    preparing.is_one_line_or_left_out(synthetic.Folders(), source, tmp_path, f"{path}: ")
+    preparing.check_rejected_or_skipped(synthetic.Folders(), source, tmp_path, f"{path}: ")
     dataset_info = IMAGENET.read(tmp_path / "p")
     assert dataset_info.notes[0] == "1 files or folders that cannot be used were left out"
     assert (dataset_info.train_samples == 39) == (path == at(source))
     assert not any(
         path.name in opened(tmp_path / "p").name(i) for i in range(dataset_info.train_samples)
     )
-    other = kind == "a class of val alone"
-    assert dataset_info.evaluation_samples == (16 if other else 20)
-    assert ("1 of 5 classes have no validation image" in dataset_info.notes) == other
+    is_skipped_class = kind == "a class of val alone"
+    assert dataset_info.evaluation_samples == (16 if is_skipped_class else 20)
+    assert ("1 of 5 classes have no validation image" in dataset_info.notes) == is_skipped_class
 
 
-def test_damage_inside_is_found_when_everything_is_decoded(source, tmp_path):
+def test_damaged_pixels_are_found_with_full(source, tmp_path):
     data = bytearray(synthetic_jpegs.jpeg(1, 90, 80))
     scan = data.index(b"\xff\xda") + 60
     data[scan : scan + 40] = b"\xff\x03" * 20
     path = at(source, content=bytes(data))
     prepare(source, tmp_path / "p")
-    assert f"{path}: damaged JPEG" in refused(source, tmp_path, full=True)
+    assert f"{path}: damaged JPEG" in rejection(source, tmp_path, full=True)
 
 
-def test_what_is_odd_and_taken(source, tmp_path):
-    """95 times as wide as high; hidden files and those beside the classes are passed over."""
+def test_unusual_files_are_accepted(source, tmp_path):
+    """Check an image 95 times as wide as high, a hidden file, and a file next to the classes."""
     at(source, content=wide(210))
     at(source, "n00000000/.DS_Store", b"x")
     at(source, "README.txt", b"x")
@@ -304,7 +303,7 @@ def test_what_is_odd_and_taken(source, tmp_path):
     assert IMAGENET.read(tmp_path / "p").train_samples == 40
 
 
-def test_grey_cmyk_and_png_are_taken_and_counted(source, tmp_path):
+def test_gray_cmyk_and_png_are_accepted_and_counted(source, tmp_path):
     folder = source / "train" / "n00000000"
     image = synthetic_jpegs.pixels(1, 60, 70)
     (folder / "a grey.jpg").write_bytes(synthetic_jpegs.jpeg(1, 60, 70, "Gray"))
@@ -318,8 +317,8 @@ def test_grey_cmyk_and_png_are_taken_and_counted(source, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["train", "train/n00000003", "val", "val/n00000001"])
-def test_a_folder_that_cannot_be_read(source, tmp_path, monkeypatch, name):
-    """Whoever runs the tests may be root, whom no permission stops: the system's answer is put in."""
+def test_an_unreadable_folder_is_rejected_or_skipped(source, tmp_path, monkeypatch, name):
+    """Simulate the error, because tests may run as root, who can read every folder."""
     folder, scandir = source / name, os.scandir
 
     def denied(path):
@@ -328,7 +327,7 @@ def test_a_folder_that_cannot_be_read(source, tmp_path, monkeypatch, name):
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", denied)
-    assert refused(source, tmp_path).startswith(f"{folder}: cannot be read (Permission denied)")
+    assert rejection(source, tmp_path).startswith(f"{folder}: cannot be read (Permission denied)")
     if "/" in name:
         prepare(source, tmp_path / "p", skip_bad=True)
         assert (
@@ -338,7 +337,7 @@ def test_a_folder_that_cannot_be_read(source, tmp_path, monkeypatch, name):
 
 
 @pytest.mark.parametrize(
-    ("gone", "what"),
+    ("gone", "problem"),
     [
         (".", "no such folder"),
         ("train", "has no folder train, expected train/<wnid>/*.JPEG and val/"),
@@ -347,13 +346,13 @@ def test_a_folder_that_cannot_be_read(source, tmp_path, monkeypatch, name):
         ("val/*/*", "val/n00000000: class folder without images"),
     ],
 )
-def test_a_folder_that_is_not_imagenets(source, tmp_path, gone, what):
+def test_a_folder_in_a_different_layout_is_rejected(source, tmp_path, gone, problem):
     for path in [source] if gone == "." else list(source.glob(gone)):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    assert what in refused(source, tmp_path)
+    assert problem in rejection(source, tmp_path)
 
 
-def test_the_command(source, tmp_path):
+def test_the_command_prepares_and_verifies(source, tmp_path):
     at(source, content=b"")
     root = {"SUITE_DATA_DIR": str(tmp_path / "data")}
     done = suite_here(tmp_path, "data", "prepare", "imagenet", "--from", source, **root)

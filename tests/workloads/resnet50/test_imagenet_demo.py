@@ -15,10 +15,10 @@ from workloads.resnet50 import demo
 
 LINEAR_LIMIT = 0.40
 SQUARE = 16
-"""Side of the pixels that the linear classifiers see; with 32 they do no better."""
+"""Side length of the images that the linear classifiers use. With 32 they are not better."""
 PENALTIES = (10.0, 100.0, 1000.0, 10000.0)
 DRAWN_SHA256 = "6d3b5cc4630465a8e2cce7e0a427eac7f68b89c9df268fe1eb1cb211c2a4019c"
-"""Of GOLDEN_IMAGES as drawn, before any JPEG: the same on every machine."""
+"""Digest of GOLDEN_IMAGES before JPEG compression, equal on every machine."""
 GOLDEN_IMAGES = [(split, index) for split in ("train", "val") for index in range(0, 300, 7)]
 
 
@@ -37,7 +37,7 @@ def files(root: Path, split: str) -> list[Path]:
 
 
 def pixels(path: Path) -> np.ndarray:
-    """The centre square, averaged down to (SQUARE * SQUARE * 3,) float64 in [0, 1]."""
+    """Return the center square, reduced to (SQUARE * SQUARE * 3,) float64 in [0, 1]."""
     image = cv2.imread(str(path))
     height, width = image.shape[:2]
     side = min(height, width)
@@ -47,7 +47,7 @@ def pixels(path: Path) -> np.ndarray:
 
 
 def load(root: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """(n, SQUARE * SQUARE * 3) pixels and (n,) classes."""
+    """Return pixels (n, SQUARE * SQUARE * 3) and classes (n,)."""
     paths = files(root, split)
     kinds = {name: kind for kind, name in enumerate(sorted({path.parent.name for path in paths}))}
     with ThreadPoolExecutor(2) as pool:
@@ -59,7 +59,7 @@ def load(root: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
 def ridge_top1(
     train: np.ndarray, labels: np.ndarray, test: np.ndarray, truth: np.ndarray
 ) -> list[float]:
-    """Top-1 of least squares to one-hot targets, with each of PENALTIES."""
+    """Return the top-1 accuracy of least squares to one-hot targets, for each of PENALTIES."""
     mean = train.mean(0)
     centred, targets = train - mean, np.eye(10)[labels] - 0.1
     gram, moments = centred.T @ centred, centred.T @ targets
@@ -69,7 +69,7 @@ def ridge_top1(
     return [float((((test - mean) @ weight).argmax(1) == truth).mean()) for weight in weights]
 
 
-def test_layout_balance_and_no_image_twice(root):
+def test_layout_balanced_classes_and_unique_images(root):
     assert sorted(path.name for path in root.iterdir()) == ["train", "val"]
     assert demo.SIZES == {"train": 4000, "val": 1000}
     digests = set()
@@ -80,17 +80,17 @@ def test_layout_balance_and_no_image_twice(root):
     assert len(digests) == 5000
 
 
-@pytest.mark.full  # golden digests hold the data
+@pytest.mark.full  # The golden digest detects changes of the data in every run.
 def test_a_linear_classifier_on_raw_pixels_fails(root):
     (train, labels), (test, truth) = load(root, "train"), load(root, "val")
     found = ridge_top1(train, labels, test, truth)
     assert max(found) < LINEAR_LIMIT
-    # The classifiers do work: beyond chance on new images, and on what they were fitted to.
+    # The classifiers do learn: they are better than chance on new and on training images.
     assert min(found) > 0.15
     assert ridge_top1(train, labels, train, labels)[0] > 0.5
 
 
-def test_drawn_pixels_are_golden():
+def test_drawn_pixels_have_the_golden_digest():
     digest = hashlib.sha256()
     for split, number in GOLDEN_IMAGES:
         image = demo.draw(split, number)
@@ -109,7 +109,7 @@ def test_writing_again_with_one_thread_gives_the_same_bytes(root, tmp_path, monk
             assert path.read_bytes() == (root / path.relative_to(tmp_path)).read_bytes()
 
 
-def test_it_is_prepared_as_the_real_data_set_is(prepared, root):
+def test_the_demo_is_prepared_as_the_real_data_set(prepared, root):
     dataset_info = IMAGENET.read(prepared)
     assert (dataset_info.train_samples, dataset_info.evaluation_samples, dataset_info.sizes) == (
         4000,

@@ -15,8 +15,8 @@ SETS = named_sets(ResNet50)
 IMAGENET = DatasetInfo(1_281_167, 50_000, {"classes": 1000}, "published")
 
 
-def made(set_name, dataset_info=IMAGENET, rules="v0.7", **changes):
-    """The full workload with one of the sets."""
+def build_workload(set_name, dataset_info=IMAGENET, rules="v0.7", **changes):
+    """Return the workload with a hyperparameter set and the full data set."""
     values = {
         "devices": 8,
         "dataset": "imagenet",
@@ -28,15 +28,16 @@ def made(set_name, dataset_info=IMAGENET, rules="v0.7", **changes):
 
 
 def rates(workload, *epochs):
-    """Learning rate at the start of epochs counted from 0."""
+    """Return the learning rates at the start of epochs, which are counted from 0."""
     return [workload.learning_rate(round(epoch * workload.steps_per_epoch)) for epoch in epochs]
 
 
 def test_reference_schedule():
-    """num_images / batch_size = 1,251.14 steps an epoch; boundaries int(epoch · 1,251.14), which
-    still have the rate before.
+    """Check the boundaries int(epoch · 1,251.14), at which the rate is still unchanged.
+
+    An epoch has num_images / batch_size = 1,251.14 steps.
     """
-    workload = made("reference")
+    workload = build_workload("reference")
     assert workload.steps_per_epoch == 1252
     assert workload.decay_boundaries == [37_535, 75_069, 100_092, 112_603]
     steps = (0, 3_128, 6_254, 6_255, 37_534, 37_535, 75_068, 75_069, 112_603)
@@ -56,8 +57,12 @@ def test_reference_schedule():
 
 
 def test_published_lars_schedules():
-    """NVIDIA v0.6: 51,590 decay steps to 72 epochs of 770 steps; v0.7: 37 epochs."""
-    v06, v07 = made("nvidia_v0.6_dgx1"), made("nvidia_v0.7_dgx1")
+    """Check the learning rates of NVIDIA's v0.6 and v0.7.
+
+    In v0.6, the rate decays for 51,590 steps, up to epoch 72 of 770 steps each. In v0.7, it decays
+    up to epoch 37.
+    """
+    v06, v07 = build_workload("nvidia_v0.6_dgx1"), build_workload("nvidia_v0.7_dgx1")
     assert v06.steps_per_epoch == 770
     assert v06.decay_steps == 51_590
     assert rates(v06, 0, 2.5, 5, 72, 80) == pytest.approx([0, 2.5, 5.0, 1e-4, 1e-4])
@@ -74,7 +79,7 @@ def test_published_lars_schedules():
     ],
 )
 def test_evaluation_schedules(name, epochs):
-    workload = made(name)
+    workload = build_workload(name)
     steps = list(itertools.islice(workload.evaluation_steps(), 3))
     assert [step / workload.steps_per_epoch for step in steps] == epochs
 
@@ -93,9 +98,11 @@ def test_evaluation_schedules(name, epochs):
         ("demo", False, "truncated_normal_2"),
     ],
 )
-def test_sets_say_where_the_rate_stands_and_how_weights_start(name, lr_in_momentum, initialisation):
-    """As the originals' code has it; the article's entries are presumed to be v0.5's."""
-    workload, values = made(name), SETS[name]
+def test_sets_define_the_kind_of_momentum_and_the_initial_weights(
+    name, lr_in_momentum, initialisation
+):
+    """Check the values of the original code. The article's entries are presumed to equal v0.5's."""
+    workload, values = build_workload(name), SETS[name]
     assert workload.optimizer().lr_in_momentum is values["lr_in_momentum"].value is lr_in_momentum
     assert values["initialisation"].value == initialisation
     for key in ("lr_in_momentum", "initialisation"):
@@ -107,9 +114,10 @@ def test_sets_say_where_the_rate_stands_and_how_weights_start(name, lr_in_moment
 
 
 def test_rules_of_the_optimizers():
-    sgd, lars = made("nvidia_v0.5_dgx1"), made("nvidia_v0.7_dgx1")
+    sgd, lars = build_workload("nvidia_v0.5_dgx1"), build_workload("nvidia_v0.7_dgx1")
     assert sgd.parameter_rule("layer1.0.conv1.weight") == ParameterRule(1e-4, False)
-    assert sgd.parameter_rule("fc.bias") == ParameterRule(1e-4, False)  # the reference decays it
+    # The reference decays the bias of the classifier.
+    assert sgd.parameter_rule("fc.bias") == ParameterRule(1e-4, False)
     for name in ("layer1.0.downsample.1.weight", "bn1.bias"):
         assert sgd.parameter_rule(name) == ParameterRule(0.0, False)
     assert lars.parameter_rule("fc.weight") == ParameterRule(1e-4, True)
@@ -122,14 +130,16 @@ def test_rules_of_the_optimizers():
     )
 
 
-def test_batch_must_fit_devices_and_data():
+def test_the_batch_must_fit_devices_and_data():
     with pytest.raises(ValueError, match=r"1664 .* 3 devices .*\. Set batch=global:1665"):
-        made("nvidia_v0.5_dgx1", devices=3)
+        build_workload("nvidia_v0.5_dgx1", devices=3)
     with pytest.raises(ValueError, match=r"1664 .*\(1000 images\)\. Set batch=global:1000"):
-        made("nvidia_v0.5_dgx1", dataset_info=DatasetInfo(1000, 10, {"classes": 10}, "small"))
+        build_workload(
+            "nvidia_v0.5_dgx1", dataset_info=DatasetInfo(1000, 10, {"classes": 10}, "small")
+        )
 
 
-def test_padding_is_not_counted_and_every_image_is_once():
+def test_padding_is_ignored_and_every_image_is_counted_once():
     workload = synthetic_resnet.workload("sgd", "pytorch")
     logits = np.eye(10, dtype=np.float32)[[1, 2, 3, 4]]
     arrays = {
@@ -149,10 +159,10 @@ def test_padding_is_not_counted_and_every_image_is_once():
 
 
 def test_log_keys_of_both_optimizers():
-    lars = made("nvidia_v0.7_dgx1").log_keys()
+    lars = build_workload("nvidia_v0.7_dgx1").log_keys()
     assert lars["lars_opt_learning_rate_decay_steps"] == 35 * 770
     assert lars["lars_opt_learning_rate_decay_poly_power"] == 2
     assert lars["model_bn_span"] == 208
-    sgd = made("nvidia_v0.5_dgx1").log_keys()
+    sgd = build_workload("nvidia_v0.5_dgx1").log_keys()
     assert sgd["opt_learning_rate_decay_boundary_epochs"] == [30, 60, 80]
     assert not any(name.startswith("lars") for name in sgd)

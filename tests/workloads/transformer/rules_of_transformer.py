@@ -1,16 +1,14 @@
-"""The Transformer's table of rules: what is closed and what is open, and the stock checker on
-settings around its edges.
-"""
+"""Rules of the Transformer: closed and open settings, and settings around the checker's limits."""
 
 from suite.catalog.sets import named_sets
 from tests.workloads.closed_logs import changed, varied
-from tests.workloads.transformer.test_transformer_workload import WMT, made
+from tests.workloads.transformer.test_transformer_workload import WMT, build_workload
 from workloads.transformer.settings import REFERENCE_MODEL
 from workloads.transformer.workload import Transformer
 
 
 def settings(set_name, rules="v0.7", **changes):
-    return changed(made(set_name, rules=rules).settings, **changes)
+    return changed(build_workload(set_name, rules=rules).settings, **changes)
 
 
 V07 = settings("nvidia_v0.7_dgx1")

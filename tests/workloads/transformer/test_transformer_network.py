@@ -1,4 +1,4 @@
-"""Sizes, parameter counts, initial weights and positions."""
+"""The Transformer's network: sizes, parameter counts, initial weights, and positions."""
 
 import math
 
@@ -11,9 +11,10 @@ from workloads.transformer.settings import DEMO_MODEL, REFERENCE_MODEL
 SMALL = network.build({**REFERENCE_MODEL, "hidden": 64, "feed_forward": 96, "layers": 2}, 101, 0.1)
 
 
-def test_parameters_are_those_of_the_reference():
-    """No bias on attention projections (they would add 73,728), two norms and a last one, one
-    table.
+def test_parameter_counts_equal_those_of_the_reference():
+    """Check counts without biases of attention projections, which would add 73,728 parameters.
+
+    An encoder layer has two norms, a side has a final norm, and there is a single embedding table.
     """
     sizes = network.build(REFERENCE_MODEL, 33_708, 0.1)
     counts = network.parameter_counts(sizes)
@@ -28,7 +29,7 @@ def test_parameters_are_those_of_the_reference():
     assert all(".feed_forward." in name for name in biases)
 
 
-def test_demo_is_the_same_network_smaller():
+def test_the_demo_is_a_smaller_network_of_the_same_kind():
     sizes = network.build(DEMO_MODEL, 1_253, 0.1)
     assert (
         sum(network.parameter_counts(sizes).values())
@@ -38,13 +39,14 @@ def test_demo_is_the_same_network_smaller():
 
 
 def test_initial_weights():
-    """Normal with deviation d^-0.5 for the table; Glorot uniform on each whole projection, stacked
-    or not.
+    """Check a normal embedding table with deviation d^-0.5, and Glorot uniform projections.
+
+    Stacked projections have the same limit as separate projections.
     """
     weights = dict(network.initial_weights(SMALL, 3))
     assert {name: value.shape for name, value in weights.items()} == network.shapes(SMALL)
-    other = dict(network.initial_weights(SMALL, 4))
-    assert not np.array_equal(other["embedding.weight"], weights["embedding.weight"])
+    second = dict(network.initial_weights(SMALL, 4))
+    assert not np.array_equal(second["embedding.weight"], weights["embedding.weight"])
     assert (
         len(
             np.unique(
@@ -69,13 +71,14 @@ def test_initial_weights():
 
 
 def test_positions_are_sines_then_cosines():
-    """[sin | cos], not interleaved, with time scales from 1 to 10,000, both of which are reached (d
-    / 2 - 1).
+    """Check [sin | cos], not interleaved, with time scales from 1 to 10,000.
+
+    Both limits are reached, because the divisor is d / 2 - 1.
     """
     found = network.positions(300, 64)
     assert found.shape == (300, 64)
-    for place, column in ((0, 0), (1, 0), (7, 3), (299, 31)):
+    for position, column in ((0, 0), (1, 0), (7, 3), (299, 31)):
         scale = 10_000 ** (column / 31)
-        assert found[place, column] == pytest.approx(math.sin(place / scale), abs=1e-6)
-        assert found[place, 32 + column] == pytest.approx(math.cos(place / scale), abs=1e-6)
+        assert found[position, column] == pytest.approx(math.sin(position / scale), abs=1e-6)
+        assert found[position, 32 + column] == pytest.approx(math.cos(position / scale), abs=1e-6)
     assert found[299, 31] == pytest.approx(math.sin(299 / 10_000), abs=1e-7)

@@ -1,4 +1,4 @@
-"""Schedule, sets, batches by tokens, loss, log keys and sizes; what is refused."""
+"""The Transformer workload: schedule, sets, batches by tokens, loss, and rejected sizes."""
 
 import dataclasses
 import math
@@ -21,12 +21,12 @@ SIZES = {
     "pairs": 4_590_101,
     "end": 1,
 }
-"""Of WMT17."""
+"""Sizes of WMT17."""
 WMT = DatasetInfo(4_590_101, 3_003, SIZES, "published")
 
 
-def made(set_name, rules="v0.7", dataset_info=WMT, **changes):
-    """The full workload with one of the sets."""
+def build_workload(set_name, rules="v0.7", dataset_info=WMT, **changes):
+    """Return the workload with a hyperparameter set and the full data set."""
     defaults = Transformer.defaults(
         "demo" if set_name == "demo" else "reference", get_round(rules, Transformer), {}
     )
@@ -39,16 +39,16 @@ def made(set_name, rules="v0.7", dataset_info=WMT, **changes):
     return Transformer(synthetic.of_set(Transformer, set_name, **values), dataset_info)
 
 
-def test_warm_up_and_inverse_root():
-    """The reference: 2.0 · d^-0.5 · min(1, s / 16000) / √max(s, 16000), steps from 0."""
-    rate = made("reference", devices=1).learning_rate
+def test_the_rate_rises_linearly_and_falls_with_the_inverse_root():
+    """Compare with the reference: 2.0 · d^-0.5 · min(1, s / 16000) / √max(s, 16000), s ≥ 0."""
+    rate = build_workload("reference", devices=1).learning_rate
     for step in (0, 1, 8_000, 16_000, 16_001, 64_000):
         wanted = 2.0 * 1_024**-0.5 * min(1.0, step / 16_000) / math.sqrt(max(step, 16_000))
         assert rate(step) == pytest.approx(wanted, rel=1e-12)
 
 
-def test_rates_of_nvidias_v07_entry():
-    rate = made("nvidia_v0.7_dgxa100").learning_rate
+def test_rates_equal_those_of_nvidias_v07_entry():
+    rate = build_workload("nvidia_v0.7_dgxa100").learning_rate
     assert [rate(step) for step in (0, 375, 750, 3_000)] == [
         0,
         0.95e-3,
@@ -57,9 +57,9 @@ def test_rates_of_nvidias_v07_entry():
     ]
 
 
-def test_reference_has_the_logged_parameters_and_refuses_none_of_its_batches():
-    """The constructor asserts 210,804,736."""
-    workload = made("reference", devices=1)
+def test_the_reference_has_the_logged_parameters_and_buckets():
+    """Build the network, whose constructor asserts 210,804,736 parameters."""
+    workload = build_workload("reference", devices=1)
     assert workload.network.vocabulary == 33_708
     edges = [bucket.edge for bucket in workload.buckets()]
     assert (edges[0], edges[1], edges[-2], edges[-1]) == (8, 9, 236, 256)
@@ -67,7 +67,7 @@ def test_reference_has_the_logged_parameters_and_refuses_none_of_its_batches():
 
 
 def test_batches_by_tokens_are_shared_equally():
-    workload = made("nvidia_v0.7_dgx1")
+    workload = build_workload("nvidia_v0.7_dgx1")
     for bucket in workload.buckets():
         assert bucket.edge % 2 == 0
         assert bucket.batch_samples % 8 == 0
@@ -76,20 +76,21 @@ def test_batches_by_tokens_are_shared_equally():
 
 def test_demo_has_six_shapes(demo_data):
     folder = demo_data("translation-demo")
-    settings = made("demo").settings
+    settings = build_workload("demo").settings
     settings = dataclasses.replace(settings, profile="demo", data_dir=str(folder), devices=2)
     workload = Transformer(settings, Transformer.load_dataset_info(settings))
     assert len(workload.shapes()) == 6
     assert workload.counts.too_long == 0
     assert 0.76 < workload.counts.fill < 0.78
-    assert workload.end == 3, "the corpus has the ids of its own vocabulary"
+    assert workload.end == 3, "the corpus has ids of a separate vocabulary"
     assert (workload.beam.start, workload.beam.end) == (0, 3)
 
 
 @pytest.mark.parametrize("over", ["others", "all"])
-def test_a_tokens_loss(over):
-    """What counts for the label and for the mean, against the soft targets written out; the least
-    is their entropy.
+def test_the_loss_of_a_token(over):
+    """Compare the weights of the label and of the mean with soft targets.
+
+    The least loss is the entropy of the soft targets.
     """
     workload = synthetic_transformer.workload("steps" if over == "others" else "fairseq", "pytorch")
     words, smoothing = workload.network.vocabulary, 0.1
@@ -106,8 +107,8 @@ def test_a_tokens_loss(over):
     assert workload.least_loss == pytest.approx(entropy if over == "others" else 0.0)
 
 
-def test_adam_and_fp16():
-    settings = made("reference").optimizer()
+def test_settings_of_adam_and_of_fp16():
+    settings = build_workload("reference").optimizer()
     assert (settings.name, settings.beta1, settings.beta2, settings.epsilon) == (
         "adam",
         0.9,
@@ -116,12 +117,14 @@ def test_adam_and_fp16():
     )
     assert settings.clip_norm is None
     assert settings.loss_scaling == LossScaling()
-    scaling = made("reference", framework="pytorch", precision="fp16").optimizer().loss_scaling
+    scaling = (
+        build_workload("reference", framework="pytorch", precision="fp16").optimizer().loss_scaling
+    )
     assert scaling == TRAINERS["pytorch"].fp16_loss_scaling
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         ({"heads": 6}, "workload.heads=6: not a multiple of 4. Set workload.heads=8"),
         (
@@ -137,17 +140,17 @@ def test_adam_and_fp16():
         ),
     ],
 )
-def test_sizes_that_cannot_be(options, words):
+def test_invalid_sizes_are_rejected(options, message):
     with pytest.raises(ValueError, match="not a multiple") as caught:
         Transformer.defaults("reference", get_round("v0.7", Transformer), options)
-    assert str(caught.value) == words
+    assert str(caught.value) == message
 
 
 def test_sizes_for_scaling_studies_and_profiles():
     model = Transformer.defaults(
         "synthetic", get_round("v0.7", Transformer), {"hidden": 512, "heads": 8, "layers": 3}
     ).model
-    assert made("reference", model=model, profile="synthetic").network.layers == 3
+    assert build_workload("reference", model=model, profile="synthetic").network.layers == 3
     assert (
         Transformer.defaults("synthetic", get_round("v0.7", Transformer), {}).model
         == REFERENCE_MODEL
@@ -159,9 +162,9 @@ def test_a_batch_too_small_for_its_longest_pair_is_refused():
         ValueError,
         match=r"cannot give each of 8 devices a sample of 256 tokens. Set batch=global:2048",
     ):
-        made("reference", global_batch_size=1_024)
+        build_workload("reference", global_batch_size=1_024)
 
 
 def test_memory_of_a_token_on_cpu_cores():
-    """At least its log-probabilities."""
-    assert Transformer.activation_bytes(made("reference").settings) > 33_708 * 4
+    """Check that a token needs at least the memory of its log-probabilities."""
+    assert Transformer.activation_bytes(build_workload("reference").settings) > 33_708 * 4

@@ -1,9 +1,9 @@
-"""The Transformer written plainly in float64 PyTorch, sentence by sentence: no padding, no heads
-side by side, none of the suite's code.
+"""The Transformer in plain float64 PyTorch, without code of the suite.
 
-The reference of the parity tests. Weights by canonical name; d hidden values, S source and T target
-words of one sentence. `masks` is a function from a place's label and shape to what is multiplied
-there, or None.
+The parity tests use it as their reference. It processes one sentence and one head at a time,
+without padding. Weights have their canonical names. Shapes: d hidden values, S source and T target
+words of a sentence. `masks` is a function from the label and the shape of a dropout layer to its
+multipliers, or None.
 """
 
 import math
@@ -16,20 +16,21 @@ PAD = 0
 
 
 def norm(weights, name, x):
-    """Layer norm, ε 1e-6."""
+    """Apply layer norm with ε = 1e-6."""
     centred = x - x.mean(-1, keepdim=True)
     scaled = centred / ((centred**2).mean(-1, keepdim=True) + 1e-6).sqrt()
     return scaled * weights[f"{name}.weight"] + weights[f"{name}.bias"]
 
 
 def dropped(x, masks, label):
-    """X times its mask."""
+    """Return x times its mask."""
     return x if masks is None else x * masks(label, x.shape)
 
 
 def attention(query, key, value, heads, later, masks, label):
-    """Queries (T, d), keys and values (S, d), a head after the other; `later`: whether a query sees
-    what stands after it.
+    """Return the attention of queries (T, d) to keys and values (S, d), head by head.
+
+    If `later` is set, a query attends to later positions too.
     """
     size, found = query.shape[1] // heads, []
     for head in range(heads):
@@ -45,7 +46,7 @@ def attention(query, key, value, heads, later, masks, label):
 
 
 def attended(weights, name, label, x, memory, heads, later, masks):
-    """X (T, d) after an attention to itself, or to a memory (S, d)."""
+    """Return x (T, d) after attention to itself, or to a memory (S, d)."""
     normed = norm(weights, f"{name}.norm", x)
     if memory is None:
         query, key, value = (normed @ weights[f"{name}.query_key_value.weight"].T).chunk(3, 1)
@@ -60,7 +61,7 @@ def attended(weights, name, label, x, memory, heads, later, masks):
 
 
 def fed_forward(weights, layer, x, masks):
-    """X (T, d) after the feed-forward part."""
+    """Return x (T, d) after the feed-forward part."""
     name = f"{layer}.feed_forward"
     inner = (
         norm(weights, f"{name}.norm", x) @ weights[f"{name}.inner.weight"].T
@@ -72,7 +73,7 @@ def fed_forward(weights, layer, x, masks):
 
 
 def placed(weights, words, side, masks):
-    """Words to (T, d): embedded, padding as zeros, with their positions."""
+    """Return embedded words with positions (T, d). Padding is embedded as zeros."""
     d = weights["embedding.weight"].shape[1]
     rows = [weights["embedding.weight"][word] * math.sqrt(d) * (word != PAD) for word in words]
     waves = [
@@ -89,7 +90,7 @@ def placed(weights, words, side, masks):
 
 
 def layers(weights, side):
-    """Names of the layers of `encoder` or `decoder`."""
+    """Return the names of the layers of `encoder` or `decoder`."""
     return sorted(
         {
             name.split(".")[0]
@@ -100,7 +101,7 @@ def layers(weights, side):
 
 
 def encode(weights, source, heads, masks=None):
-    """Source words (S,) to the memory (S, d)."""
+    """Encode source words (S,) to a memory (S, d)."""
     x = placed(weights, source, "source", masks)
     for layer in layers(weights, "encoder"):
         x = attended(
@@ -111,7 +112,7 @@ def encode(weights, source, heads, masks=None):
 
 
 def decode(weights, memory, target, heads, masks=None):
-    """A memory (S, d) and target words (T,) to logits (T, V)."""
+    """Decode a memory (S, d) and target words (T,) to logits (T, V)."""
     x = placed(weights, target, "target", masks)
     for layer in layers(weights, "decoder"):
         x = attended(
@@ -125,8 +126,10 @@ def decode(weights, memory, target, heads, masks=None):
 
 
 def smoothed(logits, labels, smoothing, over):
-    """Cross-entropy with soft targets, as the reference writes it (`others`, less its least value)
-    or fairseq (`all`).
+    """Return the cross-entropy with soft targets.
+
+    `over` selects the formula: `others` is the reference's, reduced by its least value. `all` is
+    the formula of fairseq.
     """
     words = logits.shape[1]
     logarithms = logits - logits.logsumexp(1, keepdim=True)
@@ -141,7 +144,10 @@ def smoothed(logits, labels, smoothing, over):
 
 
 def loss(weights, arrays, heads, smoothing, over, tokens, masks=None):
-    """Of a batch, over so many tokens; `masks`: a function for each sentence, or None."""
+    """Return the loss of a batch, divided by `tokens`.
+
+    `masks` contains a function for each sentence, or is None.
+    """
     total = 0
     for row, (source, target, label) in enumerate(pairs(arrays)):
         of_row = None if masks is None else masks[row]

@@ -1,4 +1,4 @@
-"""Small synthetic cases of the zoo, the same in every framework's environment."""
+"""Small synthetic cases of the zoo, equal in every framework's environment."""
 
 from unittest import mock
 
@@ -18,21 +18,25 @@ from workloads.zoo.workload import Zoo
 
 CLASSES = 10
 IMAGES = 4
-"""Of a step."""
+"""Images per step."""
 MORE_IMAGES = {
     "inception_v3": 32,
     **dict.fromkeys(
         ("mixture", "inception_bn", *(f"resnet{n}" for n in (18, 34, 50, 101, 152))), 12
     ),
 }
-"""Where batch norm would have too few values: the last maps are of 1 × 1 pixel, or of 2 × 2."""
+"""Images per step of networks whose last maps have 1 × 1 or 2 × 2 pixels.
+
+With fewer images, batch norm would have too few values.
+"""
 RATES = {
     **{"littlecnn": 1e-4, "googlenet": 1e-5, "resnet18": 1e-5, "resnet34": 1e-5},
     **{"inception_v3": 1e-7, "resnet50": 1e-7, "vgg19": 1e-7, "resnet101": 1e-8, "resnet152": 1e-9},
 }
-OTHER_RATE = 1e-6
-"""Network to its rate, so low that rounding in float32 does not grow within five steps, of five
-different batches.
+DEFAULT_RATE = 1e-6
+"""Learning rate of networks that are not in RATES.
+
+The rates are so low that float32 rounding does not grow within five steps on different batches.
 """
 COUNTS = {
     ("littlecnn", 32, "same"): (2_168_362, 12, 0.027, 0.10),
@@ -53,21 +57,22 @@ COUNTS = {
     ("resnet101", 224, "same"): (44_549_160, 314, 7.80, 16.23),
     ("resnet152", 224, "same"): (60_192_808, 467, 11.51, 22.56),
 }
-"""Model, image size, padding to trained values, tensors, 10^9 multiply-adds, 10^6 outputs of
-convolutions and linear layers.
+"""Counts for each model, image size, and padding.
+
+The counts are trained values, tensors, 10^9 multiply-adds, and 10^6 outputs of convolutions and
+linear layers.
 """
 
 
 IN_SHORT = {"littlecnn": 32, "googlenet": 64, "mixture": 64}
-"""Networks that every framework trains in `make test`, to pixels of a side; together they have
-every kind of layer.
+"""Networks that every framework trains in `make test`, with their image sizes.
+
+Together they have every kind of layer.
 """
 
 
 def mixture(net: Builder, classes: int) -> None:
-    """Narrow layers of every kind that a network of the zoo has and LittleCNN and GoogLeNet have
-    not.
-    """
+    """Add narrow layers of every kind that LittleCNN and GoogLeNet do not have."""
     basic = residual.build_trunk("basic", (0, 0, 1, 1), (8, 8, 8, 8), (1, 1, 1, 2)).blocks
     bottlenecks = residual.build_trunk("bottleneck", (1, 2), (8, 8), (1, 2)).blocks
 
@@ -107,19 +112,22 @@ def mixture(net: Builder, classes: int) -> None:
 
 
 def images(model: str) -> int:
-    """Of a step of small images."""
+    """Return the number of small images per step."""
     return MORE_IMAGES.get(model, IMAGES)
 
 
 def rate(model: str) -> float:
-    """Of five steps."""
-    return RATES.get(model, OTHER_RATE)
+    """Return the learning rate of the five steps."""
+    return RATES.get(model, DEFAULT_RATE)
 
 
 def workload(
     model: str, framework: str, image_size: int = 0, chosen: str = "sgd", **changes: object
 ) -> Zoo:
-    """A network at its own image size, or a small one; `changes`: of options."""
+    """Return a workload with a network at its default image size, or with small images.
+
+    `changes` are options of the workload.
+    """
     with mock.patch.dict(KINDS, mixture=Kind(64, mixture)):
         return _workload(model, framework, image_size, chosen, **changes)
 
@@ -129,35 +137,47 @@ def _workload(model: str, framework: str, image_size: int, chosen: str, **change
     defaults = profile_defaults("synthetic", options)
     classes = CLASSES if image_size else KINDS[model].classes
     settings = synthetic.settings(
-        "zoo", framework=framework, profile="synthetic", global_batch_size=images(model) if image_size else 1,
-        dataset="imagenet", model=defaults.model, variant=defaults.variant, hyperparameter_set=chosen,
-        hyperparameters=synthetic.hyperparameters(named_sets(Zoo)[chosen], learning_rate=rate(model)),
-        options={"evaluation_batch_size": 1, "compile": synthetic.compiled(framework, ""), **options},
-    )  # fmt: skip
+        "zoo",
+        framework=framework,
+        profile="synthetic",
+        global_batch_size=images(model) if image_size else 1,
+        dataset="imagenet",
+        model=defaults.model,
+        variant=defaults.variant,
+        hyperparameter_set=chosen,
+        hyperparameters=synthetic.hyperparameters(
+            named_sets(Zoo)[chosen], learning_rate=rate(model)
+        ),
+        options={
+            "evaluation_batch_size": 1,
+            "compile": synthetic.compiled(framework, ""),
+            **options,
+        },
+    )
     return Zoo(settings, DatasetInfo(64, 16, {"classes": classes}, "synthetic"))
 
 
 def small(model: str, image_size: int) -> layer_lists.Network:
-    """A network for small images, `mixture` among them."""
+    """Return a network for small images. `mixture` is one of the models."""
     with mock.patch.dict(KINDS, mixture=Kind(64, mixture)):
         return networks.build(model, image_size, CLASSES)
 
 
-def weights(made: Zoo) -> dict[str, np.ndarray]:
-    """Initial weights with shaken biases and batch-norm scales and shifts."""
-    return synthetic.shaken(made.initial_weights(7))
+def weights(zoo: Zoo) -> dict[str, np.ndarray]:
+    """Return initial weights with changed biases, scales, and shifts."""
+    return synthetic.shaken(zoo.initial_weights(7))
 
 
-def statistics(made: Zoo) -> dict[str, np.ndarray]:
-    """Running statistics that are not 0 and 1."""
-    return synthetic.statistics(layer_lists.statistics(made.network))
+def statistics(zoo: Zoo) -> dict[str, np.ndarray]:
+    """Return running statistics that differ from 0 and 1."""
+    return synthetic.statistics(layer_lists.statistics(zoo.network))
 
 
-def batch(made: Zoo, step: int) -> Batch:
-    """Smooth random images of a step."""
-    count = made.images_per_replica
+def batch(zoo: Zoo, step: int) -> Batch:
+    """Return smooth random images of a step."""
+    count = zoo.images_per_replica
     numbers = np.arange(step * count, (step + 1) * count)
-    image = synthetic.pictures(numbers, int(made.settings.model["image_size"]))
-    label = integers(bits(stream(5, "labels"), numbers), made.network.classes).astype(np.int32)
+    image = synthetic.pictures(numbers, int(zoo.settings.model["image_size"]))
+    label = integers(bits(stream(5, "labels"), numbers), zoo.network.classes).astype(np.int32)
     arrays = {"image": image, "label": label, "dropout_key": dropout.keys(5, 0, numbers)}
     return Batch({**arrays, "valid": np.ones(count, bool)}, float(count), float(count), count)

@@ -1,6 +1,4 @@
-"""`update=async` as whole runs in the three frameworks: paces and staleness in the log, and a
-server that is killed.
-"""
+"""Complete runs with `update=async`: pace and staleness in the log, and a killed server."""
 
 import contextlib
 import os
@@ -27,13 +25,13 @@ from tests.helpers import (
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 RUN = (
-    "workload=zoo", "profile=synthetic", "workload.image_size=32", "batch=global:4", "device=cpu", "gpus=2",
-    "oversubscribe=true", "update=async", "seed=1", *where_grpc_is_open(),
+    "workload=zoo", "profile=synthetic", "workload.image_size=32", "batch=global:4", "device=cpu",
+    "gpus=2", "oversubscribe=true", "update=async", "seed=1", *where_grpc_is_open(),
 )  # fmt: skip
 
 
 def left_of(folder):
-    """Processes that name a run's folder."""
+    """Return the processes whose command line contains a run's folder."""
     found = []
     for process in psutil.process_iter(["cmdline", "status"]):
         words = " ".join(process.info["cmdline"] or [])
@@ -47,7 +45,7 @@ def left_of(folder):
 
 
 @pytest.mark.parametrize("framework", full_but(FRAMEWORKS, "mxnet"))
-def test_a_straggler_makes_fewer_updates_and_nobody_waits_for_it(tmp_path, framework):
+def test_a_straggler_makes_fewer_updates_and_delays_no_worker(tmp_path, framework):
     output = tmp_path / "runs"
     done = run_suite(
         tmp_path,
@@ -78,7 +76,7 @@ def test_a_straggler_makes_fewer_updates_and_nobody_waits_for_it(tmp_path, frame
 
 
 @pytest.mark.parametrize("framework", full_but(FRAMEWORKS, "pytorch"))
-def test_a_server_that_is_killed_is_named(tmp_path, framework):
+def test_a_killed_server_is_reported(tmp_path, framework):
     output = tmp_path / "runs"
     words = (*RUN, f"framework={framework}", "stop=steps:1000000", f"output={output}")
     run = subprocess.Popen(
@@ -104,7 +102,7 @@ def test_a_server_that_is_killed_is_named(tmp_path, framework):
 
 
 def serving(output):
-    """The run's servers; MXNet's scheduler is none."""
+    """Return the run's servers. MXNet's scheduler is not a server."""
     found = []
     for process in left_of(output):
         with contextlib.suppress(psutil.Error):
@@ -119,7 +117,7 @@ def serving(output):
 
 
 def training(output):
-    """Whether both workers have taken a step."""
+    """Check whether both workers have completed a step."""
     folder = only(output.glob("*/run_0"))
     beats = [read_heartbeat(folder, process) for process in range(2)]
     return all(beat is not None and beat.phase == "train" and beat.step > 0 for beat in beats)

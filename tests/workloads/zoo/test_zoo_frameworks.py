@@ -1,5 +1,6 @@
-"""All frameworks compute one thing for every network of the zoo; outputs are those of their own
-networks.
+"""All frameworks compute the same outputs and losses for every network of the zoo.
+
+The outputs also equal those of the networks that the frameworks contain.
 """
 
 import numpy as np
@@ -27,7 +28,7 @@ LARGE = {
     },
     **{"inception_bn": 64, "inception_v3": 75, "resnet50": 64, "resnet101": 64, "resnet152": 64},
 }
-"""Network to pixels of a side: of layers that others have, which test_zoo_networks holds."""
+"""Image size of large networks. Their kinds of layers are in IN_SHORT too (test_zoo_networks)."""
 TRAINED_ALL = [*IN_SHORT.items(), *(pytest.param(*item, marks=FULL) for item in LARGE.items())]
 OFF_FLOAT64 = {
     "inception_bn": 2e-5,
@@ -36,21 +37,22 @@ OFF_FLOAT64 = {
     "resnet101": 3e-4,
     "resnet152": 2e-3,
 }
-"""Limit of a loss' distance from float64; 5e-6 for the others, so that two frameworks are within
-1e-5 of each other. Already the first loss of the deep ones is 1e-5 away in float32: docs/reference/workloads/zoo.md has
-what was measured.
+"""Limit of a loss's relative distance from float64.
+
+The default is 5e-6, so that two frameworks are within 1e-5 of each other. In deep networks the
+first loss is already 1e-5 away in float32. The documentation of the zoo has the measurements.
 """
 STOCK = [(framework, model) for framework, models in EQUAL.items() for model in models]
 STOCK_IN_SHORT = (("pytorch", "resnet18"), ("pytorch", "inception_v3"), ("mxnet", "resnet18"))
 
 
 def trained(framework, model, image_size):
-    """What a trainer computes of small images."""
+    """Return the arrays that a trainer computes on small images."""
     return probe(framework, TRAINED, model, framework, image_size, chosen(model))
 
 
 def chosen(model):
-    """The hyperparameter set of a network's steps."""
+    """Return the hyperparameter set of a network's steps."""
     return "rmsprop_demo" if model == "littlecnn" else "sgd"
 
 
@@ -68,7 +70,7 @@ all_at_once = begins(
 
 @pytest.mark.parametrize(("model", "image_size"), TRAINED_ALL)
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_outputs_agree_and_every_parameter_of_the_list_is_held(framework, model, image_size):
+def test_outputs_agree_and_every_parameter_of_the_list_exists(framework, model, image_size):
     found, wanted = trained(framework, model, image_size), trained("pytorch", model, image_size)
     assert relative(found["outputs"], wanted["outputs"]) <= 1e-5
     network, sizes = small(model, image_size), below(found, "sizes/")
@@ -79,7 +81,7 @@ def test_outputs_agree_and_every_parameter_of_the_list_is_held(framework, model,
 
 
 def in_float64(model, image_size):
-    """Losses of the same five steps."""
+    """Return the losses of the same five steps in float64."""
     return probe("pytorch", "probes.zoo_float64.trained", model, image_size, chosen(model))[
         "losses"
     ]
@@ -87,8 +89,11 @@ def in_float64(model, image_size):
 
 @pytest.mark.parametrize(("model", "image_size"), TRAINED_ALL)
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_five_steps_are_those_of_float64(framework, model, image_size):
-    """OverFeat's are PyTorch's: its 143 million weights would take 5 GB."""
+def test_losses_of_five_steps_equal_float64(framework, model, image_size):
+    """Compare the losses with float64, and those of OverFeat with PyTorch.
+
+    OverFeat's 143 million weights would take 5 GB in float64.
+    """
     found = trained(framework, model, image_size)["losses"]
     reference = in_float64 if model != "overfeat" else lambda *of: trained("pytorch", *of)["losses"]
     wanted = reference(model, image_size)
@@ -99,10 +104,11 @@ def test_five_steps_are_those_of_float64(framework, model, image_size):
 @pytest.mark.parametrize(
     "framework", [name for name, info in TRAINERS.items() if info.async_updates]
 )
-def test_one_asynchronous_worker_computes_what_a_synchronous_one_does(framework):
+def test_a_single_asynchronous_worker_equals_a_synchronous_worker(framework):
     found = probe(framework, "probes.zoo_trainers.asynchronous", framework)
     np.testing.assert_array_equal(found["losses"], trained(framework, "littlecnn", 32)["losses"])
-    assert found["versions"].tolist() == [0, 1, 2, 3, 4, 5]  # setup's warm-up has left no update
+    # The warm-up of setup has left no update.
+    assert found["versions"].tolist() == [0, 1, 2, 3, 4, 5]
     assert found["staleness"].tolist() == [[0, 5]]
     assert found["value"] == 1 / 3
     np.testing.assert_array_equal(found["gathered/large"], np.arange(300_000))
@@ -113,8 +119,8 @@ def test_one_asynchronous_worker_computes_what_a_synchronous_one_does(framework)
     ("framework", "model"),
     [pytest.param(*pair, marks=[FULL] * (pair not in STOCK_IN_SHORT)) for pair in STOCK],
 )
-def test_outputs_are_those_of_the_frameworks_own_network(framework, model):
-    """At the network's own size, with the same weights, for one image."""
+def test_outputs_equal_those_of_the_frameworks_network(framework, model):
+    """Compare at the network's default size, with the same weights and a single image."""
     found = probe(framework, COMPARED, model, framework)
     network = networks.build(model, networks.KINDS[model].image_size, 1000)
     assert found["parameters/suite"] == layer_lists.parameter_count(network)
@@ -123,10 +129,11 @@ def test_outputs_are_those_of_the_frameworks_own_network(framework, model):
     assert relative(found["logits/suite"], found["logits/stock"]) <= 1e-4
 
 
-@pytest.mark.full  # the suite's own network is compared with its list in every run
-def test_kerass_inception_v3_lacks_what_is_said():
-    """Its batch norms have no scale, its averages count no padding: the outputs are near, not
-    equal.
+@pytest.mark.full  # Every run compares the suite's network with its list of layers.
+def test_keras_inception_v3_differs_as_documented():
+    """Check that outputs differ slightly.
+
+    Keras's batch norms have no scale, and its average pools do not count padding.
     """
     found = probe("tensorflow", COMPARED, "inception_v3", "tensorflow")
     assert found["parameters/suite"] - found["parameters/stock"] == 17_216
@@ -141,7 +148,10 @@ def test_kerass_inception_v3_lacks_what_is_said():
     ],
 )
 def test_the_estimate_of_activations_is_near_the_peak_of_a_step(model, image_size, images):
-    """What refuses a batch, in PyTorch: 0.91 to 2.1 times as much was measured."""
+    """Check the estimate that rejects large batches, in PyTorch.
+
+    The measured peaks were 0.91 to 2.1 times the estimate.
+    """
     found = probe("pytorch", "probes.zoo_memory.peak_of_a_step", model, image_size, images)
     peak, estimate = int(found["peak"]), int(found["estimate"])
     network = networks.build(model, image_size, networks.KINDS[model].classes)

@@ -1,6 +1,4 @@
-"""Counts of the zoo's networks are those of their publications and of torchvision, Keras and MXNet
-(exactly).
-"""
+"""Counts of the zoo's networks equal those of publications, torchvision, Keras, and MXNet."""
 
 import numpy as np
 import pytest
@@ -12,7 +10,7 @@ from workloads.zoo import networks
 
 
 @pytest.mark.parametrize("row", COUNTS)
-def test_counts(row):
+def test_counts_of_parameters_tensors_multiply_adds_and_activations(row):
     model, size, padding = row
     network = networks.build(model, size, networks.KINDS[model].classes, padding)
     parameters, tensors, gigas, megas = COUNTS[row]
@@ -24,14 +22,17 @@ def test_counts(row):
     assert network.classes == networks.KINDS[model].classes
 
 
-def test_every_network_has_a_row_at_its_own_size():
+def test_every_network_has_a_row_at_its_default_size():
     assert {(model, kind.image_size) for model, kind in networks.KINDS.items()} <= {
         row[:2] for row in COUNTS
     }
 
 
 def kinds(layers):
-    """What the frameworks' interpreters tell apart: layers without their names and widths."""
+    """Yield the properties of layers that the frameworks' interpreters distinguish.
+
+    Names and widths of layers are not included.
+    """
     for layer in layers:
         match layer:
             case layer_lists.Convolution():
@@ -56,16 +57,16 @@ def kinds(layers):
             case layer_lists.Residual(block):
                 yield (
                     "residual",
-                    *((one.kernel, one.stride) for one in block.convolutions),
+                    *((layer.kernel, layer.stride) for layer in block.convolutions),
                     block.shortcut is None,
                 )
             case layer_lists.Concatenation(branches):
                 yield (
                     "fork",
                     any(
-                        isinstance(one, layer_lists.Concatenation)
+                        isinstance(layer, layer_lists.Concatenation)
                         for branch in branches
-                        for one in branch
+                        for layer in branch
                     ),
                 )
                 for branch in branches:
@@ -80,8 +81,9 @@ def kinds(layers):
 
 @pytest.mark.parametrize("row", COUNTS)
 def test_every_kind_of_layer_is_trained_in_every_framework(row):
-    """By test_zoo_frameworks, in networks that are small; the large ones themselves with
-    `make test-full`.
+    """Check that the small networks of test_zoo_frameworks contain every kind of layer.
+
+    `make test-full` trains the large networks too.
     """
     small = [synthetic_zoo.small(*item) for item in synthetic_zoo.IN_SHORT.items()]
     trained = {kind for network in small for kind in kinds(network.layers)}
@@ -100,19 +102,18 @@ def test_the_smallest_image_is_named_and_works(model):
         networks.build(model, least - 1, 10)
 
 
-def test_googlenets_maps_are_the_papers():
-    """112, 56, 28, 14, 7 (Szegedy et al. 2014, table 1): pools whose last window goes beyond the
-    border count.
+def test_googlenets_maps_have_the_sizes_of_the_paper():
+    """Check 112, 56, 28, 14, 7 (Szegedy et al. 2014, table 1).
+
+    The last window of a pool may extend beyond the border.
     """
     network = networks.build("googlenet", 224, 1000)
     sizes = dict.fromkeys(size for _, size in layer_lists.convolutions(network.layers))
     assert list(sizes) == [(side, side) for side in (112, 56, 28, 14, 7)]
 
 
-def test_start_weights():
-    """Uniform with the variance of He or Glorot, biases 0, scales 1; by name, so equal wherever
-    they are drawn.
-    """
+def test_initial_weights():
+    """Check uniform weights with the variance of He or Glorot, biases of 0, and scales of 1."""
     network = networks.build("littlecnn", 32, 10)
     weights = dict(layer_lists.initial_weights(network, 3))
     assert {name: value.shape for name, value in weights.items()} == layer_lists.shapes(network)
@@ -126,8 +127,8 @@ def test_start_weights():
     assert normed["conv2.conv.weight"].std() == pytest.approx(np.sqrt(2 / (64 * 9)), rel=0.01)
 
 
-def test_dropout_lies_in_no_branch():
-    """What `Network.dropouts` takes for granted."""
+def test_no_branch_contains_dropout():
+    """Check the assumption of `Network.dropouts`."""
     for model, kind in networks.KINDS.items():
         network = networks.build(model, kind.image_size, 10)
         everywhere = sum(kind == "dropout" for kind, *_ in kinds(network.layers))

@@ -1,4 +1,4 @@
-"""Studies in their small size as whole runs; all but one with the marker `full`."""
+"""Studies in their small size as complete runs. All except one have the marker `full`."""
 
 import json
 import re
@@ -9,16 +9,20 @@ from suite.common.study_file import load_study, study_names
 from tests.helpers import only, run_suite, suite_here
 
 FIRST = ("batch_size", "fixed_samples", "passes")
-OTHERS = tuple(
+REMAINING = tuple(
     name for name in study_names() if name not in (*FIRST, "toy_endings") and load_study(name).table
 )
 
 
-def study_of(tmp_path, name, *typed):
-    """The folder of a small study after all of its jobs, its plan, and the section of its report."""
+def study_of(tmp_path, name, *overrides):
+    """Run a small study.
+
+    Returns:
+        The study's folder, its plan, and its section of the report.
+    """
     output = tmp_path / name
     done = run_suite(
-        tmp_path, f"study={name}", "study.size=ci", f"output={output}", *typed, timeout=900
+        tmp_path, f"study={name}", "study.size=ci", f"output={output}", *overrides, timeout=900
     )
     assert done.returncode == 0, done.stdout + done.stderr
     text = suite_here(tmp_path, "report", output).stdout
@@ -27,7 +31,7 @@ def study_of(tmp_path, name, *typed):
 
 
 def cells_of(section):
-    """The rows of its table, the marks of notes aside: a busy machine has one."""
+    """Return the rows of the section's table without marks of notes, which a busy machine adds."""
     table = [line for line in section.splitlines() if line.startswith("|")][2:]
     return [
         [re.sub(r" \([a-z]\)$", "", cell.strip()) for cell in line.split("|")[1:-1]]
@@ -57,9 +61,8 @@ def test_passes_time_each_step(tmp_path):
     _, _, section = study_of(tmp_path, "passes", "workload.model=littlecnn")
     (_, forward, *_), (_, both, *_) = ([cell[0], *cell[1:]] for cell in cells_of(section))
     assert (forward, both) == ("forward", "forward_backward")
-    mean = [
-        float(cell[2].split()[0].replace(",", "")) for cell in cells_of(section)
-    ]  # a busy machine adds a footnote
+    # On a busy machine, a footnote follows the number.
+    mean = [float(cell[2].split()[0].replace(",", "")) for cell in cells_of(section)]
     assert mean[1] > mean[0]
     assert "Each step was timed separately with a wait after each step." in section
 
@@ -68,12 +71,12 @@ def test_passes_time_each_step(tmp_path):
 def test_fixed_samples_on_one_core_and_on_all(tmp_path):
     _, plan, section = study_of(tmp_path, "fixed_samples")
     assert [cell["values"]["cpu.cores_per_device"] for cell in plan["cells"]] == ["1", "all"]
-    assert cells_of(section)[0][-1] == "1"  # over first
+    assert cells_of(section)[0][-1] == "1"  # The ratio to the first row.
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", OTHERS)
-def test_every_other_study_runs_in_its_small_size(tmp_path, name):
+@pytest.mark.parametrize("name", REMAINING)
+def test_every_remaining_study_runs_in_its_small_size(tmp_path, name):
     _, plan, section = study_of(tmp_path, name)
     rows = cells_of(section)
     assert len(rows) == len(plan["cells"])

@@ -74,7 +74,7 @@ def test_sets_hold_every_hyperparameter():
     }.items() <= article.items()
 
 
-def test_weights_are_decayed_and_nothing_else():
+def test_only_weights_are_decayed():
     workload = synthetic_zoo.workload("inception_bn", "pytorch", 64)
     assert workload.parameter_rule("conv2.conv.weight") == ParameterRule(1e-4)
     assert workload.parameter_rule("fc.weight") == ParameterRule(1e-4)
@@ -82,8 +82,8 @@ def test_weights_are_decayed_and_nothing_else():
         assert workload.parameter_rule(name) == ParameterRule(0.0)
 
 
-def test_dropout_masks_are_those_of_the_images_keys():
-    """LittleCNN's three: rows, columns, channels of two pools, and 512 features."""
+def test_dropout_masks_have_the_shapes_and_rates_of_the_network():
+    """Check LittleCNN's masks: rows, columns, and channels of two pools, and 512 features."""
     workload = synthetic_zoo.workload("littlecnn", "pytorch", 32, "rmsprop_demo")
     masks = workload.dropout_masks(synthetic_zoo.batch(workload, 0))
     assert [mask.shape for mask in masks.values()] == [(4, 16, 16, 32), (4, 8, 8, 64), (4, 512)]
@@ -93,23 +93,25 @@ def test_dropout_masks_are_those_of_the_images_keys():
 
 
 def test_eval_loss_is_the_mean_cross_entropy_of_the_valid_images():
-    made = synthetic_zoo.workload("littlecnn", "pytorch", 32)
+    workload = synthetic_zoo.workload("littlecnn", "pytorch", 32)
     random = np.random.default_rng(3)
     logits = random.normal(0, 40, (6, 10)).astype(np.float32)
-    logits[0] -= 1000  # beyond what one exponential of all rows could hold
+    # Exponentials without a maximum per row would underflow.
+    logits[0] -= 1000
     labels, valid = (
         np.array([1, 9, 0, 4, 4, 7], np.int32),
         np.array([True, True, False, True, True, True]),
     )
     batch = Batch({"label": labels, "valid": valid}, 5.0, 5.0, 5)
-    results = made.eval_batch_metrics(batch, {"logits": logits})
+    results = workload.eval_batch_metrics(batch, {"logits": logits})
     wide = logits.astype(np.float64)
     shares = np.exp(wide - np.logaddexp.reduce(wide, axis=1, keepdims=True))
     expected = -np.log(shares[np.arange(6), labels])[valid]
     assert results["loss"] == pytest.approx(expected, rel=1e-9)
-    made.dataset_info = type(made.dataset_info)(5, 5, {"classes": 10}, "")
-    found = made.compute_metrics(results)
-    assert list(found) == ["top1", "eval_loss"]  # the metric with a target first
+    workload.dataset_info = type(workload.dataset_info)(5, 5, {"classes": 10}, "")
+    found = workload.compute_metrics(results)
+    # The metric that has a target is the first.
+    assert list(found) == ["top1", "eval_loss"]
     assert found["eval_loss"] == pytest.approx(expected.mean())
     assert found["top1"] == np.mean(np.argmax(logits, axis=1)[valid] == labels[valid])
 
@@ -127,7 +129,7 @@ def test_log_names_the_network():
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("arguments", "message"),
     [
         (("mxnet", "googlenet", 224, 224, "fp32"), "mxnet has no googlenet"),
         (("tensorflow", "vgg16", 64, 224, "fp32"), "Set workload.image_size=224"),
@@ -135,18 +137,18 @@ def test_log_names_the_network():
         (("mxnet", "vgg16", 224, 224, "fp16"), "Set precision=fp32"),
     ],
 )
-def test_stock_networks_that_there_are_not(given, words):
+def test_unavailable_stock_networks_are_rejected(arguments, message):
     with pytest.raises(ValueError, match=r"workload\.implementation=stock") as error:
-        check(*given)
-    assert words in str(error.value)
+        check(*arguments)
+    assert message in str(error.value)
     check("pytorch", "resnet50", 64, 224, "bf16")
     check("pytorch", "inception_v3", 107, 299, "fp32")
     check("mxnet", "inception_v3", 299, 299, "fp32")
 
 
-@pytest.mark.full  # golden digests hold the data
+@pytest.mark.full  # The golden digest detects changes of the data in every run.
 def test_a_linear_classifier_stays_far_below_the_demos_target():
-    """Ridge regression on raw pixels, with the best of several penalties."""
+    """Fit ridge regression to raw pixels and use the best of several penalties."""
     splits = [cifar_demo.images(split) for split in cifar_demo.SIZES]
     pixels = [
         value
@@ -156,7 +158,7 @@ def test_a_linear_classifier_stays_far_below_the_demos_target():
     assert 0.2 < max(ridge_top1(*pixels)) < 0.45 < TARGETS_TOP1["cifar-demo"] - 0.25
 
 
-def test_the_demos_images_are_the_same_everywhere():
+def test_the_demos_images_have_the_golden_digest():
     drawn = np.stack(
         [
             cifar_demo.draw(split, number)

@@ -1,4 +1,4 @@
-"""A small data set in COCO's layout, and ways to spoil it."""
+"""A small data set in COCO's layout, and functions that damage it."""
 
 import itertools
 import json
@@ -21,11 +21,11 @@ CATEGORIES = [
     {"id": 13, "name": "stop sign"},
 ]
 EMPTY = (3, 7)
-"""Images of each split without objects."""
+"""Indexes of the images of each split without objects."""
 
 
 class Folders(CocoFolders):
-    """A data set of any size."""
+    """Data set of any size."""
 
     name = "dummy"
 
@@ -33,12 +33,12 @@ class Folders(CocoFolders):
 def prepare(
     source: Path, destination: Path, recipe: type[Dataset] = Folders, **options: object
 ) -> list[str]:
-    """The lines that preparing prints."""
+    """Prepare a data set and return the printed lines."""
     return preparing.prepare(recipe(), source, destination, **options)
 
 
 def copies(data: DataPipeline, first: int, stop: int) -> list[list[dict[str, np.ndarray]]]:
-    """Arrays of training batches: a list for each step, with those of each local replica."""
+    """Return copies of the arrays of training batches: a list per step with an item per replica."""
     return [
         [{name: value.copy() for name, value in batch.arrays.items()} for batch in step]
         for step in data.train(first, stop)
@@ -48,8 +48,10 @@ def copies(data: DataPipeline, first: int, stop: int) -> list[list[dict[str, np.
 def validation(
     opened: Callable[[WorkerContext], DataPipeline],
 ) -> Iterator[tuple[dict[str, np.ndarray], int, np.ndarray]]:
-    """Arrays, slot and own pixels of each validation image that three replicas of two processes
-    see; padding is marked.
+    """Yield the arrays, the slot, and the expected pixels of each validation image.
+
+    Two processes with three replicas read the validation images. The padding of the batches is
+    checked too.
     """
     for process, replicas in ((0, range(2)), (1, range(2, 3))):
         data = opened(place(process, replicas, 3))
@@ -68,13 +70,14 @@ def validation(
 
 
 def blank(image: Path | str) -> None:
-    """As many bytes, no image."""
+    """Overwrite an image with as many zero bytes."""
     Path(image).write_bytes(bytes(Path(image).stat().st_size))
 
 
 def write(root: Path, train: int = 12, val: int = 9) -> Path:
-    """Images 10, 20, … of train and 1010, 1020, … of val; image i of a split has i % 4 + 1 objects,
-    or none.
+    """Write the images 10, 20, … of train and 1010, 1020, … of val, and return `root`.
+
+    Image i of a split has i % 4 + 1 objects, except the images in EMPTY, which have no object.
     """
     (root / "annotations").mkdir(parents=True)
     for folder, count, first in (("train2017", train, 0), ("val2017", val, 1000)):
@@ -93,9 +96,10 @@ def write(root: Path, train: int = 12, val: int = 9) -> Path:
             for k in range(0 if i in EMPTY else i % 4 + 1):
                 annotations.append(
                     {
-                        "id": 100 * number + k, "image_id": number, "category_id": CATEGORIES[(i + k) % 3]["id"],
-                        "bbox": [2.5 * k, 3.25, 20.5, 10.0 + k], "area": 77.5 + k, "iscrowd": int(k == 3),
-                        "segmentation": [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]],
+                        "id": 100 * number + k, "image_id": number,
+                        "category_id": CATEGORIES[(i + k) % 3]["id"],
+                        "bbox": [2.5 * k, 3.25, 20.5, 10.0 + k], "area": 77.5 + k,
+                        "iscrowd": int(k == 3), "segmentation": [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]],
                     }
                 )  # fmt: skip
         content = {
@@ -109,22 +113,22 @@ def write(root: Path, train: int = 12, val: int = 9) -> Path:
 
 
 def path(root: Path, folder: str = "train2017") -> Path:
-    """The annotation file of a split."""
+    """Return the path of the annotation file of a split."""
     return root / "annotations" / f"instances_{folder}.json"
 
 
 def change(root: Path, change, folder: str = "train2017") -> None:
-    """Rewrite an annotation file after `change(content)`, with NaN where that puts one."""
+    """Rewrite an annotation file after `change(content)`. Values may be NaN."""
     content = json.loads(path(root, folder).read_text(encoding="utf-8"))
     change(content)
     path(root, folder).write_text(json.dumps(content), encoding="utf-8")
 
 
 def annotation(content, number):
-    """The annotation with an id."""
+    """Return the annotation with an id."""
     return next(entry for entry in content["annotations"] if entry["id"] == number)
 
 
 def image(content, number):
-    """The image with an id."""
+    """Return the image with an id."""
     return next(entry for entry in content["images"] if entry["id"] == number)

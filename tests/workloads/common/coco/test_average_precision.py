@@ -1,10 +1,10 @@
-"""AP by COCO's own code, by the faster one, and of a workload's results."""
+"""Average precision by COCO's code, by the faster evaluator, and of a workload's results."""
 
 import numpy as np
 import pytest
 
 from tests.workloads.common.coco import synthetic_coco as synthetic
-from tests.workloads.ssd.test_ssd_workload import build_workload
+from tests.workloads.ssd.test_ssd_workload import build_workload as ssd_workload
 from workloads.common.coco import average_precision
 from workloads.common.coco.average_precision import rows
 from workloads.common.images.counts import COCO2017
@@ -24,7 +24,7 @@ def truth(prepared):
 
 
 def perfect(truth):
-    """Every annotation as a detection."""
+    """Return every annotation as a detection."""
     found = truth["annotations"]
     return rows(
         [entry["image_id"] for entry in found], [entry["bbox"] for entry in found],
@@ -33,7 +33,7 @@ def perfect(truth):
 
 
 @pytest.mark.parametrize("evaluator", average_precision.EVALUATORS)
-def test_perfect_and_none(truth, evaluator, capsys):
+def test_perfect_detections_have_ap_1_and_no_detections_have_ap_0(truth, evaluator, capsys):
     pytest.importorskip(evaluator.replace("-", "_"))
     assert average_precision.average_precision(truth, perfect(truth), evaluator) == pytest.approx(
         1.0
@@ -42,9 +42,10 @@ def test_perfect_and_none(truth, evaluator, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_by_hand(truth):
-    """One class found at IoU 0.81 (shifted by a tenth of its width), the others not: seven of ten
-    thresholds, a third.
+def test_ap_of_partly_correct_detections(truth):
+    """Check AP of 0.7 / 3: one of three classes is detected, at seven of ten IoU thresholds.
+
+    Its boxes are shifted by a tenth of their width, which gives an IoU of 0.81.
     """
     found = perfect(truth)
     found = found[found[:, 6] == 13]
@@ -53,8 +54,8 @@ def test_by_hand(truth):
 
 
 @pytest.mark.parametrize("seed", [0, 4, 5])
-def test_the_faster_one_is_identical(seed):
-    """With these seeds the two sums differ by a rounding."""
+def test_the_faster_evaluator_gives_identical_values(seed):
+    """Check detections for which the sums of both evaluators would differ by a rounding."""
     pytest.importorskip("faster_coco_eval")
     rng = np.random.default_rng(0)
     boxes = np.concatenate([rng.uniform(0, 300, (150, 2)), rng.uniform(10, 150, (150, 2))], axis=1)
@@ -84,11 +85,11 @@ def test_the_faster_one_is_identical(seed):
     assert slow == fast
 
 
-def test_score_of_a_workloads_results(prepared, truth):
+def test_a_workload_computes_ap_of_its_results(prepared, truth):
     dataset_info = COCO2017.read(prepared)
-    workload = build_workload(
-        "demo", dataset_info, profile="demo", model={**DEMO_MODEL, "classes": 3}, devices=1, global_batch_size=6,
-        data_dir=str(prepared),
+    workload = ssd_workload(
+        "demo", dataset_info, profile="demo", model={**DEMO_MODEL, "classes": 3}, devices=1,
+        global_batch_size=6, data_dir=str(prepared),
     )  # fmt: skip
     ids = [
         number for number in range(1010, 1410, 10) if (number - 1010) // 10 not in synthetic.EMPTY
@@ -110,7 +111,7 @@ def test_score_of_a_workloads_results(prepared, truth):
         workload.compute_metrics({**results, "seen": np.arange(37)})
 
 
-def test_a_ground_truth_that_is_none(tmp_path):
+def test_an_invalid_ground_truth_is_rejected(tmp_path):
     (tmp_path / "x.json").write_text("[]")
     with pytest.raises(ValueError, match=r"x\.json: cannot be read .*\. Prepare the data again"):
         average_precision.read_ground_truth(tmp_path / "x.json")

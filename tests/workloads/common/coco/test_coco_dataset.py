@@ -1,6 +1,4 @@
-"""`suite data prepare coco2017`: what is written, what is refused or left out, and that nothing is
-done twice.
-"""
+"""`suite data prepare coco2017`: written arrays, rejected or skipped input, and repeated runs."""
 
 import json
 import os
@@ -37,8 +35,8 @@ def source(original, tmp_path):
     return Path(shutil.copytree(original, tmp_path / "My COCO"))
 
 
-def refused(source, tmp_path, **options):
-    return preparing.refused(Folders(), source, tmp_path, **options)
+def rejection(source, tmp_path, **options):
+    return preparing.rejection(Folders(), source, tmp_path, **options)
 
 
 def opened(destination, split="train"):
@@ -48,7 +46,7 @@ def opened(destination, split="train"):
     return images, None if split == "val_empty" else objects.read(destination, split, count)
 
 
-def test_arrays_hold_what_the_files_say(source, tmp_path):
+def test_arrays_equal_the_content_of_the_files(source, tmp_path):
     lines = prepare(source, tmp_path / "p")
     assert (
         "10 training images with 22 objects and 7 validation images with 13 objects of 3 classes"
@@ -59,18 +57,8 @@ def test_arrays_hold_what_the_files_say(source, tmp_path):
     )
     content = json.loads(synthetic.path(source).read_text())
     images, found = opened(tmp_path / "p")
-    assert images.label.tolist() == [
-        10,
-        20,
-        30,
-        50,
-        60,
-        70,
-        90,
-        100,
-        110,
-        120,
-    ]  # ids; 40 and 80 have no objects
+    # Labels are ids of images. The images 40 and 80 have no objects.
+    assert images.label.tolist() == [10, 20, 30, 50, 60, 70, 90, 100, 110, 120]
     classes = {1: 1, 13: 2, 90: 3}
     boxes, labels, ends = found.take(np.arange(10), images.width, images.height)
     first = 0
@@ -107,7 +95,7 @@ def test_arrays_hold_what_the_files_say(source, tmp_path):
     )
 
 
-def test_objects_of_any_images_in_any_order(source, tmp_path):
+def test_objects_are_read_for_any_images_in_any_order(source, tmp_path):
     prepare(source, tmp_path / "p")
     images, found = opened(tmp_path / "p")
     everything = found.take(np.arange(10), images.width, images.height)
@@ -121,14 +109,14 @@ def test_objects_of_any_images_in_any_order(source, tmp_path):
     assert len(found.take(chosen[:0], [], [])[0]) == 0
 
 
-def test_ground_truth_has_all_images_and_the_files_own_ids(source, tmp_path):
+def test_ground_truth_has_all_images_and_the_ids_of_the_files(source, tmp_path):
     prepare(source, tmp_path / "p")
     truth = json.loads((tmp_path / "p" / "val_ground_truth.json").read_text())
     content = json.loads(synthetic.path(source, "val2017").read_text())
     assert [entry["id"] for entry in truth["images"]] == sorted(
         entry["id"] for entry in content["images"]
     )
-    assert len(truth["images"]) == 9  # those without objects too
+    assert len(truth["images"]) == 9  # This includes images without objects.
     for entry in content["annotations"]:
         entry.pop("segmentation")
     assert sorted(truth["annotations"], key=lambda a: a["id"]) == sorted(
@@ -137,16 +125,16 @@ def test_ground_truth_has_all_images_and_the_files_own_ids(source, tmp_path):
     assert truth["categories"] == sorted(synthetic.CATEGORIES, key=lambda entry: entry["id"])
 
 
-def test_nothing_is_done_twice_and_nothing_overwritten(source, tmp_path):
+def test_preparing_again_changes_nothing(source, tmp_path):
     def change():
         with pytest.raises(ValueError, match="with different content or options"):
             prepare(source, tmp_path / "p", subset=4)
         synthetic.change(source, lambda content: content["annotations"].pop())
 
-    preparing.is_done_once(Folders(), source, tmp_path / "p", change)
+    preparing.check_prepared_once(Folders(), source, tmp_path / "p", change)
 
 
-def test_files_are_the_images_that_runs_read_and_the_prepared_folder(source, tmp_path):
+def test_files_lists_the_images_and_the_prepared_folder(source, tmp_path):
     prepare(source, tmp_path / "p")
     images = [opened(tmp_path / "p", split)[0] for split in ("train", "val", "val_empty")]
     expected = [split.path(number) for split in images for number in range(len(split))]
@@ -159,7 +147,7 @@ def test_files_are_the_images_that_runs_read_and_the_prepared_folder(source, tmp
         next(Folders().files(tmp_path / "none"))
 
 
-def test_a_subset_is_spread_and_has_objects(source, tmp_path):
+def test_a_subset_is_spread_over_the_images_with_objects(source, tmp_path):
     lines = prepare(source, tmp_path / "p", subset=4)
     images, _ = opened(tmp_path / "p")
     assert images.label.tolist() == [10, 30, 70, 100]
@@ -169,10 +157,10 @@ def test_a_subset_is_spread_and_has_objects(source, tmp_path):
     assert [entry["id"] for entry in truth["images"]] == [1010, 1030, 1060]
     assert lines[-1] == "notice: subset of 4 training images"
     assert COCO2017.read(tmp_path / "p").notes == ("subset of 4 training images",)
-    assert "--subset 0: expected at least 1" in refused(source, tmp_path, subset=0)
+    assert "--subset 0: expected at least 1" in rejection(source, tmp_path, subset=0)
 
 
-def test_other_counts_than_cocos_become_a_note(source, tmp_path):
+def test_counts_that_differ_from_cocos_are_a_note(source, tmp_path):
     lines = prepare(source, tmp_path / "p", Coco2017)
     assert lines[-1].startswith(
         "a reference run of SSD also needs backbone.weights=resnet34-333f7ec4.pth, from https:"
@@ -192,9 +180,9 @@ def test_other_counts_than_cocos_become_a_note(source, tmp_path):
     )
 
 
-@pytest.mark.parametrize("other", ["nothing", "an annotation", "an image"])
-def test_coco_is_told_by_its_annotations_and_the_bytes_of_its_images(
-    source, tmp_path, monkeypatch, other
+@pytest.mark.parametrize("difference", ["nothing", "an annotation", "an image"])
+def test_coco_is_recognized_by_its_annotations_and_the_bytes_of_its_images(
+    source, tmp_path, monkeypatch, difference
 ):
     files = [source / "annotations" / f"instances_{split}2017.json" for split in ("train", "val")]
     folders = {split: list((source / f"{split}2017").iterdir()) for split in ("train", "val")}
@@ -207,17 +195,17 @@ def test_coco_is_told_by_its_annotations_and_the_bytes_of_its_images(
     monkeypatch.setattr(Coco2017, "archives", archives)
     counts = {"train": 10, "val": 7, "classes": 3, "train_images": 12, "val_images": 9}
     monkeypatch.setitem(COUNTS, "coco2017", counts)
-    if other == "an annotation":
+    if difference == "an annotation":
         files[1].write_bytes(files[1].read_bytes() + b"\n")
-    if other == "an image":
+    if difference == "an image":
         monkeypatch.setitem(archives, "train", archives["train"] // 2)
     prepare(source, tmp_path / "p", Coco2017)
-    assert manifests.read(tmp_path / "p").matches_published is (other == "nothing")
+    assert manifests.read(tmp_path / "p").matches_published is (difference == "nothing")
     (note,) = COCO2017.read(tmp_path / "p").notes
-    assert (note == NOT_VERIFIED) is (other == "nothing")
+    assert (note == NOT_VERIFIED) is (difference == "nothing")
 
 
-def test_verify_finds_what_has_changed(source, tmp_path):
+def test_verify_finds_changed_files(source, tmp_path):
     prepare(source, tmp_path / "p")
     assert "sound, fingerprint" in Folders().verify(tmp_path / "p")[-1]
     picture = source / "val2017" / "000000001010.jpg"
@@ -237,20 +225,20 @@ def test_verify_finds_what_has_changed(source, tmp_path):
 
 
 def changed(number, **values):
-    """Changes what an annotation says."""
+    """Return a function that changes values of an annotation."""
     return lambda content: synthetic.annotation(content, number).update(values)
 
 
 def added(part, **values):
-    """Adds an annotation or image: one that is there with other values."""
+    """Return a function that adds a copy of an annotation or image, with changed values."""
     original = {"images": lambda content: synthetic.image(content, 40)}
     original["annotations"] = lambda content: synthetic.annotation(content, 2000)
     return lambda content: content[part].append({**original[part](content), **values})
 
 
 NAN, OF_IMAGE = float("nan"), "annotation 1000 (image 10): "
-BOXES = ([1, 2, -3, 4], [1, 2, 3, 0], [500, 2, 3, 4], [-5, 2, 30, 4], [NAN, 2, 3, 4], [1, 2, float("inf"), 4], "1 2 3 4",
-         [1, 2, 3], None)  # fmt: skip
+BOXES = ([1, 2, -3, 4], [1, 2, 3, 0], [500, 2, 3, 4], [-5, 2, 30, 4], [NAN, 2, 3, 4],
+         [1, 2, float("inf"), 4], "1 2 3 4", [1, 2, 3], None)  # fmt: skip
 BAD = [
     *((changed(1000, bbox=box), f"{OF_IMAGE}box {box} ") for box in BOXES),
     *((changed(1000, area=area), f"{OF_IMAGE}area {area} ") for area in (NAN, -3, "large")),
@@ -280,17 +268,17 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("spoil", "what"), BAD, ids=[what for _, what in BAD])
-def test_one_bad_entry_is_one_line_or_left_out(source, tmp_path, spoil, what):
-    synthetic.change(source, spoil)
-    problem = f"{synthetic.path(source)}: {what}"
-    lines = preparing.is_one_line_or_left_out(Folders(), source, tmp_path, problem)
+@pytest.mark.parametrize(("damage", "message"), BAD, ids=[message for _, message in BAD])
+def test_a_single_bad_entry_is_rejected_or_skipped(source, tmp_path, damage, message):
+    synthetic.change(source, damage)
+    problem = f"{synthetic.path(source)}: {message}"
+    lines = preparing.check_rejected_or_skipped(Folders(), source, tmp_path, problem)
     assert lines[-1].startswith("notice: 1 images or annotations ")
     Folders().verify(tmp_path / "p")
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("damage", "message"),
     [
         (
             lambda file: file.unlink() or os.mkfifo(file),
@@ -311,9 +299,9 @@ def test_one_bad_entry_is_one_line_or_left_out(source, tmp_path, spoil, what):
         ),
     ],
 )
-def test_folders_that_are_not_cocos(source, tmp_path, spoil, said):
-    spoil(synthetic.path(source))
-    assert said in refused(source, tmp_path)
+def test_folders_in_a_different_layout_are_rejected(source, tmp_path, damage, message):
+    damage(synthetic.path(source))
+    assert message in rejection(source, tmp_path)
 
 
 FLAGS = [
@@ -357,10 +345,10 @@ def test_iscrowd_may_be_missing(source, tmp_path):
 @pytest.mark.parametrize(
     "value", [2, -1, 0.5, NAN, "yes", "true", "", "01", " 1", [], [1], {}, 10**400], ids=repr
 )
-def test_iscrowd_of_another_value_is_one_line_or_left_out(source, tmp_path, value):
+def test_an_invalid_iscrowd_is_rejected_or_skipped(source, tmp_path, value):
     synthetic.change(source, changed(1000, iscrowd=value))
     problem = f"{synthetic.path(source)}: {OF_IMAGE}iscrowd "
-    lines = preparing.is_one_line_or_left_out(Folders(), source, tmp_path, problem)
+    lines = preparing.check_rejected_or_skipped(Folders(), source, tmp_path, problem)
     assert "is invalid (allowed: 0, 1)" in lines[0]
 
 
@@ -376,7 +364,7 @@ def test_hidden_files_change_nothing(source, tmp_path):
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
-def test_annotations_with_a_byte_order_mark(source, tmp_path, encoding):
+def test_annotations_may_begin_with_a_byte_order_mark(source, tmp_path, encoding):
     prepare(source, tmp_path / "p")
     path = synthetic.path(source)
     path.write_bytes(path.read_text(encoding="utf-8").encode(encoding))
@@ -384,13 +372,13 @@ def test_annotations_with_a_byte_order_mark(source, tmp_path, encoding):
     assert len({manifests.read(tmp_path / name).fingerprint for name in ("p", "q")}) == 1
 
 
-def test_a_box_a_pixel_beyond_its_image_is_fine(source, tmp_path):
+def test_a_box_may_extend_a_pixel_beyond_its_image(source, tmp_path):
     synthetic.change(source, changed(1000, bbox=[-0.75, 2, 3, 4]))
     prepare(source, tmp_path / "p")
     assert opened(tmp_path / "p")[1].box[0].tolist() == [-0.75, 2, 3, 4]
 
 
-def test_the_two_flat_boxes_of_the_published_file_are_left_out_without_a_note(source, tmp_path):
+def test_the_flat_boxes_of_the_published_file_are_skipped_without_a_note(source, tmp_path):
     def add(content):
         entry = {**synthetic.image(content, 40), "id": 200_365, "file_name": "000000200365.jpg"}
         content["images"].append(entry)
@@ -416,18 +404,18 @@ def test_the_two_flat_boxes_of_the_published_file_are_left_out_without_a_note(so
 
 
 def unknown(first):
-    """All annotations from this one on are of a category that there is not."""
+    """Return a function that sets an unknown category in all annotations from index `first` on."""
     return lambda content: [entry.update(category_id=5) for entry in content["annotations"][first:]]
 
 
-def test_several_are_listed_and_counted(source, tmp_path):
+def test_several_problems_are_listed_and_counted(source, tmp_path):
     synthetic.change(source, unknown(0), "val2017")
-    message = refused(source, tmp_path)
+    message = rejection(source, tmp_path)
     assert "val2017.json: no image with objects can be used. The first problem is " in message
     synthetic.change(source, unknown(1))
     shutil.copy(synthetic.path(source), synthetic.path(source, "val2017"))
     shutil.copytree(source / "train2017", source / "val2017", dirs_exist_ok=True)
-    lines = refused(source, tmp_path).splitlines()
+    lines = rejection(source, tmp_path).splitlines()
     assert (
         lines[0]
         == "42 images or annotations cannot be used. Repair them, or set --skip-bad to leave"
@@ -437,16 +425,16 @@ def test_several_are_listed_and_counted(source, tmp_path):
     assert lines[-1] == "… and 22 more"
 
 
-def test_image_files(source, tmp_path):
+def test_bad_image_files_are_rejected_or_skipped(source, tmp_path):
     folder = source / "train2017"
     (folder / "000000000010.jpg").unlink()
-    assert refused(source, tmp_path).startswith(
+    assert rejection(source, tmp_path).startswith(
         f"{folder}/000000000010.jpg: image 10: cannot be read (No such file"
     )
     (folder / "000000000020.jpg").write_bytes(b"")
     (folder / "000000000030.jpg").write_bytes((folder / "000000000060.jpg").read_bytes()[:-200])
     (folder / "000000000040.jpg").write_bytes(simplejpeg.encode_jpeg(np.zeros((9, 8, 3), np.uint8)))
-    lines = refused(source, tmp_path).splitlines()
+    lines = rejection(source, tmp_path).splitlines()
     assert lines[0].startswith("4 images or annotations cannot be used")
     assert lines[2].startswith(f"{folder}/000000000020.jpg: image 20: empty (0 bytes)")
     assert lines[3].startswith(f"{folder}/000000000030.jpg: image 30: ")
@@ -456,7 +444,7 @@ def test_image_files(source, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "what"),
+    ("content", "problem"),
     [
         (b"", "empty (0 bytes)"),
         (b" \n", "empty (2 bytes)"),
@@ -464,22 +452,32 @@ def test_image_files(source, tmp_path):
         (b"\xff\xfe{}", "not JSON ("),
         (b"[]", "not COCO annotations (a list instead of an object)"),
         (b"{}", "not COCO annotations (no list 'images')"),
-        (b'{"images": {}, "annotations": [], "categories": []}', "not COCO annotations (no list 'images')"),
-        (b'{"images": [{}], "annotations": [], "categories": [{}]}', "no annotations. Download the annotations again"),
-        (b'{"images": [{}], "annotations": [{}], "categories": [{}]}', "category without a usable id: {}"),
         (
-            b'{"images": [1], "annotations": [1], "categories": [{"id": 1, "name": "a"}, {"id": 1, "name": "b"}]}',
+            b'{"images": {}, "annotations": [], "categories": []}',
+            "not COCO annotations (no list 'images')",
+        ),
+        (
+            b'{"images": [{}], "annotations": [], "categories": [{}]}',
+            "no annotations. Download the annotations again",
+        ),
+        (
+            b'{"images": [{}], "annotations": [{}], "categories": [{}]}',
+            "category without a usable id: {}",
+        ),
+        (
+            b'{"images": [1], "annotations": [1], '
+            b'"categories": [{"id": 1, "name": "a"}, {"id": 1, "name": "b"}]}',
             "category 1 is listed twice (a, b)",
         ),
         (b"[" * 100_000, "not COCO annotations (nested too deeply)"),
     ],
-)  # fmt: skip
-def test_a_file_that_is_none(source, tmp_path, content, what):
+)
+def test_an_invalid_annotation_file_is_rejected(source, tmp_path, content, problem):
     synthetic.path(source, "val2017").write_bytes(content)
-    message = refused(source, tmp_path)
-    assert message.startswith(f"{synthetic.path(source, 'val2017')}: {what}")
+    message = rejection(source, tmp_path)
+    assert message.startswith(f"{synthetic.path(source, 'val2017')}: {problem}")
     assert "\n" not in message
-    assert refused(source, tmp_path, skip_bad=True) == message
+    assert rejection(source, tmp_path, skip_bad=True) == message
 
 
 ANY_JSON = json_values(6, st.sampled_from(["id", "bbox", "x"]))
@@ -512,7 +510,7 @@ entries = st.fixed_dictionaries(
         }
     )
 )
-def test_whatever_json_holds_it_is_one_line(content):
+def test_any_json_is_read_or_rejected_in_one_line(content):
     try:
         lines = coco.parse(Path("some.json"), json.dumps(content).encode()).problems
     except ValueError as error:

@@ -33,12 +33,13 @@ from workloads.ssd.workload import SSD
 CONSTANT_LIMIT_AP = 0.02
 DRAWN_SHA256 = "d11cf7796b24b987d85fd8d5584ba6217da8da309442994cedade3dbc4fe0236"
 ANNOTATIONS_SHA256 = "f00967a60ff25676b74aeaa755d6f49cf9334897f014018c6a9ef44cb8ba1243"
-"""Of GOLDEN_SCENES as drawn, before any JPEG, and of what COCO's files say of them: the same on
-every machine.
+"""Digests of GOLDEN_SCENES: the pixels before JPEG compression, and the annotations.
+
+They are equal on every machine.
 """
 GOLDEN_SCENES = [(split, number) for split in ("train", "val") for number in range(0, 300, 7)]
 PER_CLASS = 100
-"""Detections of a class and image that COCO's AP looks at."""
+"""Number of detections per class and image that COCO's AP uses."""
 
 
 @pytest.fixture(scope="module")
@@ -53,13 +54,13 @@ def root(prepared) -> Path:
 
 @pytest.fixture
 def few(monkeypatch):
-    """A data set of 60 + 20 images."""
+    """Reduce the data set to 60 + 20 images."""
     monkeypatch.setattr(demo, "SIZES", {"train": 60, "val": 20})
 
 
 @pytest.fixture(scope="module")
 def read(root) -> dict[str, COCO]:
-    """Both annotation files in COCO's own tool."""
+    """Return both annotation files, read with COCO's tool."""
     with contextlib.redirect_stdout(io.StringIO()):
         return {split: COCO(str(root / demo.annotation_path(split))) for split in demo.SIZES}
 
@@ -97,25 +98,14 @@ def test_ids_images_and_sizes_vary(root):
     for part in ("images", "annotations"):
         ids = [entry["id"] for found in both for entry in found[part]]
         assert len(set(ids)) == len(ids)
-    assert [category["id"] for category in both[0]["categories"]] == [
-        1,
-        3,
-        5,
-        7,
-        9,
-        11,
-        13,
-        15,
-        17,
-        19,
-    ]
+    assert [category["id"] for category in both[0]["categories"]] == [*range(1, 20, 2)]
     digests = {hashlib.sha256(path.read_bytes()).digest() for path in root.glob("*2017/*.jpg")}
     assert len(digests) == sum(demo.SIZES.values())
     lie = [image["width"] > image["height"] for image in both[0]["images"]]
     assert 800 < sum(lie) < 1_200
 
 
-def test_pycocotools_reads_boxes_right_around_masks_that_do_not_overlap(read):
+def test_pycocotools_reads_tight_boxes_and_masks_that_do_not_overlap(read):
     holes = objects_seen = twice = 0
     for coco in read.values():
         for image in list(coco.imgs)[:300]:
@@ -132,14 +122,14 @@ def test_pycocotools_reads_boxes_right_around_masks_that_do_not_overlap(read):
                 objects_seen += 1
             twice += int((np.sum(masks, axis=0) > 1).sum())
     assert objects_seen > 2_400
-    # A hole in a mask, mostly one pixel, is filled in its polygon.
+    # A polygon fills the holes of its mask. Most holes have a single pixel.
     assert holes < 0.002 * objects_seen
     assert twice <= 4 * holes
 
 
 @examples(150)
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 2**81 - 1))
-def test_polygons_are_exact_in_pycocotools_but_for_holes(height, width, pattern):
+def test_polygons_equal_their_masks_with_holes_filled(height, width, pattern):
     mask = np.array([pattern >> i & 1 for i in range(height * width)], np.uint8).reshape(
         height, width
     )
@@ -149,7 +139,7 @@ def test_polygons_are_exact_in_pycocotools_but_for_holes(height, width, pattern)
     assert np.array_equal(coco_masks.decode(coco_masks.merge(found)), binary_fill_holes(mask))
 
 
-def test_drawn_pixels_and_annotations_are_golden():
+def test_drawn_pixels_and_annotations_have_the_golden_digests():
     pixels, entries = hashlib.sha256(), hashlib.sha256()
     for split, number in GOLDEN_SCENES:
         scene = demo.draw(split, number)
@@ -177,7 +167,7 @@ def test_writing_again_with_one_thread_gives_the_same_bytes(root, few, tmp_path,
 
 
 def shares(prepared: Path, root: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """Boxes (M, 4) left, top, right, bottom in shares of their images, and classes (M,) from 1."""
+    """Return boxes (M, 4) (left, top, right, bottom in shares of their images) and classes (M,)."""
     images = index.read(prepared, split, root, demo.SIZES[split])
     every = np.arange(len(images))
     box, label, _ = objects.read(prepared, split, len(images)).take(
@@ -186,19 +176,21 @@ def shares(prepared: Path, root: Path, split: str) -> tuple[np.ndarray, np.ndarr
     return box.astype(np.float64), label
 
 
-def overlaps(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """IoU (n, m) of boxes (n, 4) and (m, 4)."""
-    low = np.maximum(one[:, None, :2], other[:, :2])
-    high = np.minimum(one[:, None, 2:], other[:, 2:])
+def overlaps(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the IoU (n, m) of boxes (n, 4) and (m, 4)."""
+    low = np.maximum(first[:, None, :2], second[:, :2])
+    high = np.minimum(first[:, None, 2:], second[:, 2:])
     common = np.clip(high - low, 0, None).prod(2)
-    areas = [(boxes[:, 2:] - boxes[:, :2]).prod(1) for boxes in (one, other)]
+    areas = [(boxes[:, 2:] - boxes[:, :2]).prod(1) for boxes in (first, second)]
     return common / (areas[0][:, None] + areas[1] - common)
 
 
 def covering(box: np.ndarray, label: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Detections that know the training objects but not the image: per class boxes (n, 4) and their
-    scores (n,). One after another, each is the box that hits most objects that none did before: of
-    all constant sets tried the best.
+    """Return constant detections that are chosen from the training objects, without an image.
+
+    The result has an entry per class: boxes (n, 4) and scores (n,). Each box is the candidate that
+    hits the most objects that no earlier box hit. No other constant set that was tried has a higher
+    AP.
     """
     sizes = np.percentile(box[:, 2:] - box[:, :2], [15, 40, 65, 90], axis=0)
     steps = (np.arange(14) + 0.5) / 14
@@ -219,8 +211,8 @@ def covering(box: np.ndarray, label: np.ndarray) -> list[tuple[np.ndarray, np.nd
     return found
 
 
-@pytest.mark.full  # golden digests hold the data
-def test_no_constant_set_of_boxes_finds_anything(prepared, root):
+@pytest.mark.full  # The golden digests detect changes of the data in every run.
+def test_constant_boxes_have_a_negligible_ap(prepared, root):
     truth = read_ground_truth(prepared / GROUND_TRUTH)
     sizes = np.array(
         [(image["width"], image["height"]) * 2 for image in truth["images"]], np.float64
@@ -233,7 +225,7 @@ def test_no_constant_set_of_boxes_finds_anything(prepared, root):
     pixels[:, :, 2:] -= pixels[:, :, :2]
     everywhere = [np.tile(values, len(ids)) for values in (score, 2 * kinds + 1)]
     detections = rows(np.repeat(ids, len(box)), pixels, *everywhere)
-    # They are no nonsense: some objects are hit. Mask R-CNN has to meet both of its targets.
+    # The boxes hit some objects, so the test is not trivial. Mask R-CNN must reach both targets.
     assert (
         0 < average_precision(truth, detections, evaluator="faster-coco-eval") < CONSTANT_LIMIT_AP
     )
@@ -243,7 +235,7 @@ def test_no_constant_set_of_boxes_finds_anything(prepared, root):
     )
 
 
-def test_it_is_prepared_as_the_real_data_set_is(prepared, root, tmp_path):
+def test_the_demo_is_prepared_as_the_real_data_set(prepared, root, tmp_path):
     dataset_info = COCO2017.read(prepared)
     assert (dataset_info.train_samples, dataset_info.evaluation_samples, dataset_info.sizes) == (
         2000,

@@ -1,6 +1,4 @@
-"""Masks in the prepared form: what is written, what is refused in one line; COCO 2014; nothing else
-changes.
-"""
+"""Masks in prepared data: written arrays, rejected masks, COCO 2014, and independence of SSD."""
 
 import json
 import shutil
@@ -16,7 +14,7 @@ from tests.helpers import examples, json_values
 from tests.workloads.common.coco import synthetic_coco as synthetic
 from tests.workloads.common.coco.synthetic_coco import Folders, prepare
 from tests.workloads.common.coco.test_coco_dataset import original, source
-from tests.workloads.common.images.preparing import is_one_line_or_left_out, refused
+from tests.workloads.common.images.preparing import check_rejected_or_skipped, rejection
 from workloads.common import manifest as manifests
 from workloads.common.coco import annotations as coco
 from workloads.common.coco import masks, objects
@@ -41,7 +39,7 @@ def opened(folder, split="train"):
     return found, masks.read(folder, split, len(found.label))
 
 
-def test_polygons_are_the_files(source, tmp_path):
+def test_prepared_polygons_equal_those_of_the_file(source, tmp_path):
     def change(content):
         synthetic.annotation(content, 1000)["segmentation"] = [SQUARE, [1, 2, 3, 4, 5.5, 6]]
         synthetic.annotation(content, 2001).update(bbox=[3, 4, 1, 8])
@@ -67,7 +65,7 @@ def test_polygons_are_the_files(source, tmp_path):
     assert (counts["train_segmented"], counts["objects_per_image_most"]) == (10, 3)
 
 
-def test_nothing_of_what_ssd_reads_depends_on_masks(source, tmp_path):
+def test_files_that_ssd_reads_do_not_depend_on_masks(source, tmp_path):
     prepare(source, tmp_path / "with")
     for folder in ("train2017", "val2017"):
         synthetic.change(
@@ -91,7 +89,7 @@ def test_nothing_of_what_ssd_reads_depends_on_masks(source, tmp_path):
     Folders().verify(tmp_path / "without")
 
 
-def test_images_without_objects_are_indexed_apart(source, tmp_path):
+def test_images_without_objects_have_a_separate_index(source, tmp_path):
     prepare(source, tmp_path / "p")
     manifest = manifests.read(tmp_path / "p")
     root = index.root(tmp_path / "p", manifest)
@@ -115,8 +113,10 @@ BAD = {
     "flat": ([1, 2, 3, 4, 5, 6], "its mask is neither a list of polygons nor run lengths"),
     "words": ([["a", "b", 3, 4, 5, 6]], "its mask is neither a list of polygons nor run lengths"),
     "large": ([[10**400, 2, 3, 4, 5, 6]], "its mask is neither a list of polygons nor run lengths"),
-    "two points": ([SQUARE, [1, 2, 3, 4]], "a polygon of its mask has 2 points, not 3 points or more"),
-    "odd": ([[1, 2, 3, 4, 5, 6, 7]], "a polygon of its mask has 7 coordinates, not 3 points or more"),
+    "two points": ([SQUARE, [1, 2, 3, 4]],
+                   "a polygon of its mask has 2 points, not 3 points or more"),
+    "odd": ([[1, 2, 3, 4, 5, 6, 7]],
+            "a polygon of its mask has 7 coordinates, not 3 points or more"),
     "outside": ([[1, 2, 3, 4, 5, 1000]], "its mask reaches "),
     "left": ([SQUARE, [-1500, 2, 3, 4, 5, 6]], "its mask reaches 1500 pixels beyond its image of "),
     "nan": ([[1, 2, 3, float("nan"), 5, 6]], "its mask has a point that is not finite"),
@@ -129,22 +129,22 @@ BAD = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_a_bad_mask_is_one_line_or_left_out(source, tmp_path, kind):
-    value, what = BAD[kind]
+def test_a_bad_mask_is_rejected_or_skipped(source, tmp_path, kind):
+    value, message = BAD[kind]
     synthetic.change(source, set_mask(1000, value))
-    problem = f"{synthetic.path(source)}: annotation 1000 (image 10): {what}"
-    lines = is_one_line_or_left_out(Folders(), source, tmp_path, problem)
+    problem = f"{synthetic.path(source)}: annotation 1000 (image 10): {message}"
+    lines = check_rejected_or_skipped(Folders(), source, tmp_path, problem)
     assert lines[-1] == "notice: 1 images or annotations that cannot be used were left out"
     found, (polygons, _) = opened(tmp_path / "p")
     assert len(polygons.object_ends) == len(found.label) == 21
 
 
-def test_run_lengths_are_for_crowds(source, tmp_path):
+def test_run_lengths_are_allowed_only_for_crowds(source, tmp_path):
     content = json.loads(synthetic.path(source).read_text())
     image = synthetic.image(content, 10)
     whole = rle([3, image["height"] * image["width"] - 3], [image["height"], image["width"]])
     synthetic.change(source, set_mask(1000, whole))
-    assert "its mask has run lengths, which are allowed only for crowds" in refused(
+    assert "its mask has run lengths, which are allowed only for crowds" in rejection(
         Folders(), source, tmp_path
     )
     synthetic.change(source, lambda c: synthetic.annotation(c, 1000).update(iscrowd=1))
@@ -154,7 +154,7 @@ def test_run_lengths_are_for_crowds(source, tmp_path):
     assert polygons.object_ends[0] == 0
 
 
-def test_points_beyond_their_image_stay_as_they_are(source, tmp_path):
+def test_points_beyond_their_image_are_not_changed(source, tmp_path):
     synthetic.change(source, set_mask(1000, [[-5.75, 2, 3, 4, 5, 6]]))
     prepare(source, tmp_path / "p")
     assert opened(tmp_path / "p")[1][0].points[0].tolist() == [-5.75, 2]
@@ -162,7 +162,7 @@ def test_points_beyond_their_image_stay_as_they_are(source, tmp_path):
 
 @examples(60)
 @given(st.integers(1, 12), st.integers(1, 12), st.data())
-def test_compressed_run_lengths_are_read_as_cocos_tool_writes_them(height, width, data):
+def test_compressed_run_lengths_of_cocos_tool_are_read(height, width, data):
     pixels = np.array(
         data.draw(st.lists(st.booleans(), min_size=height * width, max_size=height * width))
     )
@@ -182,7 +182,7 @@ def test_compressed_run_lengths_are_read_as_cocos_tool_writes_them(height, width
     | st.lists(st.lists(st.floats(-2, 60), max_size=9), max_size=3),
     st.booleans(),
 )
-def test_whatever_a_mask_is_it_is_used_or_one_line(value, crowd):
+def test_any_mask_is_used_or_rejected_in_one_line(value, crowd):
     both = {"image_id": 1, "category_id": 1, "bbox": [1, 2, 3, 4]}
     entry = {**both, "id": 1, "iscrowd": int(crowd), "segmentation": value}
     fine = {**both, "id": 2, "iscrowd": 0, "segmentation": [SQUARE]}
@@ -203,15 +203,16 @@ def test_whatever_a_mask_is_it_is_used_or_one_line(value, crowd):
 
 
 MISSING = {
-    "missing": None, "null": [None], "no polygon": [[]], "object": [{}], "empty polygon": [[[]]], "polygons": [[[], []]],
+    "missing": None, "null": [None], "no polygon": [[]], "object": [{}],
+    "empty polygon": [[[]]], "polygons": [[[], []]],
     "no counts": [{"counts": [], "size": [2, 3]}], "no letters": [{"counts": "", "size": [2, 3]}],
     "no pixel": [{"counts": [6], "size": [2, 3]}],
 }  # fmt: skip
-"""Ways to have no mask: a list with the `segmentation`, or None without the key."""
+"""Forms of a missing mask: a list with the value of `segmentation`, or None for a missing key."""
 
 
 def remove_masks(source, value, wanted=lambda entry: True, folders=("train2017", "val2017")):
-    """Take the masks out of some annotations."""
+    """Remove the masks of some annotations."""
 
     def change(content):
         for entry in filter(wanted, content["annotations"]):
@@ -256,7 +257,7 @@ def test_objects_without_a_mask_keep_their_boxes(source, tmp_path, kind, mixed, 
 
 
 @pytest.mark.parametrize("folder", ["train2017", "val2017"])
-def test_one_split_without_masks_is_not_for_mask_rcnn(source, tmp_path, folder):
+def test_a_split_without_masks_cannot_be_used_by_mask_rcnn(source, tmp_path, folder):
     remove_masks(source, [[]], folders=[folder])
     prepare(source, tmp_path / "p")
     split = folder.removesuffix("2017")
@@ -269,7 +270,7 @@ def test_one_split_without_masks_is_not_for_mask_rcnn(source, tmp_path, folder):
     assert "0 of " in masks.describe_missing(counts)
 
 
-def test_an_empty_polygon_beside_another_has_no_pixel(source, tmp_path):
+def test_empty_polygons_of_a_mask_are_ignored(source, tmp_path):
     prepare(source, tmp_path / "p")
     content = json.loads(synthetic.path(source).read_text())
     polygons = synthetic.annotation(content, 1000)["segmentation"]
@@ -279,7 +280,10 @@ def test_an_empty_polygon_beside_another_has_no_pixel(source, tmp_path):
 
 
 def write_2014(source, root):
-    """The same images as train2014, and as val2014 those of val2017 and of two training images."""
+    """Write the same images in the layout of COCO 2014.
+
+    `val2014` contains the images of val2017 and two training images, `train2014` the rest.
+    """
     content = {
         name: json.loads(synthetic.path(source, name).read_text())
         for name in ("train2017", "val2017")
@@ -306,7 +310,7 @@ def write_2014(source, root):
     return root
 
 
-def test_coco_2014_is_the_same_images_under_other_names(source, tmp_path):
+def test_coco_2014_has_the_same_images_with_different_names(source, tmp_path):
     root = write_2014(source, tmp_path / "coco2014")
     prepare(source, tmp_path / "p17")
     prepare(root, tmp_path / "p14", Coco2014)
@@ -322,7 +326,7 @@ def test_coco_2014_is_the_same_images_under_other_names(source, tmp_path):
     Coco2014().verify(tmp_path / "p14")
 
 
-def test_coco_2014s_own_mistakes(source, tmp_path):
+def test_problems_specific_to_coco_2014_are_rejected(source, tmp_path):
     root = write_2014(source, tmp_path / "coco2014")
     synthetic.change(
         root,

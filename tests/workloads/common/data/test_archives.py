@@ -1,4 +1,4 @@
-"""Archives of every packing, with bits changed or cut off: read, or refused in one line."""
+"""Archives of every compression, truncated or with flipped bits: read, or rejected in one line."""
 
 import contextlib
 import io
@@ -23,7 +23,7 @@ MEMBER = "europarl-v7.de-en.de"
 
 
 def damaged(data, seed):
-    """A third of them cut off, all others with one to four bits changed."""
+    """Return a damaged copy: truncated for every third seed, otherwise with flipped bits."""
     rng, data = random.Random(seed), bytearray(data)
     if seed % 3 == 0:
         return data[: rng.randrange(len(data))]
@@ -32,34 +32,36 @@ def damaged(data, seed):
     return data
 
 
-class OneLine(ValueError):
-    """What a reader may raise."""
+class SingleLineError(ValueError):
+    """Error with a one-line message, which a reader may raise."""
 
 
 @contextlib.contextmanager
-def one_line_at_most():
-    """Any other error than such a ValueError goes on."""
-    with contextlib.suppress(OneLine):
+def allow_single_line_errors():
+    """Suppress ValueErrors with a one-line message. All other exceptions propagate."""
+    with contextlib.suppress(SingleLineError):
         try:
             yield
         except ValueError as error:
-            raise (OneLine() if "\n" not in str(error) else AssertionError(str(error))) from error
+            raise (
+                SingleLineError() if "\n" not in str(error) else AssertionError(str(error))
+            ) from error
 
 
 @pytest.mark.parametrize("method", ZIPS.values(), ids=ZIPS)
-def test_zips(tmp_path, method):
+def test_damaged_zips_are_read_or_rejected_in_one_line(tmp_path, method):
     packed = io.BytesIO()
     rows = "".join(f"{user},{item},3.5,1000\n" for user in range(1, 30) for item in range(1, 30))
     with zipfile.ZipFile(packed, "w", method) as archive:
         archive.writestr("ml-20m/ratings.csv", f"userId,movieId,rating,timestamp\n{rows}")
     for seed in range(30):
         (tmp_path / "x.zip").write_bytes(damaged(packed.getvalue(), seed))
-        with one_line_at_most(), ratings.opened(tmp_path / "x.zip") as (stream, _):
+        with allow_single_line_errors(), ratings.opened(tmp_path / "x.zip") as (stream, _):
             stream.read()
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
-def test_tars(tmp_path, mode):
+def test_damaged_tars_are_read_or_rejected_in_one_line(tmp_path, mode):
     packed, content = (
         io.BytesIO(),
         np.random.default_rng(0).integers(0, 256, 20_000, np.uint8).tobytes(),
@@ -71,8 +73,8 @@ def test_tars(tmp_path, mode):
             archive.addfile(member, io.BytesIO(content))
     for seed in range(30):
         (tmp_path / "x.tar").write_bytes(damaged(packed.getvalue(), seed))
-        with one_line_at_most(), cifar10.opened(tmp_path / "x.tar") as (_, read):
+        with allow_single_line_errors(), cifar10.opened(tmp_path / "x.tar") as (_, read):
             read("test_batch")
-        with one_line_at_most():
+        with allow_single_line_errors():
             for member in sources.find_members(tmp_path, [MEMBER], "one file").values():
                 sources.append(member, io.BytesIO())

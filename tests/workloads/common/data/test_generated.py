@@ -1,6 +1,4 @@
-"""What every generated data set keeps: it is made once, by whoever comes first, and never read from
-files of others.
-"""
+"""Generated data sets: generated once, also by concurrent processes, and never read from files."""
 
 import subprocess
 import sys
@@ -17,38 +15,38 @@ from workloads.zoo.datasets import cifar_demo
 LOADED = {name: registry.load_dataset(name) for name in registry.names(registry.DATASETS)}
 GENERATED = [
     name
-    for name, one in LOADED.items()
-    if one.generated and type(one).__module__.startswith("workloads.")
+    for name, dataset in LOADED.items()
+    if dataset.generated and type(dataset).__module__.startswith("workloads.")
 ]
-"""The suite's own: what tests of plugins have on the path stays aside."""
+"""Generated data sets of the suite. Data sets of test plugins on the path are excluded."""
 SMALL = {
     "imagenet-demo": (imagenet_demo, "images/val/*/*.JPEG"),
     "coco-demo": (coco_demo, "images/val*/*.jpg"),
     "cifar-demo": (cifar_demo, "val_image.npy"),
 }
-"""Data set to the module whose SIZES make it small, and to files that hold what a run reads."""
+"""For each data set, the module that defines SIZES, and a pattern of files that runs read."""
 
 
 @pytest.fixture(params=SMALL)
 def small(request, monkeypatch):
-    """A data set of 40 + 20 images, and where its validation images are."""
+    """Return a data set of 40 + 20 images and the pattern of its files."""
     module, files = SMALL[request.param]
     monkeypatch.setattr(module, "SIZES", {"train": 40, "val": 20})
     return registry.load_dataset(request.param), files
 
 
-def test_all_are_looked_at():
+def test_the_list_of_generated_data_sets_is_complete():
     assert {*SMALL, "ml-demo"} <= set(GENERATED)
 
 
-def test_their_names_end_alike_and_no_others():
+def test_only_names_of_generated_data_sets_have_the_suffix():
     assert [
         name for name in registry.names(registry.DATASETS) if name.endswith(registry.GENERATED)
     ] == GENERATED
 
 
 @pytest.mark.parametrize("name", GENERATED)
-def test_it_is_generated_and_not_read(name, tmp_path):
+def test_preparing_a_generated_data_set_is_rejected_with_the_command_to_run(name, tmp_path):
     dataset = registry.load_dataset(name)
     for read in (
         lambda: dataset.prepare(tmp_path / "x", tmp_path / "y"),
@@ -59,15 +57,15 @@ def test_it_is_generated_and_not_read(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", GENERATED)
-def test_a_folder_of_another_data_set_is_refused(name, tmp_path):
-    made = tmp_path / "made"
-    made.mkdir()
-    manifests.publish(made, tmp_path / "other", manifests.Manifest("another", {}, {}, {}))
+def test_a_folder_with_a_different_data_set_is_rejected(name, tmp_path):
+    folder = tmp_path / "made"
+    folder.mkdir()
+    manifests.publish(folder, tmp_path / "other", manifests.Manifest("another", {}, {}, {}))
     with pytest.raises(ValueError, match=r"holds another\. Set a different folder with --to"):
         registry.load_dataset(name).make_demo(tmp_path / "other")
 
 
-def test_it_is_made_once_and_can_be_moved_and_a_changed_file_is_found(small, tmp_path):
+def test_a_data_set_is_generated_once_may_be_moved_and_is_verified(small, tmp_path):
     dataset, files = small
     dataset.make_demo(tmp_path / "a")
     before = written(tmp_path / "a")
@@ -85,7 +83,7 @@ def test_it_is_made_once_and_can_be_moved_and_a_changed_file_is_found(small, tmp
         dataset.verify(tmp_path / "b")
 
 
-def test_processes_at_the_same_time_agree(tmp_path):
+def test_concurrent_processes_generate_a_single_data_set(tmp_path):
     destination = tmp_path / "data" / "cifar-demo"
     code = "import sys, pathlib; from workloads.zoo.datasets import cifar_demo; "
     code += (

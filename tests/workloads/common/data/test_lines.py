@@ -1,4 +1,4 @@
-"""Lines of users' text files: encodings, byte order marks, line ends."""
+"""Lines of users' text files: encodings, byte order marks, and line ends."""
 
 import codecs
 
@@ -29,21 +29,21 @@ def all_lines(path, **options):
 @pytest.mark.parametrize("chunk_bytes", [1, 7, 1 << 22])
 @pytest.mark.parametrize("encoding", MARKS)
 @pytest.mark.parametrize("end", ["", "\n"])
-def test_a_mark_at_the_start_is_no_text(path, monkeypatch, encoding, chunk_bytes, end):
+def test_a_byte_order_mark_at_the_start_is_skipped(path, monkeypatch, encoding, chunk_bytes, end):
     monkeypatch.setattr(text_lines, "CHUNK_BYTES", chunk_bytes)
     path.write_bytes(MARKS[encoding] + (TEXT + end).encode(encoding))
     assert all_lines(path) == text_lines.read_lines(path) == LINES
     assert text_lines.count_lines(path) == 4
 
 
-def test_a_mark_in_a_file_of_the_suite_is_text(path):
+def test_a_byte_order_mark_is_text_in_files_that_the_suite_wrote(path):
     path.write_text("\ufeffa\n", encoding="utf-8")
     assert all_lines(path, has_mark=False) == ["\ufeffa"]
     assert all_lines(path) == ["a"]
 
 
 @pytest.mark.parametrize("content", [b"", *MARKS.values()], ids=["nothing", *MARKS])
-def test_a_file_without_text_has_no_line(path, content):
+def test_a_file_without_text_has_no_lines(path, content):
     path.write_bytes(content)
     assert all_lines(path) == text_lines.read_lines(path) == []
     assert text_lines.count_lines(path) == 0
@@ -57,7 +57,7 @@ def test_a_file_without_text_has_no_line(path, content):
         ("UTF-32", b"\xff\xfe\0\0\xff\xff\xff\xff"),
     ],
 )
-def test_content_in_another_encoding_than_the_mark(path, encoding, content):
+def test_content_whose_encoding_differs_from_the_mark_is_rejected(path, encoding, content):
     path.write_bytes(content)
     for read in (all_lines, text_lines.read_lines, text_lines.count_lines):
         with pytest.raises(
@@ -66,7 +66,7 @@ def test_content_in_another_encoding_than_the_mark(path, encoding, content):
             read(path)
 
 
-def test_errors_have_the_given_name_and_the_line(path):
+def test_errors_contain_the_name_and_the_line(path):
     path.write_bytes(codecs.BOM_UTF8 + b"a\n\xe4\n")
     for read in (text_lines.read_lines, lambda path, name: all_lines(path, name=name)):
         with pytest.raises(ValueError, match=r"^train\.en:2: not UTF-8 \(byte 0xe4\)"):
@@ -86,7 +86,9 @@ def test_entries_of_a_list_end_with_any_line_end(path, end):
     st.sampled_from([*MARKS]),
     st.integers(1, 9),
 )
-def test_any_text_in_any_encoding_and_in_any_chunks(tmp_path_factory, text, encoding, chunk_bytes):
+def test_any_text_is_read_in_any_encoding_and_with_any_chunk_size(
+    tmp_path_factory, text, encoding, chunk_bytes
+):
     path = tmp_path_factory.mktemp("lines") / "x"
     path.write_bytes(MARKS[encoding] + text.encode(encoding))
     wanted = text.split("\n")

@@ -8,17 +8,18 @@ from workloads.common.data.prefetch import Prefetch
 
 
 @pytest.fixture(autouse=True)
-def others():
-    """Threads that other tests of this process may have left."""
-    OTHERS[:] = threading.enumerate()
+def record_threads():
+    """Record the threads that earlier tests of this process may have left."""
+    EARLIER_THREADS[:] = threading.enumerate()
 
 
-OTHERS: list[threading.Thread] = []
+EARLIER_THREADS: list[threading.Thread] = []
 
 
 def workers() -> int:
     return sum(
-        thread.name == "prefetch" and thread not in OTHERS for thread in threading.enumerate()
+        thread.name == "prefetch" and thread not in EARLIER_THREADS
+        for thread in threading.enumerate()
     )
 
 
@@ -30,27 +31,28 @@ def gone(timeout: float = 120.0) -> bool:
 
 
 @pytest.mark.parametrize("depth", [1, 2, 7])
-def test_items_come_in_order_and_the_thread_ends(depth):
+def test_items_are_in_order_and_the_thread_ends(depth):
     prefetch = Prefetch(iter(range(100)), depth)
     assert [list(prefetch), list(prefetch)] == [list(range(100)), []]
     assert gone()
 
 
-def test_no_more_than_depth_items_are_made_ahead():
-    made = []
+def test_at_most_depth_items_are_prefetched():
+    produced = []
 
     def source():
         for number in range(100):
-            made.append(number)
+            produced.append(number)
             yield number
 
     with Prefetch(source(), depth=2) as prefetch:
         assert next(prefetch) == 0
         time.sleep(0.1)
-        assert len(made) <= 4  # one taken, two ready, one waiting for room
+        # One item has been taken, two are ready, and one waits for space.
+        assert len(produced) <= 4
 
 
-def test_an_error_comes_where_its_item_would_have_come():
+def test_an_error_is_raised_in_place_of_its_item():
     def source():
         yield 1
         raise KeyError("broken")
@@ -82,7 +84,7 @@ def test_closing_early_stops_the_thread_and_the_source():
     assert list(prefetch) == []
 
 
-def test_a_forgotten_consumer_leaves_no_thread():
+def test_a_garbage_collected_prefetch_leaves_no_thread():
     for _ in range(10):
         next(Prefetch(iter(lambda: 0, 1)))
     gc.collect()

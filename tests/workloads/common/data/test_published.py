@@ -1,4 +1,4 @@
-"""What has a public data set's name without being it is open, whatever its manifest says."""
+"""Data that only have the name of a public data set are open, regardless of their manifest."""
 
 import json
 
@@ -29,11 +29,11 @@ PREPARED = {
         text.load_dataset_info,
     ),
 }
-"""A public name to what prepares other data of its kind, and what reads its facts."""
+"""For each public name, functions that prepare different data and that read their info."""
 
 
 def renamed(folder, name, **changes):
-    """The manifest says another name, and that there is nothing to note."""
+    """Change the name in the manifest and remove its notes."""
     path = folder / manifests.NAME
     content = {**json.loads(path.read_text()), "dataset": name, "notes": [], **changes}
     path.write_text(json.dumps(content))
@@ -42,7 +42,7 @@ def renamed(folder, name, **changes):
 
 @pytest.mark.parametrize("name", PREPARED)
 @pytest.mark.parametrize("matches", [True, False, None])
-def test_other_data_under_a_public_name_are_noted(tmp_path, name, matches, monkeypatch):
+def test_different_data_with_a_public_name_have_a_note(tmp_path, name, matches, monkeypatch):
     prepare, read = PREPARED[name]
     folder = tmp_path / "prepared"
     prepare(folder)
@@ -71,7 +71,7 @@ def test_every_public_name_needs_a_verified_fingerprint():
     assert not is_verified("ml-20m", "x")
 
 
-def test_counts_that_are_missing_or_no_numbers_differ():
+def test_missing_counts_and_strings_differ():
     assert differences("ml-100k", {"ratings": "100000", "items": 1_682}) == (
         "no ratings instead of 100,000, no users instead of 943"
     )

@@ -1,4 +1,4 @@
-"""Preparing data sets in tests, and being refused."""
+"""Checks of how data sets are prepared or rejected."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,14 +10,14 @@ from workloads.api import Dataset
 
 
 def prepare(recipe: Dataset, source: Path, destination: Path, **options: object) -> list[str]:
-    """The lines that preparing prints; `options`: attributes of the data set."""
+    """Prepare a data set and return the printed lines. `options` are attributes of the data set."""
     for name, value in options.items():
         setattr(recipe, name, value)
     return recipe.prepare(source, destination)
 
 
-def refused(recipe: Dataset, source: Path, folder: Path, **options: object) -> str:
-    """Why a data set is refused, which leaves nothing in `folder`."""
+def rejection(recipe: Dataset, source: Path, folder: Path, **options: object) -> str:
+    """Check that a data set is rejected and leaves no files in `folder`. Return the message."""
     with pytest.raises(ValueError, match=r".") as raised:
         prepare(recipe, source, folder / "refused", **options)
     assert [
@@ -26,11 +26,15 @@ def refused(recipe: Dataset, source: Path, folder: Path, **options: object) -> s
     return str(raised.value)
 
 
-def is_one_line_or_left_out(recipe: Dataset, source: Path, folder: Path, problem: str) -> list[str]:
-    """A data set with a single problem is refused for it in one line, and prepared in `folder`/p
-    under --skip-bad: what that prints.
+def check_rejected_or_skipped(
+    recipe: Dataset, source: Path, folder: Path, problem: str
+) -> list[str]:
+    """Check that a data set with a single problem is rejected, and prepared with --skip-bad.
+
+    Returns:
+        Printed lines of the preparation in `folder`/p with --skip-bad.
     """
-    message = refused(recipe, source, folder)
+    message = rejection(recipe, source, folder)
     assert message.startswith(problem), message
     assert message.endswith(". Repair it, or set --skip-bad to leave it out")
     assert "\n" not in message
@@ -40,10 +44,10 @@ def is_one_line_or_left_out(recipe: Dataset, source: Path, folder: Path, problem
     return lines
 
 
-def is_done_once(recipe: Dataset, source: Path, folder: Path, change: Callable[[], object]) -> None:
-    """What is prepared in `folder` stays as it is when it is prepared again, and after a `change`
-    of the source.
-    """
+def check_prepared_once(
+    recipe: Dataset, source: Path, folder: Path, change: Callable[[], object]
+) -> None:
+    """Check that preparing again leaves `folder` unchanged and rejects a changed source."""
     prepare(recipe, source, folder)
     before = written(folder)
     assert prepare(recipe, source, folder) == [f"{recipe.name}: already prepared in {folder}"]

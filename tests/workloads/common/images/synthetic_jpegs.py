@@ -1,4 +1,4 @@
-"""JPEGs for tests: any size, chroma subsampling, colours and form; never two of the same content."""
+"""JPEGs of any size, chroma subsampling, colors, and format. No two have equal content."""
 
 import io
 
@@ -9,8 +9,9 @@ from PIL import Image
 
 
 def pixels(seed: int, height: int, width: int) -> np.ndarray:
-    """(height, width, 3) uint8: smooth colours, edges and noise, so that chroma upsampling and
-    rounding show.
+    """Return (height, width, 3) uint8: smooth colors, edges, and noise.
+
+    Differences in chroma upsampling and rounding are visible in such an image.
     """
     random = np.random.default_rng(seed)
     coarse = random.integers(0, 255, (4, 5, 3)).astype(np.float32)
@@ -22,7 +23,7 @@ def pixels(seed: int, height: int, width: int) -> np.ndarray:
 
 
 def jpeg(seed: int, height: int, width: int, subsampling: str = "420", quality: int = 85) -> bytes:
-    """A baseline colour JPEG; `subsampling` may be Gray."""
+    """Return a baseline color JPEG. `subsampling` may be Gray."""
     image = pixels(seed, height, width)
     if subsampling == "Gray":
         return simplejpeg.encode_jpeg(
@@ -32,17 +33,17 @@ def jpeg(seed: int, height: int, width: int, subsampling: str = "420", quality: 
 
 
 def without(data: bytes, marker: int) -> bytes:
-    """A JPEG without some segments of its header."""
-    place, kept = 2, bytearray(data[:2])
-    while data[place + 1] != 0xDA:
-        stop = place + 2 + int.from_bytes(data[place + 2 : place + 4], "big")
-        kept += b"" if data[place + 1] == marker else data[place:stop]
-        place = stop
-    return bytes(kept + data[place:])
+    """Return a JPEG without the segments of its header that have a marker."""
+    position, kept = 2, bytearray(data[:2])
+    while data[position + 1] != 0xDA:
+        stop = position + 2 + int.from_bytes(data[position + 2 : position + 4], "big")
+        kept += b"" if data[position + 1] == marker else data[position:stop]
+        position = stop
+    return bytes(kept + data[position:])
 
 
 def pillow(image: np.ndarray, mode: str = "RGB", kind: str = "JPEG", **options: object) -> bytes:
-    """An image written by Pillow: progressive JPEGs, CMYK, PNG."""
+    """Return an image written by Pillow, such as a progressive JPEG, CMYK, or PNG."""
     buffer = io.BytesIO()
     Image.fromarray(image, None if mode == "RGB" else mode).save(buffer, kind, **options)
     return buffer.getvalue()

@@ -1,6 +1,4 @@
-"""Decoding: a part has the very pixels of the whole image; every kind of file becomes RGB; damage
-is named.
-"""
+"""JPEG decoding: parts equal the whole image, all formats become RGB, and damage is reported."""
 
 import contextlib
 import io
@@ -24,7 +22,7 @@ KINDS = ("420", "422", "444", "440", "411", "Gray")
 
 @st.composite
 def crops(draw):
-    """(height, width, subsampling, box)."""
+    """Draw (height, width, subsampling, box)."""
     height, width = draw(st.integers(2, 150)), draw(st.integers(2, 150))
     left, top = draw(st.integers(0, width - 1)), draw(st.integers(0, height - 1))
     box = (left, top, draw(st.integers(1, width - left)), draw(st.integers(1, height - top)))
@@ -36,7 +34,7 @@ def crops(draw):
 @example((97, 131, "420", (16, 16, 32, 32)), "baseline")
 @example((97, 131, "420", (17, 15, 1, 1)), "baseline")
 @example((97, 131, "411", (33, 31, 64, 50)), "baseline")
-def test_a_part_has_exactly_the_pixels_of_the_whole(crop, form):
+def test_a_decoded_part_equals_the_part_of_the_whole_image(crop, form):
     height, width, subsampling, (left, top, box_width, box_height) = crop
     data = synthetic.jpeg(height * 151 + width, height, width, subsampling)
     if form != "baseline":
@@ -63,7 +61,7 @@ def test_a_part_has_exactly_the_pixels_of_the_whole(crop, form):
     )
 
 
-def test_the_library_crops_instead_of_decoding_all(monkeypatch):
+def test_a_part_is_decoded_without_the_whole_image(monkeypatch):
     data = synthetic.jpeg(1, 300, 400)
     monkeypatch.setattr(simplejpeg, "decode_jpeg", None)
     part = Reader().decode_part(memoryview(data), (50, 60, 100, 90), 400, 300)
@@ -72,7 +70,7 @@ def test_the_library_crops_instead_of_decoding_all(monkeypatch):
 
 @pytest.mark.parametrize("subsampling", KINDS)
 @pytest.mark.parametrize("denominator", [2, 4, 8])
-def test_scaled_parts_are_the_same_with_and_without_the_library(subsampling, denominator):
+def test_scaled_parts_are_equal_with_and_without_the_region_decoder(subsampling, denominator):
     data = memoryview(synthetic.jpeg(3, 333, 517, subsampling))
     reader, box = Reader(), (101, 67, 301, 205)
     part = reader.decode_part(data, box, 517, 333, denominator).copy()
@@ -87,7 +85,7 @@ def test_scaled_parts_are_the_same_with_and_without_the_library(subsampling, den
     assert (left + width) * denominator >= 101 + 301
 
 
-def test_whole_images_have_the_pixels_of_libjpegs_defaults():
+def test_whole_images_equal_those_of_libjpeg_with_default_settings():
     for subsampling in KINDS:
         data = synthetic.jpeg(5, 77, 91, subsampling)
         with Image.open(io.BytesIO(data)) as image:
@@ -98,9 +96,9 @@ def test_whole_images_have_the_pixels_of_libjpegs_defaults():
 
 @pytest.mark.parametrize("adobe", [True, False])
 def test_cmyk_becomes_rgb(adobe):
-    """Pillow writes Adobe's marker and inverted inks.
+    """Check inverted inks with Adobe's marker, as Pillow writes them, and inks without the marker.
 
-    Without the marker, the inks count as they stand.
+    Without the marker, the stored values are the amounts of ink.
     """
     image = synthetic.pixels(8, 48, 64)
     inks = np.dstack([255 - image, np.full((48, 64), 40, np.uint8)])
@@ -119,10 +117,10 @@ def test_cmyk_becomes_rgb(adobe):
 
 
 @pytest.mark.parametrize("mode", ["RGB", "L", "RGBA"])
-def test_a_png_under_any_name(mode):
+def test_a_png_is_decoded_under_any_name(mode):
     image = synthetic.pixels(4, 50, 70)
-    given_ = {"RGB": image, "L": image[:, :, 0], "RGBA": np.dstack([image, image[:, :, 0]])}[mode]
-    data = memoryview(synthetic.pillow(np.ascontiguousarray(given_), mode, "PNG"))
+    source = {"RGB": image, "L": image[:, :, 0], "RGBA": np.dstack([image, image[:, :, 0]])}[mode]
+    data = memoryview(synthetic.pillow(np.ascontiguousarray(source), mode, "PNG"))
     expected = image if mode != "L" else np.repeat(image[:, :, :1], 3, axis=2)
     assert read_header(data).kind == "png"
     assert (read_header(data).width, read_header(data).height) == (70, 50)
@@ -133,16 +131,13 @@ def test_a_png_under_any_name(mode):
 
 
 def test_exif_orientation_is_not_applied():
-    """As the reference: pixels as they are stored."""
+    """Check that pixels are returned as they are stored, as in the reference."""
     exif = Image.Exif()
     exif[0x0112] = 6
     image = synthetic.pixels(4, 50, 70)
     for kind in ("JPEG", "PNG"):
-        assert Reader().decode(memoryview(synthetic.pillow(image, kind=kind, exif=exif))).shape == (
-            50,
-            70,
-            3,
-        )
+        data = memoryview(synthetic.pillow(image, kind=kind, exif=exif))
+        assert Reader().decode(data).shape == (50, 70, 3)
 
 
 DATA = synthetic.jpeg(6, 120, 160)
@@ -150,7 +145,7 @@ SCAN = DATA.index(b"\xff\xda")
 
 
 @pytest.mark.parametrize(
-    ("data", "what"),
+    ("data", "message"),
     [
         (b"", r"empty \(0 bytes\)"),
         (b"hello, I am text", "neither a JPEG nor a PNG file .*hello"),
@@ -163,8 +158,8 @@ SCAN = DATA.index(b"\xff\xda")
         (synthetic.pillow(synthetic.pixels(1, 30, 30), kind="PNG")[:20], "incomplete PNG header"),
     ],
 )
-def test_damage_is_named(data, what):
-    with pytest.raises(BadImage, match=what):
+def test_damage_is_reported(data, message):
+    with pytest.raises(BadImage, match=message):
         Reader().decode(memoryview(data))
 
 
@@ -173,7 +168,7 @@ def test_damage_is_named(data, what):
     st.lists(st.tuples(st.integers(2, len(DATA) - 1), st.integers(0, 255)), max_size=6),
     st.integers(1, len(DATA)),
 )
-def test_no_damage_leads_to_anything_but_pixels_or_one_line(changes, length):
+def test_damaged_files_are_decoded_or_rejected(changes, length):
     data = bytearray(DATA)
     for at, value in changes:
         data[at] = value
@@ -186,7 +181,7 @@ def test_no_damage_leads_to_anything_but_pixels_or_one_line(changes, length):
             assert decode(Reader(), memoryview(bytes(data[:length]))).dtype == np.uint8
 
 
-def test_damage_within_a_part_is_named():
+def test_damage_within_a_part_is_reported():
     with pytest.raises(BadImage, match="damaged JPEG"):
         Reader().decode_part(memoryview(DATA[: len(DATA) // 2]), (0, 60, 160, 60), 160, 120)
     wrong = bytearray(DATA)
@@ -195,12 +190,12 @@ def test_damage_within_a_part_is_named():
         Reader().decode_part(memoryview(bytes(wrong)), (0, 0, 160, 120), 160, 120)
 
 
-def test_another_size_than_the_index_says_is_named():
+def test_a_size_that_differs_from_the_index_is_reported():
     with pytest.raises(BadImage, match="160 x 120 pixels instead of 160 x 121"):
         Reader().decode_part(memoryview(DATA), (0, 0, 10, 10), 160, 121)
 
 
-def test_harmless_bytes_before_the_end_are_no_damage():
+def test_harmless_bytes_before_the_end_are_accepted():
     data = DATA[:-2] + b"\0" * 9 + DATA[-2:]
     expected = simplejpeg.decode_jpeg(DATA)
     np.testing.assert_array_equal(Reader().decode(memoryview(data)), expected)
@@ -209,14 +204,14 @@ def test_harmless_bytes_before_the_end_are_no_damage():
 
 
 def sized(width, height):
-    """A JPEG whose header claims a size."""
+    """Return a JPEG whose header contains a wrong size."""
     at = DATA.index(b"\xff\xc0") + 5
     return memoryview(
         DATA[:at] + height.to_bytes(2, "big") + width.to_bytes(2, "big") + DATA[at + 4 :]
     )
 
 
-def test_sizes_that_are_refused():
+def test_too_large_images_are_rejected():
     assert read_header(sized(20_000, 375)).width == 20_000
     assert read_header(sized(20_000, 5_000)).height == 5_000
     with pytest.raises(
@@ -229,7 +224,7 @@ def test_sizes_that_are_refused():
         read_header(sized(20_000, 199))
 
 
-def test_reading_a_file(tmp_path):
+def test_a_file_is_read_if_its_size_is_unchanged(tmp_path):
     reader, path = Reader(), tmp_path / "a b.jpg"
     path.write_bytes(b"x" * 400_000)
     assert bytes(reader.read(path)) == b"x" * 400_000
@@ -244,7 +239,7 @@ def test_reading_a_file(tmp_path):
 
 @pytest.mark.slow
 def test_decoding_lets_other_threads_run():
-    """While one thread decodes, another one that only counts makes progress within single calls."""
+    """Check that a thread that only counts makes progress during single calls of the decoder."""
     data, counted, stop = (
         memoryview(synthetic.jpeg(1, 2400, 3200, quality=95)),
         [0],
@@ -266,8 +261,8 @@ def test_decoding_lets_other_threads_run():
             call()
             return counted[0] - before
 
-        # the median of three: on a busy machine the other thread may not get a turn within a single
-        # call
+        # The median of three calls is used, because on a busy machine the counting thread may not
+        # run during a single call.
         part = [
             within(lambda: reader.decode_part(data, (0, 0, 3200, 2400), 3200, 2400))
             for _ in range(3)
@@ -279,11 +274,14 @@ def test_decoding_lets_other_threads_run():
     assert min(sorted(part)[1], sorted(whole)[1]) > 10
 
 
-def test_a_file_without_tables_does_not_get_those_of_the_file_before():
-    """Motion JPEG leaves the Huffman tables out; the library keeps a handle's last ones."""
+def test_a_file_without_huffman_tables_does_not_use_tables_of_an_earlier_file():
+    """Check a JPEG without Huffman tables, as in Motion JPEG, after a file with tables.
+
+    The library keeps the last tables of a handle.
+    """
     content = memoryview(synthetic.without(DATA, 0xC4))
     reader, box = Reader(), (20, 30, 90, 70)
-    other = synthetic.pillow(synthetic.pixels(9, 120, 160), quality=30, optimize=True)
-    reader.decode_part(memoryview(other), box, 160, 120)
+    with_tables = synthetic.pillow(synthetic.pixels(9, 120, 160), quality=30, optimize=True)
+    reader.decode_part(memoryview(with_tables), box, 160, 120)
     part = reader.decode_part(content, box, 160, 120).copy()
     np.testing.assert_array_equal(part, simplejpeg.decode_jpeg(DATA)[30:100, 20:110])

@@ -1,4 +1,4 @@
-"""Resizing: bilinear by its definition, in place, mirrored; the reference's centres."""
+"""Resizing: bilinear in-place resize with optional flip, and the center crop of the reference."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,10 @@ from workloads.common.images.resize import central_into, resize_into, resize_smo
 
 
 def mixed(image, height, width, smooth=False):
-    """Half-pixel centres; means weighted by a triangle as wide as an old pixel, or, smooth, as a
-    new one if larger; float64.
+    """Return a bilinear resize in float64, with half-pixel centers.
+
+    The triangular filter is as wide as an input pixel. If `smooth` is set and the image shrinks, it
+    is as wide as an output pixel.
     """
 
     def weights(size, target):
@@ -26,7 +28,7 @@ def mixed(image, height, width, smooth=False):
 @pytest.mark.parametrize("shape", [(31, 57), (224, 224), (500, 301), (5, 1000)])
 @pytest.mark.parametrize("flip", [False, True])
 @pytest.mark.parametrize("resize", [resize_into, resize_smooth_into])
-def test_into_a_slot_of_a_batch(shape, flip, resize):
+def test_an_image_is_resized_into_a_slot_of_a_batch(shape, flip, resize):
     image, smooth = synthetic.pixels(1, *shape), resize is resize_smooth_into
     batch = np.full((3, 224, 200, 3), 7, np.uint8)
     resize(image, batch[1], flip)
@@ -40,20 +42,20 @@ def test_into_a_slot_of_a_batch(shape, flip, resize):
 
 
 @pytest.mark.parametrize("resize_into", [resize_into, resize_smooth_into])
-def test_a_view_into_a_larger_image_is_enough(resize_into):
+def test_a_view_of_a_larger_image_is_accepted(resize_into):
     image = synthetic.pixels(1, 200, 300)
-    one, other = np.empty((2, 64, 64, 3), np.uint8)
-    resize_into(image[20:150, 33:190], one)
-    resize_into(image[20:150, 33:190].copy(), other)
-    np.testing.assert_array_equal(one, other)
+    from_view, from_copy = np.empty((2, 64, 64, 3), np.uint8)
+    resize_into(image[20:150, 33:190], from_view)
+    resize_into(image[20:150, 33:190].copy(), from_copy)
+    np.testing.assert_array_equal(from_view, from_copy)
 
 
 @pytest.mark.parametrize(
     ("size", "rows", "columns"),
     [((224, 224), (16, 240), (58, 282)), ((100, 220), (78, 178), (60, 280))],
 )
-def test_the_centre_is_cut_out(size, rows, columns):
-    """It need not be square."""
+def test_the_center_is_cropped(size, rows, columns):
+    """Check a square and a wide center crop."""
     image, out = synthetic.pixels(2, 375, 500), np.empty((*size, 3), np.uint8)
     central_into(image, out, 256)
     expected = mixed(image, 256, 341)[slice(*rows), slice(*columns)]

@@ -1,6 +1,4 @@
-"""Reduced decoding, the order of an epoch, and what stands in for damaged images; shares are tested
-where they are used.
-"""
+"""Sharded images: reduced decoding, order of an epoch, and substitutes of damaged images."""
 
 import dataclasses
 import os
@@ -34,7 +32,7 @@ from workloads.common.randomness import Permutation, stream
         (1200, 1600, (300, 400), 4),
     ],
 )
-def test_half_of_both_sides_is_left(width, height, shape, expected):
+def test_a_reduced_crop_has_at_least_half_of_the_target_size(width, height, shape, expected):
     assert (
         reduction((7, 5, width, height), shape)
         == reduction((7, 5, height, width), shape[::-1])
@@ -65,15 +63,15 @@ def data(tmp_path):
 
 
 def test_processes_of_a_host_share_its_cores(data, monkeypatch):
-    """Eight processes with a GPU each would start eight times as many threads as there are cores."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(96)))
-    place = dataclasses.replace(data.worker, world_size=16, local_world_size=8)
-    opened = ImageNetData(synthetic.settings(data.folder), data.dataset_info, place, 0)
+    # Without sharing, eight processes of a host would start 8 * 96 threads.
+    worker = dataclasses.replace(data.worker, world_size=16, local_world_size=8)
+    opened = ImageNetData(synthetic.settings(data.folder), data.dataset_info, worker, 0)
     assert opened.pool.threads == 12
     opened.close()
 
 
-def test_the_following_images_stand_in_and_the_last_is_followed_by_the_first(data, capsys):
+def test_a_damaged_image_is_replaced_by_the_next_image(data, capsys):
     tried = []
 
     def make(image):
@@ -85,11 +83,11 @@ def test_the_following_images_stand_in_and_the_last_is_followed_by_the_first(dat
     assert data.make_or_replace(59, make) == 1
     assert data.make_or_replace(4, make) == 4
     assert tried == [58, 59, 0, 1, 59, 0, 1, 4]
-    said = capsys.readouterr().err.splitlines()
-    assert said == [f"left out: {data.images.path(image)}: broken" for image in (58, 59, 0)]
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [f"left out: {data.images.path(image)}: broken" for image in (58, 59, 0)]
 
 
-def test_after_many_in_a_row_the_run_ends(data):
+def test_many_consecutive_damaged_images_end_the_run(data):
     tried = []
 
     def make(image):
@@ -105,7 +103,7 @@ def test_after_many_in_a_row_the_run_ends(data):
     )
 
 
-def test_batches_are_finished_while_nobody_asks_for_them(data):
+def test_finish_completes_the_prefetched_batches(data):
     batches = data.train(0, 3)
     (batch,) = next(batches)
     data.finish()

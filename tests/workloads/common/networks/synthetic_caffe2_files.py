@@ -1,4 +1,4 @@
-"""Pickles as Python 2 wrote them of dictionaries of NumPy arrays: Detectron's form."""
+"""Pickled dictionaries of NumPy arrays, as Python 2 wrote them: the format of Detectron."""
 
 import struct
 
@@ -31,7 +31,11 @@ def text(value):
 
 
 def pickled(arrays, blobs=True, **more):
-    """A file; `blobs`: the arrays under this name, beside a configuration."""
+    """Return the pickle of a dictionary of arrays.
+
+    If `blobs` is set, the dictionary is stored under the key `blobs`, next to a configuration
+    `cfg`.
+    """
     entries = b"".join(text(name) + array(value, **more) for name, value in arrays.items())
     inner = b"}(" + entries + b"u"
     return (

@@ -1,4 +1,4 @@
-"""Files as PyTorch writes them, in its three forms, made without PyTorch."""
+"""Weight files in the three formats of PyTorch, written without PyTorch."""
 
 import contextlib
 import io
@@ -34,7 +34,7 @@ PLATFORM = {
 
 
 class Parameter:
-    """As PyTorch 0.1 pickles it: created without arguments, then given its state."""
+    """Parameter that PyTorch 0.1 pickles: created without arguments, then restored from a state."""
 
     def __init__(self, state):
         self.state = state
@@ -59,9 +59,7 @@ MODULES = _modules()
 
 @contextlib.contextmanager
 def torch_names():
-    """While the names are there that a pickle may hold: the pickler imports them to see that they
-    exist.
-    """
+    """Make the names of a pickle importable: the pickler imports each name that it writes."""
     kept = {name: sys.modules[name] for name in MODULES if name in sys.modules}
     sys.modules.update(MODULES)
     try:
@@ -73,7 +71,7 @@ def torch_names():
 
 
 class Call:
-    """Pickled as a call of `module.name(*arguments)`, then a state if it is given."""
+    """Pickled as a call of `module.name(*arguments)`, followed by the state, if any."""
 
     def __init__(self, module, name, *arguments, state=None):
         self.function, self.arguments, self.state = (module, name), arguments, state
@@ -92,7 +90,7 @@ class Reference:
 
 
 class Named:
-    """Pickled as a name of one of the modules."""
+    """Pickled as a global name of a module."""
 
     def __init__(self, module, name):
         self.module, self.name = module, name
@@ -109,7 +107,7 @@ class _Pickler(pickle.Pickler):
 
 
 def pickled(value, protocol=2):
-    """The pickle of a value made of the classes above."""
+    """Return the pickle of a value that is built from the classes above."""
     out = io.BytesIO()
     with torch_names():
         _Pickler(out, protocol).dump(value)
@@ -117,14 +115,17 @@ def pickled(value, protocol=2):
 
 
 def storage(key, array, count=None, view=None, length=6):
-    """Reference to the storage of an array."""
+    """Return a reference to the storage of an array."""
     kind = Named("torch", f"{KINDS[array.dtype.name]}Storage")
     pid = ("storage", kind, key, "cpu", array.size if count is None else count, view)
     return Reference(pid[:length])
 
 
 def tensor(key, array, offset=0, shape=None, stride=None, count=None, version=2, length=6):
-    """Call that rebuilds an array, or what is given instead, from its storage."""
+    """Return the call that rebuilds an array from its storage.
+
+    Offset, shape, stride, and count replace those of the array, for files that are inconsistent.
+    """
     shape = array.shape if shape is None else shape
     stride = tuple(step // array.itemsize for step in array.strides) if stride is None else stride
     arguments = (storage(key, array, count, length=length), offset, shape, stride)
@@ -134,7 +135,7 @@ def tensor(key, array, offset=0, shape=None, stride=None, count=None, version=2,
 
 
 def state_dict(arrays, **options):
-    """Name to tensor, with a storage each."""
+    """Return a dictionary of tensors, each with a separate storage."""
     return OrderedDict(
         (name, tensor(str(number), array, **options))
         for number, (name, array) in enumerate(arrays.items())
@@ -142,12 +143,15 @@ def state_dict(arrays, **options):
 
 
 def raw(array):
-    """A storage's length and values."""
+    """Return the length and the values of a storage as bytes."""
     return struct.pack("<q", array.size) + array.tobytes()
 
 
 def pickles(value, arrays, keys=None, platform=PLATFORM, protocol=1001, payload=None):
-    """The sequence of pickles; `payload` instead of the value's pickle."""
+    """Return a file in the format of PyTorch before 1.6: a sequence of pickles.
+
+    `payload` replaces the pickle of the value.
+    """
     keys = [str(number) for number in range(len(arrays))] if keys is None else keys
     head = [pickled(0x1950A86A20F9469CFC6C), pickled(protocol), pickled(platform)]
     return b"".join(
@@ -156,7 +160,7 @@ def pickles(value, arrays, keys=None, platform=PLATFORM, protocol=1001, payload=
 
 
 def zipped(value, arrays, payload=None, byteorder=b"little", compression=zipfile.ZIP_STORED):
-    """The zip form."""
+    """Return a file in the zip format of PyTorch 1.6 and later."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", compression) as archive:
         archive.writestr("weights/data.pkl", payload or pickled(value))
@@ -168,9 +172,10 @@ def zipped(value, arrays, payload=None, byteorder=b"little", compression=zipfile
 
 
 def tarred(arrays, views=(), payload=None, edit=None):
-    """The tar form of PyTorch 0.1: parameters with a state of five, buffers as they are.
+    """Return a file in the tar format of PyTorch 0.1.
 
-    `edit` changes the members.
+    A parameter has a state of five values. A buffer is stored directly. `edit` changes the members
+    of the archive.
     """
     with torch_names():
         storages, tensors = pickle.dumps(len(arrays), 2), pickle.dumps(len(arrays), 2)
@@ -183,9 +188,8 @@ def tarred(arrays, views=(), payload=None, edit=None):
             tensors += pickle.dumps(
                 (5000 + number, 1000 + number, getattr(MODULES["torch"], f"{kind}Tensor")), 2
             )
-            tensors += (
-                struct.pack("<i", array.ndim) + b"\xff\x7f\x00\x00"
-            )  # the upper half was never written
+            # The number of dimensions has 8 bytes, of which PyTorch 0.1 initialized only 4.
+            tensors += struct.pack("<i", array.ndim) + b"\xff\x7f\x00\x00"
             strides = [step // array.itemsize for step in array.strides]
             tensors += struct.pack(f"<{2 * array.ndim + 1}q", *array.shape, *strides, 0)
         storages += pickle.dumps(list(views), 2)
@@ -205,7 +209,7 @@ def tarred(arrays, views=(), payload=None, edit=None):
 
 
 def tar_of(members):
-    """A tar archive of name to content, or to a TarInfo without content."""
+    """Return a tar archive of members: name to content, or to a TarInfo without content."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:", format=tarfile.PAX_FORMAT) as archive:
         for name, content in members.items():
@@ -219,7 +223,7 @@ def tar_of(members):
 
 
 def arrays():
-    """A few small weights: four, one and no dimensions."""
+    """Return a few small weights with four, one, and no dimensions."""
     values = np.random.default_rng(1).standard_normal
     return {
         "conv1.weight": values((4, 3, 2, 2)).astype(np.float32),

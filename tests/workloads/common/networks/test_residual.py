@@ -1,6 +1,6 @@
-"""Residual trunks: counts, strides, maps of images that are not square.
+"""Residual networks without a classifier: parameter counts, strides, and sizes of feature maps.
 
-Names are torchvision's (test_zoo_frameworks).
+Parameters have the names of torchvision, as test_zoo_frameworks checks.
 """
 
 import math
@@ -12,7 +12,7 @@ from workloads.common.networks.residual import BLOCKS, Convolution, build_trunk
 
 CLASSIFIERS = {"basic": 512 * 1000 + 1000, "bottleneck": 2048 * 1000 + 1000}
 PARAMETERS = {18: 11_689_512, 34: 21_797_672, 50: 25_557_032, 101: 44_549_160, 152: 60_192_808}
-"""Of whole networks with 1,000 classes, as torchvision documents them."""
+"""Parameters of the complete networks with 1,000 classes, as documented by torchvision."""
 
 
 def trunk(depth, **options):
@@ -25,29 +25,31 @@ def count(shapes):
 
 @pytest.mark.parametrize("depth", BLOCKS)
 def test_every_depth_has_the_published_parameters(depth):
-    made = trunk(depth)
-    shapes = residual.parameter_shapes(made.trunk_convolutions)
+    network = trunk(depth)
+    shapes = residual.parameter_shapes(network.trunk_convolutions)
     assert count(shapes) == PARAMETERS[depth] - CLASSIFIERS[BLOCKS[depth][0]]
-    assert made.features == (512 if depth < 50 else 2048)
-    layers = [layer for layer in made.trunk_convolutions if "downsample" not in layer.name]
-    assert len(layers) + 1 == depth  # and the classifier
+    assert network.features == (512 if depth < 50 else 2048)
+    layers = [layer for layer in network.trunk_convolutions if "downsample" not in layer.name]
+    # The classifier is a layer too.
+    assert len(layers) + 1 == depth
 
 
-def test_the_stride_of_a_bottleneck_may_sit_on_its_first_convolution():
+def test_the_stride_of_a_bottleneck_may_be_on_its_first_convolution():
     for on_1x1, name in ((False, "conv2"), (True, "conv1")):
-        made = trunk(101, stride_on_1x1=on_1x1)
-        strided = [layer.name for layer in made.trunk_convolutions if layer.stride == 2]
+        network = trunk(101, stride_on_1x1=on_1x1)
+        strided = [layer.name for layer in network.trunk_convolutions if layer.stride == 2]
         assert strided == [
             "conv1",
             *(f"layer{s}.0.{part}" for s in (2, 3, 4) for part in (name, "downsample.0")),
         ]
-        sizes = {layer.name: side for layer, side in residual.map_sizes(made, 224)}
+        sizes = {layer.name: side for layer, side in residual.map_sizes(network, 224)}
         assert [sizes[f"layer{stage}.0.conv3"] for stage in (1, 2, 3, 4)] == [56, 28, 14, 7]
         assert sizes["layer2.0.conv1"] == (28 if on_1x1 else 56)
-    assert trunk(18, stride_on_1x1=True) == trunk(18)  # a basic block has no 1×1 convolution
+    # A basic block has no 1×1 convolution.
+    assert trunk(18, stride_on_1x1=True) == trunk(18)
 
 
-def test_a_block_projects_where_stride_or_channels_change():
+def test_a_block_has_a_projection_if_stride_or_channels_change():
     assert [block.shortcut is not None for block in trunk(18).blocks] == [False, False] + [
         True,
         False,
@@ -62,9 +64,9 @@ def test_a_block_projects_where_stride_or_channels_change():
     assert not any(block.shortcut for block in narrow.blocks)
 
 
-def test_maps_of_images_that_are_not_square():
-    made = trunk(50)
-    rows, columns = dict(residual.map_sizes(made, 800)), dict(residual.map_sizes(made, 1344))
+def test_feature_maps_of_images_that_are_not_square():
+    network = trunk(50)
+    rows, columns = dict(residual.map_sizes(network, 800)), dict(residual.map_sizes(network, 1344))
     last = [layer for layer in rows if layer.name.endswith("0.conv3")]
     assert [(rows[layer], columns[layer]) for layer in last] == [
         (200, 336),
@@ -72,14 +74,12 @@ def test_maps_of_images_that_are_not_square():
         (50, 84),
         (25, 42),
     ]
-    assert residual.activation_values(made, 224, 224) == 11_113_984
-    one, other = (
-        residual.activation_values(made, 800, 1344),
-        residual.activation_values(made, 1344, 800),
-    )
-    assert one == other == 11_113_984 * 800 * 1344 // 224**2
-    # One block of width 4 on 8 x 12 pixels: stem 4 x 4x6, pool to 2x3, then 4 + 4 + 16 and the
-    # shortcut's 16.
+    assert residual.activation_values(network, 224, 224) == 11_113_984
+    landscape = residual.activation_values(network, 800, 1344)
+    portrait = residual.activation_values(network, 1344, 800)
+    assert landscape == portrait == 11_113_984 * 800 * 1344 // 224**2
+    # A single block of width 4 on 8 x 12 pixels: the stem has 4 maps of 4 x 6, the pool reduces
+    # them to 2 x 3. The block has 4 + 4 + 16 maps, and its shortcut 16.
     small = build_trunk("bottleneck", [1], [4], [1])
     assert residual.activation_values(small, 8, 12) == 4 * 24 + (4 + 4 + 16 + 16) * 6
 
@@ -87,12 +87,13 @@ def test_maps_of_images_that_are_not_square():
 def test_a_convolution_has_a_batch_norm_or_a_bias():
     layers = [Convolution("a", 3, 4, 3, 1, 1), Convolution("b", 4, 5, 1, 2, 0, "n")]
     assert residual.parameter_shapes(layers) == {
-        "a.weight": (4, 3, 3, 3), "a.bias": (4,), "b.weight": (5, 4, 1, 1), "n.weight": (5,), "n.bias": (5,),
+        "a.weight": (4, 3, 3, 3), "a.bias": (4,),
+        "b.weight": (5, 4, 1, 1), "n.weight": (5,), "n.bias": (5,),
     }  # fmt: skip
     assert residual.statistic_shapes(layers) == {"n.running_mean": (5,), "n.running_var": (5,)}
 
 
-def test_unknown_kinds_and_uneven_lists_are_refused():
+def test_unknown_kinds_and_lists_of_unequal_length_are_rejected():
     with pytest.raises(KeyError):
         build_trunk("wide", [1], [4], [1])
     with pytest.raises(ValueError, match="argument"):

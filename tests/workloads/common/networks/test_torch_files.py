@@ -1,4 +1,4 @@
-"""Weights out of PyTorch's files: the three forms, hostile pickles, damaged files."""
+"""Weights read from PyTorch's files: the three formats, hostile pickles, and damaged files."""
 
 import io
 import pickle
@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 
 from tests.frameworks_probe import probe
 from tests.helpers import examples
-from tests.workloads.common.networks import synthetic_torch_files as made
+from tests.workloads.common.networks import synthetic_torch_files as synthetic
 from tests.workloads.common.networks.synthetic_torch_files import Call, Named, Reference
 from workloads.common.networks import torch_files, torch_pickle
 
-ARRAYS = made.arrays()
+ARRAYS = synthetic.arrays()
 VALUES = list(ARRAYS.values())
 FORMS = {
-    "pickles": made.pickles(made.state_dict(ARRAYS), VALUES),
-    "zip": made.zipped(made.state_dict(ARRAYS, length=5), VALUES),
-    "tar": made.tarred(ARRAYS),
+    "pickles": synthetic.pickles(synthetic.state_dict(ARRAYS), VALUES),
+    "zip": synthetic.zipped(synthetic.state_dict(ARRAYS, length=5), VALUES),
+    "tar": synthetic.tarred(ARRAYS),
 }
-WRITE = {"pickles": made.pickles, "zip": made.zipped}
+WRITE = {"pickles": synthetic.pickles, "zip": synthetic.zipped}
 
 
 def equal(found, wanted):
@@ -36,7 +36,7 @@ def equal(found, wanted):
 
 
 def attempt(data):
-    """(arrays, "") or (None, why the file is refused); nothing else may happen."""
+    """Return (arrays, "") or, if the file is rejected, (None, message). Other errors propagate."""
     try:
         return torch_files.decode(data), ""
     except ValueError as error:
@@ -47,7 +47,7 @@ def attempt(data):
 
 
 def reason(data):
-    """Why a file is refused; one line."""
+    """Return the one-line message with which a file is rejected."""
     found, text = attempt(data)
     assert found is None
     return text
@@ -60,46 +60,51 @@ def test_arrays_come_back(form):
     assert all(value.flags.writeable and value.flags.c_contiguous for value in found.values())
 
 
-def test_first_version_of_tensors_and_parameters():
-    value = OrderedDict(a=made.tensor("0", VALUES[0], version=1))
+def test_tensors_and_parameters_of_the_first_version_are_read():
+    value = OrderedDict(a=synthetic.tensor("0", VALUES[0], version=1))
     value["b"] = Call(
-        "torch._utils", "_rebuild_parameter", made.tensor("1", VALUES[1]), True, OrderedDict()
+        "torch._utils", "_rebuild_parameter", synthetic.tensor("1", VALUES[1]), True, OrderedDict()
     )
     state = (True, False, OrderedDict())
-    value["c"] = Call("torch.nn.parameter", "Parameter", made.tensor("2", VALUES[2]), state=state)
-    found = torch_files.decode(made.pickles(value, VALUES[:3]))
+    value["c"] = Call(
+        "torch.nn.parameter", "Parameter", synthetic.tensor("2", VALUES[2]), state=state
+    )
+    found = torch_files.decode(synthetic.pickles(value, VALUES[:3]))
     assert equal(found, dict(zip("abc", VALUES, strict=False)))
 
 
-def test_tensors_that_are_parts_of_a_storage():
+def test_tensors_that_are_views_of_a_storage_are_read():
     base = np.arange(24, dtype=np.float32)
     value = OrderedDict(
-        columns=made.tensor("0", base, 2, (2, 4), (1, 5)),
+        columns=synthetic.tensor("0", base, 2, (2, 4), (1, 5)),
         view=Call(
             "torch._utils",
             "_rebuild_tensor",
-            made.storage("0", base, view=("v", 10, 6)),
+            synthetic.storage("0", base, view=("v", 10, 6)),
             1,
             (5,),
             (1,),
         ),
     )
-    found = torch_files.decode(made.pickles(value, [base]))
+    found = torch_files.decode(synthetic.pickles(value, [base]))
     assert np.array_equal(found["columns"], [[2, 7, 12, 17], [3, 8, 13, 18]])
     assert np.array_equal(found["view"], [11, 12, 13, 14, 15])
 
 
-def test_views_of_the_tar_form():
+def test_views_of_the_tar_format_are_read():
     base = np.arange(8, dtype=np.float32)
-    data = made.tarred({"running": base}, views=[(77, 1000, 2, 3)])
+    data = synthetic.tarred({"running": base}, views=[(77, 1000, 2, 3)])
     assert np.array_equal(torch_files.decode(data)["running"], base)
-    assert "view extends beyond" in reason(made.tarred({"running": base}, views=[(77, 1000, 6, 3)]))
+    assert "view extends beyond" in reason(
+        synthetic.tarred({"running": base}, views=[(77, 1000, 6, 3)])
+    )
 
 
 @pytest.fixture(scope="module")
 def by_torch(tmp_path_factory):
-    """What torch.save writes of torchvision's ResNet-34, and what torch.load makes of the files
-    made here.
+    """Return a folder with files that torch.save wrote and arrays that torch.load read.
+
+    torch.save writes torchvision's ResNet-34. torch.load reads the synthetic files.
     """
     folder = tmp_path_factory.mktemp("torch")
     for form, data in FORMS.items():
@@ -112,26 +117,25 @@ def by_torch(tmp_path_factory):
 
 @pytest.mark.framework
 @pytest.mark.parametrize("form", FORMS)
-def test_synthetic_files_are_what_torch_reads(by_torch, form):
+def test_torch_reads_the_synthetic_files(by_torch, form):
     with np.load(by_torch / f"made-{form}.npz") as found:
         assert equal(dict(found), ARRAYS)
 
 
 @pytest.mark.framework
 @pytest.mark.parametrize("name", ["pickles", "zip", "channels_last", "parameters"])
-def test_what_torch_writes_is_read(by_torch, name):
+def test_files_written_by_torch_are_read(by_torch, name):
     with np.load(by_torch / "resnet34.npz") as wanted:
         found = torch_files.decode((by_torch / f"resnet34-{name}.pth").read_bytes())
         assert len(found) == (182 if name == "parameters" else 218)
         assert equal(found, {key: wanted[key] for key in found})
 
 
-# -- nothing is executed
-# ------------------------------------------------------------------------------------------
+# -- Hostile pickles: no code is executed
 
 
 class Hostile:
-    """Pickled as a call that writes a file."""
+    """Object whose pickle calls a function, for example to write a file."""
 
     def __init__(self, function, *arguments):
         self.parts = (function, arguments)
@@ -141,12 +145,12 @@ class Hostile:
 
 
 def globals_of(module, name, arguments=b")"):
-    """A call of any name: protocol 2."""
+    """Return a pickle of protocol 2 that calls `module.name`."""
     return b"\x80\x02c" + f"{module}\n{name}\n".encode() + arguments + b"R."
 
 
 def hostile(mark):
-    """Name to pickle; those that could run anything would make the file `mark`."""
+    """Return hostile pickles by name. Those that run a command would create the file `mark`."""
     import os
 
     shell = f"touch {mark}"
@@ -157,15 +161,17 @@ def hostile(mark):
         "protocol 4": pickle.dumps(system, 4),
         "protocol 0": pickle.dumps(system, 0),
         "in a list of a dictionary": pickle.dumps({"conv1.weight": [1, (2, [evaluate])]}, 2),
-        "in a parameter": made.pickled({"a": Call("torch.nn.parameter", "Parameter", evaluate)}),
-        "in a parameter's state": made.pickled(
+        "in a parameter": synthetic.pickled(
+            {"a": Call("torch.nn.parameter", "Parameter", evaluate)}
+        ),
+        "in a parameter's state": synthetic.pickled(
             {
                 "a": Call(
                     "torch.nn.parameter", "Parameter", state=(evaluate, None, None, True, False)
                 )
             }
         ),
-        "in hooks": made.pickled(
+        "in hooks": synthetic.pickled(
             {"a": Call("torch._utils", "_rebuild_parameter", 1, True, evaluate)}
         ),
         "torch's own loader": globals_of("torch.storage", "_load_from_bytes"),
@@ -181,15 +187,15 @@ def hostile(mark):
     }
 
 
-@pytest.mark.parametrize("place", [*WRITE, "pickle", "storages", "tensors"])
+@pytest.mark.parametrize("position", [*WRITE, "pickle", "storages", "tensors"])
 @pytest.mark.parametrize("name", hostile("mark"))
-def test_hostile_pickles_are_refused(tmp_path, name, place):
-    """In place of all weights, or of a member of a tar."""
+def test_hostile_pickles_are_rejected(tmp_path, name, position):
+    """Check pickles in place of all weights, and in place of a member of a tar archive."""
     mark = tmp_path / "mark"
     payload = hostile(mark)[name]
-    in_tar = made.tarred(ARRAYS, edit=lambda members: {**members, place: payload})
+    in_tar = synthetic.tarred(ARRAYS, edit=lambda members: {**members, position: payload})
     assert "which is not allowed in weights" in reason(
-        WRITE[place](None, [], payload=payload) if place in WRITE else in_tar
+        WRITE[position](None, [], payload=payload) if position in WRITE else in_tar
     )
     assert not mark.exists()
 
@@ -198,14 +204,17 @@ def test_hostile_pickles_are_refused(tmp_path, name, place):
 @pytest.mark.parametrize(
     "payload",
     [
-        b"\x80\x02Nr\xff\xff\xff\xff.",  # memo number: the unpickler would allocate for 4 billion
+        # For these memo numbers the unpickler would allocate up to 4 billion entries.
+        b"\x80\x02Nr\xff\xff\xff\xff.",
         b"\x80\x02Nr\x00\x00\x00\x10.",
         b"\x80\x02j\xff\xff\xff\xff.",
-        b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x00.",  # bytes of 2**56
+        # These announce up to 2**56 bytes.
+        b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x00.",
         b"\x80\x05\x96\xff\xff\xff\xff\xff\xff\x00\x00.",
         b"\x80\x02X\xff\xff\xff\x7fabc.",
         b"\x80\x02\x8b\xff\xff\xff\x7f.",
-        b"\x80\x02}" + b")" + b"\x85" * 60_000 + b"Ns.",  # hashing it would overflow the stack
+        # The hash of this key would overflow the stack.
+        b"\x80\x02}" + b")" + b"\x85" * 60_000 + b"Ns.",
         b"\x80\x02" + b"(" * 60_000 + b".",
         b"\x80\x02}q\x00h\x00Ns.",
         b"\x80\x02.",
@@ -216,20 +225,25 @@ def test_hostile_pickles_are_refused(tmp_path, name, place):
         b"\x80\x02ctorch\nFloat\xffStorage\n.",
     ],
 )
-def test_pickles_that_ask_for_too_much(form, payload):
+def test_pickles_that_would_exhaust_memory_or_stack_are_rejected(form, payload):
     reason(WRITE[form](None, [], payload=payload))
 
 
-def test_the_limit_of_opcodes_leaves_room():
-    """ResNet-50 has 320 tensors; its file has less than half as many opcodes."""
+def test_the_limit_of_opcodes_allows_resnet50():
+    """Check that a file with 320 tensors, as in ResNet-50, is accepted.
+
+    Such a file has less than half as many opcodes as the limit.
+    """
     many = {f"layer4.2.a_long_name_{number}.weight": VALUES[1] for number in range(320)}
-    assert len(torch_files.decode(made.pickles(made.state_dict(many), [VALUES[1]] * 320))) == 320
+    assert (
+        len(torch_files.decode(synthetic.pickles(synthetic.state_dict(many), [VALUES[1]] * 320)))
+        == 320
+    )
     with pytest.raises(ValueError, match="more than 50,000 opcodes"):
         torch_pickle.load(io.BytesIO(pickle.dumps(list(range(60_000)), 2)))
 
 
-# -- sizes, types, references
-# -------------------------------------------------------------------------------------
+# -- Sizes, types, and references
 
 VALUE = np.arange(6, dtype=np.float32)
 
@@ -238,7 +252,8 @@ VALUE = np.arange(6, dtype=np.float32)
     "options",
     [
         {"shape": (7,)},
-        {"shape": (2, 4), "stride": (0, 1)},  # more values than the storage has
+        # The tensor has more values than its storage.
+        {"shape": (2, 4), "stride": (0, 1)},
         {"shape": (2**40,), "stride": (0,)},
         {"shape": (2,), "stride": (6,)},
         {"shape": (2,), "stride": (-1,), "offset": 3},
@@ -259,26 +274,26 @@ VALUE = np.arange(6, dtype=np.float32)
     ],
 )
 @pytest.mark.parametrize("form", WRITE)
-def test_tensors_that_do_not_fit_their_storage(form, options):
-    reason(WRITE[form]({"a": made.tensor("0", VALUE, **options)}, [VALUE]))
+def test_tensors_that_do_not_fit_their_storage_are_rejected(form, options):
+    reason(WRITE[form]({"a": synthetic.tensor("0", VALUE, **options)}, [VALUE]))
 
 
-def test_tensors_that_share_a_storage_to_fill_the_memory():
-    value = {f"a{number}": made.tensor("0", VALUE) for number in range(1_000)}
+def test_tensors_that_share_a_storage_to_fill_the_memory_are_rejected():
+    value = {f"a{number}": synthetic.tensor("0", VALUE) for number in range(1_000)}
     big = np.zeros(20_000, np.float32)
-    value |= {f"b{number}": made.tensor("1", big) for number in range(3)}
-    assert "larger than the file" in reason(made.pickles(value, [VALUE, big]))
+    value |= {f"b{number}": synthetic.tensor("1", big) for number in range(3)}
+    assert "larger than the file" in reason(synthetic.pickles(value, [VALUE, big]))
 
 
 FLOATS = Named("torch", "FloatStorage")
 
 
 @pytest.mark.parametrize(
-    ("value", "words"),
+    ("value", "message"),
     [
         ([1], "no dictionary"),
-        ({"state_dict": {"a": made.tensor("0", VALUE)}}, "'state_dict' is not a tensor"),
-        ({1: made.tensor("0", VALUE)}, "is not a tensor"),
+        ({"state_dict": {"a": synthetic.tensor("0", VALUE)}}, "'state_dict' is not a tensor"),
+        ({1: synthetic.tensor("0", VALUE)}, "is not a tensor"),
         ({"epoch": 5}, "is not a tensor"),
         ({"a": Reference(("storage", FLOATS, "0", "cpu", 6, None))}, "is not a tensor"),
         ({"a": Reference(("module", FLOATS, "0", "cpu", 6, None))}, "does not point to a storage"),
@@ -287,55 +302,60 @@ FLOATS = Named("torch", "FloatStorage")
         ({"a": Reference(("storage", FLOATS, ("0",), "cpu", 6, None))}, "lacks a type"),
         ({"a": Reference(("storage", FLOATS, "0", "cpu", 6, ("v", "0", 1)))}, "lacks an offset"),
         (
-            {"a": made.tensor("0", VALUE), "b": made.tensor("0", VALUE.astype(np.float64))},
+            {
+                "a": synthetic.tensor("0", VALUE),
+                "b": synthetic.tensor("0", VALUE.astype(np.float64)),
+            },
             "two types",
         ),
     ],
 )
-def test_references_and_dictionaries_that_are_none(value, words):
-    assert words in reason(made.pickles(value, [VALUE]))
+def test_invalid_references_and_dictionaries_are_rejected(value, message):
+    assert message in reason(synthetic.pickles(value, [VALUE]))
 
 
-ONE, NOWHERE = {"a": made.tensor("0", VALUE)}, io.BytesIO()
-with zipfile.ZipFile(NOWHERE, "w") as archive:
+WEIGHTS, ZIP_WITHOUT_WEIGHTS = {"a": synthetic.tensor("0", VALUE)}, io.BytesIO()
+with zipfile.ZipFile(ZIP_WITHOUT_WEIGHTS, "w") as archive:
     archive.writestr("a/data.txt", "")
 
 
 @pytest.mark.parametrize(
-    ("data", "words"),
+    ("data", "message"),
     [
         *(
-            (made.pickles(ONE, [VALUE], keys=keys), "the storages do not match")
+            (synthetic.pickles(WEIGHTS, [VALUE], keys=keys), "the storages do not match")
             for keys in (["0", "1"], [])
         ),
         *(
-            (write(ONE, [VALUE[:5]]), "the size of a storage does not match")
+            (write(WEIGHTS, [VALUE[:5]]), "the size of a storage does not match")
             for write in WRITE.values()
         ),
-        (made.zipped(ONE, []), "is missing"),
+        (synthetic.zipped(WEIGHTS, []), "is missing"),
         (
-            made.pickles(ONE, [VALUE], platform={**made.PLATFORM, "little_endian": False}),
+            synthetic.pickles(
+                WEIGHTS, [VALUE], platform={**synthetic.PLATFORM, "little_endian": False}
+            ),
             "little-endian",
         ),
-        (made.pickles(ONE, [VALUE], protocol=1002), "protocol"),
-        (made.zipped(ONE, [VALUE], byteorder=b"big"), "little-endian"),
-        (made.zipped(ONE, [VALUE], compression=zipfile.ZIP_DEFLATED), "compressed"),
+        (synthetic.pickles(WEIGHTS, [VALUE], protocol=1002), "protocol"),
+        (synthetic.zipped(WEIGHTS, [VALUE], byteorder=b"big"), "little-endian"),
+        (synthetic.zipped(WEIGHTS, [VALUE], compression=zipfile.ZIP_DEFLATED), "compressed"),
         *(
             (data, "not a file of PyTorch weights")
             for data in (b"", b"<html>", pickle.dumps({"a": 1}, 2), bytes(600))
         ),
-        (NOWHERE.getvalue(), "no PyTorch weights"),
+        (ZIP_WITHOUT_WEIGHTS.getvalue(), "no PyTorch weights"),
     ],
 )
-def test_other_storages_platforms_and_forms(data, words):
-    assert words in reason(data)
+def test_inconsistent_storages_platforms_and_formats_are_rejected(data, message):
+    assert message in reason(data)
 
 
-def test_tar_members_that_are_no_plain_files():
+def test_tar_members_that_are_not_regular_files_are_rejected():
     link = tarfile.TarInfo("storages")
     link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
     assert "is not a regular file" in reason(
-        made.tarred(ARRAYS, edit=lambda members: {**members, "storages": link})
+        synthetic.tarred(ARRAYS, edit=lambda members: {**members, "storages": link})
     )
     sparse = tarfile.TarInfo("storages")
     sparse.pax_headers = {
@@ -344,16 +364,16 @@ def test_tar_members_that_are_no_plain_files():
         "GNU.sparse.size": str(2**45),
     }
     sparse.pax_headers |= {"GNU.sparse.minor": "1", "GNU.sparse.numblocks": "1"}
-    reason(made.tarred(ARRAYS, edit=lambda members: {**members, "storages": sparse}))
-    assert "KeyError" in reason(made.tar_of({"pickle": b"", "storages": pickle.dumps(0, 2)}))
+    reason(synthetic.tarred(ARRAYS, edit=lambda members: {**members, "storages": sparse}))
+    assert "KeyError" in reason(synthetic.tar_of({"pickle": b"", "storages": pickle.dumps(0, 2)}))
 
 
-STORAGE, TENSOR = made.raw(VALUES[0])[:8], struct.pack("<i", 4) + b"\xff\x7f"
-"""How the first storage and the first tensor begin: values, dimensions."""
+STORAGE, TENSOR = synthetic.raw(VALUES[0])[:8], struct.pack("<i", 4) + b"\xff\x7f"
+"""First bytes of the first storage (its number of values) and tensor (its number of dimensions)."""
 
 
 @pytest.mark.parametrize(
-    ("member", "at", "claims", "words"),
+    ("member", "at", "claims", "message"),
     [
         ("storages", STORAGE, struct.pack("<q", 2**62), "damaged (OverflowError)"),
         *(
@@ -366,25 +386,24 @@ STORAGE, TENSOR = made.raw(VALUES[0])[:8], struct.pack("<i", 4) + b"\xff\x7f"
         ),
     ],
 )
-def test_a_tar_that_claims_other_sizes(member, at, claims, words):
+def test_a_tar_with_wrong_sizes_is_rejected(member, at, claims, message):
     def edit(members):
         head, _, tail = members[member].partition(at)
         return {**members, member: head + claims + at[len(claims) :] + tail}
 
-    assert words in reason(made.tarred(ARRAYS, edit=edit))
+    assert message in reason(synthetic.tarred(ARRAYS, edit=edit))
 
 
-# -- damage
-# -------------------------------------------------------------------------------------------------------
+# -- Damaged files
 
 
 @pytest.mark.parametrize("form", FORMS)
 @examples(50)
 @given(share=st.floats(0, 1, exclude_max=True))
-def test_truncated_files(form, share):
+def test_truncated_files_are_rejected(form, share):
     data = FORMS[form]
     found, _ = attempt(data[: int(share * len(data))])
-    if form == "tar":  # an archive ends with empty blocks
+    if form == "tar":  # A tar archive ends with empty blocks, which are not needed.
         assert found is None or equal(found, ARRAYS)
     else:
         assert found is None
@@ -397,20 +416,20 @@ def test_truncated_files(form, share):
         st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=6
     )
 )
-def test_damaged_files(form, changes):
+def test_damaged_files_are_read_or_rejected_in_one_line(form, changes):
     data = bytearray(FORMS[form])
-    for place, value in changes:
-        data[place % len(data)] = value
+    for position, value in changes:
+        data[position % len(data)] = value
     attempt(bytes(data))
 
 
 @examples(80)
 @given(st.binary(max_size=200), st.sampled_from(["pickles", "zip", "tar", "none"]))
-def test_any_bytes(content, form):
+def test_arbitrary_bytes_are_read_or_rejected_in_one_line(content, form):
     payload = b"\x80\x02" + content
     written = (
         WRITE[form](None, VALUES, payload=payload)
         if form in WRITE
-        else made.tarred(ARRAYS, payload=payload)
+        else synthetic.tarred(ARRAYS, payload=payload)
     )
     attempt(content if form == "none" else written)

@@ -1,5 +1,6 @@
-"""Random models of translation, a search that tries every sentence, and a beam search of one
-sentence with lists alone.
+"""Random translation models, and searches for a single sentence in plain Python.
+
+There are an exhaustive search, a beam search with lists, and the search of GNMT's reference.
 """
 
 import itertools
@@ -13,15 +14,16 @@ END = 3
 
 
 class RandomModel:
-    """log p of the next token as a function of sentence and prefix; attention over its source
-    places sums to 1.
+    """Model whose log p of the next token is a random function of sentence and prefix.
+
+    The attention over the source positions of a sentence sums to 1.
     """
 
     def __init__(self, seed, words=5, places=(3, 4, 2), sharpness=2.0):
         self.seed, self.words, self.places, self.sharpness = seed, words, places, sharpness
 
     def next(self, sentence, prefix):
-        """(V,) log p and (S,) attention."""
+        """Return log p (V,) and attention (S,)."""
         generator = np.random.default_rng([self.seed, sentence, *(token + 1 for token in prefix)])
         logits = generator.normal(0, self.sharpness, self.words)
         logits -= np.log(np.exp(logits).sum())
@@ -30,7 +32,7 @@ class RandomModel:
 
 
 class Rows:
-    """A decoder of some sentences of a model, padded to the most source places."""
+    """Decoder of some sentences of a model, padded to the largest number of source positions."""
 
     def __init__(self, model, sentences, width, offered=None, padding=0):
         self.model, self.sentences, self.width = model, sentences, width
@@ -61,14 +63,14 @@ class Rows:
 
 
 def total(beam: Beam, log_p, tokens, covered):
-    """The score of a hypothesis, written out."""
+    """Return the score of a hypothesis, computed from its definition."""
     norm = ((5 + tokens + beam.counts_begin) / 6) ** beam.length_penalty
     coverage = sum(math.log(min(float(place), 1.0)) for place in covered if place > 0)
     return log_p / norm + beam.coverage_penalty * coverage
 
 
 def exhaustive(model, sentence, beam, longest):
-    """(score, tokens) of the best of all sentences that end within `longest` tokens."""
+    """Return (score, tokens) of the best of all sentences that end within `longest` tokens."""
     best = (-math.inf, ())
     words = [token for token in range(model.words) if token != END]
     for count in range(longest):
@@ -82,8 +84,11 @@ def exhaustive(model, sentence, beam, longest):
     return best
 
 
-def one_sentence(model, sentence, beam, longest):
-    """(score, tokens) by beam search to the very end, without stopping early; what ends lies aside."""
+def plain_search(model, sentence, beam, longest):
+    """Return (score, tokens) of a beam search that does not stop early.
+
+    Finished hypotheses are kept separately and take no place in the beam.
+    """
     alive = [(0.0, (), np.zeros(model.places[sentence]))]
     best = (-math.inf, ())
     for _ in range(longest):
@@ -114,12 +119,12 @@ def one_sentence(model, sentence, beam, longest):
 
 
 def reference_search(model, sentence, beam, longest):
-    """(score, tokens) as GNMT's reference finds them (mlcommons/training aa344c7,
-    retired_benchmarks/gnmt, beam_search.py).
+    """Return (score, tokens) as GNMT's reference does.
 
-    Places hold hypotheses, best first. Sums of attention belong to the places. When all have ended,
-    a further step only finds that out, and scores them; if there is no step left for it, the
-    highest log p wins.
+    The reference is beam_search.py (mlcommons/training aa344c7, retired_benchmarks/gnmt). Places
+    hold hypotheses, best first. Sums of attention belong to the places. When all hypotheses have
+    ended, a further step detects this and scores them. If no step is left for that, the hypothesis
+    with the highest log p wins.
     """
     places, covered = [(0.0, ())], [np.zeros(model.places[sentence]) for _ in range(beam.width)]
     for step in range(longest):
@@ -128,21 +133,20 @@ def reference_search(model, sentence, beam, longest):
                 (total(beam, log_p, len(tokens), sums), tokens)
                 for (log_p, tokens), sums in zip(places, covered, strict=True)
             ]
-            return max(scored, key=lambda one: one[0])
+            return max(scored, key=lambda hypothesis: hypothesis[0])
         offers = []
         for place, (log_p, tokens) in enumerate(places):
             if tokens[-1:] == (END,):
                 offers.append((-log_p, place, END, tokens))
                 continue
             scores, attention = model.next(sentence, tokens)
-            for of in (
-                range(beam.width) if step == 0 else (place,)
-            ):  # at first all places hold the same
-                covered[of] += attention
+            # In the first step all places hold the same hypothesis.
+            for target in range(beam.width) if step == 0 else (place,):
+                covered[target] += attention
             for token in range(model.words):
                 offers.append((-(log_p + float(scores[token])), place, token, (*tokens, token)))
         offers = sorted(offers)[: beam.width]
         places = [(-minus, tokens) for minus, *_, tokens in offers]
         if beam.reorders_coverage:
             covered = [covered[place].copy() for _, place, *_ in offers]
-    return max(places, key=lambda one: one[0])
+    return max(places, key=lambda hypothesis: hypothesis[0])

@@ -1,4 +1,4 @@
-"""The subtokeniser's rule read directly: characters one by one, every length tried, longest first."""
+"""Plain subtokenizer: it reads single characters and tries every length, longest first."""
 
 import unicodedata
 
@@ -10,7 +10,10 @@ def is_word(character):
 
 
 def tokens(text):
-    """Runs of characters of one kind; a single space is kept only at the beginning and at the end."""
+    """Split a text into runs of word characters and runs of characters that are not in words.
+
+    A run that is a single space is dropped, except at the beginning and at the end.
+    """
     runs = []
     for character in text:
         if runs and is_word(runs[-1][-1]) == is_word(character):
@@ -21,7 +24,10 @@ def tokens(text):
 
 
 def encode(text, subtokens):
-    """Subtokens (strings) of a text; `subtokens`: all but padding and EOS."""
+    """Return the subtokens (strings) of a text.
+
+    `subtokens` contains the vocabulary without padding and EOS.
+    """
     alphabet = set("".join(subtokens)) | ESCAPING
     found = []
     for token in tokens(text):
@@ -31,7 +37,9 @@ def encode(text, subtokens):
             escaped += character if kept else f"\\{ord(character)};"
         escaped += "_"
         while escaped:
-            best = max((one for one in subtokens if escaped.startswith(one)), key=len)
+            best = max(
+                (subtoken for subtoken in subtokens if escaped.startswith(subtoken)), key=len
+            )
             found.append(best)
             escaped = escaped[len(best) :]
     return found

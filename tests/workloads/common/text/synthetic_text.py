@@ -1,4 +1,4 @@
-"""Small processed and plain text, as files."""
+"""Files of a small processed corpus and of a small plain corpus."""
 
 import io
 import tarfile
@@ -12,7 +12,7 @@ SUBWORDS = [f"w{number}" for number in range(40)] + ["ei@@", "ner"]
 
 
 def sentences(seed, count, longest=20):
-    """Lines of subwords, of 1 … `longest`."""
+    """Return lines of 1 to `longest` random subwords."""
     generator = np.random.default_rng(seed)
     return [
         " ".join(generator.choice(SUBWORDS, generator.integers(1, longest + 1)))
@@ -25,7 +25,7 @@ def write_lines(path: Path, lines) -> None:
 
 
 def write_tar(path: Path, contents: dict[str, bytes]) -> None:
-    """A gzipped archive of files by their names."""
+    """Write a gzipped tar archive of files by name."""
     with tarfile.open(path, "w:gz") as tar:
         for name, content in contents.items():
             info = tarfile.TarInfo(name)
@@ -34,7 +34,7 @@ def write_tar(path: Path, contents: dict[str, bytes]) -> None:
 
 
 def write_processed(folder: Path, train=60, longest=20) -> None:
-    """What WMT16's script leaves, in small."""
+    """Write small versions of the files that WMT16's script writes."""
     folder.mkdir(parents=True, exist_ok=True)
     counts = {"train": train, "dev": 7, "test": 9}
     for number, ((split, _), name) in enumerate(WMT16_FILES.items()):
@@ -44,7 +44,7 @@ def write_processed(folder: Path, train=60, longest=20) -> None:
 
 
 def write_plain(folder: Path) -> None:
-    """Plain text of six files."""
+    """Write six files of plain text."""
     folder.mkdir(parents=True, exist_ok=True)
     english = ["The dog, it barks.", "A cat sleeps & dreams.", "The dog sleeps."]
     german = ["Der Hund, er bellt.", "Eine Katze schläft & träumt.", "Der Hund schläft."]
@@ -64,9 +64,9 @@ SUBTOKENS = [
     "_",
     *"\\u;0123456789abcdehlnorstwDTH.,ßä ",
 ]
-"""Of a small vocabulary, without padding and EOS."""
+"""Small vocabulary, without padding and EOS."""
 
 
 def write_subtokens(path: Path) -> None:
-    """The small vocabulary as a file."""
-    write_lines(path, [f"'{one}'" for one in ("<pad>_", "<EOS>_", *SUBTOKENS)])
+    """Write the small vocabulary to a file."""
+    write_lines(path, [f"'{subtoken}'" for subtoken in ("<pad>_", "<EOS>_", *SUBTOKENS)])

@@ -1,4 +1,4 @@
-"""A translation workload without a network, over any prepared data set."""
+"""Translation workload without a network, for any prepared data set."""
 
 from dataclasses import dataclass
 
@@ -46,7 +46,7 @@ class Translation(TranslationWorkload):
 
 
 class Shifted(Translation):
-    """As the Transformer frames sentences, its loss a mean over tokens."""
+    """Translation workload with the Transformer's framing and a loss that is a mean over tokens."""
 
     framing = SHIFTED
     weigh_tokens = True
@@ -57,8 +57,9 @@ def settings(
 ):
     return Settings(
         workload="translation", devices=devices, global_batch_size=batch, rules=rules, mode=mode,
-        round=find_round(rules).figures, profile="demo" if folder else "synthetic", data_dir=str(folder or ""),
-        hyperparameters={"max_sequence_length": longest, "buckets": buckets}, options=options,
+        round=find_round(rules).figures, profile="demo" if folder else "synthetic",
+        data_dir=str(folder or ""), options=options,
+        hyperparameters={"max_sequence_length": longest, "buckets": buckets},
     )  # fmt: skip
 
 
@@ -68,7 +69,7 @@ def make(folder, kind=Translation, **values):
 
 
 def data_of(workload, seed=1):
-    """What each process of one replica sees."""
+    """Open the data of each process, with a replica per process."""
     total = workload.settings.devices
     return [
         workload.open_data(place(number, range(number, number + 1), total), seed)

@@ -1,6 +1,4 @@
-"""Beam search: against a search that tries everything, against one of a single sentence; batch
-mates; when it stops.
-"""
+"""Beam search: equality with plain searches, independence of the batch, and early stopping."""
 
 from dataclasses import replace
 
@@ -15,7 +13,7 @@ from tests.workloads.common.text.beam_plain import (
     RandomModel,
     Rows,
     exhaustive,
-    one_sentence,
+    plain_search,
     reference_search,
 )
 from workloads.api import Batch
@@ -41,7 +39,7 @@ def found(model, sentences, beam, longest, **rows):
 
 
 class Endless(RandomModel):
-    """Says everything but the end."""
+    """Model that never predicts the end of a sentence."""
 
     def next(self, sentence, prefix):
         scores, attention = super().next(sentence, prefix)
@@ -50,8 +48,8 @@ class Endless(RandomModel):
 
 
 def plainly(model, sentence, beam, longest):
-    """(score, tokens) by the plain search of the beam's kind."""
-    return (reference_search if beam.keeps_finished else one_sentence)(
+    """Return (score, tokens) of the plain search that corresponds to the kind of the beam."""
+    return (reference_search if beam.keeps_finished else plain_search)(
         model, sentence, beam, longest
     )
 
@@ -86,7 +84,7 @@ def test_a_beam_as_wide_as_all_sentences_finds_the_best_of_all(seed, penalties):
     sharpness=st.sampled_from([0.5, 2.0, 5.0]),
 )
 @examples(100)
-def test_equal_to_a_plain_search_of_each_sentence(seed, beam, longest, sharpness):
+def test_results_equal_those_of_a_plain_search_per_sentence(seed, beam, longest, sharpness):
     beam = replace(beam, reorders_coverage=beam.reorders_coverage or not beam.keeps_finished)
     model = RandomModel(seed, sharpness=sharpness)
     results, _ = found(model, (0, 1, 2), beam, longest)
@@ -102,7 +100,7 @@ def test_equal_to_a_plain_search_of_each_sentence(seed, beam, longest, sharpness
     limits=st.lists(st.integers(1, 8), min_size=3, max_size=3),
 )
 @examples(40)
-def test_batch_mates_change_nothing(seed, beam, order, limits):
+def test_a_result_does_not_depend_on_the_batch(seed, beam, order, limits):
     model = RandomModel(seed)
     alone = [found(model, (sentence,), beam, limits[sentence])[0][0] for sentence in range(3)]
     together, _ = found(model, order, beam, [limits[sentence] for sentence in order], padding=2)
@@ -111,7 +109,7 @@ def test_batch_mates_change_nothing(seed, beam, order, limits):
         assert score == pytest.approx(alone[sentence][0], abs=1e-12)
 
 
-def test_it_stops_when_nothing_can_win():
+def test_the_search_stops_when_no_hypothesis_can_win():
     class SureOfTheEnd(RandomModel):
         def next(self, sentence, prefix):
             probability = np.full(self.words, 0.001)
@@ -125,7 +123,7 @@ def test_it_stops_when_nothing_can_win():
     assert steps == 3
 
 
-def test_rows_that_are_not_live_are_left_empty_and_do_not_delay():
+def test_rows_that_are_not_live_stay_empty_and_add_no_steps():
     model, beam = RandomModel(3), Beam(3)
     decoder = Rows(model, (0, 1), 3)
     result = search(decoder, batch_of(2), beam, [2, 50], live=[True, False])
@@ -135,7 +133,7 @@ def test_rows_that_are_not_live_are_left_empty_and_do_not_delay():
     assert not search(Rows(model, (0,), 3), batch_of(1), beam, 5, live=[False]).counts.any()
 
 
-def test_the_longest_translation_is_unfinished_where_nothing_ends():
+def test_an_endless_translation_is_cut_off_at_the_longest_length():
     for keeps_finished in (True, False):
         beam = Beam(3, coverage_penalty=0.2, keeps_finished=keeps_finished)
         results, _ = found(Endless(5), (0, 1, 2), beam, [6, 3, 4])
@@ -145,7 +143,7 @@ def test_the_longest_translation_is_unfinished_where_nothing_ends():
             assert (tokens, pytest.approx(score, abs=1e-6)) == (expected[1], expected[0])
 
 
-def test_equal_scores_are_told_apart_by_hypothesis_and_token():
+def test_equal_scores_are_ordered_by_hypothesis_and_token():
     class Even(RandomModel):
         def next(self, sentence, prefix):
             return np.full(self.words, -1.0, np.float32), np.full(
@@ -154,24 +152,24 @@ def test_equal_scores_are_told_apart_by_hypothesis_and_token():
 
     class AnyOrder(Rows):
         def step(self, state, tokens, parents):
-            said.append(tokens.reshape(3, -1).tolist())
+            fed_tokens.append(tokens.reshape(3, -1).tolist())
             candidates, state = super().step(state, tokens, parents)
             shuffled = np.random.default_rng(self.steps).permutation(5)
             return Candidates(
                 candidates.scores[:, shuffled], candidates.tokens[:, shuffled], candidates.attention
             ), state
 
-    said = []
+    fed_tokens = []
     search(
         AnyOrder(Even(1), (0, 1, 2), 3, offered=5),
         batch_of(3),
         Beam(3, 1.0, keeps_finished=True),
         4,
     )
-    assert said[1] == [[0, 1, 2]] * 3
+    assert fed_tokens[1] == [[0, 1, 2]] * 3
 
 
-def test_rows_of_a_sentence_that_is_done_stay_where_they_are():
+def test_rows_of_a_finished_sentence_keep_their_order():
     class Watched(Rows):
         def step(self, state, tokens, parents):
             seen.append((tokens[:3].tolist(), parents[:3].tolist()))
@@ -182,12 +180,11 @@ def test_rows_of_a_sentence_that_is_done_stay_where_they_are():
         beam = Beam(3, keeps_finished=keeps_finished)
         search(Watched(Endless(4), (0, 1), 3), batch_of(2), beam, [2, 6])
         assert len(seen) == 6
-        assert (
-            seen[3:] == [([0, 0, 0], [0, 1, 2])] * 3
-        )  # done after step 2, whose choice is still handed on
+        # The sentence is finished after step 2, whose choice is passed to step 3.
+        assert seen[3:] == [([0, 0, 0], [0, 1, 2])] * 3
 
 
-def test_top_offers_the_best_and_at_most_all():
+def test_top_returns_the_best_tokens_and_at_most_all():
     scores = np.log(np.array([[0.1, 0.6, 0.3], [0.5, 0.25, 0.25]]))
     best, tokens = top(scores, 2)
     assert tokens.tolist() == [[1, 2], [0, 1]]
@@ -199,14 +196,14 @@ def test_top_offers_the_best_and_at_most_all():
     "values",
     [{"width": 0}, {"width": 4, "length_penalty": -0.1}, {"width": 4, "coverage_penalty": -1}],
 )
-def test_parameters_out_of_range_are_refused_in_one_line(values):
+def test_parameters_out_of_range_are_rejected_in_one_line(values):
     with pytest.raises(ValueError, match="at least") as caught:
         Beam(**values)
     assert "\n" not in str(caught.value)
 
 
 class Broken(RandomModel):
-    """Has weights that are no numbers, for sentence 1."""
+    """Model whose weights are NaN for sentence 1."""
 
     def next(self, sentence, prefix):
         scores, attention = super().next(sentence, prefix)

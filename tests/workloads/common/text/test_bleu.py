@@ -1,4 +1,4 @@
-"""BLEU: sacrebleu as the reference calls it, against BLEU written out; Moses' text."""
+"""BLEU: equality with its definition, the reference's settings of sacrebleu, and Moses' tokens."""
 
 import math
 from collections import Counter
@@ -9,25 +9,26 @@ from workloads.common.text import bleu, sources
 
 
 def plain_bleu(translations, references):
-    """Papineni et al. 2002, of words separated by spaces: four n-gram precisions and a brevity
-    penalty, over the corpus.
+    """Return BLEU of words that are separated by spaces (Papineni et al. 2002).
+
+    It has four n-gram precisions and a brevity penalty, over the whole corpus.
     """
     matched, total, lengths = [0] * 4, [0] * 4, [0, 0]
     for translation, reference in zip(translations, references, strict=True):
         words, wanted = translation.lower().split(), reference.lower().split()
         lengths = [lengths[0] + len(words), lengths[1] + len(wanted)]
         for order in range(4):
-            grams, known = (
+            grams, allowed = (
                 Counter(zip(*(side[k:] for k in range(order + 1)), strict=False))
                 for side in (words, wanted)
             )
-            matched[order] += (grams & known).total()
+            matched[order] += (grams & allowed).total()
             total[order] += grams.total()
     precision = math.exp(sum(math.log(a / b) for a, b in zip(matched, total, strict=True)) / 4)
     return 100 * precision * min(1, math.exp(1 - lengths[1] / lengths[0]))
 
 
-def test_equal_to_bleu_written_out():
+def test_bleu_equals_its_definition():
     references = [
         "Der Hund bellt sehr laut im Garten .",
         "Eine Katze schläft auf dem warmen Dach .",
@@ -38,7 +39,7 @@ def test_equal_to_bleu_written_out():
     )
 
 
-def test_case_does_not_count_and_punctuation_is_parted():
+def test_case_is_ignored_and_punctuation_is_separated():
     assert (
         bleu.score(["ein haus, ein garten und ein hund."], ["Ein Haus, ein Garten und ein Hund."])
         == 100.0
@@ -59,12 +60,12 @@ def test_case_does_not_count_and_punctuation_is_parted():
         ("en", "The U.S. [and others] paid $3,000 | each."),
     ],
 )
-def test_text_comes_back_from_moses_tokens(language, text):
+def test_detokenizing_restores_the_text(language, text):
     tokens = sources.tokeniser(language)(text)
     assert len(tokens.split()) > len(text.split())
     assert bleu.detokeniser(language)(tokens) == text
 
 
-def test_special_characters_are_escaped_as_mosess_script_does():
+def test_special_characters_are_escaped_as_in_moses():
     found = sources.tokeniser("en")('a & b | c [d] it\'s "e"')
     assert found == "a &amp; b &#124; c &#91; d &#93; it &apos;s &quot; e &quot;"

@@ -1,6 +1,4 @@
-"""Learned vocabularies of subtokens: nothing is lost, the size is as asked for, equal text gives
-equal files, runs are open.
-"""
+"""`suite data make-vocabulary`: lossless and reproducible vocabularies of the requested size."""
 
 import itertools
 from collections import Counter
@@ -31,7 +29,7 @@ TEXT = st.text(
     st.one_of(st.characters(), st.sampled_from(" \\_u;0123456789\nlernsthö.,\t\u2028'\"")),
     max_size=40,
 )
-"""Arbitrary Unicode, lone surrogates too."""
+"""Arbitrary Unicode text, including lone surrogates."""
 
 
 @given(st.dictionaries(TEXT.filter(bool), st.integers(1, 50), min_size=1, max_size=12))
@@ -45,11 +43,11 @@ def test_any_text_gives_a_vocabulary_with_all_its_characters(counts):
         assert subtokens.decode(subtokens.encode(token)) == token
 
 
-def test_stretches_that_longer_ones_took_do_not_count():
-    """By hand: "ab_" is found 10 times and "abc_" 6 times, and "ab", "b_" and the like are parts of
-    these and no more.
+def test_parts_of_longer_subtokens_are_not_counted():
+    """Compare with vocabularies computed by hand.
 
-    Stretches that are found 16 times, in both words, are one fewer.
+    "ab_" occurs 10 times and "abc_" 6 times. "ab", "b_", and similar parts occur only inside of
+    these. A vocabulary with one subtoken fewer contains "ab", which occurs 16 times, in both words.
     """
     counts, characters = {"ab": 10, "abc": 6}, sorted({*"abc", *subtoken_learning.ESCAPING})
     assert learn(counts, 21) == [*RESERVED, "ab_", "abc_", *characters]
@@ -61,15 +59,15 @@ def test_stretches_that_longer_ones_took_do_not_count():
     ]
 
 
-def test_frequent_text_takes_few_subtokens():
+def test_frequent_text_needs_few_subtokens():
     words = [word for word in COUNTS if word.isalpha()]
-    assert SUBTOKENISER.subtokens[2].endswith("_"), "endings are what the text has most of"
+    assert SUBTOKENISER.subtokens[2].endswith("_"), "endings are the most frequent substrings"
     characters = sum(COUNTS[word] * (len(word) + 1) for word in words)
     assert sum(COUNTS[word] * len(SUBTOKENISER.encode(word)) for word in words) < 0.45 * characters
 
 
 @pytest.mark.parametrize("size", [60, 80, 100])
-def test_the_size_is_the_one_asked_for(size):
+def test_a_vocabulary_has_the_requested_size(size):
     assert len(Subtokeniser(learn(COUNTS, size))) == size
 
 
@@ -80,13 +78,13 @@ def test_the_size_is_the_one_asked_for(size):
         (5_000, "this text gives at most [0-9,]+ subtokens"),
     ],
 )
-def test_sizes_that_the_text_does_not_give_are_refused(size, words):
+def test_sizes_that_the_text_does_not_allow_are_rejected(size, words):
     with pytest.raises(ValueError, match=f"--size {size}: .*{words}") as caught:
         learn(COUNTS, size)
     assert "\n" not in str(caught.value)
 
 
-def test_the_order_of_the_text_changes_nothing():
+def test_the_order_of_the_text_does_not_matter():
     assert learn(dict(reversed(COUNTS.items())), 80) == learn(COUNTS, 80)
 
 
@@ -106,7 +104,7 @@ def make(*arguments):
 
 @pytest.fixture
 def texts(tmp_path):
-    """Two text files."""
+    """Return the paths of two text files."""
     lines = [" ".join(words) for words in itertools.permutations(sorted(COUNTS)[:6], 3)]
     write_lines(tmp_path / "a.en", lines)
     write_lines(tmp_path / "a.de", [line.upper() for line in lines])
@@ -141,7 +139,7 @@ def test_equal_text_gives_equal_files_that_are_never_overwritten(tmp_path, texts
         ),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(tmp_path, texts, capsys, name, text, to, words):
+def test_invalid_arguments_are_rejected_in_one_line(tmp_path, texts, capsys, name, text, to, words):
     (tmp_path / "bad").write_bytes(b"a\n\xff\n")
     assert make(name, "--from", tmp_path / text, "--to", tmp_path / to) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
@@ -151,27 +149,28 @@ def test_what_cannot_be_is_refused_in_one_line(tmp_path, texts, capsys, name, te
 
 def test_data_with_a_learned_vocabulary_are_open(source, tmp_path, capsys):
     (source / WMT17_VOCABULARY).unlink()
-    own, to = tmp_path / "own.subwords", tmp_path / "to"
+    vocabulary, to = tmp_path / "learned.subwords", tmp_path / "to"
     prepare = ["data", "prepare", "wmt17-en-de", "--from", str(source), "--to", str(to)]
     assert main(prepare) == 2
     assert "suite data make-vocabulary" in capsys.readouterr().err
-    assert main([*prepare, "--vocabulary", str(own)]) == 2
+    assert main([*prepare, "--vocabulary", str(vocabulary)]) == 2
     assert (
-        "own.subwords: no such file; to learn a vocabulary, run: suite data make-vocabulary"
+        "learned.subwords: no such file; to learn a vocabulary, run: suite data make-vocabulary"
         in capsys.readouterr().err
     )
-    assert make("wmt17-en-de", "--from", source, "--to", own, "--size", 45) == 0
-    assert main([*prepare, "--vocabulary", str(own)]) == 0
+    assert make("wmt17-en-de", "--from", source, "--to", vocabulary, "--size", 45) == 0
+    assert main([*prepare, "--vocabulary", str(vocabulary)]) == 0
     manifest = manifests.read(to)
     assert manifest.counts["vocabulary"] == 45
     assert manifest.matches_published is False
     assert manifest.notes[0].startswith(f"md5 differs from the reference's: {WMT17_VOCABULARY}")
     assert (
-        prepared.vocabulary_of(to, manifest.options).subtokens == Subtokeniser.read(own).subtokens
+        prepared.vocabulary_of(to, manifest.options).subtokens
+        == Subtokeniser.read(vocabulary).subtokens
     )
 
 
-def test_a_word_of_thousands_of_characters_is_no_burden():
-    """Stretches of all lengths would be 200 million."""
+def test_a_very_long_word_gives_subtokens_of_limited_length():
+    """Check a word with 200 million substrings."""
     found = learn({"ab" * 10_000: 2, "ab": 30}, 21)
     assert 2 < max(map(len, found)) <= subtoken_learning.LONGEST

@@ -1,4 +1,4 @@
-"""Subtokens: nothing is lost, the longest match is taken, and what is no vocabulary is refused."""
+"""Subtokens: lossless encoding, the longest match, and rejected vocabularies."""
 
 import sys
 import unicodedata
@@ -16,13 +16,11 @@ TEXT = st.text(
     st.one_of(st.characters(), st.sampled_from(" \\_u;0123456789\nabcdehltwäß.,\t\u2028\u3013")),
     max_size=40,
 )
-"""Arbitrary Unicode, lone surrogates too, with what escapes are made of, and words of the
-vocabulary.
-"""
+"""Arbitrary Unicode text with lone surrogates, parts of escapes, and words of the vocabulary."""
 
 
 @given(TEXT)
-def test_nothing_is_lost(text):
+def test_encoding_is_lossless(text):
     assert SUBTOKENISER.decode(SUBTOKENISER.encode(text)) == text
 
 
@@ -33,13 +31,13 @@ WORDS = st.lists(st.sampled_from(["the", "theatre", "th", "watt", "The", "_", "\
 
 @given(st.one_of(TEXT, WORDS))
 def test_the_longest_match_is_taken(text):
-    """Against the rule read directly, without a cache."""
+    """Compare with the plain subtokenizer, which has no cache."""
     found = [SUBTOKENISER.subtokens[number] for number in SUBTOKENISER.encode(text)]
     assert found == subtokens_plain.encode(text, SUBTOKENS)
 
 
 def test_words_are_letters_and_numbers():
-    """The pattern's classes are Unicode's categories, for every character."""
+    """Check for every character that the classes of the pattern equal Unicode's categories."""
     for code in range(sys.maxunicode + 1):
         character = chr(code)
         if character.isalnum() != (unicodedata.category(character)[0] in "LN"):
@@ -48,50 +46,31 @@ def test_words_are_letters_and_numbers():
     assert tokens(" a ") == [" ", "a", " "]
 
 
-def test_known_encodings():
-    """A space between words is implied; the end of a token is part of its last subtoken."""
+def test_encodings_of_given_words():
+    """Check that a space between words is implicit and that the last subtoken ends the word."""
     pieces = [SUBTOKENISER.subtokens[number] for number in SUBTOKENISER.encode("the theatre, č_")]
-    assert pieces == [
-        "the_",
-        "the",
-        "a",
-        "t",
-        "r",
-        "e",
-        "_",
-        ", _",
-        "\\",
-        "2",
-        "6",
-        "9",
-        ";",
-        "_",
-        "\\",
-        "u",
-        "_",
-    ]
+    assert pieces == ["the_", "the", *"atre_", ", _", *"\\269;_\\u_"]
 
 
-def test_what_models_may_say():
-    """EOS ends; padding and ids beyond the vocabulary say nothing; a number that is no character's
-    has a sign of its own.
-    """
+def test_any_ids_are_decoded():
+    """Check EOS, padding, ids beyond the vocabulary, and an escape without a character."""
     ids = SUBTOKENISER.encode("the")
     assert SUBTOKENISER.decode([0, *ids, 0, 10_000, END, *ids]) == "the"
-    backwards = [SUBTOKENISER.ids[one] for one in "\\99999999;_"]
+    backwards = [SUBTOKENISER.ids[character] for character in "\\99999999;_"]
     assert SUBTOKENISER.decode(backwards) == UNDEFINED
     assert SUBTOKENISER.decode([]) == ""
 
 
 def test_files_keep_every_line(tmp_path):
-    """Lines may hold any character but a line feed: quotes, control characters, Unicode's line
-    separators.
+    """Check lines with quotes, control characters, and Unicode's line separators.
+
+    A line may contain any character except a line feed.
     """
     strange = ["'", '"', "\u2028", "\x85", "\x1c", "\u00a0"]
-    made = Subtokeniser(["<pad>_", "<EOS>_", *SUBTOKENS, *strange])
-    made.write(tmp_path / "vocabulary")
+    vocabulary = Subtokeniser(["<pad>_", "<EOS>_", *SUBTOKENS, *strange])
+    vocabulary.write(tmp_path / "vocabulary")
     again = Subtokeniser.read(tmp_path / "vocabulary")
-    assert again.subtokens == made.subtokens
+    assert again.subtokens == vocabulary.subtokens
     assert len(again) == 2 + len(SUBTOKENS) + len(strange)
 
 
@@ -108,7 +87,7 @@ def test_files_keep_every_line(tmp_path):
         (lambda lines: [*lines, ""], "'' is not a subtoken in quotes"),
     ],
 )
-def test_what_is_no_vocabulary_is_refused(tmp_path, change, words):
+def test_an_invalid_vocabulary_is_rejected(tmp_path, change, words):
     path = tmp_path / "vocabulary"
     write_subtokens(path)
     path.write_text("".join(f"{line}\n" for line in change(path.read_text().splitlines())))
@@ -118,7 +97,7 @@ def test_what_is_no_vocabulary_is_refused(tmp_path, change, words):
     assert str(caught.value).startswith(str(path))
 
 
-def test_files_that_cannot_be_read_are_refused(tmp_path):
+def test_files_that_cannot_be_read_are_rejected(tmp_path):
     with pytest.raises(ValueError, match=r"vocabulary: No such file or directory$"):
         Subtokeniser.read(tmp_path / "vocabulary")
     (tmp_path / "vocabulary").write_bytes(b"'a'\n'\xff'\n")

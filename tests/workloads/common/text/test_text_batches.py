@@ -1,6 +1,4 @@
-"""Batches of sentence pairs: every pair at most once, equal steps everywhere, the right arrays,
-evaluation in shares.
-"""
+"""Batches of sentence pairs: coverage, equal steps of all replicas, arrays, and evaluation."""
 
 import itertools
 
@@ -19,17 +17,20 @@ from workloads.common.text.prepared import Parallel
 from workloads.common.text.vocabulary import EOS, GNMT, SHIFTED
 
 
-def numbered(lengths):
-    """A split whose pairs are distinct: each side repeats a number of its own, from 4."""
+def random_split(lengths):
+    """Return a split with sentences of these lengths."""
     return Parallel(*(batches.random_side(side, np.zeros(1)) for side in lengths))
 
 
 def identify(split):
-    """Give each sentence its number in its ids."""
-    return Parallel(*(
-        prepared.Side(np.repeat(np.arange(len(side)) + 4, np.diff(side.offsets)).astype(np.int32), side.offsets)
-        for side in (split.source, split.target)
-    ))  # fmt: skip
+    """Return a split in which all ids of a sentence are the sentence's number + 4."""
+
+    def numbers(side):
+        return np.repeat(np.arange(len(side)) + 4, np.diff(side.offsets)).astype(np.int32)
+
+    return Parallel(
+        *(prepared.Side(numbers(side), side.offsets) for side in (split.source, split.target))
+    )
 
 
 @given(
@@ -42,26 +43,26 @@ def identify(split):
     seed=st.integers(0, 2**31),
 )
 @examples(40)
-def test_each_pair_once_in_equal_steps_everywhere(
+def test_each_pair_is_used_once_and_all_replicas_have_equal_steps(
     lengths, replicas, share, framing, by_tokens, every, seed
 ):
     lengths = np.array(lengths, np.uint16).T
     edges = equal_edges(25, 4)
-    made, size = (buckets_by_tokens, 25) if by_tokens else (buckets_by_samples, 1)
-    chosen = made(edges, size * share * replicas, replicas)
+    make_buckets, size = (buckets_by_tokens, 25) if by_tokens else (buckets_by_samples, 1)
+    chosen = make_buckets(edges, size * share * replicas, replicas)
     batching = Batching(framing, chosen, (32,), 4, by_tokens, replicas, every)
-    split = identify(numbered(lengths))
+    split = identify(random_split(lengths))
     seen = []
     counts = batches.count(prepared.length_counts(lengths), batching)
-    everybody = []
+    batches_of_replicas = []
     for replica in range(replicas):
         here, splits = (
             place(replica, range(replica, replica + 1), replicas),
             {"train": split, "test": split},
         )
         data = TranslationData(batching, lengths, splits, here, seed, counts.steps)
-        everybody.append([batch for (batch,) in data.train(0, counts.steps)])
-    for step in zip(*everybody, strict=True):
+        batches_of_replicas.append([batch for (batch,) in data.train(0, counts.steps)])
+    for step in zip(*batches_of_replicas, strict=True):
         assert len({batch.arrays["source"].shape for batch in step}) == 1
         assert (
             len(
@@ -98,7 +99,7 @@ def test_each_pair_once_in_equal_steps_everywhere(
 
 
 def check_row(batch, row, begin, framing, lengths):
-    """Which pair stands in a row, once everything about it is as it should be."""
+    """Check the arrays of a row and return the number of its pair."""
     arrays = {name: array[row] for name, array in batch.arrays.items()}
     source, label = (
         arrays["source"][: arrays["source_length"]],
@@ -116,8 +117,9 @@ def check_row(batch, row, begin, framing, lengths):
     return pair
 
 
-def test_edges():
-    assert equal_edges(50, 5) == (9, 19, 29, 39, 50)  # the reference: length // 10, at most 4
+def test_edges_of_buckets():
+    # In the reference, the number of a sentence's bucket is length // 10, at most 4.
+    assert equal_edges(50, 5) == (9, 19, 29, 39, 50)
     assert equal_edges(75, 5) == (14, 29, 44, 59, 75)
     assert set(equal_edges(4, 9)) <= {1, 2, 3, 4}
     reference = growing_edges(8, 1.1, 1, 256)
@@ -128,7 +130,7 @@ def test_edges():
 
 
 @pytest.mark.parametrize(("count", "lowest", "highest"), [(5, 0.74, 0.84), (10, 0.84, 0.90)])
-def test_fill_of_lengths_like_wmts(count, lowest, highest):
+def test_fill_of_batches_with_the_lengths_of_wmt(count, lowest, highest):
     lengths = dataset_info.synthetic_lengths(100_000)
     batching = Batching(
         GNMT, buckets_by_samples(equal_edges(50, count), 128, 1), (256,), 64, False, 1
@@ -149,34 +151,34 @@ def test_fill_of_lengths_like_wmts(count, lowest, highest):
 
 
 @pytest.mark.parametrize("kind", [Translation, Shifted])
-def test_processes_see_what_one_process_sees(demo_data, kind):
+def test_several_processes_have_the_batches_of_a_single_process(demo_data, kind):
     folder = demo_data("translation-demo")
     workload = make(folder, kind, devices=2)
     alone = workload.open_data(place(0, range(2), 2), 5)
     parts = data_of(workload, 5)
     steps = zip(alone.train(3, 9), *(part.train(3, 9) for part in parts), strict=True)
     for both, *single in steps:
-        for batch, (other,) in zip(both, single, strict=True):
-            assert batch.weight_sum == other.weight_sum
+        for batch, (single_batch,) in zip(both, single, strict=True):
+            assert batch.weight_sum == single_batch.weight_sum
             for name, array in batch.arrays.items():
-                np.testing.assert_array_equal(array, other.arrays[name])
+                np.testing.assert_array_equal(array, single_batch.arrays[name])
     for data in (alone, *parts):
         data.close()
 
 
-def test_an_epoch_may_begin_anywhere_and_differs_from_others(demo_data):
+def test_training_may_start_at_any_step_and_epochs_differ(demo_data):
     workload = make(demo_data("translation-demo"))
     steps, data = workload.steps_per_epoch, workload.open_data(place(0, range(1), 1), 1)
     both = [batch.arrays["source"] for (batch,) in data.train(0, 2 * steps)]
-    for one, (again,) in zip(both[steps:], data.train(steps, steps + 2), strict=False):
-        np.testing.assert_array_equal(one, again.arrays["source"])
+    for source, (again,) in zip(both[steps:], data.train(steps, steps + 2), strict=False):
+        np.testing.assert_array_equal(source, again.arrays["source"])
     shapes = [array.shape for array in both]
     assert sorted(shapes[:steps]) == sorted(shapes[steps:])
     assert shapes[:steps] != shapes[steps:]
 
 
 @pytest.mark.parametrize(("devices", "size"), [(1, 64), (2, 64), (3, 7), (1, 1_000)])
-def test_each_evaluation_sentence_stands_in_one_batch(demo_data, devices, size):
+def test_each_evaluation_sentence_is_in_a_single_batch(demo_data, devices, size):
     workload = make(
         demo_data("translation-demo"), devices=devices, batch=36, evaluation_batch_size=size
     )
@@ -207,7 +209,7 @@ def test_each_evaluation_sentence_stands_in_one_batch(demo_data, devices, size):
     assert of_first == sorted(of_first, reverse=True)
 
 
-def test_long_evaluation_sentences_are_whole(demo_data):
+def test_long_evaluation_sentences_are_not_truncated(demo_data):
     folder = demo_data("translation-demo")
     workload = make(folder, longest=20)
     test = prepared.read(folder, "test", 200)

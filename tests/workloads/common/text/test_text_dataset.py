@@ -1,4 +1,4 @@
-"""Data sets of sentence pairs: what is prepared, and what is refused, in one line each."""
+"""Data sets of sentence pairs: prepared arrays, and input that is rejected in one line."""
 
 import hashlib
 import os
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from suite.cli import main
-from tests.workloads.common.images.preparing import is_done_once
+from tests.workloads.common.images.preparing import check_prepared_once
 from tests.workloads.common.text.synthetic_text import (
     SUBWORDS,
     sentences,
@@ -40,8 +40,8 @@ def source(tmp_path):
     return tmp_path / "from"
 
 
-def refused(source, tmp_path, kind=WMT16EnDe):
-    """The line that a preparation ends with; it leaves nothing."""
+def rejection(source, tmp_path, kind=WMT16EnDe):
+    """Return the one-line message of a rejected preparation, which leaves no files."""
     with pytest.raises(ValueError, match=r".") as caught:
         kind().prepare(source, tmp_path / "to")
     assert not (tmp_path / "to").exists()
@@ -49,7 +49,7 @@ def refused(source, tmp_path, kind=WMT16EnDe):
     return str(caught.value)
 
 
-def test_processed_files_become_arrays_that_hold_every_sentence(source, tmp_path):
+def test_prepared_arrays_contain_every_sentence_of_the_processed_files(source, tmp_path):
     lines = WMT16EnDe().prepare(source, tmp_path / "to")
     assert lines[0].startswith("wmt16-en-de: 60 training pairs")
     vocabulary = Vocabulary.read(tmp_path / "to" / prepared.VOCABULARY)
@@ -81,14 +81,13 @@ def test_processed_files_become_arrays_that_hold_every_sentence(source, tmp_path
     assert WMT16EnDe().verify(tmp_path / "to")[-2].startswith("wmt16-en-de: sound")
 
 
-def test_chunks_and_processes_change_nothing(source, tmp_path, monkeypatch):
+def test_chunks_and_processes_do_not_change_the_data(source, tmp_path, monkeypatch):
     WMT16EnDe().prepare(source, tmp_path / "plain")
     monkeypatch.setattr(text_lines, "CHUNK_BYTES", 97)
     monkeypatch.setattr(prepared, "cores", lambda: 1)
     WMT16EnDe().prepare(source, tmp_path / "chunks")
-    monkeypatch.setattr(
-        prepared, "cores", lambda: 2
-    )  # now files are larger than a chunk: processes read them
+    # Files are larger than a chunk, so that several processes read them.
+    monkeypatch.setattr(prepared, "cores", lambda: 2)
     WMT16EnDe().prepare(source, tmp_path / "processes")
     found = {
         manifests.read(tmp_path / name).fingerprint for name in ("plain", "chunks", "processes")
@@ -96,7 +95,7 @@ def test_chunks_and_processes_change_nothing(source, tmp_path, monkeypatch):
     assert len(found) == 1
 
 
-def test_files_that_are_not_the_references_make_runs_open(source, tmp_path, monkeypatch):
+def test_files_that_differ_from_the_references_make_runs_open(source, tmp_path, monkeypatch):
     lines = WMT16EnDe().prepare(source, tmp_path / "to")
     assert lines[-1].startswith(
         f"notice: md5 differs from the reference's: {TRAIN_EN}, {TRAIN_DE}, "
@@ -129,8 +128,8 @@ def test_long_pairs_are_dropped_and_counted(source, tmp_path):
         " ".join(["w3"] * 254),
     )
     write_lines(source / TRAIN_DE, lines)
-    told = WMT16EnDe().prepare(source, tmp_path / "to")
-    assert "notice: dropped training pairs: 2 over 254 subwords" in told
+    printed = WMT16EnDe().prepare(source, tmp_path / "to")
+    assert "notice: dropped training pairs: 2 over 254 subwords" in printed
     pairs = prepared.read(tmp_path / "to", "train", 58)
     assert len(pairs.target.sentence(6)) == 254
     assert np.load(tmp_path / "to" / prepared.LENGTH_COUNTS)[0, 254] == 1
@@ -140,18 +139,18 @@ def test_long_pairs_are_dropped_and_counted(source, tmp_path):
     assert pairs.source.sentence(57).tolist() == vocabulary.encode(english[59])
 
 
-def emptied(source):
+def delete_all(source):
     for path in source.iterdir():
         path.unlink()
 
 
-def broken(source):
-    emptied(source)
+def write_broken_archive(source):
+    delete_all(source)
     (source / "de-en.tgz").write_bytes(b"\x1f\x8b broken")
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("damage", "problem"),
     [
         (
             lambda source: write_lines(source / TRAIN_DE, sentences(1, 59)),
@@ -160,17 +159,17 @@ def broken(source):
         (lambda source: write_lines(source / WMT16_REFERENCES, ["a"] * 8), "8 lines, but"),
         (lambda source: (source / WMT16_VOCABULARY).unlink(), f"{WMT16_VOCABULARY}: no such file"),
         (shutil.rmtree, "no such folder"),
-        (emptied, "no europarl-v7.de-en.en, neither as a file nor in an archive"),
-        (broken, "de-en.tgz: cannot be read"),
+        (delete_all, "no europarl-v7.de-en.en, neither as a file nor in an archive"),
+        (write_broken_archive, "de-en.tgz: cannot be read"),
     ],
 )
-def test_files_that_do_not_belong_together_or_are_not_there(source, tmp_path, spoil, said):
-    spoil(source)
-    assert said in refused(source, tmp_path)
+def test_inconsistent_and_missing_files_are_rejected(source, tmp_path, damage, problem):
+    damage(source)
+    assert problem in rejection(source, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("chunk_bytes", "cores", "line", "said"),
+    ("chunk_bytes", "cores", "line", "problem"),
     [
         *((300, 1, blank, "an empty line") for blank in (b"", b"  ", b"\t")),
         *(
@@ -179,20 +178,22 @@ def test_files_that_do_not_belong_together_or_are_not_there(source, tmp_path, sp
         ),
     ],
 )
-def test_a_line_that_is_none(source, tmp_path, monkeypatch, chunk_bytes, cores, line, said):
+def test_an_empty_or_undecodable_line_is_rejected(
+    source, tmp_path, monkeypatch, chunk_bytes, cores, line, problem
+):
     monkeypatch.setattr(text_lines, "CHUNK_BYTES", chunk_bytes)
     monkeypatch.setattr(prepared, "cores", lambda: cores)
     lines = (source / TRAIN_EN).read_bytes().split(b"\n")
     lines[41] = line
     (source / TRAIN_EN).write_bytes(b"\n".join(lines))
-    assert f"{source / TRAIN_EN}:42: {said}" in refused(source, tmp_path)
+    assert f"{source / TRAIN_EN}:42: {problem}" in rejection(source, tmp_path)
 
 
-def test_a_vocabulary_of_another_text(source, tmp_path, monkeypatch):
+def test_a_vocabulary_that_does_not_fit_the_text_is_rejected(source, tmp_path, monkeypatch):
     monkeypatch.setattr(text_lines, "CHUNK_BYTES", 50)
     monkeypatch.setattr(prepared, "cores", lambda: 1)
     write_lines(source / WMT16_VOCABULARY, [f"x{number}" for number in range(30)] + SUBWORDS[:20])
-    line = refused(source, tmp_path)
+    line = rejection(source, tmp_path)
     assert f"{source / WMT16_VOCABULARY} does not fit {source / TRAIN_EN}: it lacks " in line
     first = (source / TRAIN_EN).read_text().splitlines()
     number, word = next(
@@ -206,8 +207,8 @@ def test_a_few_unknown_subwords_are_counted(source, tmp_path):
     assert "notice: 1 unknown subwords" in WMT16EnDe().prepare(source, tmp_path / "to")
 
 
-def test_nothing_is_done_twice_and_nothing_overwritten(source, tmp_path):
-    is_done_once(
+def test_preparing_again_changes_nothing(source, tmp_path):
+    check_prepared_once(
         WMT16EnDe(),
         source,
         tmp_path / "to",
@@ -215,7 +216,7 @@ def test_nothing_is_done_twice_and_nothing_overwritten(source, tmp_path):
     )
 
 
-def test_damage_is_found_and_named(source, tmp_path):
+def test_damaged_files_are_rejected_by_name(source, tmp_path):
     WMT16EnDe().prepare(source, tmp_path / "to")
     path = tmp_path / "to" / "train_target.npy"
     path.write_bytes(path.read_bytes()[:-2])
@@ -229,7 +230,7 @@ def test_damage_is_found_and_named(source, tmp_path):
         prepared.read(tmp_path / "to", "train", 59)
 
 
-def test_sentences_in_frames(source, tmp_path):
+def test_sentences_are_framed_with_begin_and_end(source, tmp_path):
     WMT16EnDe().prepare(source, tmp_path / "to")
     side = prepared.read(tmp_path / "to", "train", 60).source
     numbers = np.array([3, 17, 3])
@@ -248,7 +249,7 @@ def test_sentences_in_frames(source, tmp_path):
     assert lengths.tolist() == [3, 3, 3]
 
 
-def test_plain_text_is_processed(tmp_path):
+def test_plain_text_is_tokenized_and_split_into_subwords(tmp_path):
     write_plain(tmp_path / "from")
     plain = PlainText()
     plain.merges = 30
@@ -262,18 +263,18 @@ def test_plain_text_is_processed(tmp_path):
     assert prepared.read_references(tmp_path / "to", 3)[1] == "Eine Katze schläft & träumt."
 
 
-def test_plain_text_with_unequal_numbers_of_lines_or_without_a_file(tmp_path):
+def test_plain_text_with_unequal_numbers_of_lines_or_a_missing_file_is_rejected(tmp_path):
     write_plain(tmp_path / "from")
     write_lines(tmp_path / "from" / "dev.de", ["Eins."])
-    assert "has 3 lines, " in refused(tmp_path / "from", tmp_path, PlainText)
+    assert "has 3 lines, " in rejection(tmp_path / "from", tmp_path, PlainText)
     (tmp_path / "from" / "dev.de").unlink()
-    assert "dev.de: no such file. Expected: train.en" in refused(
+    assert "dev.de: no such file. Expected: train.en" in rejection(
         tmp_path / "from", tmp_path, PlainText
     )
 
 
-def encoded(folder, encoding, end="\n", languages=("en", "de")):
-    """Rewrites the plain text of some languages."""
+def rewrite(folder, encoding, end="\n", languages=("en", "de")):
+    """Rewrite the plain text of some languages in an encoding."""
     for path in folder.iterdir():
         if path.suffix[1:] in languages:
             path.write_bytes(path.read_text(encoding="utf-8").replace("\n", end).encode(encoding))
@@ -291,12 +292,14 @@ def encoded(folder, encoding, end="\n", languages=("en", "de")):
     ],
 )
 @pytest.mark.parametrize("languages", [("en", "de"), ("de",)], ids="".join)
-def test_plain_text_of_any_editor_is_the_same_data(tmp_path, encoding, end, languages):
+def test_encoding_and_line_ends_of_plain_text_do_not_change_the_data(
+    tmp_path, encoding, end, languages
+):
     fingerprints = []
     for name in ("plain", "other"):
         write_plain(tmp_path / name)
         if name == "other":
-            encoded(tmp_path / name, encoding, end, languages)
+            rewrite(tmp_path / name, encoding, end, languages)
         plain = PlainText()
         plain.merges = 30
         plain.prepare(tmp_path / name, tmp_path / f"{name} to")
@@ -305,7 +308,7 @@ def test_plain_text_of_any_editor_is_the_same_data(tmp_path, encoding, end, lang
     assert "\ufeff" not in (tmp_path / "other to" / prepared.REFERENCES).read_text(encoding="utf-8")
 
 
-def test_processed_files_of_any_editor_are_the_same_data(source, tmp_path):
+def test_byte_order_marks_of_processed_files_do_not_change_the_data(source, tmp_path):
     WMT16EnDe().prepare(source, tmp_path / "plain")
     for path in source.iterdir():
         path.write_bytes(path.read_text(encoding="utf-8").encode("utf-8-sig"))
@@ -320,33 +323,36 @@ NOTHING_LEFT = {
     "cyrillic": ([CYRILLIC] * 200, "all 200 {} pairs were dropped (200 not in latin-1)"),
     "one": ([CYRILLIC], "the only {} pair was dropped (1 not in latin-1)"),
     "long": ([LONG] * 2, "all 2 {} pairs were dropped (2 over 80 words)"),
-    "lopsided": ([LOPSIDED] * 2, "all 2 {} pairs were dropped (2 with one side more than 9 times as long as the other)"),
-    "long word": (["x" * 1_001] * 2, "all 2 {} pairs were dropped (2 with a word of over 1,000 characters)"),
-    "several": (["", CYRILLIC, CYRILLIC], "all 3 {} pairs were dropped (1 with an empty side, 2 not in latin-1)"),
+    "lopsided": ([LOPSIDED] * 2, "all 2 {} pairs were dropped "
+                 "(2 with one side more than 9 times as long as the other)"),
+    "long word": (["x" * 1_001] * 2,
+                  "all 2 {} pairs were dropped (2 with a word of over 1,000 characters)"),
+    "several": (["", CYRILLIC, CYRILLIC],
+                "all 3 {} pairs were dropped (1 with an empty side, 2 not in latin-1)"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("split", "kind"), [("train", "training"), ("dev", "validation")])
 @pytest.mark.parametrize("case", NOTHING_LEFT)
 @pytest.mark.parametrize("language", ["en", "de"])
-def test_a_split_of_which_nothing_is_left(tmp_path, split, kind, case, language):
+def test_a_split_without_remaining_pairs_is_rejected(tmp_path, split, kind, case, language):
     lines, why = NOTHING_LEFT[case]
     source = tmp_path / "from"
     write_plain(source)
     for code in ("en", "de"):
         write_lines(source / f"{split}.{code}", lines if code == language else ["x y"] * len(lines))
     assert (
-        refused(source, tmp_path, PlainText)
+        rejection(source, tmp_path, PlainText)
         == f"{source}/{split}.en and {source}/{split}.de: no {kind} pair is left:"
         f" {why.format(kind)}"
     )
 
 
-def test_training_pairs_that_are_all_too_long_in_subwords(source, tmp_path):
+def test_training_pairs_that_all_have_too_many_subwords_are_rejected(source, tmp_path):
     for name in (TRAIN_EN, TRAIN_DE):
         write_lines(source / name, [" ".join(["w1"] * 255)] * 3)
     assert (
-        refused(source, tmp_path)
+        rejection(source, tmp_path)
         == f"{source / TRAIN_EN} and {source / TRAIN_DE}: no training pair is left: all 3 training"
         " pairs were dropped (3 with too many subwords)"
     )
@@ -371,11 +377,11 @@ def test_training_pairs_that_are_all_too_long_in_subwords(source, tmp_path):
     "name", [f"{split}.{code}" for split in ("train", "dev", "test") for code in ("en", "de")]
 )
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf"], ids=["nothing", "mark"])
-def test_an_empty_file_is_named(tmp_path, name, content):
+def test_an_empty_file_is_rejected_by_name(tmp_path, name, content):
     write_plain(tmp_path / "from")
     (tmp_path / "from" / name).write_bytes(content)
     assert (
-        refused(tmp_path / "from", tmp_path, PlainText)
+        rejection(tmp_path / "from", tmp_path, PlainText)
         == f"{tmp_path / 'from' / name}: no line of text"
     )
 
@@ -383,30 +389,32 @@ def test_an_empty_file_is_named(tmp_path, name, content):
 @pytest.mark.parametrize("code", ["en", "de"])
 @pytest.mark.parametrize("number", [1, 2, 3])
 @pytest.mark.parametrize("blank", ["", "   ", "\t"])
-def test_an_empty_line_of_the_test_set_is_named_in_the_users_file(tmp_path, code, number, blank):
+def test_an_empty_line_of_the_test_set_is_rejected_with_the_users_file(
+    tmp_path, code, number, blank
+):
     write_plain(tmp_path / "from")
     path = tmp_path / "from" / f"test.{code}"
     lines = path.read_text(encoding="utf-8").splitlines()
     lines[number - 1] = blank
     write_lines(path, lines)
-    said = refused(tmp_path / "from", tmp_path, PlainText)
-    assert said == f"{path}:{number}: an empty line. A sentence pair needs both sides"
+    problem = rejection(tmp_path / "from", tmp_path, PlainText)
+    assert problem == f"{path}:{number}: an empty line. A sentence pair needs both sides"
 
 
 @pytest.mark.parametrize("name", ["train.en", "dev.de", "test.de"])
-def test_text_that_is_not_utf8_is_named_in_the_users_file(tmp_path, name):
+def test_text_that_is_not_utf8_is_rejected_with_the_users_file(tmp_path, name):
     write_plain(tmp_path / "from")
     path = tmp_path / "from" / name
     lines = path.read_bytes().split(b"\n")
     lines[1] = b"\xe4"
     path.write_bytes(b"\n".join(lines))
-    assert refused(tmp_path / "from", tmp_path, PlainText).startswith(
+    assert rejection(tmp_path / "from", tmp_path, PlainText).startswith(
         f"{path}:2: not UTF-8 (byte 0xe4)"
     )
 
 
 @pytest.mark.parametrize(
-    ("splits", "said"),
+    ("splits", "problem"),
     [
         (
             ("train", "dev", "test"),
@@ -419,24 +427,24 @@ def test_text_that_is_not_utf8_is_named_in_the_users_file(tmp_path, name):
         (("test",), "test.en: line ends are CR alone"),
     ],
 )
-def test_line_ends_of_cr_alone_are_named(tmp_path, splits, said):
+def test_line_ends_of_cr_alone_are_rejected_with_a_remedy(tmp_path, splits, problem):
     source = tmp_path / "from"
     write_plain(source)
     for split in splits:
         for code in ("en", "de"):
             path = source / f"{split}.{code}"
             path.write_bytes(path.read_bytes().replace(b"\n", b"\r"))
-    message = refused(source, tmp_path, PlainText)
-    assert said in message
+    message = rejection(source, tmp_path, PlainText)
+    assert problem in message
     assert message.endswith(r"tr '\r' '\n' <OLD >NEW")
     (source / "train.de").write_bytes((source / "train.de").read_bytes().replace(b"\r", b"\n"))
     (source / "train.en").write_bytes((source / "train.en").read_bytes().replace(b"\n", b"\r"))
-    assert refused(source, tmp_path, PlainText).startswith(
+    assert rejection(source, tmp_path, PlainText).startswith(
         f"{source / 'train.en'}: line ends are CR alone"
     )
 
 
-def test_a_cr_inside_a_line_is_no_line_end(tmp_path):
+def test_a_cr_inside_a_line_is_not_a_line_end(tmp_path):
     write_plain(tmp_path / "from")
     path = tmp_path / "from" / "train.en"
     path.write_bytes(path.read_bytes().replace(b"dog sleeps", b"dog\rsleeps"))
@@ -445,29 +453,30 @@ def test_a_cr_inside_a_line_is_no_line_end(tmp_path):
 
 
 @pytest.mark.parametrize("lines", [["a b c"] * 5, ["house"]], ids=["characters", "nothing twice"])
-def test_text_of_which_no_merge_can_be_learned(tmp_path, lines):
+def test_text_without_repeated_characters_is_rejected(tmp_path, lines):
     write_plain(tmp_path / "from")
     for code in ("en", "de"):
         write_lines(
             tmp_path / "from" / f"train.{code}",
             lines if code == "en" else [line.upper() for line in lines],
         )
-    assert "train.de: no two neighboring characters occur twice" in refused(
+    assert "train.de: no two neighboring characters occur twice" in rejection(
         tmp_path / "from", tmp_path, PlainText
     )
 
 
-def test_cleaning_as_the_reference_does(tmp_path):
-    pairs = [("a b", "c d"), ("", "c"), ("a " * 81, "b " * 81), ("a " * 80, "b " * 80), ("a", "b " * 10), ("a", "b " * 9),
-             ("a", "č"), ("ä", "ß"), ("a", "x" * 1_001), ("ö" * 1_000, "x" * 600 + "|" + "x" * 600)]  # fmt: skip
-    for name, side in (("one", 0), ("other", 1)):
+def test_pairs_are_cleaned_as_in_the_reference(tmp_path):
+    pairs = [("a b", "c d"), ("", "c"), ("a " * 81, "b " * 81), ("a " * 80, "b " * 80),
+             ("a", "b " * 10), ("a", "b " * 9), ("a", "č"), ("ä", "ß"), ("a", "x" * 1_001),
+             ("ö" * 1_000, "x" * 600 + "|" + "x" * 600)]  # fmt: skip
+    for side, name in enumerate(("source", "target")):
         write_lines(tmp_path / name, [pair[side] for pair in pairs])
-    out = [tmp_path / "one.clean", tmp_path / "other.clean"]
-    pairs_read, dropped = sources.clean([tmp_path / "one", tmp_path / "other"], out)
+    out = [tmp_path / "source.clean", tmp_path / "target.clean"]
+    pairs_read, dropped = sources.clean([tmp_path / "source", tmp_path / "target"], out)
     assert pairs_read == 10
     assert dropped == {
-        DropReason.EMPTY: 1, DropReason.MANY_WORDS: 1, DropReason.LOPSIDED: 1, DropReason.NOT_LATIN1: 1,
-        DropReason.LONG_WORD: 1,
+        DropReason.EMPTY: 1, DropReason.MANY_WORDS: 1, DropReason.LOPSIDED: 1,
+        DropReason.NOT_LATIN1: 1, DropReason.LONG_WORD: 1,
     }  # fmt: skip
     kept = [0, 3, 5, 7, 9]
     assert out[0].read_text().splitlines() == [" ".join(pairs[n][0].split()) for n in kept]
@@ -479,7 +488,7 @@ def sgm(lines):
     return f'<srcset setid="x" srclang="any">\n<doc>\n<p>\n{body}</p>\n</doc>\n</srcset>\n'.encode()
 
 
-def test_the_archives_of_wmt_are_unpacked_in_the_references_order(tmp_path):
+def test_the_archives_of_wmt_are_read_in_the_order_of_the_reference(tmp_path):
     source = tmp_path / "from"
     source.mkdir()
     for archive, corpus in (
@@ -520,7 +529,10 @@ def test_the_archives_of_wmt_are_unpacked_in_the_references_order(tmp_path):
 
 
 def write_wmt16(source, change=None):
-    """A small archive with all corpora of WMT16; `change`: from a file's name to other content."""
+    """Write a small archive with all corpora of WMT16.
+
+    `change` maps names of files to different contents.
+    """
     corpora = {
         f"{corpus}.{code}": b"A line.\n" * 3
         for corpus in sources.WMT_TRAIN
@@ -539,7 +551,7 @@ def write_wmt16(source, change=None):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "problem"),
     [
         (
             "commoncrawl.de-en.en",
@@ -564,10 +576,10 @@ def write_wmt16(source, change=None):
         ),
     ],
 )
-def test_what_is_wrong_with_an_archive_is_named_in_it(tmp_path, name, content, said):
+def test_errors_name_the_file_in_the_archive(tmp_path, name, content, problem):
     write_wmt16(tmp_path / "from", {name: content})
-    message = refused(tmp_path / "from", tmp_path)
-    assert said in message
+    message = rejection(tmp_path / "from", tmp_path)
+    assert problem in message
     assert ".text." not in message
 
 
@@ -588,32 +600,24 @@ def test_hidden_corpora_are_skipped(tmp_path, hidden):
     assert len({manifests.read(tmp_path / name).fingerprint for name in ("plain", "hidden")}) == 1
 
 
-def test_the_command_prepares_and_refuses(tmp_path, capsys):
+def test_the_command_prepares_and_rejects_invalid_options(tmp_path, capsys):
     write_plain(tmp_path / "from")
-    arguments = [
-        "data",
-        "prepare",
-        "parallel-text",
-        "--from",
-        str(tmp_path / "from"),
-        "--to",
-        str(tmp_path / "to"),
-    ]
-    assert main([*arguments, "--merges", "20"]) == 0
+    prepare = ["data", "prepare", "parallel-text", "--from", str(tmp_path / "from")]
+    assert main([*prepare, "--to", str(tmp_path / "to"), "--merges", "20"]) == 0
     assert "60 training pairs" in capsys.readouterr().out
-    assert main([*arguments[:-1], str(tmp_path / "other"), "--merges", "0"]) == 2
+    assert main([*prepare, "--to", str(tmp_path / "other"), "--merges", "0"]) == 2
     assert "--merges 0: expected at least 1" in capsys.readouterr().err
 
 
-def test_an_archive_that_unpacks_to_more_than_wmt_has_is_refused_before_that(tmp_path):
+def test_too_large_archives_and_pipes_are_rejected_before_reading(tmp_path):
     source = tmp_path / "from"
     source.mkdir()
     info = tarfile.TarInfo("training/europarl-v7.de-en.en")
     info.size = sources.BYTES_MAXIMUM + 1
     (source / "a.tar").write_bytes(info.tobuf() + bytes(10_240))
-    assert "a.tar: cannot be read (europarl-v7.de-en.en has 4,294,967,297 bytes" in refused(
+    assert "a.tar: cannot be read (europarl-v7.de-en.en has 4,294,967,297 bytes" in rejection(
         source, tmp_path
     )
     (source / "a.tar").unlink()
     os.mkfifo(source / "a.tar")
-    assert "not a regular file" in refused(source, tmp_path)
+    assert "not a regular file" in rejection(source, tmp_path)

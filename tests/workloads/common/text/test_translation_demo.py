@@ -1,6 +1,4 @@
-"""The generated corpus: what trivial translations reach, that sentences differ, that the same code
-prepares it.
-"""
+"""The generated corpus: scores of trivial translations, variety, and preparation."""
 
 import itertools
 import random
@@ -14,9 +12,9 @@ from workloads.common.text.corpus import TranslationDemo
 from workloads.common.text.vocabulary import Vocabulary
 
 FINGERPRINT = "4c4fe1b423db87cc4cc133c18a8f624aa1a854c07d2c2e4f261b858699e3a58f"
-"""Of the prepared demo: text, Moses' tokens, merges, ids.
+"""Fingerprint of the prepared demo: text, Moses' tokens, merges, and ids.
 
-Runs on other data are not compared with each other.
+Results with different fingerprints are not compared.
 """
 
 
@@ -31,8 +29,9 @@ def references(pairs):
 
 
 def words_alone(pairs):
-    """Each test sentence word by word, with the most frequent translation that each word truly has
-    in training.
+    """Translate each test sentence word by word.
+
+    Each word is replaced by its most frequent translation in the training data.
     """
     lexicon = defaultdict(Counter)
     for pair in pairs["train"]:
@@ -43,25 +42,25 @@ def words_alone(pairs):
 
 
 def nearest(pairs):
-    """The translation of the training sentence that shares most words, for its length."""
+    """Return the translations of the training sentences with the largest share of common words."""
     ids = {
         word: number
         for number, word in enumerate({word for pair in pairs["train"] for word in pair.source})
     }
-    known = np.zeros((len(pairs["train"]), len(ids)), np.uint8)
+    word_counts = np.zeros((len(pairs["train"]), len(ids)), np.uint8)
     for row, pair in enumerate(pairs["train"]):
-        np.add.at(known[row], [ids[word] for word in pair.source], 1)
-    lengths, found = known.sum(1), []
+        np.add.at(word_counts[row], [ids[word] for word in pair.source], 1)
+    lengths, found = word_counts.sum(1), []
     for pair in pairs["test"]:
-        own = Counter(ids[word] for word in pair.source if word in ids)
-        shared = np.minimum(known[:, list(own)], np.array(list(own.values()))).sum(1) / (
-            lengths + len(pair.source)
-        )
+        wanted = Counter(ids[word] for word in pair.source if word in ids)
+        shared = np.minimum(word_counts[:, list(wanted)], np.array(list(wanted.values()))).sum(
+            1
+        ) / (lengths + len(pair.source))
         found.append(corpus.plain(pairs["train"][int(np.argmax(shared))].target))
     return found
 
 
-@pytest.mark.full  # golden digests hold the data
+@pytest.mark.full  # The golden fingerprint detects changes of the data in every run.
 def test_trivial_translations_stay_far_below_the_target(pairs, references):
     assert bleu.score(references, references) == 100.0
     assert 5.0 < bleu.score(words_alone(pairs), references) < 15.0
@@ -75,7 +74,7 @@ def test_trivial_translations_stay_far_below_the_target(pairs, references):
     assert bleu.score([corpus.plain(pair.source) for pair in pairs["test"]], references) < 1.0
 
 
-def test_sentences_are_of_many_kinds_and_stand_once(pairs):
+def test_sentences_are_varied_and_unique(pairs):
     sources = [" ".join(pair.source) for split in pairs.values() for pair in split]
     assert len(set(sources)) == len(sources) == sum(corpus.SIZES.values())
     lengths = np.array([[len(pair.source), len(pair.target)] for pair in pairs["train"]])
@@ -87,7 +86,7 @@ def test_sentences_are_of_many_kinds_and_stand_once(pairs):
         assert kinds[word] > 20, word
 
 
-def test_it_is_prepared_as_a_real_corpus_is(demo_data, pairs):
+def test_the_demo_is_prepared_as_a_real_corpus(demo_data, pairs):
     folder = demo_data("translation-demo")
     found = dataset_info.load_dataset_info(folder)
     assert (found.train_samples, found.sizes["dev"], found.evaluation_samples) == (10_000, 200, 200)

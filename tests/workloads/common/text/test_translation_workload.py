@@ -1,4 +1,4 @@
-"""What translation workloads share: facts, steps, shapes, scores, and what is refused."""
+"""Translation workloads: dataset info, steps, shapes, scores, and rejected settings."""
 
 import json
 from dataclasses import replace
@@ -27,8 +27,9 @@ def folder(demo_data):
 
 
 def results_of(workload, folder, change=lambda number, ids: ids):
-    """What evaluation gathers where every translation is the reference's subwords, `change`d, and
-    each token's loss is 2.
+    """Return evaluation results of perfect translations in which each token has a loss of 2.
+
+    `change(number, ids)` may return different subwords for a sentence.
     """
     test = prepared.read(folder, "test", 200)
     parts = []
@@ -37,23 +38,23 @@ def results_of(workload, folder, change=lambda number, ids: ids):
             if "label" in batch.arrays:
                 outputs = {"loss": 2.0 * batch.arrays["target_length"].astype(np.float32)}
             else:
-                said = [
+                sentences = [
                     [*change(int(n), test.target.sentence(int(n)).tolist()), EOS]
                     for n in batch.arrays["number"]
                 ]
-                tokens = np.zeros((len(said), max(map(len, said))), np.int32)
-                for row, ids in enumerate(said):
+                tokens = np.zeros((len(sentences), max(map(len, sentences))), np.int32)
+                for row, ids in enumerate(sentences):
                     tokens[row, : len(ids)] = ids
                 outputs = {
                     "tokens": tokens,
-                    "token_count": np.array([len(ids) for ids in said], np.int32),
+                    "token_count": np.array([len(ids) for ids in sentences], np.int32),
                 }
             parts.append(workload.eval_batch_metrics(batch, outputs))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 @pytest.mark.parametrize("devices", [1, 2, 3])
-def test_scores(folder, devices):
+def test_scores_do_not_depend_on_the_number_of_devices(folder, devices):
     workload = make(folder, devices=devices, batch=36, evaluation_batch_size=17)
     results = results_of(workload, folder)
     assert workload.compute_metrics(results) == {"bleu": 1.0, "validation_loss": 2.0}
@@ -61,18 +62,12 @@ def test_scores(folder, devices):
     half = results_of(workload, folder, lambda number, ids: ids if number % 2 else ids[::-1])
     scores = workload.compute_metrics(half)
     assert 0.3 < scores["bleu"] < 0.75
-    one = make(folder)
-    assert (
-        one.compute_metrics(
-            results_of(one, folder, lambda number, ids: ids if number % 2 else ids[::-1])
-        )
-        == scores
-    )
+    single = make(folder)
+    half = results_of(single, folder, lambda number, ids: ids if number % 2 else ids[::-1])
+    assert single.compute_metrics(half) == scores
 
 
-def test_points_or_a_fraction_as_the_rules_log_it_rounded_before_it_meets_a_target(
-    folder, monkeypatch
-):
+def test_bleu_is_scaled_and_rounded_as_the_rules_require(folder, monkeypatch):
     points, fraction = make(folder, rules="v0.5"), make(folder, rules="v0.7")
     results = results_of(points, folder, lambda number, ids: ids if number % 3 else [])
     exact = points.compute_metrics(results)["bleu"]
@@ -85,8 +80,14 @@ def test_points_or_a_fraction_as_the_rules_log_it_rounded_before_it_meets_a_targ
 @pytest.mark.parametrize(
     ("dataset", "language"), [("wmt16-en-de", "en"), ("translation-demo", "de")]
 )
-def test_wmt16_is_detokenised_as_the_reference_calls_it(folder, monkeypatch, dataset, language):
-    """inference.py runs `perl detokenizer.perl`, whose language is English where none is given."""
+def test_wmt16_is_detokenized_with_the_language_of_the_reference(
+    folder, monkeypatch, dataset, language
+):
+    """Check the language of the detokenizer.
+
+    The reference (inference.py) runs `perl detokenizer.perl` without a language, which means
+    English.
+    """
     workload, asked = make(folder), []
     monkeypatch.setattr(workload, "settings", replace(workload.settings, dataset=dataset))
     results = results_of(workload, folder)
@@ -95,7 +96,7 @@ def test_wmt16_is_detokenised_as_the_reference_calls_it(folder, monkeypatch, dat
     assert asked == [language]
 
 
-def test_a_sentence_that_is_missing_or_there_twice_is_an_error(folder):
+def test_a_missing_or_repeated_sentence_is_an_error(folder):
     workload = make(folder)
     results = results_of(workload, folder)
     with pytest.raises(ValueError, match=r"saw 199 translations, 199 different ones, of 200"):
@@ -106,7 +107,7 @@ def test_a_sentence_that_is_missing_or_there_twice_is_an_error(folder):
         workload.compute_metrics({**results, "loss_number": twice})
 
 
-def test_facts_and_steps_follow_the_longest_pair(folder):
+def test_info_and_steps_depend_on_the_longest_allowed_pair(folder):
     short, long = make(folder, longest=15), make(folder, longest=60)
     lengths = prepared.read(folder, "train", 10_000).lengths()
     assert (
@@ -127,7 +128,7 @@ def test_facts_and_steps_follow_the_longest_pair(folder):
 
 
 @pytest.mark.parametrize("kind", [Translation, Shifted])
-def test_batches_have_the_shapes_that_are_announced(folder, kind):
+def test_batches_have_the_declared_shapes(folder, kind):
     workload = make(folder, kind, devices=2)
     shapes = [
         {name: (spec.shape, spec.dtype) for name, spec in specs.items()}
@@ -137,11 +138,10 @@ def test_batches_have_the_shapes_that_are_announced(folder, kind):
     (data, _) = data_of(workload)
     batches = [batch.arrays.items() for (batch,) in data.train(0, workload.steps_per_epoch)]
     seen = [{name: (array.shape, str(array.dtype)) for name, array in arrays} for arrays in batches]
-    assert all(one in shapes for one in seen)
-    assert all(one in seen for one in shapes)
-    assert [one["source"][0][1] for one in shapes] == sorted(
-        (one["source"][0][1] for one in shapes), reverse=True
-    )
+    assert all(shape in shapes for shape in seen)
+    assert all(shape in seen for shape in shapes)
+    lengths = [shape["source"][0][1] for shape in shapes]
+    assert lengths == sorted(lengths, reverse=True)
     for specs in (*workload.shapes(), *workload.evaluation_shapes()):
         batch = workload.dummy_batch(specs)
         assert {name: array.shape for name, array in batch.arrays.items()} == {
@@ -175,22 +175,22 @@ def test_synthetic_batches_need_no_data():
         ({"batch": 20_000}, "Set a smaller batch=global:N"),
     ],
 )
-def test_batches_that_cannot_be_made_are_refused(folder, values, message):
+def test_invalid_batch_sizes_are_rejected(folder, values, message):
     with pytest.raises(ValueError, match="batch") as caught:
         make(folder, **values)
     assert message in str(caught.value)
 
 
-def test_data_that_are_missing_or_of_another_kind_are_refused(tmp_path, folder):
+def test_missing_data_and_data_of_a_different_kind_are_rejected(tmp_path, folder):
     with pytest.raises(ValueError, match=r"Run: suite data make-demo translation-demo"):
         Translation.load_dataset_info(settings(tmp_path / "translation-demo"))
     with pytest.raises(
         ValueError, match=r"and run: suite data prepare wmt16-en-de --from FOLDER --to"
     ):
         Translation.load_dataset_info(settings(tmp_path / "wmt16-en-de"))
-    other = json.loads((folder / manifests.NAME).read_text())
+    manifest = json.loads((folder / manifests.NAME).read_text())
     (tmp_path / manifests.NAME).write_text(
-        json.dumps({**other, "dataset": "ml-demo", "counts": {"users": 7}})
+        json.dumps({**manifest, "dataset": "ml-demo", "counts": {"users": 7}})
     )
     with pytest.raises(ValueError, match=r"expected a data set of sentence pairs, got ml-demo"):
         Translation.load_dataset_info(settings(tmp_path))
@@ -199,8 +199,8 @@ def test_data_that_are_missing_or_of_another_kind_are_refused(tmp_path, folder):
 @pytest.mark.parametrize(
     ("synthetic", "begin", "first"), [(synthetic_gnmt, 1, 2), (synthetic_transformer, 0, 0)]
 )
-def test_translations_of_valid_sentences_and_two_words_of_a_dummy(synthetic, begin, first):
-    """The Transformer's begin with padding."""
+def test_valid_sentences_are_translated_and_dummies_end_early(synthetic, begin, first):
+    """Check that a dummy ends early, and that the Transformer's sentences begin with padding."""
     workload = synthetic.workload("steps", "pytorch")
     batch, decoder = synthetic.evaluation(workload)[0], Copies(begin)
     found, limits = workload.translated(decoder, batch), workload.longest_translation(batch)
@@ -215,7 +215,7 @@ def test_translations_of_valid_sentences_and_two_words_of_a_dummy(synthetic, beg
     assert decoder.steps <= 2
 
 
-def test_the_transformer_may_say_a_few_words_more_than_the_source_has():
+def test_translations_of_the_transformer_may_be_longer_than_the_source():
     workload = synthetic_transformer.workload("steps", "pytorch")
     (batch, _) = synthetic_transformer.evaluation(workload)
     assert (

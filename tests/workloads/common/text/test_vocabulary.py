@@ -1,6 +1,4 @@
-"""Vocabulary and subwords: every line comes back from its ids; what is no vocabulary is refused
-with its line.
-"""
+"""Vocabularies and subwords: lossless ids, and rejected files with the bad line."""
 
 import io
 
@@ -26,7 +24,7 @@ lines = st.lists(letters, min_size=1, max_size=12).map(" ".join)
 
 @given(texts=st.lists(lines, min_size=1, max_size=12), merges=st.integers(1, 40))
 @examples(25)
-def test_a_line_comes_back_from_bpe_and_ids(tmp_path_factory, texts, merges):
+def test_bpe_and_ids_are_lossless(tmp_path_factory, texts, merges):
     folder = tmp_path_factory.mktemp("bpe")
     (folder / "text").write_text(
         "".join(f"{line}\n" for line in [*texts, "abab abab"]), encoding="utf-8"
@@ -44,7 +42,7 @@ def test_a_line_comes_back_from_bpe_and_ids(tmp_path_factory, texts, merges):
         assert vocabulary.decode([BOS, *ids, EOS, *ids, PAD]) == expected
 
 
-def test_subwords_of_the_command_are_those_of_subword_nmt(tmp_path):
+def test_subwords_equal_those_of_subword_nmt(tmp_path):
     from subword_nmt.apply_bpe import BPE
 
     text = "lower lowest newer newest wider widest\n" * 3
@@ -58,20 +56,20 @@ def test_subwords_of_the_command_are_those_of_subword_nmt(tmp_path):
     ]
 
 
-def test_the_frequent_come_first_and_of_equal_ones_the_earlier(tmp_path):
+def test_subwords_are_ordered_by_frequency_and_first_occurrence(tmp_path):
     (tmp_path / "text").write_text("b a a c\nd c a\n")
     sources.write_vocabulary([tmp_path / "text"], tmp_path / "vocabulary")
     assert (tmp_path / "vocabulary").read_text() == "a\nc\nb\nd\n"
 
 
-def test_unknown_and_special_ids():
+def test_unknown_and_special_ids_are_decoded():
     vocabulary = Vocabulary(["ei@@", "n", "Wort"])
     assert len(vocabulary) == 7
     assert vocabulary.encode("Wort ei@@ n Satz") == [6, 4, 5, UNK]
     assert vocabulary.decode([BOS, 6, PAD, 4, 5, UNK, EOS, 6]) == "Wort ein <unk>"
-    assert vocabulary.decode([4, EOS]) == "ei"  # a word that was not said to its end
-    assert vocabulary.decode([6, 7, 4_000]) == "Wort <unk> <unk>"  # rows that only pad a table
-    assert Vocabulary(["a", "", "", "b"]).encode("b a") == [7, 4]  # an empty line keeps its id
+    assert vocabulary.decode([4, EOS]) == "ei"  # The word is incomplete.
+    assert vocabulary.decode([6, 7, 4_000]) == "Wort <unk> <unk>"  # Ids of padding rows.
+    assert Vocabulary(["a", "", "", "b"]).encode("b a") == [7, 4]  # An empty line has an id.
     assert [padded_size(size, 8) for size in (32_317, 32_320, 1)] == [32_320, 32_320, 8]
 
 
@@ -83,7 +81,7 @@ def test_unknown_and_special_ids():
         (b"a\nb\n\xff\n", "vocab:3: not UTF-8"),
     ],
 )
-def test_what_is_no_vocabulary_is_refused_with_its_line(tmp_path, content, message):
+def test_an_invalid_vocabulary_is_rejected_with_its_line(tmp_path, content, message):
     (tmp_path / "vocab").write_bytes(content)
     with pytest.raises(ValueError, match="vocab:") as caught:
         Vocabulary.read(tmp_path / "vocab")

@@ -1,4 +1,4 @@
-"""The Transformer's data set: corpora as they are, cut into subtokens of a published vocabulary."""
+"""The Transformer's data set: plain corpora, split into subtokens of a published vocabulary."""
 
 import hashlib
 
@@ -28,12 +28,12 @@ LINES = {
     "newstest2013": [("dev one", "dev eins")],
     "newstest2014": [("test one", "Test eins, ä"), ("test _ two", "Test  zwei")],
 }
-"""Corpus to its pairs; "the" is one subtoken."""
+"""Sentence pairs of each corpus. "the" is a single subtoken."""
 
 
 @pytest.fixture
 def source(tmp_path):
-    """Two corpora in archives, the others as files in folders."""
+    """Return a folder with two corpora in archives, and the rest as files in a subfolder."""
     folder = tmp_path / "from"
     (folder / "below").mkdir(parents=True)
     for corpus, pairs in LINES.items():
@@ -48,7 +48,7 @@ def source(tmp_path):
     return folder
 
 
-def test_every_line_is_kept_but_long_ones(source, tmp_path):
+def test_all_lines_except_long_lines_are_kept(source, tmp_path):
     lines = WMT17EnDe().prepare(source, tmp_path / "to")
     assert lines[0].startswith("wmt17-en-de: 45 training pairs")
     assert lines[1] == "notice: dropped training pairs: 1 over 255 subwords"
@@ -72,7 +72,7 @@ def test_every_line_is_kept_but_long_ones(source, tmp_path):
     assert WMT17EnDe().verify(tmp_path / "to")[-3].startswith("wmt17-en-de: sound")
 
 
-def test_what_is_not_the_references_is_noted(source, tmp_path, monkeypatch):
+def test_differences_from_the_reference_are_notes(source, tmp_path, monkeypatch):
     WMT17EnDe().prepare(source, tmp_path / "to")
     manifest = manifests.read(tmp_path / "to")
     assert manifest.matches_published is False
@@ -93,7 +93,7 @@ def test_what_is_not_the_references_is_noted(source, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", [WMT17_VOCABULARY, "below/newstest2014.de"])
-def test_a_missing_file_is_named_with_where_it_comes_from(source, tmp_path, name):
+def test_a_missing_file_is_rejected_with_its_origin(source, tmp_path, name):
     (source / name).unlink()
     with pytest.raises(
         ValueError, match=r"mlcommons/training, retired_benchmarks/transformer"
@@ -104,7 +104,7 @@ def test_a_missing_file_is_named_with_where_it_comes_from(source, tmp_path, name
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "problem"),
     [
         (
             "below/europarl-v7.de-en.en",
@@ -121,12 +121,12 @@ def test_a_missing_file_is_named_with_where_it_comes_from(source, tmp_path, name
         (WMT17_VOCABULARY, b"'\xe4'\n", f"/{WMT17_VOCABULARY}:1: not UTF-8 (byte 0xe4)"),
     ],
 )
-def test_what_is_wrong_is_named_in_the_users_file(source, tmp_path, name, content, said):
+def test_errors_name_the_users_file(source, tmp_path, name, content, problem):
     (source / name).write_bytes(content)
     with pytest.raises(ValueError, match=r".") as caught:
         WMT17EnDe().prepare(source, tmp_path / "to")
     assert str(caught.value).startswith(str(source))
-    assert said in str(caught.value)
+    assert problem in str(caught.value)
     assert ".text." not in str(caught.value)
 
 
@@ -139,7 +139,7 @@ def test_a_vocabulary_in_an_archive_is_named_with_the_archive(source, tmp_path):
         WMT17EnDe().prepare(source, tmp_path / "to")
 
 
-def test_byte_order_marks_of_test_set_and_vocabulary_are_no_text(source, tmp_path):
+def test_byte_order_marks_do_not_change_the_data(source, tmp_path):
     WMT17EnDe().prepare(source, tmp_path / "plain")
     for name in (
         WMT17_VOCABULARY,
@@ -154,7 +154,7 @@ def test_byte_order_marks_of_test_set_and_vocabulary_are_no_text(source, tmp_pat
 
 
 def test_runs_have_the_ids_of_the_vocabulary(source, tmp_path):
-    """EOS is 1; text needs no detokeniser."""
+    """Check that EOS is 1 and that translations need no detokenizer."""
     WMT17EnDe().prepare(source, tmp_path / "to")
     chosen = settings(tmp_path / "to", batch=4, longest=20, buckets=1, evaluation_batch_size=2)
     workload = Shifted(chosen, Shifted.load_dataset_info(chosen))
@@ -166,15 +166,15 @@ def test_runs_have_the_ids_of_the_vocabulary(source, tmp_path):
         assert (batch.arrays["target"][:, 0] == 0).all()
     assert (workload.dummy_batch(workload.shapes()[0]).arrays["label"][:, -1] == 1).all()
     test = prepared.read(tmp_path / "to", "test", 2)
-    said = [[*test.target.sentence(number).tolist(), 1] for number in range(2)]
+    ids = [[*test.target.sentence(number).tolist(), 1] for number in range(2)]
     results = {
-        "number": np.array([1, 0]), "token_count": np.array([len(said[1]), len(said[0])]),
-        "token": np.concatenate([said[1], said[0]]),
+        "number": np.array([1, 0]), "token_count": np.array([len(ids[1]), len(ids[0])]),
+        "token": np.concatenate([ids[1], ids[0]]),
     }  # fmt: skip
     assert workload.translations(results) == ["Test eins, ä", "Test  zwei"]
 
 
-def test_a_model_that_needs_a_beginning_is_refused(source, tmp_path):
+def test_a_model_that_needs_a_begin_token_is_rejected(source, tmp_path):
     WMT17EnDe().prepare(source, tmp_path / "wmt17-en-de")
     with pytest.raises(
         ValueError, match=r"an id for the beginning of a sentence.*Set workload.dataset=wmt16-en-de"

@@ -1,7 +1,6 @@
-"""What the plain float64 models of translation share: sentences without padding, leaves, Adam's
-steps. None of our code.
+"""Training of translation models in plain float64 PyTorch, without code of the suite.
 
-The reference of the parity tests.
+The parity tests use it as their reference. Sentences have no padding.
 """
 
 import math
@@ -10,7 +9,7 @@ import torch
 
 
 def pairs(arrays):
-    """(source, target, label) without padding of each sentence of a batch."""
+    """Yield (source, target, label) of each sentence of a batch, without padding."""
     for row, length, target_length in zip(
         range(len(arrays["source"])), arrays["source_length"], arrays["target_length"], strict=True
     ):
@@ -22,7 +21,7 @@ def pairs(arrays):
 
 
 def parameters(weights):
-    """Weights as float64 leaves."""
+    """Return weights as float64 leaf tensors."""
     return {
         name: torch.tensor(value, dtype=torch.float64, requires_grad=True)
         for name, value in weights.items()
@@ -30,10 +29,18 @@ def parameters(weights):
 
 
 def followed(weights, losses_of, rates, betas, epsilon, clip_norm=None):
-    """Losses of Adam's steps, the first step's gradients before clipping, and the weights after
-    all.
+    """Train with Adam.
 
-    `losses_of`: a function of the leaves for each step.
+    Args:
+        weights: Initial weights by name.
+        losses_of: A function per step, from the leaf tensors to the loss.
+        rates: Learning rate of each step.
+        betas: Adam's betas.
+        epsilon: Adam's epsilon.
+        clip_norm: Largest norm of all gradients, or None.
+
+    Returns:
+        Losses of the steps, gradients of the first step before clipping, and the final weights.
     """
     values = parameters(weights)
     optimizer = torch.optim.Adam(values.values(), lr=0.0, betas=betas, eps=epsilon)

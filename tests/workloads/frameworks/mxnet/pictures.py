@@ -1,4 +1,4 @@
-"""Images of two sizes without data, and what a batch norm's running statistics become, in float64."""
+"""Images of two sizes without data, and running statistics of a batch norm in float64."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ SHAPES = {"conv.weight": (CHANNELS, 3, 1, 1), "norm.weight": (CHANNELS,), "norm.
 
 
 class Pictures(Synthetic):
-    """The rate is 0, so that only statistics move."""
+    """Workload with a learning rate of 0, in which only running statistics change."""
 
     steps_of_run = 6
 
@@ -39,7 +39,7 @@ class Pictures(Synthetic):
             yield name, generator.normal(0, 1, shape).astype(np.float32)
 
     def batch(self, step, replica=0):
-        """Of a size that is another one for the next step and for the next replica."""
+        """Return images whose size alternates by step and by replica."""
         generator = np.random.default_rng([step, replica])
         shape = (IMAGES, *SIZES[(step + replica) % 2], 3)
         image = np.clip(
@@ -54,7 +54,7 @@ class Pictures(Synthetic):
 
 
 def moved(weight, statistics, batch, pieces):
-    """Running mean and unbiased running variance of a replica after a batch, in float64."""
+    """Return running mean and unbiased running variance of a replica after a batch, in float64."""
     for image in np.split(batch.arrays["image"], pieces):
         values = (image / 64 - 1.0).reshape(-1, 3) @ weight.reshape(CHANNELS, 3).T
         found = values.mean(0), values.var(0, ddof=1)

@@ -1,6 +1,4 @@
-"""What MXNet has beyond the other frameworks: variances that it moves in another way, threads that
-it must not start.
-"""
+"""Image trainers of MXNet: unbiased running variances, and threads."""
 
 import json
 import os
@@ -19,9 +17,10 @@ from tests.workloads.frameworks.mxnet.pictures import CHANNELS, Pictures, moved
 
 @pytest.mark.parametrize("pieces", [1, 2])
 @pytest.mark.parametrize("devices", [1, 2])
-def test_running_variances_are_unbiased_by_each_steps_own_size(devices, pieces):
-    """After two segments of steps with images of two sizes, at whose ends the replicas' statistics
-    are averaged.
+def test_running_variances_are_unbiased_for_each_image_size(devices, pieces):
+    """Check two segments of steps with images of two sizes.
+
+    The statistics of the replicas are averaged at the end of each segment.
     """
     found, workload = (
         probe("mxnet", "probes.mxnet_images.statistics", devices, pieces),
@@ -33,22 +32,25 @@ def test_running_variances_are_unbiased_by_each_steps_own_size(devices, pieces):
         local = [mean] * devices
         for batches in steps[first:stop]:
             local = [
-                moved(weight, one, batch, pieces) for one, batch in zip(local, batches, strict=True)
+                moved(weight, statistics, batch, pieces)
+                for statistics, batch in zip(local, batches, strict=True)
             ]
-        mean = [np.mean([one[kind] for one in local], axis=0) for kind in range(2)]
+        mean = [np.mean([statistics[kind] for statistics in local], axis=0) for kind in range(2)]
         for name, wanted in zip(("mean", "var"), mean, strict=True):
             assert relative(found[f"after {stop}/norm.running_{name}"], wanted) < 2e-6
     for name, value in below(found, "cold/").items():
         np.testing.assert_array_equal(found[f"warm/{name}"], value)
 
 
-@pytest.mark.parametrize(("words", "added"), [((), [1, 1, 0]), (("trainer",), [0, 1, 0])])
-def test_only_the_contexts_worker_has_threads_of_openmp(words, added):
-    """Without a trainer the calling thread gets one for a copy: the first case shows that the
-    second can fail.
+@pytest.mark.parametrize(("arguments", "added"), [((), [1, 1, 0]), (("trainer",), [0, 1, 0])])
+def test_with_a_trainer_only_the_worker_of_the_context_starts_openmp_threads(arguments, added):
+    """Count the threads that a copy starts, without and with a trainer.
+
+    Without a trainer, the calling thread starts an OpenMP thread. This case shows that the case
+    with a trainer can fail.
     """
     environment = resolve(EnvironmentConfig(), registry.load_framework("mxnet").environments["cpu"])
-    command = environment.command("-m", "tests.probes.mxnet_threads", *words)
+    command = environment.command("-m", "tests.probes.mxnet_threads", *arguments)
     variables = {**os.environ, "OMP_NUM_THREADS": "2", "PYTHONPATH": str(PROJECT)}
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

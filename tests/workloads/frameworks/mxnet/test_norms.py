@@ -1,4 +1,4 @@
-"""A layer norm of products against NumPy in float64."""
+"""Layer norm of MXNet, compared with NumPy in float64."""
 
 import numpy as np
 import pytest
@@ -21,8 +21,8 @@ def wanted(x, weight, bias, gradient):
 
 @pytest.mark.parametrize("folder", ["", "graph/"])
 def test_value_and_gradients(folder):
-    """Of rows far from 0 and of one with values so small that epsilon counts."""
+    """Check rows far from 0, and a row of values so small that epsilon matters."""
     found = probe("mxnet", "probes.mxnet_norms.computed")
     arrays = [np.float64(found[f"given/{name}"]) for name in ("x", "weight", "bias", "gradient")]
-    for name, one in wanted(*arrays).items():
-        assert relative(found[f"{folder}{name}"], one) <= CLOSE, name
+    for name, expected in wanted(*arrays).items():
+        assert relative(found[f"{folder}{name}"], expected) <= CLOSE, name

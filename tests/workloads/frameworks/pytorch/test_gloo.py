@@ -1,11 +1,11 @@
-"""Gloo's polling thread gives way to those that it works for, and nothing else is changed."""
+"""Gloo's polling thread gets a lower scheduling priority. All other threads are unchanged."""
 
 import os
 
 from tests.frameworks_probe import probe
 
 
-def test_the_poller_alone_is_a_batch_thread():
+def test_only_the_polling_thread_has_the_batch_policy():
     found = probe("pytorch", "probes.pytorch_gloo.policies")
     groups = int(found["groups"])
     assert found["poller"].tolist() == [os.SCHED_BATCH] * groups

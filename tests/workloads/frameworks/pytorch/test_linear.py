@@ -1,11 +1,11 @@
-"""Linear layers by MKL and by oneDNN."""
+"""Linear layers with MKL and with oneDNN."""
 
 import numpy as np
 
 from tests.frameworks_probe import below, probe
 
 
-def test_mkl_is_pytorchs_own_and_onednn_agrees():
+def test_mkl_equals_plain_pytorch_and_onednn_agrees():
     found = probe("pytorch", "probes.pytorch_linear.both")
     plain = below(found, "plain/")
     assert len(plain) == 4
@@ -15,7 +15,7 @@ def test_mkl_is_pytorchs_own_and_onednn_agrees():
     assert found["calls"].tolist() == [0, 3]
 
 
-def test_trainers_take_the_library_that_settings_name():
+def test_trainers_use_the_library_of_the_settings():
     none, mkl, onednn = probe("pytorch", "probes.pytorch_linear.of_trainers")["calls"].tolist()
     assert (mkl, none) == (0, onednn)
     assert onednn == 2 * 4 + 2 * 7 + 1

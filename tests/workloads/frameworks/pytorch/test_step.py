@@ -1,7 +1,6 @@
-"""What can be said of a training step on a GPU without one: nothing waits for the device,
-convolutions are channels-last.
+"""Training steps for a GPU, checked without a GPU: no waits, and channels-last convolutions.
 
-It says nothing about speed, nor that a GPU computes the same.
+The tests check neither the speed nor the values of a GPU.
 """
 
 import pytest

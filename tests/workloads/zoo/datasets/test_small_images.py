@@ -1,6 +1,4 @@
-"""CIFAR-10 in both forms, Fashion-MNIST, and batches of images that are kept as arrays; files are
-made here.
-"""
+"""CIFAR-10 in both formats, Fashion-MNIST, and batches from arrays. The tests write the files."""
 
 import contextlib
 import gzip
@@ -27,18 +25,18 @@ from workloads.zoo.settings import profile_defaults
 from workloads.zoo.workload import Zoo
 
 COUNT = 6
-"""Images of a file; the published ones have 10,000."""
+"""Images per file. The published files have 10,000."""
 STEMS = [stem for stems in cifar10.FILES.values() for stem in stems]
 
 
 def planes(stem):
-    """Images (N, 3072) and labels (N,) of a file."""
+    """Return images (N, 3072) and labels (N,) of a file."""
     numbers = np.random.default_rng(STEMS.index(stem))
     return numbers.integers(0, 256, (COUNT, 3072), np.uint8), numbers.integers(0, 10, COUNT)
 
 
 def pickled(images, labels):
-    """A batch as Python 2 wrote it."""
+    """Return a batch as Python 2 wrote it."""
     data = python2.array(images, python2.dtype(b"u1", b"|"))
     numbers = b"](" + b"".join(b"K" + bytes([label]) for label in labels) + b"e"
     entries = (
@@ -48,12 +46,12 @@ def pickled(images, labels):
 
 
 def binary(images, labels):
-    """Records of a label and its image."""
+    """Return records of a label and its image."""
     return np.concatenate([labels[:, None].astype(np.uint8), images], axis=1).tobytes()
 
 
 def write_archive(path, folder, ending, content, change=None):
-    """A tar archive of all files; `change`: from a name to other content."""
+    """Write a tar archive of all files. `change` maps names to different contents."""
     with tarfile.open(path, "w:gz") as archive:
         for stem in STEMS:
             data = (change or {}).get(stem, content(*planes(stem)))
@@ -64,12 +62,12 @@ def write_archive(path, folder, ending, content, change=None):
 
 
 PYTHON, BINARY = ("cifar-10-batches-py", "", pickled), ("cifar-10-batches-bin", ".bin", binary)
-"""Folder, ending and content of an archive's files."""
+"""Folder, suffix, and content of the files of an archive."""
 
 
 @pytest.fixture
 def archives(tmp_path):
-    """The python and the binary form."""
+    """Return archives in the Python and in the binary format."""
     return [write_archive(tmp_path / f"{form[0]}.tar.gz", *form) for form in (PYTHON, BINARY)]
 
 
@@ -107,7 +105,7 @@ def test_hidden_members_of_an_archive_are_skipped(tmp_path):
     assert len({manifests.read(tmp_path / name).fingerprint for name in ("plain", "both")}) == 1
 
 
-def test_a_folder_is_read_and_preparing_twice_says_so(archives, tmp_path):
+def test_an_unpacked_folder_is_read_and_a_second_preparation_is_skipped(archives, tmp_path):
     with tarfile.open(archives[0]) as archive:
         archive.extractall(tmp_path / "unpacked", filter="data")
     Cifar10().prepare(archives[0], tmp_path / "prepared")
@@ -116,7 +114,7 @@ def test_a_folder_is_read_and_preparing_twice_says_so(archives, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("form", "content", "words"),
+    ("form", "content", "message"),
     [
         (PYTHON, b"\x80\x02cposix\nsystem\nU\x04true\x85R.", "names 'posix' 'system'"),
         (PYTHON, b"\x80\x02}.", "`data` does not contain images of 3,072 bytes"),
@@ -137,15 +135,15 @@ def test_a_folder_is_read_and_preparing_twice_says_so(archives, tmp_path):
         ),
     ],
 )
-def test_a_bad_file_is_refused_and_runs_nothing(form, content, words, tmp_path):
+def test_a_bad_file_is_rejected_and_executes_no_code(form, content, message, tmp_path):
     path = write_archive(tmp_path / "bad.tar.gz", *form, {"test_batch": content})
-    with pytest.raises(ValueError, match=rf"test_batch{form[1]}: .*{words}"):
+    with pytest.raises(ValueError, match=rf"test_batch{form[1]}: .*{message}"):
         Cifar10().prepare(path, tmp_path / "prepared")
     assert not (tmp_path / "prepared").exists()
 
 
 @pytest.mark.parametrize("content", [b"no archive", b""])
-def test_what_is_no_archive_is_named(content, tmp_path):
+def test_a_file_that_is_not_an_archive_is_rejected(content, tmp_path):
     path = tmp_path / "download"
     path.write_bytes(content)
     with pytest.raises(ValueError, match="download: not a tar archive"):
@@ -153,8 +151,10 @@ def test_what_is_no_archive_is_named(content, tmp_path):
 
 
 def write_fashion(folder, count=12):
-    """The four files of Debian's package, with few images; returns images of training and their
-    labels.
+    """Write the four files of Debian's package with few images.
+
+    Returns:
+        Images and labels of the training split.
     """
     folder.mkdir()
     found = {}
@@ -174,18 +174,20 @@ def write_fashion(folder, count=12):
 
 
 def zoo(folder, dataset, batch=8, **options):
-    """A workload on prepared arrays."""
+    """Return a workload with prepared arrays."""
     defaults = profile_defaults("reference", {"dataset": dataset, **options})
     settings = synthetic.settings(
-        "zoo", profile="reference", global_batch_size=batch, dataset=dataset, data_dir=str(folder), model=defaults.model,
-        hyperparameter_set="rmsprop_demo", hyperparameters=named_sets(Zoo)["rmsprop_demo"].plain, options=options,
+        "zoo", profile="reference", global_batch_size=batch, dataset=dataset,
+        data_dir=str(folder), model=defaults.model, hyperparameter_set="rmsprop_demo",
+        hyperparameters=named_sets(Zoo)["rmsprop_demo"].plain, options=options,
     )  # fmt: skip
     return Zoo(settings, Zoo.load_dataset_info(settings))
 
 
-def test_batches_of_arrays(tmp_path):
-    """Every image once in an epoch but for those that fill up its last batch; grey in all three
-    colours; keys of dropout.
+def test_batches_of_arrays_use_every_image(tmp_path):
+    """Check that an epoch uses every image once, except the images that fill up its last batch.
+
+    Gray images have three equal channels. The keys of dropout depend on epoch and image.
     """
     images, labels = write_fashion(tmp_path / "source")
     FashionMNIST().prepare(tmp_path / "source", tmp_path / "prepared")
@@ -204,7 +206,7 @@ def test_batches_of_arrays(tmp_path):
             assert (image == image[..., :1]).all()
             assert labels[number] == label
     keys = [
-        set(np.concatenate([one.arrays["dropout_key"] for one in pair]))
+        set(np.concatenate([batch.arrays["dropout_key"] for batch in pair]))
         for pair in (batches[:2], batches[2:])
     ]
     assert keys == [set(dropout.keys(3, epoch, np.arange(12)).tolist()) for epoch in (0, 1)]
@@ -214,20 +216,20 @@ def test_batches_of_arrays(tmp_path):
 
 
 @examples(60)
-@given(place=st.integers(0, 200), byte=st.integers(0, 255))
-def test_a_damaged_archive_is_refused_or_read(tmp_path_factory, place, byte):
-    """Wherever the damage is: in gzip's head, in what it packs, in its sums."""
+@given(position=st.integers(0, 200), byte=st.integers(0, 255))
+def test_a_damaged_archive_is_rejected_or_read(tmp_path_factory, position, byte):
+    """Check damage in the header, the data, and the checksum of a gzip file."""
     folder = tmp_path_factory.mktemp("damaged") / "fashion"
     write_fashion(folder, count=2)
     path = folder / "train-labels-idx1-ubyte.gz"
     content = bytearray(path.read_bytes())
-    content[place % len(content)] ^= byte
+    content[position % len(content)] ^= byte
     path.write_bytes(content)
     with contextlib.suppress(ValueError):
         assert len(fashion_mnist.read_idx(path, fashion_mnist.LABELS_MAGIC)) == 2
 
 
-def test_pipes_and_files_that_unpack_to_more_than_there_can_be_are_refused(tmp_path):
+def test_pipes_and_files_that_unpack_to_too_many_bytes_are_rejected(tmp_path):
     write_fashion(tmp_path / "fashion")
     images = tmp_path / "fashion" / "train-images-idx3-ubyte.gz"
     images.write_bytes(gzip.compress(bytes(fashion_mnist.BYTES_MAXIMUM + 1)))

@@ -1,4 +1,4 @@
-"""Crops and flips: the reference's conditions, its distribution, and independence of company."""
+"""Crops and flips: the reference's conditions and distribution, and independence of the batch."""
 
 import math
 
@@ -26,16 +26,18 @@ def test_every_crop_meets_the_conditions_or_is_the_whole_image(width, height, mi
     assert max((left + box_width - width).max(), (top + box_height - height).max()) <= 0
     whole = (box_width == width) & (box_height == height)
     area = box_width * box_height
-    # As the crop is drawn: rounded otherwise, the minimum could lie above an area that meets it.
+    # The product has the rounding of the code: with different rounding, a valid area could be
+    # below the minimum.
     assert (whole | (area >= minimum * (width * height))).all()
-    # width = round(aspect · height): half a pixel of rounding.
+    # The width is round(aspect · height), which allows half a pixel of rounding.
     low, high = ASPECTS[0] * box_height - 0.5, ASPECTS[1] * box_height + 0.5
     assert (whole | ((box_width >= low - 1e-9) & (box_width <= high + 1e-9))).all()
 
 
 def reference(random, width, height, minimum):
-    """One attempt after another as `sample_distorted_bounding_box` draws them, in plain Python;
-    None: not a crop.
+    """Return the size of a crop, drawn in plain Python as `sample_distorted_bounding_box` does.
+
+    After 100 failed attempts it is the size of the whole image.
     """
     for _ in range(100):
         aspect = random.uniform(*ASPECTS)
@@ -56,7 +58,7 @@ def reference(random, width, height, minimum):
     ("width", "height", "minimum"),
     [(500, 375, 0.05), (375, 500, 0.05), (96, 96, 0.5), (900, 200, 0.05)],
 )
-def test_sizes_are_distributed_as_the_references(width, height, minimum):
+def test_sizes_have_the_distribution_of_the_reference(width, height, minimum):
     random, count = np.random.default_rng(5), 20_000
     expected = np.array([reference(random, width, height, minimum) for _ in range(count)])
     found = boxes(count, width, height, minimum)[:, 2:]
@@ -69,7 +71,7 @@ def test_sizes_are_distributed_as_the_references(width, height, minimum):
         )
 
 
-def test_places_are_uniform():
+def test_positions_are_uniform():
     found = boxes(40_000, 500, 375)
     smaller = found[found[:, 2] < 400]
     share = smaller[:, 0] / (500 - smaller[:, 2])
@@ -78,17 +80,17 @@ def test_places_are_uniform():
     assert share.max() > 0.98
 
 
-def test_an_image_that_no_crop_fits_is_taken_whole():
+def test_an_image_without_a_valid_crop_is_used_whole():
     assert (boxes(5, 1000, 20, 0.5) == [0, 0, 1000, 20]).all()
 
 
 @pytest.mark.parametrize("flips", [flips, crops.flips])
-def test_half_are_mirrored(flips):
+def test_half_of_the_images_are_flipped(flips):
     assert flips(1, 0, np.arange(10_000)).mean() == pytest.approx(0.5, abs=0.02)
     assert (flips(1, 0, np.arange(100)) != flips(1, 1, np.arange(100))).any()
 
 
-def test_what_happens_to_an_image_does_not_depend_on_its_company():
+def test_the_crop_of_an_image_does_not_depend_on_its_batch():
     numbers = np.arange(200)
     widths, heights = 40 + numbers, 300 - numbers
     together = crop_boxes(3, 2, numbers, widths, heights, 0.05)

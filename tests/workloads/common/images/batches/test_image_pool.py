@@ -1,6 +1,4 @@
-"""Buffers are used again only when nobody can see them; work is done ahead, bounded, and fails
-where it is waited for.
-"""
+"""Pool of buffers and threads: reuse of memory, bounded prefetch, and order of errors."""
 
 import gc
 import threading
@@ -21,27 +19,27 @@ from workloads.common.images.batches.pool import IMAGES_PER_TASK, BatchesAhead, 
         lambda a: np.asarray(memoryview(a))[:1],
     ],
 )
-def test_a_view_keeps_the_memory(view):
+def test_memory_with_a_view_is_not_reused(view):
     buffers = Buffers(20)
     kept = view(buffers.take((4, 5)))
     gc.collect()
-    other = buffers.take((4, 5))
+    second = buffers.take((4, 5))
     assert buffers.allocated == 2
-    other[:] = 1
+    second[:] = 1
     del kept
     gc.collect()
     buffers.take((4, 5))
     assert buffers.allocated == 2
 
 
-def test_arrays_of_different_shapes_share_the_memory():
+def test_arrays_of_different_shapes_reuse_the_memory():
     buffers = Buffers(2 * 3 * 5)
-    lying, standing = buffers.take((2, 3, 5)), buffers.take((2, 5, 3))
-    addresses = {lying.ctypes.data, standing.ctypes.data}
-    assert (lying.shape, standing.shape) == ((2, 3, 5), (2, 5, 3))
-    del lying, standing
-    smaller, standing = buffers.take((2, 2)), buffers.take((2, 5, 3))
-    assert {smaller.ctypes.data, standing.ctypes.data} == addresses
+    landscape, portrait = buffers.take((2, 3, 5)), buffers.take((2, 5, 3))
+    addresses = {landscape.ctypes.data, portrait.ctypes.data}
+    assert (landscape.shape, portrait.shape) == ((2, 3, 5), (2, 5, 3))
+    del landscape, portrait
+    smaller, portrait = buffers.take((2, 2)), buffers.take((2, 5, 3))
+    assert {smaller.ctypes.data, portrait.ctypes.data} == addresses
     assert smaller.size == 4
     assert buffers.allocated == 2
     with pytest.raises(AssertionError, match="31 bytes of 30"):
@@ -59,7 +57,7 @@ def begun(pool, count, log, fail_at=None):
         yield number, pool.start(work, 20)
 
 
-def test_items_come_in_order_and_no_more_than_some_are_ahead():
+def test_items_are_in_order_and_at_most_depth_are_prefetched():
     pool, log = ReaderPool(2), []
     ahead = BatchesAhead(begun(pool, 12, log), depth=3)
     for number, item in enumerate(ahead):
@@ -69,7 +67,7 @@ def test_items_come_in_order_and_no_more_than_some_are_ahead():
     pool.close()
 
 
-def test_an_error_is_raised_where_its_item_would_have_come():
+def test_an_error_is_raised_in_place_of_its_item():
     pool = ReaderPool(2)
     ahead = BatchesAhead(begun(pool, 9, [], fail_at=4), depth=3)
     assert [next(ahead) for _ in range(4)] == [0, 1, 2, 3]
@@ -79,7 +77,7 @@ def test_an_error_is_raised_where_its_item_would_have_come():
     pool.close()
 
 
-def test_every_image_is_worked_on_once_by_readers_of_their_own():
+def test_every_image_is_processed_once_by_a_reader_per_thread():
     pool, seen, lock = ReaderPool(3), [], threading.Lock()
 
     def work(reader, number):

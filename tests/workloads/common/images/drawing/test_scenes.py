@@ -10,7 +10,7 @@ PLAIN = Look("solid", (200.0, 100.0, 50.0), (0.0, 0.0, 0.0))
 
 
 def area(polygon: np.ndarray) -> float:
-    """Shoelace formula."""
+    """Return the area of a polygon (shoelace formula)."""
     x, y = polygon[:, 0], polygon[:, 1]
     return abs(float(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1)))) / 2
 
@@ -34,7 +34,7 @@ def test_a_mask_covers_the_area_of_its_outline(name):
     expected = 30.0**2 * 0.8 * area(OUTLINES[name])
     assert area(polygon) == pytest.approx(expected, rel=1e-3)
     edges = np.hypot(*(polygon - np.roll(polygon, 1, 0)).T).sum()
-    # The filled grid is a quarter of a pixel wide.
+    # The grid that is filled has cells of a quarter of a pixel.
     assert abs(mask.sum() / 255 - expected) < 0.2 * edges
     y, x = np.nonzero(mask)
     assert (
@@ -47,7 +47,7 @@ def test_a_mask_covers_the_area_of_its_outline(name):
     )
 
 
-def test_painting_follows_the_mask():
+def test_pixels_are_painted_according_to_the_mask():
     picture = canvas()
     mask = scenes.draw_object(picture, "ring", Pose(60, 48, 30), PLAIN, 0)
     for plane, value in zip(picture, PLAIN.first, strict=True):
@@ -55,7 +55,7 @@ def test_painting_follows_the_mask():
     assert mask[48, 60] == 0, "the hole of the ring"
 
 
-def test_an_object_beyond_the_border_is_cut_and_one_outside_leaves_nothing():
+def test_an_object_is_clipped_at_the_border_and_invisible_outside():
     inside = scenes.draw_object(canvas(), "square", Pose(64, 48, 20), PLAIN, 0)
     half = scenes.draw_object(canvas(), "square", Pose(64, 0, 20), PLAIN, 0)
     assert half.sum() == pytest.approx(inside.sum() / 2, rel=0.001)

@@ -1,4 +1,4 @@
-"""Folders of the user's own, by a name of the user's own: open, and never called what they are not."""
+"""User-defined data sets: prepared under a user-defined name, and always in the open division."""
 
 import json
 
@@ -20,15 +20,15 @@ def data(tmp_path, monkeypatch):
 def prepared(tmp_path, kind, name):
     write = synthetic_coco.write if kind == "coco" else synthetic_images.write
     write(tmp_path / kind)
-    words = ("data", "prepare", kind, "--name", name, "--from", tmp_path / kind)
-    return suite_here(tmp_path, *words, SUITE_DATA_DIR=str(tmp_path / "data"))
+    overrides = ("data", "prepare", kind, "--name", name, "--from", tmp_path / kind)
+    return suite_here(tmp_path, *overrides, SUITE_DATA_DIR=str(tmp_path / "data"))
 
 
 @pytest.mark.parametrize(
     ("kind", "name", "workload", "published"),
     [("images", "my-photos", "resnet50", "imagenet"), ("coco", "my.scenes_2", "ssd", "coco2017")],
 )
-def test_they_are_prepared_listed_and_open_under_their_name(
+def test_user_defined_data_are_prepared_listed_and_open(
     tmp_path, data, kind, name, workload, published
 ):
     done = prepared(tmp_path, kind, name)
@@ -46,13 +46,13 @@ def test_they_are_prepared_listed_and_open_under_their_name(
     )
     assert name in registry.dataset_names()
     assert "sound" in suite_here(tmp_path, "data", "verify", name, SUITE_DATA_DIR=str(data)).stdout
-    words = (
+    overrides = (
         f"workload={workload}",
         "profile=demo",
         f"workload.dataset={name}",
         f"output={tmp_path / 'out'}",
     )
-    draft = plan(composed(*words), "job", tmp_path / "out").draft
+    draft = plan(composed(*overrides), "job", tmp_path / "out").draft
     assert (draft.settings.dataset, draft.settings.data_dir) == (name, str(data / name))
     assert any(
         deviation.text.startswith(f"data set {name}, not {published}")
@@ -61,7 +61,7 @@ def test_they_are_prepared_listed_and_open_under_their_name(
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "said"),
+    ("kind", "name", "message"),
     [
         ("images", "imagenet", "this name is reserved for a data set of the suite"),
         ("images", "photos-demo", "reserved for generated data"),
@@ -70,11 +70,11 @@ def test_they_are_prepared_listed_and_open_under_their_name(
         ("imagenet", "mine", "Use --name with user-defined data only: images, coco"),
     ],
 )
-def test_a_name_that_is_taken_or_leads_elsewhere_is_refused(tmp_path, data, kind, name, said):
+def test_a_reserved_or_invalid_name_is_rejected(tmp_path, data, kind, name, message):
     done = prepared(tmp_path, kind, name)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert said in done.stderr
+    assert message in done.stderr
     assert not data.exists()
 
 
@@ -94,7 +94,7 @@ def test_a_name_that_is_taken_or_leads_elsewhere_is_refused(tmp_path, data, kind
         ("no name", '{"options": {"kind": "images"}}'),
     ],
 )
-def test_what_only_looks_like_one_is_none(tmp_path, data, name, content):
+def test_a_folder_with_an_invalid_manifest_is_not_a_data_set(tmp_path, data, name, content):
     (data / name).mkdir(parents=True)
     (data / name / "manifest.json").write_text(content)
     assert name not in registry.dataset_names()
