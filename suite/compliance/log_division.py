@@ -90,7 +90,7 @@ def find_division_complaints(
     reasons = (*record.settings.deviations, *(deviation.text for deviation in found))
     needed = (
         f"settings that rules={clean(record.settings.rules, 20)} allows in the closed division"
-        " (docs/reference/closed_rules.md)"
+        " (docs/explanation/open_and_closed_division.md)"
     )
     for reason in dict.fromkeys(reasons):
         do = "this is only allowed in the open division: run again without it"

@@ -137,7 +137,7 @@ def _step_ms(log: RunRecord) -> float | None:
 _telemetry = lru_cache(maxsize=8)(telemetry)
 
 
-def _beside(log: RunRecord) -> RecordedTelemetry:
+def _recorded_telemetry(log: RunRecord) -> RecordedTelemetry:
     """Return the telemetry of a run of this suite; empty for foreign runs."""
     whole = (
         log.settings.profile and not log.resumptions
@@ -149,7 +149,9 @@ def _sensor(name: str, of: Callable[[Sequence[float]], float] = statistics.fmean
     """Return a function that combines the values of a sensor with `of`."""
 
     def value(log: RunRecord) -> float | None:
-        values = [one for one in _beside(log).series.get(name, ()) if one is not None]
+        values = [
+            value for value in _recorded_telemetry(log).series.get(name, ()) if value is not None
+        ]
         return of(values) if values else None
 
     return value
@@ -182,9 +184,9 @@ def _further_rates(log: RunRecord) -> dict[str, float]:
 def _mean_rates(rows: Sequence[Any], name: str) -> dict[str, float]:
     every = non_null(rows, name)
     return {
-        unit: statistics.fmean(one[unit] for one in every if unit in one)
-        for one in every
-        for unit in one
+        unit: statistics.fmean(rates[unit] for rates in every if unit in rates)
+        for rates in every
+        for unit in rates
     }
 
 
@@ -447,7 +449,7 @@ class Columns(RunSettings):
         "Mean power of all devices", _sensor("gpu_power_watts"), heading="W"
     )
     energy_joules: float | None = _mean(
-        "Energy of all devices", lambda log: _beside(log).energy_joules
+        "Energy of all devices", lambda log: _recorded_telemetry(log).energy_joules
     )
     data_bytes: float | None = _summed(
         "Bytes of the batches of all devices", "data_bytes", "train_seconds"
@@ -670,13 +672,13 @@ def with_time(results: Iterable[Result]) -> list[Result]:
 def _columns() -> Iterator[tuple[str, Column]]:
     """Yield the columns of a run: measured figures, then settings."""
     for item in sorted(fields(Run), key=lambda item: "column" not in item.metadata):
-        one = item.metadata.get("column") or Column(
+        column = item.metadata.get("column") or Column(
             f"Setting `{item.name}` (docs/reference/log_format.md: suite_run)", _setting(item)
         )
-        yield item.name, one
+        yield item.name, column
 
 
-def own_fields(kind: type[Columns]) -> list[Field[Any]]:
+def declared_fields(kind: type[Columns]) -> list[Field[Any]]:
     """Return the fields of a row that are not settings."""
     return [item for item in fields(kind) if "column" in item.metadata]
 
@@ -706,7 +708,7 @@ def _setting(item: Field[Any]) -> Value:
 COLUMNS: Mapping[str, Column] = dict(_columns())
 """Columns of a run by name, in order."""
 _OF_RESULTS: Mapping[str, Column] = {
-    item.name: item.metadata["column"] for item in own_fields(Result)
+    item.name: item.metadata["column"] for item in declared_fields(Result)
 }
 SCORE_COLUMNS: Mapping[str, str] = {
     name: column.text
@@ -720,13 +722,13 @@ HIDDEN = frozenset(
         "runs",
         "attempts",
         "all_reduces",
-        *(name for name, one in {**COLUMNS, **_OF_RESULTS}.items() if not one.shown),
+        *(name for name, column in {**COLUMNS, **_OF_RESULTS}.items() if not column.shown),
     )
 )
 """Fields that hold objects of the program, which no table or file has."""
-REPORTED = tuple(name for name, one in _OF_RESULTS.items() if one.reported)
+REPORTED = tuple(name for name, column in _OF_RESULTS.items() if column.reported)
 HEADINGS: Mapping[str, str] = {
-    name: one.heading for name, one in _OF_RESULTS.items() if one.heading
+    name: column.heading for name, column in _OF_RESULTS.items() if column.heading
 }
 """Headings that differ from the names."""
 

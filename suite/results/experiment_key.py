@@ -172,13 +172,13 @@ def varying(rows: Sequence[Columns]) -> dict[str, list[Any]]:
     return found
 
 
-def same(row: Columns, other: Columns, *ignored: str) -> bool:
+def same(row: Columns, compared: Columns, *ignored: str) -> bool:
     """Check whether two rows are the same experiment, except for the settings in `ignored`."""
-    return key(row, *ignored) == key(other, *ignored)
+    return key(row, *ignored) == key(compared, *ignored)
 
 
 def differences(
-    row: Columns, other: Columns, *ignored: str, only_known: bool = False
+    row: Columns, compared: Columns, *ignored: str, only_known: bool = False
 ) -> dict[str, tuple[Any, Any]]:
     """Return the settings in which two rows differ, with both values.
 
@@ -186,16 +186,16 @@ def differences(
 
     Args:
         row: A run or a result.
-        other: A run or a result.
+        compared: A run or a result.
         ignored: Settings on the command line that may differ, together with all settings that
             follow from them.
         only_known: Leave out settings that are missing in either row. A run may fail before it
             logs all
             settings.
     """
-    out = left_out(row, ignored) | left_out(other, ignored)
-    first, second = facts(row), facts(other)
-    if only_known and not (row.hyperparameters and other.hyperparameters):
+    out = left_out(row, ignored) | left_out(compared, ignored)
+    first, second = facts(row), facts(compared)
+    if only_known and not (row.hyperparameters and compared.hyperparameters):
         out.add(HYPERPARAMETERS)
     pairs = {
         name: (first.get(name), second.get(name))
@@ -244,7 +244,7 @@ class Refusal(NamedTuple):
 
 
 def incomparable_reasons(
-    row: Columns, other: Columns, names: tuple[str, str] = ("the first", "the second")
+    row: Columns, compared: Columns, names: tuple[str, str] = ("the first", "the second")
 ) -> Iterator[Refusal]:
     """Yield the reasons that make ratios of two results meaningless.
 
@@ -252,43 +252,45 @@ def incomparable_reasons(
 
     Args:
         row: A result.
-        other: A result of the same workload.
+        compared: A result of the same workload.
         names: Names of the two results, for the text of the reasons.
     """
     training = (TIME, EPOCHS, EPOCH_TIME)
-    if row.mode != other.mode:
+    if row.mode != compared.mode:
         reason = (
-            f"mode {row.mode} and mode {other.mode} do different work, so only runs of the same"
+            f"mode {row.mode} and mode {compared.mode} do different work, so only runs of the same"
             " mode can be compared"
         )
         yield Refusal((*training, THROUGHPUT), RefusalCode.MODE, reason)
-    if not (row.to_target and other.to_target):
+    if not (row.to_target and compared.to_target):
         fixed = " and ".join(
-            name for name, result in zip(names, (row, other), strict=True) if not result.to_target
+            name
+            for name, result in zip(names, (row, compared), strict=True)
+            if not result.to_target
         )
-        verb = "have" if row.to_target == other.to_target else "has"
+        verb = "have" if row.to_target == compared.to_target else "has"
         reason = f"{fixed} {verb} a fixed length and no target, so only throughput can be compared"
         yield Refusal(training, RefusalCode.FIXED_LENGTH, reason)
-    deviates = any(map(_trained_on_other_data, (row, other)))
-    if row.dataset != other.dataset and (deviates or (row.dataset and other.dataset)):
+    deviates = any(map(_trained_on_other_data, (row, compared)))
+    if row.dataset != compared.dataset and (deviates or (row.dataset and compared.dataset)):
         both = " and ".join(
-            result.dataset or "the data set of the rules" for result in (row, other)
+            result.dataset or "the data set of the rules" for result in (row, compared)
         )
         reason = f"trained on different data sets ({both}), so only throughput can be compared"
         yield Refusal(training, RefusalCode.DATASET, reason)
-    if same_targets(row.targets, other.targets, row.workload) is False:
+    if same_targets(row.targets, compared.targets, row.workload) is False:
         both = " and ".join(
-            value_text("targets", result.targets, result) for result in (row, other)
+            value_text("targets", result.targets, result) for result in (row, compared)
         )
         reason = (
             f"trained to different targets ({both}), so only time per epoch and throughput can be"
             " compared"
         )
         yield Refusal((TIME, EPOCHS), RefusalCode.TARGET, reason)
-    if ("token" in row.sample_unit) != ("token" in other.sample_unit):
+    if ("token" in row.sample_unit) != ("token" in compared.sample_unit):
         reason = (
-            f"throughput counts {row.sample_unit} and {other.sample_unit}, so only times and epochs"
-            " can be compared"
+            f"throughput counts {row.sample_unit} and {compared.sample_unit}, so only times and"
+            " epochs can be compared"
         )
         yield Refusal((THROUGHPUT,), RefusalCode.SAMPLE_UNIT, reason)
 

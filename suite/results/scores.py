@@ -97,10 +97,14 @@ def results_of(runs: Iterable[Run]) -> list[Result]:
         kind = experiment(row)
         if kind not in gathered and not row.succeeded and not (row.hyperparameters and row.targets):
             successes = [
-                (one, members[0]) for one, members in gathered.items() if members[0].succeeded
+                (experiment, members[0])
+                for experiment, members in gathered.items()
+                if members[0].succeeded
             ]
             fitting = [
-                one for one, success in successes if not differences(row, success, only_known=True)
+                experiment
+                for experiment, success in successes
+                if not differences(row, success, only_known=True)
             ]
             kind = fitting[0] if len(fitting) == 1 else kind
         gathered.setdefault(kind, []).append(row)
@@ -183,7 +187,7 @@ def _mixed(runs: Sequence[Run]) -> tuple[dict[str, Any], tuple[str, ...]]:
         name: value for name, value in runs[0].hyperparameters.items() if name not in out
     }
     texts = [
-        f"{label(name)} {' and '.join(value_text(name, one, runs[0], 30) for one in values)}"
+        f"{label(name)} {' and '.join(value_text(name, value, runs[0], 30) for value in values)}"
         for name, values in differing.items()
     ]
     return columns, (*notes, clean(f"its runs differ in {', '.join(texts)}", 300))
@@ -456,17 +460,17 @@ def find_published(name: str, option: str = "--to") -> list[Result]:
     if chosen and parts:
         return chosen
     rounds = {row.round for row in listed}
-    names = {one.lower(): one for one in sorted({row.run for row in listed} | rounds)}
+    names = {name.lower(): name for name in sorted({row.run for row in listed} | rounds)}
     near = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.4)
-    offered = [one for lower, one in names.items() if lower in near] or sorted(rounds)
+    offered = [name for lower, name in names.items() if lower in near] or sorted(rounds)
     raise ValueError(
         f"{option} {name}: no such published result. Nearest: {', '.join(offered[:3])} (all of"
         " them: suite published list)"
     )
 
 
-def _matches_name(known: str, parts: Sequence[str]) -> bool:
-    names = known.lower().split("/", 2)
+def _matches_name(published_name: str, parts: Sequence[str]) -> bool:
+    names = published_name.lower().split("/", 2)
     if len(parts) < 3:
         return list(parts) == names[: len(parts)]
     clusters = (  # of the named system: `_n24_ngc19.05`, `_multi_ngc18.11`

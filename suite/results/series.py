@@ -50,7 +50,7 @@ class Series(Generic[AnyResult]):
         return choose_baseline(self.results)
 
     @property
-    def others(self) -> tuple[AnyResult, ...]:
+    def further_results(self) -> tuple[AnyResult, ...]:
         """All results except the baseline."""
         return tuple(result for result in self.results if result.key != self.baseline.key)
 

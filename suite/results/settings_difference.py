@@ -95,16 +95,17 @@ class SettingsDifference:
         distinct = len(set(zip(*texts.values(), strict=True)))
         kept = list(texts)
         for name in reversed(list(texts)):
-            rest = [other for other in kept if other != name]
+            rest = [kept_name for kept_name in kept if kept_name != name]
             deciding = rest
             if name in (
                 "batch_rule",
                 "global_batch_size",
             ):  # hyperparameters often follow from the batch, which is clearer
-                deciding = [other for other in rest if not other.startswith(HYPERPARAMETERS)]
+                deciding = [setting for setting in rest if not setting.startswith(HYPERPARAMETERS)]
             if (
                 deciding
-                and len(set(zip(*(texts[other] for other in deciding), strict=True))) == distinct
+                and len(set(zip(*(texts[setting] for setting in deciding), strict=True)))
+                == distinct
             ):
                 kept = rest
         return self.only(kept)
@@ -217,8 +218,8 @@ def named_apart(results: Sequence[Columns], names: Sequence[str], **options: Any
 
 def _most_common(texts: Sequence[str]) -> str | None:
     """Return the most frequent text if several results have it; None if there is no such text."""
-    (text, count), *others = Counter(texts).most_common(2)
-    return text if count > max([1, *(other for _, other in others)]) else None
+    (text, count), *further = Counter(texts).most_common(2)
+    return text if count > max([1, *(further_count for _, further_count in further)]) else None
 
 
 def _is_unknown(value: Any) -> bool:

@@ -83,9 +83,9 @@ def _of_one_type(values: Sequence[Any]) -> list[Any]:
     Seeds of logs may be text, or integers that a file's type cannot hold.
     """
     storable = [_storable(value) for value in values]
-    known = [value for value in storable if value is not None and value == value]
-    mixed = len(set(map(type, known))) > 1 or any(
-        type(value) is int and abs(value) >= 1 << 63 for value in known
+    present = [value for value in storable if value is not None and value == value]
+    mixed = len(set(map(type, present))) > 1 or any(
+        type(value) is int and abs(value) >= 1 << 63 for value in present
     )
     return [
         str(value) if mixed and value is not None and value == value else value

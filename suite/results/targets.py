@@ -85,8 +85,8 @@ def bleu_scale(metric: str, target: float | None, values: Iterable[float] = ()) 
     """
     if "bleu" not in metric.lower():
         return 1.0
-    known = target if target is not None else max(values, default=0.0)
-    return 100.0 if 0.0 < known <= 1.0 else 1.0
+    reference = target if target is not None else max(values, default=0.0)
+    return 100.0 if 0.0 < reference <= 1.0 else 1.0
 
 
 _TARGET_TOLERANCE = 2.0**-23

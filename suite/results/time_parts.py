@@ -47,23 +47,25 @@ def time_parts(record: RunRecord) -> TimeParts | None:
     """Return the parts of a run's time, if its log separates them consistently."""
     times, whole = record.block_times, record.seconds
     training = [block.train_seconds for block in record.throughput]
-    known = [seconds for seconds in training if seconds is not None]
-    if times is None or whole is None or not known or len(known) < len(training):
+    measured = [seconds for seconds in training if seconds is not None]
+    if times is None or whole is None or not measured or len(measured) < len(training):
         return None
     evaluation = sum(block.evaluation_seconds or 0.0 for block in record.throughput)
     data_wait = sum(block.data_wait_seconds or 0.0 for block in record.throughput)
-    trained = sum(known)
-    other = whole - times.setup_seconds - trained - evaluation
-    if other < -_TOLERANCE * whole - _CLOCK_SECONDS or data_wait > trained:
+    trained = sum(measured)
+    remaining = whole - times.setup_seconds - trained - evaluation
+    if remaining < -_TOLERANCE * whole - _CLOCK_SECONDS or data_wait > trained:
         return None
-    setup = max(0.0, times.setup_seconds + min(other, 0.0))  # a rounding error of the time stamps
-    return TimeParts(setup, trained - data_wait, data_wait, evaluation, max(other, 0.0))
+    setup = max(
+        0.0, times.setup_seconds + min(remaining, 0.0)
+    )  # a rounding error of the time stamps
+    return TimeParts(setup, trained - data_wait, data_wait, evaluation, max(remaining, 0.0))
 
 
 def mean_parts(records: Sequence[RunRecord | None]) -> TimeParts | None:
     """Return the mean parts of several runs, if the parts of all runs are known."""
     parts = [None if record is None else time_parts(record) for record in records]
-    known = [part for part in parts if part is not None]
-    if not known or len(known) < len(parts):
+    measured = [part for part in parts if part is not None]
+    if not measured or len(measured) < len(parts):
         return None
-    return TimeParts(*(statistics.fmean(values) for values in zip(*known, strict=True)))
+    return TimeParts(*(statistics.fmean(values) for values in zip(*measured, strict=True)))

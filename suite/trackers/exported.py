@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from suite.common.run_folder import RUN_FILE, STATUS_FILE
-from suite.results.columns import Run, kind_of, own_fields
+from suite.results.columns import Run, declared_fields, kind_of
 from suite.results.curves import paired
 from suite.results.experiment_key import facts
 from suite.results.logs.record import RunRecord, RunSettings, Throughput
@@ -223,7 +223,7 @@ def _figures(row: Run) -> Iterator[tuple[str, float]]:
 
     The duration is the time to target if the run reached its target.
     """
-    for item in own_fields(Run):
+    for item in declared_fields(Run):
         value = getattr(row, item.name)
         if kind_of(item) in ("number", "count") and item.name != "start_ms" and value is not None:
             to_target = row.succeeded and row.to_target

@@ -8,7 +8,9 @@ from suite.common.conf import CONF
 from tests.docs.set_tables import DOCS, MARKED, page
 
 SETS = sorted(folder.name for folder in (CONF / "hyperparameters").iterdir())
-PAGES = {name: DOCS / "reference" / "workloads" / f"{name}.md" for name in SETS if name != "allreduce"}
+PAGES = {
+    name: DOCS / "reference" / "workloads" / f"{name}.md" for name in SETS if name != "allreduce"
+}
 
 
 @pytest.mark.parametrize("workload", PAGES)

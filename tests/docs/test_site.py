@@ -33,7 +33,9 @@ WORKLOADS = sorted(
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_a_workload_has_a_page_with_the_same_headings(workload):
-    text = (PROJECT / "docs" / "reference" / "workloads" / f"{workload}.md").read_text(encoding="utf-8")
+    text = (PROJECT / "docs" / "reference" / "workloads" / f"{workload}.md").read_text(
+        encoding="utf-8"
+    )
     assert re.findall(r"^## (.*)$", text, re.MULTILINE) == HEADINGS
 
 

@@ -78,7 +78,10 @@ def decided(case):
     on_device = jax.jit(functools.partial(regions.sample, rules=rules))(proposed, arrays)
     outputs, proposed = between(trainer, batch, False)
     on_host = host.proposals(batch.arrays, *outputs, model, rules, plain.suppress_edges, False)
-    shape, rng = (*proposed.there.shape, workload.network.classes + 1), np.random.default_rng(6)
+    shape, rng = (
+        (*proposed.is_present.shape, workload.network.classes + 1),
+        np.random.default_rng(6),
+    )
     scores = np.array(jax.nn.softmax(3 * rng.normal(size=shape).astype(np.float32)))
     deltas, sizes = rng.normal(size=(*shape, 4)).astype(np.float32), batch.arrays["size"]
     found = detect(

@@ -100,7 +100,7 @@ def pools():
         for by_kernel in (False, True):
             leaves = [torch.from_numpy(tensor).to(kind).requires_grad_() for tensor in maps]
             if by_kernel:
-                out = regions.OwnLevel.apply(box, level, synthetic.STRIDES, side, *leaves)
+                out = regions.PooledLevel.apply(box, level, synthetic.STRIDES, side, *leaves)
             else:
                 out = regions.pool(leaves, synthetic.STRIDES, box, level, side)
             results.append([out, *torch.autograd.grad(out, leaves, slope.to(kind))])

@@ -11,7 +11,7 @@ import numpy as np
 from workloads.allreduce.timing import TimedSums
 from workloads.allreduce.workload import PERIOD, contribution
 from workloads.api import Array
-from workloads.frameworks.jax.trainer import AXIS, OWN, JaxTrainer, here
+from workloads.frameworks.jax.trainer import AXIS, PER_DEVICE, JaxTrainer, here
 
 _TYPES = {"fp32": jnp.float32, "bf16": jnp.bfloat16}
 
@@ -29,12 +29,14 @@ class AllReduceTrainer(TimedSums, JaxTrainer):
             contribution(self.worker.replica_ids[0]),
             self.workload.expected(),
         )
-        self.collective = self.mapped(lambda array: jax.lax.psum(array, AXIS), (OWN,), OWN)
+        self.collective = self.mapped(
+            lambda array: jax.lax.psum(array, AXIS), (PER_DEVICE,), PER_DEVICE
+        )
 
     def fill(self, size: int, numbers: bool) -> None:
         """Create a new array of `size` bytes."""
         period = self.mine if numbers else np.zeros(PERIOD)
-        self.total = self.operand = self.own(
+        self.total = self.operand = self.per_device(
             np.tile(period.astype(self.kind), size // self.kind.itemsize // PERIOD)
         )
 

@@ -20,7 +20,7 @@ class DataThreadsOptions:
     )
 
 
-def own_cores(worker: WorkerContext) -> int:
+def process_cores(worker: WorkerContext) -> int:
     """Return the number of cores for this process.
 
     If the process is pinned, this is the number of its cores. A process that is not pinned, for

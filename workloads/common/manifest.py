@@ -73,7 +73,7 @@ class Manifest:
             []
             if self.notes
             else [
-                f"{note}, so runs are open (docs/reference/closed_rules.md)"
+                f"{note}, so runs are open (docs/explanation/open_and_closed_division.md)"
                 for note in unverified_notes(self)
             ]
         )

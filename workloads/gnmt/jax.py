@@ -71,12 +71,12 @@ class Translator(Model):
 
     def encode(self, x: jax.Array, lengths: jax.Array, mask: jax.Array | None) -> Memory:
         """Return the memory of embedded words (S, B, h) with sentence lengths (B,)."""
-        ahead, back, *others = self.layers.encoder
+        ahead, back, *further = self.layers.encoder
         x, position = dropped(x, mask, ahead), jnp.arange(len(x))[:, None]
         mirrored = jnp.where(position < lengths, lengths - 1 - position, position)[..., None]
         backward = self.run(back, jnp.take_along_axis(x, mirrored, 0))
         x = jnp.concatenate([self.run(ahead, x), jnp.take_along_axis(backward, mirrored, 0)], 2)
-        for layer in others:
+        for layer in further:
             y = self.run(layer, dropped(x, mask, layer))
             x = x + y if layer.residual else y
         values = x.swapaxes(0, 1)
@@ -88,10 +88,10 @@ class Translator(Model):
 
         All positions are computed at once.
         """
-        first, *others = self.layers.decoder
+        first, *further = self.layers.decoder
         x = self.run(first, dropped(x, mask, first))
         context = self.attend(x.swapaxes(0, 1), memory)[0].swapaxes(0, 1)
-        for layer in others:
+        for layer in further:
             y = self.run(layer, dropped(jnp.concatenate([x, context], 2), mask, layer))
             x = x + y if layer.residual else y
         return x

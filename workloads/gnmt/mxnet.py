@@ -83,13 +83,13 @@ class Layers(Model):
         The inputs are source (B, S) and its lengths (B,).
         """
         F = self.F
-        ahead, back, *others = self.layers.encoder
+        ahead, back, *further = self.layers.encoder
         x = dropped(F, self.words(F.transpose(source)), mask, ahead)
         lengths = F.cast(lengths, "float32")
         backward = self.run(back, F.SequenceReverse(x, lengths, use_sequence_length=True))
         backward = F.SequenceReverse(backward, lengths, use_sequence_length=True)
         x = F.concat(self.run(ahead, x), backward, dim=2)
-        for lstm in others:
+        for lstm in further:
             y = self.run(lstm, dropped(F, x, mask, lstm))
             x = x + y if lstm.residual else y
         values = F.transpose(x, (1, 0, 2))
@@ -101,12 +101,12 @@ class Layers(Model):
     def decode(self, target: Tensor, memory: Memory, mask: Tensor) -> Tensor:
         """Return logits (T, B, V) of target (B, T), for all positions at once."""
         F = self.F
-        first, *others = self.layers.decoder
+        first, *further = self.layers.decoder
         x = dropped(F, self.words(F.transpose(target)), mask, first)
         x = self.run(first, x)
         context, _ = self.attend(F.transpose(x, (1, 0, 2)), memory)
         context = F.transpose(context, (1, 0, 2))
-        for lstm in others:
+        for lstm in further:
             y = self.run(lstm, dropped(F, F.concat(x, context, dim=2), mask, lstm))
             x = x + y if lstm.residual else y
         rows = self.layers.vocabulary
@@ -259,15 +259,18 @@ class Decoder:
 
     def start(self, batch: Batch) -> State:
         names = ("source", "source_length")
-        data = {name: self._there(batch.arrays[name]) for name in names}
+        data = {name: self._on_device(batch.arrays[name]) for name in names}
         encoded = self.trainer.encoder(self.replica.arguments(False), data)
         rows = encoded["values"].shape[0] * self.trainer.step_model.width
         zeros = mx.nd.zeros((1, rows, encoded["values"].shape[2]), ctx=self.replica.context)
-        memory = {**encoded, "padding": self._there(padding(batch.arrays))}
+        memory = {**encoded, "padding": self._on_device(padding(batch.arrays))}
         return State(memory, [zeros] * len(self.trainer.step_model.states))
 
     def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[beam.Candidates, State]:
-        words = {"tokens": self._there(tokens), "parents": self._there(parents.astype(np.int32))}
+        words = {
+            "tokens": self._on_device(tokens),
+            "parents": self._on_device(parents.astype(np.int32)),
+        }
         states = dict(zip(self.trainer.step_model.states, state.layers, strict=True))
         outputs = self.trainer.stepper(
             self.replica.arguments(False), {**words, **state.memory, **states}
@@ -279,7 +282,7 @@ class Decoder:
             state.memory, [outputs[name] for name in self.trainer.step_model.states]
         )
 
-    def _there(self, array: Array) -> mx.nd.NDArray:
+    def _on_device(self, array: Array) -> mx.nd.NDArray:
         return self.trainer.to_device(array, self.replica.context)
 
 

@@ -162,13 +162,13 @@ class Translator(nn.Module):
 
     def encode(self, x: Tensor, lengths: Tensor, mask: Mask | None) -> Tensor:
         """Return the encoder's outputs (S, B, h) from embedded words (S, B, h)."""
-        ahead, back, *others = self.layers.encoder
+        ahead, back, *further = self.layers.encoder
         x = dropped(x, mask, ahead)
         places = reversing(lengths, *x.shape[:2])
         backward = self.run(back, _Reordered.apply(x.flatten(0, 1), places).view(x.shape))
         backward = _Reordered.apply(backward.flatten(0, 1), places).view(backward.shape)
         x = torch.cat([self.run(ahead, x), backward], 2)
-        for lstm in others:
+        for lstm in further:
             y = self.run(lstm, dropped(x, mask, lstm))
             x = x + y if lstm.residual else y
         return x
@@ -178,10 +178,10 @@ class Translator(nn.Module):
 
         All positions are computed at once.
         """
-        first, *others = self.layers.decoder
+        first, *further = self.layers.decoder
         x = self.run(first, dropped(x, mask, first))
         context = self.attention(x.transpose(0, 1), memory)[0].transpose(0, 1)
-        for lstm in others:
+        for lstm in further:
             y = self.run(lstm, dropped(torch.cat([x, context], 2), mask, lstm))
             x = x + y if lstm.residual else y
         return x

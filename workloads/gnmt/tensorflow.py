@@ -79,13 +79,13 @@ class Translator(Model):
 
     def encode(self, x: tf.Tensor, lengths: tf.Tensor, mask: tf.Tensor | None) -> Memory:
         """Return the memory of embedded words (S, B, h) with sentence lengths (B,)."""
-        ahead, back, *others = self.layers.encoder
+        ahead, back, *further = self.layers.encoder
         x = dropped(x, mask, ahead)
         backward = lstm(tf.reverse_sequence(x, lengths, 0, 1), self.weights(back))
         x = tf.concat(
             [lstm(x, self.weights(ahead)), tf.reverse_sequence(backward, lengths, 0, 1)], 2
         )
-        for layer in others:
+        for layer in further:
             y = lstm(dropped(x, mask, layer), self.weights(layer))
             x = x + y if layer.residual else y
         values = tf.transpose(x, [1, 0, 2])
@@ -97,11 +97,11 @@ class Translator(Model):
 
         All positions are computed at once.
         """
-        first, *others = self.layers.decoder
+        first, *further = self.layers.decoder
         x = lstm(dropped(x, mask, first), self.weights(first))
         context, _ = self.attend(tf.transpose(x, [1, 0, 2]), memory)
         context = tf.transpose(context, [1, 0, 2])
-        for layer in others:
+        for layer in further:
             y = lstm(dropped(tf.concat([x, context], 2), mask, layer), self.weights(layer))
             x = x + y if layer.residual else y
         return x

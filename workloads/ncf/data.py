@@ -18,7 +18,7 @@ import numpy as np
 
 from workloads.api import Array, Batch, DatasetInfo, Settings, WorkerContext, build_options
 from workloads.common.arrays import Int32s, mapped
-from workloads.common.cores import own_cores
+from workloads.common.cores import process_cores
 from workloads.common.data.prefetch import Prefetch
 from workloads.common.randomness import CHUNK, Permutation, stream
 from workloads.ncf.sampling import (
@@ -172,7 +172,7 @@ class NCFData:
         """
         if self._positives is None:
             self._positives = Positives(
-                self.train_user, self.train_item, self.users, self.items, own_cores(self.worker)
+                self.train_user, self.train_item, self.users, self.items, process_cores(self.worker)
             )
         return self._positives
 
@@ -219,7 +219,7 @@ class NCFData:
                 items = np.empty((len(users), EVALUATION_NEGATIVES + 1), np.int32)
                 items[:, 0] = self.test_item[users]
                 evaluation_negatives(
-                    self.seed, users, self.positives(), items[:, 1:], own_cores(self.worker)
+                    self.seed, users, self.positives(), items[:, 1:], process_cores(self.worker)
                 )
                 tables.append((users, items))
             self._evaluation = tables
@@ -291,4 +291,4 @@ def _threads(device: str, worker: WorkerContext) -> int:
 
     It is 1 if the CPU trains, and up to 8 for a GPU, which consumes far more samples per second.
     """
-    return 1 if device == "cpu" else min(8, own_cores(worker))
+    return 1 if device == "cpu" else min(8, process_cores(worker))

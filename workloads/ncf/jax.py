@@ -88,13 +88,13 @@ class NCFTrainer(ModelTrainer):
         return jax.lax.scan(add, jnp.float32(0), _cut(batch, self.piece))[0]
 
     def gradients_of(
-        self, trained: Values, others: Values, statistics: Values, batch: Values, scale: jax.Array
+        self, trained: Values, frozen: Values, statistics: Values, batch: Values, scale: jax.Array
     ) -> tuple[jax.Array, Values, Values]:
         """Compute the loss and gradients of a batch in pieces that stay in a CPU's cache.
 
         The gradients of embedding rows are added in place.
         """
-        weights = {**trained, **others}
+        weights = {**trained, **frozen}
         dense = {name: value for name, value in trained.items() if name not in EMBEDDINGS}
 
         def add(

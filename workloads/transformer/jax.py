@@ -75,7 +75,7 @@ class Translator(Model):
         """
         x = self.dropped(x, "source/embedding")
         for layer in self.layers("encoder"):
-            x = self.attended(x, f"{layer}.self", self.own(layer, x), seen)
+            x = self.attended(x, f"{layer}.self", self.self_attention_parts(layer, x), seen)
             x = self.fed_forward(x, layer)
         return self.norm("encoder_norm", x)
 
@@ -90,7 +90,7 @@ class Translator(Model):
             places <= places[:, None]
         )  # padding follows the words, so this hides it too
         for layer in self.layers("decoder"):
-            x = self.attended(x, f"{layer}.self", self.own(layer, x), earlier)
+            x = self.attended(x, f"{layer}.self", self.self_attention_parts(layer, x), earlier)
             x = self.attended(
                 x, f"{layer}.cross", self.asked(layer, x) + self.remembered(layer, memory), seen
             )
@@ -109,7 +109,7 @@ class Translator(Model):
         )
         return tuple(y.transpose(2, 0, 3, 1, 4))
 
-    def own(self, layer: str, x: jax.Array) -> Parts:
+    def self_attention_parts(self, layer: str, x: jax.Array) -> Parts:
         """Return queries, keys, and values of x (B, L, d) for self-attention."""
         name = f"{layer}.self_attention"
         return self.heads(f"{name}.query_key_value", self.norm(f"{name}.norm", x), 3)
@@ -256,10 +256,10 @@ class TransformerTrainer(TextTrainer):
         unsaid = not_seen(jnp.arange(kept[0].shape[3]) <= position)
         x = (model.embed(tokens) + jnp.asarray(self.positions)[position])[:, None]  # (N, 1, d)
         for layer, before, source in zip(model.layers("decoder"), kept, remembered, strict=True):
-            query, *new = model.own(layer, x)
-            said = jax.lax.dynamic_update_slice_in_dim(before, jnp.stack(new, 1), position, 3)
-            after.append(said)
-            x = model.attended(x, f"{layer}.self", (query, said[:, 0], said[:, 1]), unsaid)
+            query, *new = model.self_attention_parts(layer, x)
+            past = jax.lax.dynamic_update_slice_in_dim(before, jnp.stack(new, 1), position, 3)
+            after.append(past)
+            x = model.attended(x, f"{layer}.self", (query, past[:, 0], past[:, 1]), unsaid)
             # A sentence's hypotheses are adjacent rows, so they are the queries of a single
             # attention to that sentence.
             y = x.reshape(len(seen), -1, x.shape[2])

@@ -274,7 +274,7 @@ class Step(Layers):
         super().__init__(sizes, longest)
         self.width = width
         self.memory = Encoder(sizes, longest).names
-        self.said = tuple(f"{layer}/said" for layer in self.layers("decoder"))
+        self.past = tuple(f"{layer}/past" for layer in self.layers("decoder"))
 
     def __call__(self, batch: Inputs) -> dict[str, Tensor]:
         """Return log p and ids of the best words (N, m), and the keys and values.
@@ -285,10 +285,10 @@ class Step(Layers):
         x = self.embed(batch["tokens"], self.look_up(batch["tokens"]))
         x = F.broadcast_add(x, F.take(self.arrays["positions"], batch["number"]))
         beyond = F.reshape(batch["padding"], (0, 1, 1, -1))
-        said = []
+        past = []
         for layer in self.layers("decoder"):
-            x, kept = self._attended_said(batch, x, layer)
-            said.append(kept)
+            x, kept = self._attend_past(batch, x, layer)
+            past.append(kept)
             name = f"{layer}.cross_attention"
             query = self.linear(f"{name}.query", self.norm(f"{name}.norm", x))
             # A sentence's hypotheses are adjacent rows, so they are the queries of a single
@@ -301,9 +301,9 @@ class Step(Layers):
         logarithms = F.log_softmax(logits, axis=1)
         count = min(2 * self.width, self.sizes.vocabulary)
         scores, ids = F.topk(logarithms, axis=1, k=count, ret_typ="both", dtype="int32")
-        return {"scores": scores, "ids": ids, **dict(zip(self.said, said, strict=True))}
+        return {"scores": scores, "ids": ids, **dict(zip(self.past, past, strict=True))}
 
-    def _attended_said(self, batch: Inputs, x: Tensor, layer: str) -> tuple[Tensor, Tensor]:
+    def _attend_past(self, batch: Inputs, x: Tensor, layer: str) -> tuple[Tensor, Tensor]:
         """Apply self-attention to x (N, d).
 
         x attends to itself and to the earlier words of its row. Returns the result, and the keys
@@ -319,14 +319,14 @@ class Step(Layers):
             F.slice_axis(projected, axis=1, begin=hidden, end=3 * hidden), (0, 2 * heads, 1, -1)
         )
         before = F.take(
-            F.slice_axis(batch[f"{layer}/said"], axis=2, begin=1, end=None),
+            F.slice_axis(batch[f"{layer}/past"], axis=2, begin=1, end=None),
             batch["parents"],
             axis=0,
         )
-        said = F.concat(before, new, dim=2)
-        key, value = (F.reshape(part, (-3, 0, 0)) for part in F.split(said, axis=1, num_outputs=2))
+        past = F.concat(before, new, dim=2)
+        key, value = (F.reshape(part, (-3, 0, 0)) for part in F.split(past, axis=1, num_outputs=2))
         y = self.attend(query, key, value, F.reshape(batch["unused"], (1, 1, 1, -1)))
-        return x + self.linear(f"{name}.output", F.reshape(y, (-1, hidden))), said
+        return x + self.linear(f"{name}.output", F.reshape(y, (-1, hidden))), past
 
 
 @dataclass
@@ -335,8 +335,8 @@ class State:
 
     memory: Inputs
     """Keys and values of the source, and its `padding` mask."""
-    said: list[mx.nd.NDArray]
-    """Keys and values of the words so far in the order of `Step.said`, (N, 2H, P, e) each."""
+    past: list[mx.nd.NDArray]
+    """Keys and values of the words so far in the order of `Step.past`, (N, 2H, P, e) each."""
     count: int
     """Number of words so far."""
 
@@ -349,8 +349,8 @@ class Decoder:
 
     def start(self, batch: Batch) -> State:
         model, sizes = self.trainer.step_model, self.trainer.step_model.sizes
-        padding = self._there(padding_of(batch.arrays))
-        data = {"source": self._there(batch.arrays["source"]), "padding": padding}
+        padding = self._on_device(padding_of(batch.arrays))
+        data = {"source": self._on_device(batch.arrays["source"]), "padding": padding}
         encoded = self.trainer.encoder(self.replica.arguments(False), data)
         shape = (
             padding.shape[0] * model.width,
@@ -359,13 +359,13 @@ class Decoder:
             sizes.hidden // sizes.heads,
         )
         empty = mx.nd.zeros(shape, ctx=self.replica.context)
-        return State({"padding": padding, **encoded}, [empty] * len(model.said), 0)
+        return State({"padding": padding, **encoded}, [empty] * len(model.past), 0)
 
     def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[beam.Candidates, State]:
-        model, said = self.trainer.step_model, state.said
-        if state.count == said[0].shape[2]:
-            said = [mx.nd.concat(mx.nd.zeros_like(part), part, dim=2) for part in said]
-        places = said[0].shape[2]
+        model, past = self.trainer.step_model, state.past
+        if state.count == past[0].shape[2]:
+            past = [mx.nd.concat(mx.nd.zeros_like(part), part, dim=2) for part in past]
+        places = past[0].shape[2]
         unused = np.where(np.arange(places) < places - 1 - state.count, MASKED_SCORE, 0.0).astype(
             np.float32
         )
@@ -375,16 +375,16 @@ class Decoder:
             "number": np.array([state.count], np.int32),
             "unused": unused,
         }  # fmt: skip
-        data = {name: self._there(array) for name, array in host.items()} | dict(
-            zip(model.said, said, strict=True)
+        data = {name: self._on_device(array) for name, array in host.items()} | dict(
+            zip(model.past, past, strict=True)
         )
         outputs = self.trainer.stepper(self.replica.arguments(False), {**data, **state.memory})
         candidates = beam.Candidates(*(outputs[name].asnumpy() for name in ("scores", "ids")))
         return candidates, State(
-            state.memory, [outputs[name] for name in model.said], state.count + 1
+            state.memory, [outputs[name] for name in model.past], state.count + 1
         )
 
-    def _there(self, array: Array) -> mx.nd.NDArray:
+    def _on_device(self, array: Array) -> mx.nd.NDArray:
         return self.trainer.to_device(array, self.replica.context)
 
 

@@ -214,27 +214,27 @@ class Translator(nn.Module):
         return linear(self.decoder_norm(x), self.embedding.weight, None)
 
     def attended(
-        self, x: Tensor, layer: _Layer, label: str, rows: Rows, others: Rows, memory: Tensor | None,
-        masks: Masks | None,
+        self, x: Tensor, layer: _Layer, label: str, rows: Rows, memory_rows: Rows,
+        memory: Tensor | None, masks: Masks | None,
     ) -> Tensor:  # fmt: skip
         """Apply an attention sub-layer to x (R, d).
 
-        Without a memory, x attends to itself, and `others` equals `rows`. With a memory (R_s, d), x
-        attends to the memory, and `others` are the memory's rows.
+        Without a memory, x attends to itself, and `memory_rows` equals `rows`. With a memory (R_s, d),
+        x attends to the memory, and `memory_rows` are the memory's rows.
         """
         normed = layer.norm(x)
         if memory is None:
             query, key, value = self.split(rows.padded(layer.linear("query_key_value", normed)), 3)
         else:
             (query,) = self.split(rows.padded(layer.linear("query", normed)), 1)
-            key, value = self.split(others.padded(layer.linear("key_value", memory)), 2)
+            key, value = self.split(memory_rows.padded(layer.linear("key_value", memory)), 2)
         causal = memory is None and label.startswith("decoder")
         # A target's padding follows its words, so the causal mask already hides it.
-        allowed = None if causal or others.mask is None else others.mask[:, None, None]
+        allowed = None if causal or memory_rows.mask is None else memory_rows.mask[:, None, None]
         drawn = None
         if masks is not None and not self.device_draws:
             drawn = masks.of_weights(
-                f"{label}/weights", self.sizes.heads, rows.length, others.length
+                f"{label}/weights", self.sizes.heads, rows.length, memory_rows.length
             )
         dropped = self.sizes.dropout if masks is not None and self.device_draws else 0.0
         y = attend(query, key, value, allowed, causal, drawn, dropped)
@@ -270,7 +270,7 @@ class State:
     """Keys and values of the encoder's outputs for each layer, (B, H, S, e)."""
     allowed: Tensor | None
     """Mask of the source, (B, 1, 1, S): True at words."""
-    said: Tensor | None
+    past: Tensor | None
     """Keys and values of the t words so far, (layers, 2, N, H, t, e).
 
     None before the first word.
@@ -301,8 +301,8 @@ class Search:
 
     def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[beam.Candidates, State]:
         model = self.model
-        count = 0 if state.said is None else state.said.shape[4]
-        before = None if state.said is None else state.said[:, :, self.to_device(parents)]
+        count = 0 if state.past is None else state.past.shape[4]
+        before = None if state.past is None else state.past[:, :, self.to_device(parents)]
         x = model.embed(self.to_device(tokens).long()) + model.positions[count]
         kept = []
         for number, (_, layer) in enumerate(model.layers("decoder")):

@@ -147,7 +147,7 @@ class Translator(Model):
         later = later_ones(target_rows.length)
         padding = padded_ones(source_rows.mask)
         for name in self.layers("decoder"):
-            parts = self.own_heads(f"{name}.self_attention", x, target_rows)
+            parts = self.self_attention_heads(f"{name}.self_attention", x, target_rows)
             x = self.attended(x, f"{name}.self", parts, target_rows, target_rows, later, masks)
             parts = [*self.queries(name, x, target_rows), *self.memories(name, memory, source_rows)]
             x = self.attended(x, f"{name}.cross", parts, target_rows, source_rows, padding, masks)
@@ -174,12 +174,12 @@ class Translator(Model):
         """
         padding = padded_ones(rows.mask)
         for name in self.layers("encoder"):
-            parts = self.own_heads(f"{name}.self_attention", x, rows)
+            parts = self.self_attention_heads(f"{name}.self_attention", x, rows)
             x = self.attended(x, f"{name}.self", parts, rows, rows, padding, masks)
             x = self.fed_forward(x, name, rows, masks)
         return self.norm("encoder_norm", x)
 
-    def own_heads(self, name: str, x: tf.Tensor, rows: Rows) -> list[tf.Tensor]:
+    def self_attention_heads(self, name: str, x: tf.Tensor, rows: Rows) -> list[tf.Tensor]:
         """Return queries, keys, and values (B, H, L, e) of x (R, d) for self-attention."""
         return rows.padded(self.linear(f"{name}.query_key_value", self.norm(f"{name}.norm", x)), 3)
 
@@ -193,7 +193,7 @@ class Translator(Model):
         return rows.padded(self.linear(f"{layer}.cross_attention.key_value", memory), 2)
 
     def attended(
-        self, x: tf.Tensor, name: str, parts: list[tf.Tensor], rows: Rows, others: Rows,
+        self, x: tf.Tensor, name: str, parts: list[tf.Tensor], rows: Rows, memory_rows: Rows,
         seen: tf.Tensor,
         masks: Masks | None,
     ) -> tf.Tensor:  # fmt: skip
@@ -204,7 +204,7 @@ class Translator(Model):
         label, drawn = name.replace(".", "/"), None
         if masks is not None:
             drawn = masks.of_weights(
-                f"{label}/weights", self.sizes.heads, rows.length, others.length
+                f"{label}/weights", self.sizes.heads, rows.length, memory_rows.length
             )
         query, key, value = parts
         y = rows.packed(attend(query, key, value, seen, drawn))
@@ -237,7 +237,7 @@ class Translator(Model):
     # ---------------------------------------------------------------------------------------
 
     def step(
-        self, memory: tf.Tensor, seen: tf.Tensor, said: tf.Tensor, tokens: tf.Tensor, width: int
+        self, memory: tf.Tensor, seen: tf.Tensor, past: tf.Tensor, tokens: tf.Tensor, width: int
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Return logits (N, V) for the words (N,), and the keys and values.
 
@@ -246,18 +246,18 @@ class Translator(Model):
         Args:
             memory: Keys and values of the encoder's outputs, (layers, 2, B, H, S, e).
             seen: Mask that is added to the scores of the memory, (B, 1, 1, S).
-            said: Keys and values of the t words so far, (layers, 2, N, H, t, e).
+            past: Keys and values of the t words so far, (layers, 2, N, H, t, e).
             tokens: Words of this step, (N,).
             width: Hypotheses per sentence.
         """
         hidden, heads = self.sizes.hidden, self.sizes.heads
         size, kept = hidden // heads, []
-        x = self.embed(tokens) + self.positions[tf.shape(said)[4]]
+        x = self.embed(tokens) + self.positions[tf.shape(past)[4]]
         for number, layer in enumerate(self.layers("decoder")):
             name = f"{layer}.self_attention"
             parts = self.linear(f"{name}.query_key_value", self.norm(f"{name}.norm", x))
             query, *parts = tf.unstack(tf.reshape(parts, [-1, 3, heads, 1, size]), axis=1)
-            kept.append(tf.concat([said[number], tf.stack(parts)], 3))
+            kept.append(tf.concat([past[number], tf.stack(parts)], 3))
             y = attend(query, kept[-1][0], kept[-1][1], None, None)
             x = x + self.linear(f"{name}.output", tf.reshape(y, [-1, hidden]))
             name = f"{layer}.cross_attention"
@@ -303,7 +303,7 @@ class State:
     """The memory's keys and values for each layer, (layers, 2, B, H, S, e), and the padding mask,
     (B, 1, 1, S).
     """
-    said: tf.Tensor
+    past: tf.Tensor
     """Keys and values of the t words so far, (layers, 2, N, H, t, e)."""
 
 
@@ -324,10 +324,10 @@ class Search:
         return State(source, tf.zeros((layers, parts, sentences * self.width, heads, 0, size)))
 
     def step(self, state: State, tokens: Int32s, parents: Int64s) -> tuple[beam.Candidates, State]:
-        *best, said = self.trainer.advance(
-            *state.source, state.said, tf.constant(tokens), tf.constant(parents)
+        *best, past = self.trainer.advance(
+            *state.source, state.past, tf.constant(tokens), tf.constant(parents)
         )
-        return beam.Candidates(*(output.numpy() for output in best)), State(state.source, said)
+        return beam.Candidates(*(output.numpy() for output in best)), State(state.source, past)
 
 
 class TransformerTrainer(ModelTrainer):
@@ -432,19 +432,19 @@ class TransformerTrainer(ModelTrainer):
         self,
         memory: tf.Tensor,
         seen: tf.Tensor,
-        said: tf.Tensor,
+        past: tf.Tensor,
         tokens: tf.Tensor,
         parents: tf.Tensor,
     ) -> list[tf.Tensor]:
         """Run a step of a beam search, in which row n continues row `parents[n]`.
 
-        Returns log p and ids of the best words, (N, m) each, and the new `said`.
+        Returns log p and ids of the best words, (N, m) each, and the new `past`.
         """
         width = self.workload.beam.width
-        logits, said = self.model.step(
-            memory, seen, tf.gather(said, parents, axis=2), tokens, width
+        logits, past = self.model.step(
+            memory, seen, tf.gather(past, parents, axis=2), tokens, width
         )
         best = tf.math.top_k(
             tf.nn.log_softmax(logits), min(2 * width, self.workload.network.vocabulary)
         )
-        return [best.values, best.indices, said]
+        return [best.values, best.indices, past]

@@ -80,7 +80,7 @@ def _runs_below(folder: Path) -> Iterator[RunRecord]:
     if not folder.is_dir():
         raise ValueError(f"{folder} does not exist. Give a folder that holds logs, such as logs/")
     closed: list[OSError] = []
-    for place, files, logs, others in _walk(folder, closed.append):
+    for place, files, logs, other_names in _walk(folder, closed.append):
         parts = place.relative_to(folder).parts
         # at least job and run, also where `folder` is the job or the run itself
         name = "/".join(parts if len(parts) > 1 else place.absolute().parts[-2:])
@@ -90,7 +90,11 @@ def _runs_below(folder: Path) -> Iterator[RunRecord]:
         if status is not None and not logs:
             yield _without_log(status, name)
         yield from filter(
-            None, (_log_of_another_name(place / other, f"{name}/{other}") for other in others)
+            None,
+            (
+                _log_of_another_name(place / other_name, f"{name}/{other_name}")
+                for other_name in other_names
+            ),
         )
     for error in closed:
         path = Path(error.filename)
@@ -166,7 +170,7 @@ def skipped(paths: Sequence[Path]) -> int:
     Files that runs of this suite write do not count.
     """
     count = 0
-    for place, files, logs, others in itertools.chain.from_iterable(
+    for place, files, logs, other_names in itertools.chain.from_iterable(
         _walk(path) for path in paths if path.is_dir()
     ):
         if any(name in files for name in _OF_A_RUN) or real_path(place) == shipped(
@@ -180,7 +184,7 @@ def skipped(paths: Sequence[Path]) -> int:
             and not fnmatch(name, STUDY_FILES)
             and not is_entry_file(place / name)
         ]
-        unnamed = set(others)
+        unnamed = set(other_names)
         count += sum(
             name not in unnamed or _log_of_another_name(place / name, name) is None for name in rest
         )

@@ -202,10 +202,12 @@ def held_out(families: Iterable[Family], fitted: Iterable[Family]) -> pd.DataFra
 def _held_out(family: Family, model: ScalingModel) -> Iterator[dict[str, Any]]:
     smallest = family[0]
     related = [
-        other for other in model.families if other == family or _is_same_machine(other[0], smallest)
+        candidate
+        for candidate in model.families
+        if candidate == family or _is_same_machine(candidate[0], smallest)
     ]
     for observed in family:
-        rest = [other for other in family if other is not observed]
+        rest = [candidate for candidate in family if candidate is not observed]
         sources: list[tuple[str, list[Observation], list[Family]]] = [(FAMILY, rest, [family])]
         if observed is not smallest:
             sources += [(SMALLEST, [smallest], [family]), (NEW_MACHINE, [smallest], related)]

@@ -753,7 +753,9 @@ def _notes(advice: Advice) -> Iterator[str]:
         )
     for result in best:
         slower = [
-            other for other in results if other is not result and other.devices == result.devices
+            candidate
+            for candidate in results
+            if candidate is not result and candidate.devices == result.devices
         ]
         if slower:
             fastest = distinct_labels([result, *slower])[0]

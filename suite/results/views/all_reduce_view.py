@@ -14,7 +14,7 @@ from suite.results.predict.fits import LinkFit, fit_link
 from suite.results.scores import shared_labels
 from suite.results.settings_difference import named_apart
 from suite.results.text import clean
-from suite.results.views.section import Section, SectionKind, own_labels, with_error
+from suite.results.views.section import Section, SectionKind, result_labels, with_error
 
 TITLE = "All-reduce"
 DEFINITIONS = (
@@ -44,7 +44,7 @@ def all_reduce_sections(results: Sequence[Result]) -> list[Section]:
             "bus GB/s": bus_bandwidth(size.size_bytes, size.median_seconds, times.devices) / 1e9,
             "notes": labels,
         }
-        for result, name, labels in zip(measured, names, own_labels(measured), strict=True)
+        for result, name, labels in zip(measured, names, result_labels(measured), strict=True)
         for times in result.all_reduces
         for size in times.sizes
     ]

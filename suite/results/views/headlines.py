@@ -129,7 +129,7 @@ def _compared(series: Series[Result], best: Result) -> tuple[Result, ...]:
 
     It is the baseline, or the next result if the baseline is the best.
     """
-    return (series.baseline,) if best.key != series.baseline.key else series.others[:1]
+    return (series.baseline,) if best.key != series.baseline.key else series.further_results[:1]
 
 
 def _speedup(

@@ -362,13 +362,13 @@ def overview_matrix(
     )
     sections = []
     for heading, text, ending, numbers in tables:
-        known = [
+        known_cells = [
             (cell, number)
             for cell, number in zip(cells, numbers, strict=True)
             if number is not None
         ]
-        if known:
-            lines = list(_table(known, kept, ending, shared))
+        if known_cells:
+            lines = list(_table(known_cells, kept, ending, shared))
             of = tuple(line.pop("of") for line in lines)
             above = (text,) if text else ()
             section_kind = (
@@ -393,14 +393,16 @@ def _capitalized(text: str) -> str:
 
 
 def _table(
-    known: Sequence[tuple[OverviewCell, float]],
+    known_cells: Sequence[tuple[OverviewCell, float]],
     kept: Sequence[str],
     ending: str,
     shared: Sequence[str],
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of a matrix: names, a number per column, notes, and the results of the row."""
-    columns = [name for _, name in sorted({(cell.order, cell.column) for cell, _ in known})]
-    members_by_names = grouped(known, lambda pair: tuple(pair[0].names[name] for name in kept))
+    columns = [name for _, name in sorted({(cell.order, cell.column) for cell, _ in known_cells})]
+    members_by_names = grouped(
+        known_cells, lambda pair: tuple(pair[0].names[name] for name in kept)
+    )
     for names, members in sorted(
         members_by_names.items(), key=lambda item: [_sortable(value) for value in item[0]]
     ):

@@ -78,9 +78,9 @@ def with_single_title(view: View) -> View:
     tables = [section for section in view.sections if section.kind is SectionKind.RESULTS]
     if len(tables) != 1 or view.sections[0] is not tables[0]:
         return view
-    first, *others = view.sections
+    first, *further = view.sections
     above = " ".join((*first.above, *view.above))
-    sections = (replace(first, title="", above=()), *others)
+    sections = (replace(first, title="", above=()), *further)
     return replace(view, title=f"{view.title}: {first.title}", sections=sections, above=(above,))
 
 

@@ -90,7 +90,7 @@ def _of_frameworks(table: Sequence[Result], difference: SettingsDifference) -> l
     for name in _WITH_FRAMEWORK:
         values = difference.columns.get(name)
         if values is not None and len(
-            {(one.framework, value) for one, value in zip(table, values, strict=True)}
+            {(row.framework, value) for row, value in zip(table, values, strict=True)}
         ) == len(frameworks):
             names.append(name)
     return names

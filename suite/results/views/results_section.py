@@ -62,7 +62,7 @@ def results_section(
     for position, result in enumerate(table):
         speedup = over.get(result.key)
         value = None if speedup is None else speedup.value
-        if any(result.key == other.before.key for other in over.values()):
+        if any(result.key == ratio.before.key for ratio in over.values()):
             value = 1.0
         row = {name: values[position] for name, values in columns.items()} | _figures(result, value)
         row["cost"] = None if prices is None else prices.cost(result)

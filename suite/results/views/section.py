@@ -122,7 +122,7 @@ def target_and_data_text(results: Sequence[Result]) -> str:
     return ", ".join(f"{name.lower()} {text}" for name, text in target_and_data_facts(results))
 
 
-def own_labels(results: Sequence[Result]) -> list[tuple[str, ...]]:
+def result_labels(results: Sequence[Result]) -> list[tuple[str, ...]]:
     """Return the labels of each result that not all results have."""
     shared = shared_labels(results)
     return [tuple(label for label in labels(result) if label not in shared) for result in results]

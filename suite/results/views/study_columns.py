@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from suite.results.columns import Column, Result, kind_of, own_fields, with_time
+from suite.results.columns import Column, Result, declared_fields, kind_of, with_time
 from suite.results.combine import share_of
 from suite.results.experiment_key import heading
 from suite.results.logs.all_reduce import AllReduceTime, bus_bandwidth
@@ -274,7 +274,7 @@ def _result_columns() -> Iterator[tuple[str, Column]]:
 
     suite.results.columns defines them.
     """
-    for item in own_fields(Result):
+    for item in declared_fields(Result):
         if kind_of(item) in ("number", "count"):
             declared: Column = item.metadata["column"]
             for name in (item.name, heading(item.name)):

@@ -18,7 +18,7 @@ from suite.results.price import Prices
 from suite.results.scores import results_of, shared_labels
 from suite.results.settings_difference import settings_difference
 from suite.results.text import clean, shortened
-from suite.results.views.section import Section, SectionKind, own_labels, with_error
+from suite.results.views.section import Section, SectionKind, result_labels, with_error
 from suite.results.views.study_columns import (
     STUDY_COLUMNS,
     StudyContext,
@@ -139,7 +139,7 @@ def _with_notes(lines: Sequence[StudyLine], keys: Sequence[str]) -> tuple[StudyL
     Keys of the study are no notes.
     """
     results = [line.result for line in lines if line.result is not None]
-    labels = own_labels(results)
+    labels = result_labels(results)
     settings = settings_difference(results, *keys).without_derived().labels(exceptions=True)
     notes = {
         result.key: (*(clean(label, 120) for label in labels_of_result), text)

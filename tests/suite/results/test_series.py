@@ -123,5 +123,5 @@ def test_speedups_are_ratios_to_the_baseline(seconds):
     base = seconds[min(seconds)]
     assert found.baseline.devices == min(seconds)
     assert found.speedup(found.baseline) is None
-    for result in found.others:
+    for result in found.further_results:
         assert found.speedup(result).value == pytest.approx(base / seconds[result.devices])

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from workloads.api import WorkerContext
-from workloads.common.cores import own_cores
+from workloads.common.cores import process_cores
 
 
 @pytest.mark.parametrize(
@@ -26,4 +26,4 @@ def test_processes_of_a_host_share_its_cores(
     worker = WorkerContext(
         0, processes, range(1), processes, ("cuda:0",), cores, local_world_size=of_host
     )
-    assert own_cores(worker) == wanted
+    assert process_cores(worker) == wanted

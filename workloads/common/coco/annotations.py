@@ -71,7 +71,7 @@ class Annotations:
     images: Table
     objects: Table
     problems: list[str] = field(default_factory=list)
-    known: list[str] = field(default_factory=list)
+    known_mistakes: list[str] = field(default_factory=list)
     """Descriptions of the entries that were left out because of a known mistake in the published
     files."""
 
@@ -136,7 +136,8 @@ def merge(parts: Sequence[Annotations]) -> Annotations:
         np.concatenate([getattr(part, kind) for part in parts]) for kind in ("images", "objects")
     )
     lines = (
-        [line for part in parts for line in getattr(part, kind)] for kind in ("problems", "known")
+        [line for part in parts for line in getattr(part, kind)]
+        for kind in ("problems", "known_mistakes")
     )
     return _ordered(first.path, first.categories, images, objects, *lines)
 

@@ -105,7 +105,10 @@ class CocoFolders(ImageDataset[Content]):
                 f"{val.path}: the categories differ from {train.path}. Both files must belong to"
                 " the same data set"
             )
-        bad, known_mistakes = train.problems + val.problems, train.known + val.known
+        bad, known_mistakes = (
+            train.problems + val.problems,
+            train.known_mistakes + val.known_mistakes,
+        )
         counts, image_bytes = {"classes": len(train.categories)}, dict[str, int]()
         kept_by_split, usable_by_split = dict[str, Annotations](), dict[str, Annotations]()
         for split, annotated in annotations.items():

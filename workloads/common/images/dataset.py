@@ -101,15 +101,15 @@ class ImageDataset(manifests.Prepared, Generic[Content]):
         manifest: Manifest,
         counts: Mapping[str, int],
         compared: str,
-        other: Sequence[str] = (),
+        further_notes: Sequence[str] = (),
     ) -> Manifest:
         """Return the manifest with counts, notes, and whether this is the published data set.
 
-        `compared` describes the content that equals the published content. `other` are further
-        notes.
+        `compared` describes the content that equals the published content. `further_notes` are
+        added to the notes.
         """
         unlike = manifests.unlike(self.name, counts, compared, self.content)
-        notes = [*self.notes(counts), *other, *(unlike if self.subset is None else [])]
+        notes = [*self.notes(counts), *further_notes, *(unlike if self.subset is None else [])]
         matches = not unlike if self.name in COUNTS else None
         return replace(
             manifest, counts=counts, notes=notes, matches_published=matches, compared=compared

@@ -34,7 +34,7 @@ from workloads.api import (
 )
 from workloads.common import manifest as manifests
 from workloads.common.arrays import Bools, Int64s, UInt8s
-from workloads.common.cores import DataThreadsOptions, own_cores
+from workloads.common.cores import DataThreadsOptions, process_cores
 from workloads.common.images import index
 from workloads.common.images.batches.pool import BatchesAhead, Buffers, ReaderPool
 from workloads.common.images.counts import Shape, image_shapes
@@ -105,7 +105,7 @@ class ImageData(ABC):
 
     Subclasses define the random draws and the arrays of a batch. The memory of a batch is not
     reused while any reference to its arrays or their views exists. `data_threads=0` means the cores
-    of the process (`own_cores`). Raises ValueError if the data folder contains no prepared data.
+    of the process (`process_cores`). Raises ValueError if the data folder has no prepared data.
     """
 
     OPTIONS: ClassVar[type[ImageOptions]] = ImageOptions
@@ -134,7 +134,7 @@ class ImageData(ABC):
         self.groups, self.evaluation_groups = self.grouped("train"), self.grouped("val")
         self.steps_per_epoch = self.order(0).steps
         self.pool = ReaderPool(
-            build_options(DataThreadsOptions, settings).data_threads or own_cores(worker)
+            build_options(DataThreadsOptions, settings).data_threads or process_cores(worker)
         )
         self._running: weakref.WeakSet[BatchesAhead[list[Batch]]] = weakref.WeakSet()
         self._buffers: dict[int, Buffers] = {}

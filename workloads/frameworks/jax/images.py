@@ -20,7 +20,7 @@ from workloads.common.networks import layer_lists
 from workloads.common.networks.residual import Block, Convolution, Trunk
 from workloads.frameworks.jax.model import Model, ModelTrainer
 from workloads.frameworks.jax.optimizers import Values
-from workloads.frameworks.jax.trainer import AXIS, OWN
+from workloads.frameworks.jax.trainer import AXIS, PER_DEVICE
 
 
 class Layers(Model):
@@ -176,7 +176,7 @@ class ImageTrainer(ModelTrainer):
 
     @functools.cached_property
     def _mean_statistics(self) -> Any:
-        return self.mapped(lambda moved: jax.lax.pmean(moved, AXIS), (OWN,), OWN)
+        return self.mapped(lambda moved: jax.lax.pmean(moved, AXIS), (PER_DEVICE,), PER_DEVICE)
 
     def inside(self, name: str, value: Array) -> Array:
         """Transpose (outputs, inputs, height, width) to (height, width, inputs, outputs).

@@ -28,7 +28,7 @@ from workloads.api import (
     Workload,
 )
 from workloads.frameworks.jax.optimizers import Optimizer, Values
-from workloads.frameworks.jax.trainer import AXIS, OWN, SHARED, JaxTrainer, here
+from workloads.frameworks.jax.trainer import AXIS, PER_DEVICE, SHARED, JaxTrainer, here
 
 FP32_BYTES = 4
 Shapes = Mapping[str, tuple[int, ...]]
@@ -120,7 +120,7 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
     def setup(self, weights: Iterable[tuple[str, Array]], warmup: bool = True) -> None:
         if self.optimizer is None:
             self._build()
-        self.total = self.own(np.zeros(2, np.float32))
+        self.total = self.per_device(np.zeros(2, np.float32))
         if warmup:
             self._load(
                 {name: np.zeros(shape, np.float32) for name, shape in self.parameters.items()}
@@ -132,11 +132,13 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
         all_rules = {name: self.parameter_rule(name) for name in self.parameters}
         rules = {name: rule for name, rule in all_rules.items() if not rule.frozen}
         self.optimizer = Optimizer(self.updates, rules, self.worker.num_replicas)
-        state, batch = (SHARED, SHARED, OWN, OWN), (SHARED, OWN)
+        state, batch = (SHARED, SHARED, PER_DEVICE, PER_DEVICE), (SHARED, PER_DEVICE)
         self._step = self.mapped(self._train, (*state, *batch), state, donated=(0, 1, 2))
-        self._backward = self.mapped(self._reduced, (*state, *batch), (SHARED, OWN, OWN))
-        self._loss = self.mapped(self._forward, (*state, *batch), (OWN, OWN))
-        self._outputs = self.mapped(self._evaluated, (SHARED, OWN, OWN), OWN)
+        self._backward = self.mapped(
+            self._reduced, (*state, *batch), (SHARED, PER_DEVICE, PER_DEVICE)
+        )
+        self._loss = self.mapped(self._forward, (*state, *batch), (PER_DEVICE, PER_DEVICE))
+        self._outputs = self.mapped(self._evaluated, (SHARED, PER_DEVICE, PER_DEVICE), PER_DEVICE)
 
     def _load(self, weights: Mapping[str, Array]) -> None:
         """Reset the optimizer and the statistics, and load these weights.
@@ -183,7 +185,8 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
 
     def run_outputs(self, batch: Batch) -> dict[str, jax.Array]:
         arrays = {
-            name: self.own(array) for name, array in self.host_arrays(batch, training=False).items()
+            name: self.per_device(array)
+            for name, array in self.host_arrays(batch, training=False).items()
         }
         outputs: Values = self._outputs(self.values, self.moved, arrays)
         return outputs
@@ -191,7 +194,8 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
     def _arguments(self, batch: Batch, learning_rate: float = 0.0) -> tuple[object, ...]:
         scalars = self.shared(np.array([1 / batch.global_weight_sum, learning_rate], np.float32))
         arrays = {
-            name: self.own(array) for name, array in self.host_arrays(batch, training=True).items()
+            name: self.per_device(array)
+            for name, array in self.host_arrays(batch, training=True).items()
         }
         return self.values, self.kept, self.moved, self.total, scalars, arrays
 
@@ -319,7 +323,7 @@ class ModelTrainer(ModelHooks[Any, jax.Array], JaxTrainer):
             name: self.inside(name, np.asarray(value, np.float32)) for name, value in state.items()
         }
         self.values = {name: self.shared(inside[name]) for name in self.parameters}
-        self.moved = {name: self.own(inside[name][None]) for name in self.statistics}
+        self.moved = {name: self.per_device(inside[name][None]) for name in self.statistics}
         slots = set(inside) - set(self.parameters) - set(self.statistics)
         self.kept = {name: self.shared(inside[name]) for name in sorted(slots)}
 

@@ -35,7 +35,7 @@ ADDRESS_VARIABLE = "SUITE_JAX_ADDRESS"
 (suite/launch/jax.py).
 """
 AXIS = "replica"
-SHARED, OWN = PartitionSpec(), PartitionSpec(AXIS)
+SHARED, PER_DEVICE = PartitionSpec(), PartitionSpec(AXIS)
 """Partition specs of an array that is equal on every replica, and of an array whose parts per
 replica are joined along the first axis.
 """
@@ -91,11 +91,13 @@ class JaxTrainer(Trainer):
 
     @functools.cached_property
     def _gather_rows(self) -> Any:
-        return self.mapped(lambda rows: jax.lax.all_gather(rows, AXIS, tiled=True), (OWN,), SHARED)
+        return self.mapped(
+            lambda rows: jax.lax.all_gather(rows, AXIS, tiled=True), (PER_DEVICE,), SHARED
+        )
 
     @functools.cached_property
     def _sum_losses(self) -> Any:
-        return self.mapped(lambda total: jax.lax.psum(total, AXIS), (OWN,), OWN)
+        return self.mapped(lambda total: jax.lax.psum(total, AXIS), (PER_DEVICE,), PER_DEVICE)
 
     # -- for subclasses
     # -------------------------------------------------------------------------------------------
@@ -124,7 +126,7 @@ class JaxTrainer(Trainer):
     ) -> Any:
         """Compile a function that every replica runs.
 
-        `takes` and `gives` are SHARED or OWN for each argument and each result.
+        `takes` and `gives` are SHARED or PER_DEVICE for each argument and each result.
         """
         whole = jax.shard_map(
             function, mesh=self.mesh, in_specs=takes, out_specs=gives, check_vma=False
@@ -135,10 +137,10 @@ class JaxTrainer(Trainer):
         """Copy an array that is equal on every replica to the device."""
         return self._placed(array, SHARED, array.shape)
 
-    def own(self, array: Array) -> jax.Array:
+    def per_device(self, array: Array) -> jax.Array:
         """Copy this replica's part of a joined array to the device."""
         return self._placed(
-            array, OWN, (self.worker.num_replicas * array.shape[0], *array.shape[1:])
+            array, PER_DEVICE, (self.worker.num_replicas * array.shape[0], *array.shape[1:])
         )
 
     def _placed(self, array: Array, spec: PartitionSpec, shape: tuple[int, ...]) -> jax.Array:
@@ -168,7 +170,7 @@ class JaxTrainer(Trainer):
 
         The only synchronizations with the device are the delayed loss checks and the end.
         """
-        self.total = self.own(np.zeros(2, np.float32))
+        self.total = self.per_device(np.zeros(2, np.float32))
         seen: deque[Callable[[], float]] = deque()
         count, total = 0, None
         for count, total in enumerate(totals, start=1):
@@ -219,7 +221,7 @@ class JaxTrainer(Trainer):
 
     def _all_gather(self, row: Array) -> Array:
         """Gather the rows (1, n) of all processes into (processes, n). Collective."""
-        return np.array(self._gather_rows(self.own(row)))
+        return np.array(self._gather_rows(self.per_device(row)))
 
     def broadcast(self, value: float) -> float:
         """Return the value of process 0 on every process, bit for bit."""

@@ -45,7 +45,7 @@ def pool(
     fp32, because a position on a map needs more digits than bf16 has.
     """
     if maps[0].is_cuda and kernels.usable():
-        return OwnLevel.apply(boxes, level, strides, side, *maps)
+        return PooledLevel.apply(boxes, level, strides, side, *maps)
     kind = torch.promote_types(maps[0].dtype, torch.float32)
     with torch.autocast(boxes.device.type, enabled=False):
         pooled = _pool(
@@ -54,7 +54,7 @@ def pool(
     return pooled.to(maps[0].dtype)
 
 
-class OwnLevel(torch.autograd.Function):
+class PooledLevel(torch.autograd.Function):
     """Autograd function of `pool` with a kernel that processes each region on its level only.
 
     Maps keep their type. Sums are fp32.

@@ -44,11 +44,11 @@ class StreamOrder:
         """
         replica = first // self.batch_size
         if replica not in self._batches:
-            self._batches[replica] = self._made(replica)
+            self._batches[replica] = self._planned(replica)
         images, group = self._batches[replica]
         return images[step], self.groups[group[step]].shape
 
-    def _made(self, replica: int) -> tuple[Int64s, Int64s]:
+    def _planned(self, replica: int) -> tuple[Int64s, Int64s]:
         """Return the images (steps, B) and the groups (steps,) of a replica's batches."""
         positions = np.arange(replica * self.share, (replica + 1) * self.share) % len(self.images)
         drawn = self.permutation(positions)

@@ -42,11 +42,11 @@ class Proposals(NamedTuple):
     """Boxes, (B, K, 4)."""
     anchor: jax.Array
     """Flat number of the anchor from which each box was decoded, (B, K)."""
-    there: jax.Array
+    is_present: jax.Array
     """Slots that contain a proposal, (B, K)."""
 
 
-def kept(box: jax.Array, there: jax.Array, most_iou: float) -> jax.Array:
+def kept(box: jax.Array, is_present: jax.Array, most_iou: float) -> jax.Array:
     """Return which boxes non-maximum suppression keeps, (N, n).
 
     A box is kept if no better box that is kept overlaps it by more than `most_iou`. The number of
@@ -54,7 +54,7 @@ def kept(box: jax.Array, there: jax.Array, most_iou: float) -> jax.Array:
 
     Args:
         box: Boxes (N, n, 4), best first. Unused slots come last.
-        there: Slots that contain a box, (N, n).
+        is_present: Slots that contain a box, (N, n).
         most_iou: Largest overlap of two boxes that are both kept.
     """
     places = jnp.arange(box.shape[1])
@@ -64,7 +64,7 @@ def kept(box: jax.Array, there: jax.Array, most_iou: float) -> jax.Array:
         overlapped = (boxes.iou(current, box)[:, 0] > most_iou) & (places > place)
         return keep & ~(overlapped & jax.lax.dynamic_slice_in_dim(keep, place, 1, 1))
 
-    whole: jax.Array = jax.lax.fori_loop(0, there.sum(1).max(), suppress, there)
+    whole: jax.Array = jax.lax.fori_loop(0, is_present.sum(1).max(), suppress, is_present)
     return whole
 
 
@@ -119,7 +119,7 @@ def sample(proposed: Proposals, batch: Values, rules: RegionRules) -> Values:
     """
     box, label = batch["box"], batch["label"]
     candidates = jnp.concatenate([proposed.box, box], 1)
-    is_used = jnp.concatenate([proposed.there, label > 0], 1)
+    is_used = jnp.concatenate([proposed.is_present, label > 0], 1)
     overlap = jnp.where(label[:, None] > 0, boxes.iou(candidates, box), 0)
     matched, positive = overlap.argmax(2), is_used & (overlap.max(2) >= MATCH_IOU)
     hashes = jnp.concatenate(
@@ -172,7 +172,7 @@ def detect(
     images, regions, classes = len(sizes), deltas.shape[1], deltas.shape[2] - 1
     moved = boxes.decode(deltas[:, :, 1:].swapaxes(1, 2), proposed.box[:, None], boxes.ROI_WEIGHTS)
     score = probabilities[:, :, 1:].swapaxes(1, 2)
-    score = jnp.where((score > SCORE_MINIMUM) & proposed.there[:, None], score, NONE)
+    score = jnp.where((score > SCORE_MINIMUM) & proposed.is_present[:, None], score, NONE)
     order = jnp.argsort(score, 2, stable=True, descending=True)
     score = jnp.take_along_axis(score, order, 2).reshape(-1, regions)
     box = jnp.take_along_axis(_inside(moved, sizes[:, None, None]), order[..., None], 2).reshape(

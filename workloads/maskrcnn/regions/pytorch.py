@@ -175,7 +175,7 @@ def edges(sizes: Tensor, like: Tensor) -> Tensor:
 
 def detect(
     proposals: Tensor,
-    there: Tensor,
+    is_present: Tensor,
     probabilities: Tensor,
     deltas: Tensor,
     sizes: Tensor,
@@ -189,7 +189,7 @@ def detect(
 
     Args:
         proposals: Boxes of the regions, (B, R, 4).
-        there: Slots that contain a proposal, (B, R).
+        is_present: Slots that contain a proposal, (B, R).
         probabilities: Class probabilities, (B, R, C + 1).
         deltas: Box deltas, (B, R, C + 1, 4).
         sizes: Height and width of each image, (B, 2).
@@ -199,7 +199,7 @@ def detect(
     moved = decode(deltas[:, :, 1:].transpose(1, 2), proposals[:, None], conventions.ROI_WEIGHTS)
     box = torch.minimum(moved.clamp(min=0), edges(sizes, moved)[:, None, None])
     score = probabilities[:, :, 1:].transpose(1, 2)
-    score = torch.where((score > SCORE_MINIMUM) & there[:, None], score, -torch.inf)
+    score = torch.where((score > SCORE_MINIMUM) & is_present[:, None], score, -torch.inf)
     score, order = score.sort(stable=True, dim=2, descending=True)
     box = box.gather(2, order[..., None].expand(-1, -1, -1, 4)).flatten(0, 1)
     keep = kept(box, score.flatten(0, 1), DETECTION_NMS_IOU).view(score.shape)

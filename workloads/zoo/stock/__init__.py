@@ -27,7 +27,7 @@ stride on the 1×1 convolution.
 """
 
 
-def check(framework: str, model: str, image_size: int, own_size: int, precision: str) -> None:
+def check(framework: str, model: str, image_size: int, native_size: int, precision: str) -> None:
     """Raise ValueError unless the framework's library provides the network for these settings."""
     if framework not in STOCK:
         raise ValueError(
@@ -40,15 +40,15 @@ def check(framework: str, model: str, image_size: int, own_size: int, precision:
             f"workload.implementation=stock: {framework} has no {model}. Set workload.model"
             f" (allowed: {allowed})"
         )
-    if model.startswith(("alexnet", "vgg")) and image_size != own_size:
+    if model.startswith(("alexnet", "vgg")) and image_size != native_size:
         raise ValueError(
-            f"workload.implementation=stock: {model} has the suite's parameters only at {own_size}"
-            f" pixels. Set workload.image_size={own_size}"
+            f"workload.implementation=stock: {model} has the suite's parameters only at"
+            f" {native_size} pixels. Set workload.image_size={native_size}"
         )
-    if (framework, model) == ("mxnet", "inception_v3") and image_size != own_size:
+    if (framework, model) == ("mxnet", "inception_v3") and image_size != native_size:
         raise ValueError(
             f"workload.implementation=stock: the last pool of Gluon's {model} requires images of"
-            f" {own_size} pixels. Set workload.image_size={own_size}"
+            f" {native_size} pixels. Set workload.image_size={native_size}"
         )
     if framework != "pytorch" and precision not in ("fp32", "tf32"):
         raise ValueError(

@@ -29,14 +29,14 @@ class StockNetwork(LayerNetwork):
             classes=network.classes
         )
         parameters = list(self.net.collect_params().values())
-        self.own: dict[str, mx.gluon.Parameter] = dict(
+        self.parameters_by_name: dict[str, mx.gluon.Parameter] = dict(
             zip(_canonical(network), parameters, strict=True)
         )
 
     def __call__(self, images: Tensor, masks: Inputs | None = None) -> Tensor:
         """Return fp32 logits (B, K)."""
         F, inputs = self.F, self.arrays
-        for name, parameter in self.own.items():
+        for name, parameter in self.parameters_by_name.items():
             # Gluon uses `_var` when it is called with symbols. The cast copies the weights, because
             # oneDNN reorders convolution weights in place and these are parts of a flat vector.
             parameter._var = (
@@ -46,7 +46,7 @@ class StockNetwork(LayerNetwork):
 
     def norm_output(self, name: str) -> str:
         """Return Gluon's name for the output of a batch norm."""
-        return f"{self.own[f'{name}.weight'].name.removesuffix('_gamma')}_fwd_output"
+        return f"{self.parameters_by_name[f'{name}.weight'].name.removesuffix('_gamma')}_fwd_output"
 
 
 def _canonical(network: Network) -> Iterator[str]:

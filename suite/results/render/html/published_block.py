@@ -125,8 +125,8 @@ def _differences(result: Result, published: Result) -> tuple[str, ...]:
         difference = difference.without(("targets",))
     notes = []
     for name in difference.columns:
-        own_value, published_value = difference.texts(name)
-        notes.append(f"{label(name)} {own_value}, published: {published_value}")
+        local_value, published_value = difference.texts(name)
+        notes.append(f"{label(name)} {local_value}, published: {published_value}")
     return tuple(notes)
 
 

@@ -75,11 +75,11 @@ def write_published_html(view: View, out: Path, ours: Sequence[Result] = ()) -> 
         figures=scaling_charts.workload_charts(results, ours),
     )
     tables = report_tables.group_into_tables(drawn)
-    own_sections = [
+    local_sections = [
         results_section(table, title=f"Results of these logs: {title}")
         for title, table in zip(report_tables.titles(tables), tables, strict=True)
     ]
-    blocks = [points, *section_blocks(rows, own_sections)]
+    blocks = [points, *section_blocks(rows, local_sections)]
     blocks += with_content([speedup_block(rows, drawn, tables)])
     blocks += section_blocks(rows, [*overview, every_column])
     write_page(

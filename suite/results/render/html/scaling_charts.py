@@ -248,8 +248,8 @@ def workload_charts(
     def style_of(result: Result, published_members: Sequence[Result]) -> Style:
         if result.profile:
             agreements = {
-                same_targets(result.targets, other.targets, result.workload)
-                for other in published_members
+                same_targets(result.targets, member.targets, result.workload)
+                for member in published_members
             }
             is_different = agreements == {False}
             label = "this suite, different target" if is_different else "this suite"
