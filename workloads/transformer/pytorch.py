@@ -219,8 +219,8 @@ class Translator(nn.Module):
     ) -> Tensor:  # fmt: skip
         """Apply an attention sub-layer to x (R, d).
 
-        Without a memory, x attends to itself, and `memory_rows` equals `rows`. With a memory (R_s, d),
-        x attends to the memory, and `memory_rows` are the memory's rows.
+        Without a memory, x attends to itself, and `memory_rows` equals `rows`. With a memory
+        (R_s, d), x attends to the memory, and `memory_rows` are the memory's rows.
         """
         normed = layer.norm(x)
         if memory is None:
