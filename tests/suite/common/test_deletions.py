@@ -19,7 +19,7 @@ def test_every_module_that_deletes_is_in_the_table():
         for path in (PROJECT / room).rglob("*.py")
         if DELETES.search(path.read_text(encoding="utf-8"))
     }
-    page = (PROJECT / "docs/how-to/troubleshooting.md").read_text(encoding="utf-8")
+    page = (PROJECT / "docs/dev/deletions.md").read_text(encoding="utf-8")
     table = page.partition("## What is deleted")[2].partition("\n\n`tests/")[0]
     listed = {
         name
