@@ -29,7 +29,7 @@ from pathlib import Path
 
 from suite.catalog.rules import ClosedRound, Rule, allowed
 from suite.catalog.sets import SHIPPED, content_of, folders
-from workloads.api import Json, Settings, Workload, suggestion
+from workloads.api import Json, Settings, Workload, allowed_text, suggestion
 
 Kinds = Mapping[str, type | tuple[type, ...]]
 _FIGURES: Kinds = {
@@ -88,7 +88,7 @@ def workload_names(name: str) -> list[str]:
     """
     paths = files()
     if name not in paths:
-        raise ValueError(f"rules={name}: allowed: {', '.join(paths)}{suggestion(name, paths)}")
+        raise ValueError(f"rules={name}: {allowed_text(paths, name)}")
     return list(_content(paths[name])["workloads"])
 
 
@@ -208,10 +208,7 @@ def _check_keys(where: str, content: Json, kinds: Kinds, required: tuple[str, ..
         raise ValueError(f"{where}: expected lines of the form KEY: VALUE, got {str(content)[:80]}")
     for name, value in content.items():
         if name not in kinds:
-            raise ValueError(
-                f"{where}: {name}: unknown key. Allowed:"
-                f" {', '.join(kinds)}{suggestion(str(name), kinds)}"
-            )
+            raise ValueError(f"{where}: {name}: unknown key, {allowed_text(kinds, name)}")
         if not isinstance(value, kinds[name]):
             raise ValueError(
                 f"{where}: {name}: {str(value)[:80]} has the wrong type. See"
@@ -237,10 +234,7 @@ def _all_rows(
             remaining = {name: listed for name, listed in shared.items() if name != row}
             yield from _all_rows(f"{here}: {row}", shared[row], remaining)
         else:
-            raise ValueError(
-                f"{here}: {row}: unknown list. Allowed:"
-                f" {', '.join(shared)}{suggestion(row, shared)}"
-            )
+            raise ValueError(f"{here}: {row}: unknown list, {allowed_text(shared, row)}")
 
 
 def _rules(
@@ -263,7 +257,7 @@ def _rules(
         source = row["source"].format(**phrases)
     except (LookupError, ValueError) as error:
         raise ValueError(
-            f"{where}: source: {{{error}}}: unknown phrase. Allowed: {', '.join(phrases)}"
+            f"{where}: source: {{{error}}}: unknown phrase, {allowed_text(phrases)}"
         ) from None
     names = {
         *(item.name for kind in (Settings, workload.Options) for item in fields(kind)),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from suite.catalog.deviations import SETTING_NAMES, Deviation, DeviationCode, shown
 from suite.catalog.yaml_files import as_number
-from workloads.api import Json, Round, suggestion
+from workloads.api import Json, Round, allowed_text
 
 TOLERANCE = 1e-6
 """Tolerance for integers.
@@ -259,8 +259,8 @@ def allowed(entry: Json, model: Mapping[str, Json]) -> Allowed:
         return one_of(as_number(entry))
     kind, first = next(iter(entry.items()), ("", None))
     if kind not in _KINDS:
-        names = ", ".join((*_WITHOUT_ARGUMENT, *_KINDS))
-        raise ValueError(f"{kind}: unknown kind. Allowed: {names}{suggestion(str(kind), _KINDS)}")
+        names = (*_WITHOUT_ARGUMENT, *_KINDS)
+        raise ValueError(f"{kind}: unknown kind, {allowed_text(names, kind)}")
     function, form = _KINDS[kind]
     fits, description = _ARGUMENTS[form]
     first = [as_number(item) for item in first] if isinstance(first, list) else as_number(first)

@@ -29,11 +29,11 @@ from workloads.api import (
     Hyperparameter,
     Json,
     Workload,
+    allowed_text,
     check_value,
     hyperparameter,
     hyperparameter_fields,
     kind_of,
-    suggestion,
 )
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -169,11 +169,8 @@ class SetFiles(Mapping[str, HyperparameterSet]):
         source = texts["source"] or (f"user: {path.name}" if is_user_defined else None)
         for name, entry in content.items():
             if name not in self._fields:
-                allowed = ", ".join((*_TEXT_KEYS, *self._fields))
-                raise ValueError(
-                    f"{path}: {name}: unknown key. Allowed:"
-                    f" {allowed}{suggestion(str(name), self._fields)}"
-                )
+                allowed = allowed_text((*_TEXT_KEYS, *self._fields), name)
+                raise ValueError(f"{path}: {name}: unknown key, {allowed}")
             settings[name] = self._value(path, name, entry, source, settings.get(name))
         missing = [
             name
@@ -194,10 +191,7 @@ class SetFiles(Mapping[str, HyperparameterSet]):
         if name is None:
             return {}
         if name not in self:
-            raise ValueError(
-                f"{path}: based_on: unknown set {name}. Allowed:"
-                f" {', '.join(self)}{suggestion(name, self)}"
-            )
+            raise ValueError(f"{path}: based_on: unknown set {name}, {allowed_text(self, name)}")
         return {
             key: replace(item, source=source or item.source) for key, item in self[name].items()
         }

@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 from suite.commands.arguments import add, add_machines
 from suite.common.command_text import localize_commands
 from suite.common.paths import env_root
-from suite.common.registry import suggestion
+from suite.common.registry import allowed_text
 from suite.common.terminal import clean_lines
 from suite.environments import locks, venvs
 from suite.environments.check_environment import check_environment, damage, installed
@@ -112,10 +112,7 @@ def _require_lock(name: str) -> None:
     """Raise ValueError for an environment without a lock file."""
     names = list(locks.framework_locks())
     if name not in names:
-        raise ValueError(
-            f"environment {name} has no lock file; allowed:"
-            f" {', '.join(names)}{suggestion(name, names)}"
-        )
+        raise ValueError(f"environment {name} has no lock file, {allowed_text(names, name)}")
 
 
 def _check(name: str) -> int:

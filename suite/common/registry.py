@@ -15,6 +15,7 @@ from typing import Any
 from suite.common.paths import data_root
 from workloads import api, files
 from workloads.api import Dataset, Trainer, Workload, find_trainer, get_trainer
+from workloads.api import allowed_text as allowed_text
 from workloads.api import invalid_choice as invalid_choice
 from workloads.api import suggestion as suggestion
 from workloads.entry_points import TRAINERS as TRAINERS

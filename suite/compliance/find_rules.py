@@ -31,7 +31,7 @@ def find_rules(name: str) -> Ruleset:
     if not path.is_file():
         names = ", ".join([*generated_rules.NAMES, *rulesets.installed()])
         raise ValueError(
-            f"--rules {name}: no such rules; allowed: {names}, or the path of a rule file"
+            f"--rules {name}: no such rules, allowed: {names}, or the path of a rule file"
         )
     rule_entries(path)
     return Ruleset(RULESET, path)

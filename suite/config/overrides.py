@@ -18,7 +18,7 @@ from hydra.core.override_parser.types import ChoiceSweep, Glob, IntervalSweep, O
 from hydra.errors import HydraException
 
 from suite.common import registry
-from suite.common.registry import invalid_choice
+from suite.common.registry import allowed_text, invalid_choice
 from suite.common.run_config import RunConfig, SweepConfig, known_fields
 from suite.config import hints, key_suggestions
 from suite.config.key_suggestions import FILE_GROUPS, GROUPS, SHORT, SYNONYMS, group_choices
@@ -234,8 +234,8 @@ def texts(argument: str) -> list[str]:
         values = swept.filter(key_suggestions.choices(key, key_suggestions.suite_keys().get(key)))
         if not values:
             raise ValueError(
-                f"{argument}: the pattern matches no value. Allowed:"
-                f" {', '.join(key_suggestions.choices(key, None)) or 'none'}"
+                f"{argument}: the pattern matches no value,"
+                f" {allowed_text(key_suggestions.choices(key, None))}"
             )
         return list(values)
     # Hydra returns a text such as per_device\:8.
@@ -477,8 +477,7 @@ def _check_synonym(key: str, value: Any, allowed: Sequence[str]) -> None:
     """Raise ValueError for a synonym of an allowed value, such as `bfloat16` for `bf16`."""
     if str(value) not in allowed and SYNONYMS.get(str(value)) in allowed:
         raise ValueError(
-            f"{key}={value}: did you mean {key}={SYNONYMS[str(value)]}? allowed:"
-            f" {', '.join(allowed)}"
+            f"{key}={value}: did you mean {key}={SYNONYMS[str(value)]}? {allowed_text(allowed)}"
         )
 
 

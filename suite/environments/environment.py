@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from suite.common.command_text import localize_commands
 from suite.common.paths import IN_CHECKOUT, PROJECT, data_root, env_root, mapped
-from suite.common.registry import suggestion
+from suite.common.registry import allowed_text
 from suite.common.run_config import EnvironmentConfig
 from suite.environments import containers, locks, venvs
 from suite.environments.captured_command import captured, last_line
@@ -340,10 +340,7 @@ def _check_name(name: str) -> None:
     """
     allowed = sorted({*RESERVED_NAMES, *locks.framework_locks(), *venvs.existing(env_root())})
     if name not in allowed:
-        raise ValueError(
-            f"environment.name={name} is unknown; allowed:"
-            f" {', '.join(allowed)}{suggestion(name, allowed)}"
-        )
+        raise ValueError(f"environment.name={name} is unknown, {allowed_text(allowed, name)}")
 
 
 def _venv_python(name: str, warn: Callable[[str], object]) -> Path:

@@ -23,6 +23,7 @@ from suite.environments import installer, locks, suite_package
 from suite.environments.captured_command import captured
 from suite.environments.locks import Lock, Version
 from workloads import files
+from workloads.api import allowed_text
 
 MARKER = ".suite-ready"
 ERROR_LINES = 15
@@ -139,7 +140,7 @@ def create(
     """
     if name not in locks.framework_locks(project):
         raise ValueError(
-            f"environment {name} has no lock; allowed: {', '.join(locks.framework_locks(project))}"
+            f"environment {name} has no lock, {allowed_text(locks.framework_locks(project), name)}"
         )
     env_root().mkdir(parents=True, exist_ok=True)
     with _exclusive_lock(name, print_line):

@@ -100,7 +100,7 @@ def _refuse_folder_or_scheme(output: str, scheme: str, setting: str) -> None:
     if scheme not in ("", "file"):
         schemes = ", ".join(f"{name}://" for name in ("sqlite", "http", "https", *_DATABASE_PORTS))
         raise ValueError(
-            f"{setting}: MLflow has no store for {scheme}; allowed: {schemes}. {_MLFLOW_REMEDY}"
+            f"{setting}: MLflow has no store for {scheme}, allowed: {schemes}. {_MLFLOW_REMEDY}"
         )
     path = Path(urlsplit(output).path if scheme else output)
     if path.suffix in (".db", ".sqlite", ".sqlite3") or (path.is_file() and _is_sqlite(path)):

@@ -21,6 +21,7 @@ from workloads.api.exchange import (
     record_update,
 )
 from workloads.api.hooks import ModelHooks
+from workloads.api.messages import allowed_text, invalid_choice, invalid_value, suggestion
 from workloads.api.options import (
     NOT_OPTIONS,
     OPTION_GROUPS,
@@ -31,11 +32,9 @@ from workloads.api.options import (
     default_values,
     hyperparameter,
     hyperparameter_fields,
-    invalid_choice,
     kind_of,
     option,
     option_keys,
-    suggestion,
 )
 from workloads.api.round import Round
 from workloads.api.settings import Defaults, LoggedSettings, Settings, field_names, setting

@@ -5,13 +5,13 @@ They are fields of its `Options` dataclass, with their allowed values.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from workloads.api.messages import TYPE_NAMES, invalid_choice, invalid_value
 from workloads.api.values import Json
 
 if TYPE_CHECKING:
@@ -145,9 +145,6 @@ def default_values(kind: Any) -> dict[str, Json]:
     return {**vars(kind()), **dict.fromkeys(hyperparameter_fields(kind))}
 
 
-_TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
-
-
 def kind_of(item: Field[Any]) -> str:
     """Return the annotated type of a field as text, such as `int`.
 
@@ -168,14 +165,11 @@ def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object)
         (names[part.strip()] for part in kind.split("|") if part.strip() in names), None
     )
     if kind.startswith("list") and not isinstance(value, list):
-        raise ValueError(f"{key}={value}: a list is needed; type {key}=[a,b]")
-    if kind.startswith("dict") and not isinstance(
-        value, dict
-    ):  # the command line cannot express mappings
-        raise ValueError(
-            f"{key}={value}: a mapping is needed; write it into a file of yours"
-            " (docs/how-to/install_and_environments.md)"
-        )
+        raise invalid_value(key, value, "a list", f". Set {key}=[a,b]")
+    if kind.startswith("dict") and not isinstance(value, dict):
+        # the command line cannot express mappings
+        remedy = ". Write it into a file (docs/how-to/configure_a_run.md)"
+        raise invalid_value(key, value, "a mapping", remedy)
     minimum, pattern, choices = (
         metadata.get("minimum"),
         metadata.get("pattern"),
@@ -187,21 +181,21 @@ def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object)
     if pattern and not re.fullmatch(pattern, str(value)):
         forms = pattern.replace(r"[1-9]\d*", "N").replace("|", " | ")
         raise ValueError(
-            f"{key}={value}: allowed: {forms} with N a whole number of at least 1{example}"
+            f"{key}={value}: allowed: {forms}, with an integer N of at least 1{example}"
         )
     if expected is not None and not _fits(value, expected):
         least = f" of at least {minimum:g}" if minimum is not None else ""
         name = (
             "a finite number"
             if expected is float and isinstance(value, float)
-            else _TYPE_NAMES[expected]
+            else TYPE_NAMES[expected]
         )
-        raise ValueError(f"{key}={value}: {name}{least} is needed{example}")
+        raise invalid_value(key, value, f"{name}{least}", example)
     if minimum is not None and isinstance(value, (int, float)) and value < minimum:
-        raise ValueError(f"{key}={value}: at least {minimum:g} is needed{example}")
+        raise invalid_value(key, value, f"at least {minimum:g}", example)
     maximum = metadata.get("maximum")
     if maximum is not None and isinstance(value, (int, float)) and value > maximum:
-        raise ValueError(f"{key}={value}: at most {maximum:g} is allowed{example}")
+        raise invalid_value(key, value, f"at most {maximum:g}", example)
 
 
 def _fits(value: object, expected: type) -> bool:
@@ -214,24 +208,3 @@ def _fits(value: object, expected: type) -> bool:
     if expected is int:
         return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, expected) or (expected is str and isinstance(value, (int, float)))
-
-
-def suggestion(given: str, allowed: Iterable[str]) -> str:
-    """Return ` (did you mean 'x'?)` with the closest allowed name, or an empty string.
-
-    Upper and lower case are equal.
-    """
-    by_lower = {name.lower(): name for name in allowed}
-    matches = difflib.get_close_matches(given.lower(), list(by_lower), n=1, cutoff=0.5)
-    return f" (did you mean '{by_lower[matches[0]]}'?)" if matches else ""
-
-
-def invalid_choice(what: str, given: object, allowed: Iterable[str]) -> ValueError:
-    """Return the error for an invalid name.
-
-    Its line has the given name, the allowed names, and the nearest match.
-    """
-    names = sorted(allowed)
-    return ValueError(
-        f"{what}={given}: allowed: {', '.join(names) or 'none'}{suggestion(str(given), names)}"
-    )

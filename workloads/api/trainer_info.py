@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from workloads import entry_points
-from workloads.api.options import invalid_choice
+from workloads.api.messages import invalid_choice
 from workloads.api.updates import LossScaling
 
 MODULE = "trainers"

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from workloads.api.messages import allowed_text
+
 LARGEST_INTEGER = 1 << 53
 _SHOWN = 40
 """Number of characters of a value that a message shows."""
@@ -37,7 +39,7 @@ def check_manifest(content: Any, name: str) -> None:
         raise ValueError(f"no {missing[0]}")
     unknown = [key for key in content if key not in _FIELDS]
     if unknown:
-        raise ValueError(f"unknown key {_shown(unknown[0])}; allowed: {', '.join(_FIELDS)}")
+        raise ValueError(f"unknown key {_shown(unknown[0])}, {allowed_text(_FIELDS)}")
     for key, value in content.items():
         _FIELDS[key](key, value)
     if name in content["files"]:

@@ -20,7 +20,7 @@ from suite.common.paths import expand_user
 from suite.results.columns import Result
 from suite.results.combine import grouped
 from suite.results.predict.fits import LinkFit, fit_link
-from workloads.api import GradientAllReduceInfo
+from workloads.api import GradientAllReduceInfo, allowed_text
 
 _SHIPPED = Path(__file__).with_name("systems.yaml")
 _GB = 1e9
@@ -123,8 +123,7 @@ def find_system(name: str) -> System:
         matches = difflib.get_close_matches(name, systems(), n=1)
         hint = f". Did you mean {matches[0]}?" if matches else ""
         raise ValueError(
-            f"--system {name[:80]}: expected a file or a system. Allowed:"
-            f" {', '.join(systems())}{hint}"
+            f"--system {name[:80]}: expected a file or a system, {allowed_text(systems())}{hint}"
         )
     listed = systems(path)
     if len(listed) != 1:
@@ -207,8 +206,7 @@ def _numbers(
     )
     if not isinstance(entry, dict) or unknown:
         raise ValueError(
-            f"{name}: unknown key {str(unknown[0])[:40]}. Allowed:"
-            f" {', '.join([*allowed, *text_keys])}"
+            f"{name}: unknown key {str(unknown[0])[:40]}, {allowed_text([*allowed, *text_keys])}"
         )
     values = {key: entry.get(key, default) for key, (default, _) in allowed.items()}
     for key, value in values.items():
