@@ -1,4 +1,4 @@
-"""A mistake on the command line: one line, exit code 2, within seconds, nothing written."""
+"""Errors on the command line: one line, exit code 2, within seconds, and no files are written."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ from tests.helpers import (
 
 NCF = ("workload=ncf", "profile=demo")
 GLOBAL_OR_EACH = "did you mean batch=global:64 or batch=per_device:64?"
-WHOLE = [
+COMMANDS = [
     ("workload=nfc", "gnmt, maskrcnn, ncf, resnet50, ssd, toy, transformer, zoo (did you mean 'ncf'?)"),
     ("workload=NCF", "(did you mean 'ncf'?)"),
     ("", "no workload given (allowed: "),
@@ -72,12 +72,12 @@ MEANT = {
         "environment=conda": "environment=custom",
     },
 }
-BESIDE_NCF = [
+WITH_NCF = [
     ("checkpoint=every:0", "checkpoint.when=every:0: "),
-    *[(f"checkpoint=every:1 stop=steps:5 environment=current {words}",
-       f"checkpoint=every:1: a run with {words} cannot be resumed. Leave either of them out")
-      for words in ("mode=forward", "timing=steps", "timing.warmup_steps=2")],
-    *[(typed, f"did you mean {meant}?") for typed, meant in {**MEANT, "device=gpu": "device=cuda"}.items()],
+    *[(f"checkpoint=every:1 stop=steps:5 environment=current {override}",
+       f"checkpoint=every:1: a run with {override} cannot be resumed. Leave either of them out")
+      for override in ("mode=forward", "timing=steps", "timing.warmup_steps=2")],
+    *[(override, f"did you mean {meant}?") for override, meant in {**MEANT, "device=gpu": "device=cuda"}.items()],
     ("output=", "output=: expected a folder, got an empty value. Set output=FOLDER"),
     ("stop.max_epoch=1", "stop.max_epoch: unknown key, stop has no subkeys. Set stop=VALUE"),
     ("framework=pytroch", "(did you mean 'pytorch'?)"),
@@ -137,7 +137,7 @@ BESIDE_NCF = [
     ("rules=v0.7", "Set rules=v0.5, and workload.target=X "),
     ("cpu.threads_per_device=2", "cpu.threads_per_device=2: a device has 1 core(s). Set 1 to 1, or auto, or set cpu."),
 ]  # fmt: skip
-BESIDE_TOY = [
+WITH_TOY = [
     ("output=/dev/null/below", "/dev/null"),
     ("gpus=64", "Set gpus="),
     ("resume=true", "resume=true needs the folder of the sweep to finish. Set output=FOLDER"),
@@ -163,44 +163,43 @@ BESIDE_TOY = [
     ("system.price_per_device_hour=-inf", "a finite number of at least 0 is needed"),
 ]
 MISTAKES = [
-    *[(words.split(), said) for words, said in WHOLE],
-    *[([*NCF, *words.split()], said) for words, said in BESIDE_NCF],
-    *[([*TOY_RUN, *words.split()], said) for words, said in BESIDE_TOY],
+    *[(arguments.split(), message) for arguments, message in COMMANDS],
+    *[([*NCF, *arguments.split()], message) for arguments, message in WITH_NCF],
+    *[([*TOY_RUN, *arguments.split()], message) for arguments, message in WITH_TOY],
 ]
 
 
 @pytest.mark.parametrize(
-    ("words", "said", "run"),
+    ("arguments", "message", "run"),
     [
         *[(*mistake, run_suite_here) for mistake in MISTAKES],
-        # In a Python of its own, too, as a user starts it.
+        # Some cases run in a separate process, as a user starts it.
         *[
-            (["workload=nfc"], WHOLE[0][1], run_suite),
+            (["workload=nfc"], COMMANDS[0][1], run_suite),
             (["-m", *TOY_RUN, "gpus=1,64"], "oversubscribe=true", run_suite),
         ],
     ],
-    ids=lambda value: getattr(
-        value, "__name__", str(value)
-    ),  # the same in every worker: no address of a function
+    # Names without the addresses of functions are the same in every worker of xdist.
+    ids=lambda value: getattr(value, "__name__", str(value)),
 )
-def test_one_line_and_exit_code_2(tmp_path, words, said, run):
+def test_a_mistake_is_one_line_with_exit_code_2(tmp_path, arguments, message, run):
     before = cpu_seconds()
-    assert said in refusal(run(tmp_path, *words, toy=True, CUDA_VISIBLE_DEVICES=""))
+    assert message in refusal(run(tmp_path, *arguments, toy=True, CUDA_VISIBLE_DEVICES=""))
     assert cpu_seconds() - before < 10
     assert not (tmp_path / "logs").exists()
     assert not list(tmp_path.glob("*.yaml"))
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("arguments", "expected"),
     [
         (NCF, "suite env create torch"),
         (("workload=ncf", "device=cpu", "environment=current"), "suite data prepare ml-20m --from"),
     ],
 )
-def test_what_is_missing_is_named_with_the_command_that_makes_it(tmp_path, words, expected):
+def test_missing_files_are_named_with_the_command_that_creates_them(tmp_path, arguments, expected):
     nothing = dict.fromkeys(("SUITE_ENV_DIR", "SUITE_DATA_DIR"), str(tmp_path / "none"))
-    assert expected in run_suite_here(tmp_path, *words, **nothing, exits=2).stderr
+    assert expected in run_suite_here(tmp_path, *arguments, **nothing, exits=2).stderr
 
 
 def test_results_below_a_path_with_spaces_commas_and_other_letters_are_never_overwritten(tmp_path):
@@ -214,21 +213,23 @@ def test_results_below_a_path_with_spaces_commas_and_other_letters_are_never_ove
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "remedy"),
+    ("arguments", "code", "remedy"),
     [
         ((PROJECT / "run_suite.py",), 1, "Run `make demo` once"),
         (("-m", "suite.cli"), 2, "type make demo once"),
     ],
 )
-def test_a_python_without_the_controllers_packages_says_what_to_type(tmp_path, words, code, remedy):
-    command = [sys.executable, "-S", *words, "env", "list"]  # -S: no site-packages
+def test_a_python_without_packages_prints_the_command_that_installs_them(
+    tmp_path, arguments, code, remedy
+):
+    command = [sys.executable, "-S", *arguments, "env", "list"]  # -S: no site-packages
     environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
     (line,) = done.stderr.strip().splitlines()
     assert (done.returncode, remedy in line) == (code, True)
 
 
-def test_suite_run_calls_itself_so_and_training_is_run(tmp_path):
+def test_messages_of_suite_run_name_the_command_and_train_suggests_run(tmp_path):
     command = [sys.executable, "-m", "suite", "run", "nosuch"]
     assert subprocess.run(command, capture_output=True, text=True, cwd=PROJECT).stderr.startswith(
         "suite run: nosuch: "
