@@ -110,7 +110,7 @@ def edit_json(path, change):
 
 
 def complaints(path):
-    """Return the keys of the complaints about a log, and check that the verdict follows from them."""
+    """Return the keys of the complaints about a log; assert that the verdict follows from them."""
     verdict = check_file(Path(path))
     assert verdict.passed == (not verdict.complaints)
     assert all(item.found and item.needed and item.do for item in verdict.complaints)

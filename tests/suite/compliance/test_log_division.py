@@ -138,7 +138,7 @@ def test_an_older_log_needs_its_run_json_to_be_closed(tmp_path, has_run_json):
     ],
 )
 def test_a_failure_in_status_json_fails_the_log(tmp_path, monkeypatch, status, complained):
-    """Accept a run that ended before its controller was killed, unless status.json has a failure."""
+    """Accept a run that ended before its controller was killed, unless status.json has an error."""
     monkeypatch.setattr("suite.results.logs.collect.holder_was_killed", lambda output: True)
     path = our_run(tmp_path / "job", 0)
     path.with_name("status.json").unlink()

@@ -366,7 +366,7 @@ def late_start_after_first_block(path):
 
 
 def late_start_before_first_block(path):
-    """Move `run_start` and the start of the first block, as if loading the data had taken no time."""
+    """Move `run_start` and the first block's start, as if loading the data had taken no time."""
     items = records(path)
     for item in items:
         if item["key"] == "run_start" or (

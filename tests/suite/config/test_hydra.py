@@ -77,7 +77,7 @@ def test_user_defined_studies_and_experiments_are_composed(user_files):
 
 @pytest.fixture
 def experiments(tmp_path):
-    """Write experiments in the form of Hydra's example: a global package that overrides settings."""
+    """Write experiments in the form of Hydra's example: global packages that override settings."""
     for name, text in {
         "warm": (
             "defaults:\n  - override /workload: ncf\n  - override /profile: demo\ngpus:"
