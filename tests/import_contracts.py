@@ -39,7 +39,10 @@ def is_trainer(module: str) -> bool:
 
 
 class WorkloadsContract(Contract):
-    """Only a workload's modules import the workload, and only trainers import frameworks or trainers."""
+    """Only a workload's modules import the workload, and only trainers import frameworks.
+
+    Only trainers import trainers.
+    """
 
     type_name = "workloads"
 

@@ -48,10 +48,11 @@ COMMANDS = [
     "doctor workload=ncf",
 ]
 PIECES = [
-    "", "=", "==", ",", "[", "]", "{", "}", "'", '"', "\\", "$", "${", "${gpus}", "${oc.env:HOME}", "..", "~", "+", "++",
-    "-", "--", "-m", "\n", "\t", "é", "\u202e", "😀", "\udcff", "a" * 5000, "[" * 300, "{a:" * 100, "null", "true",
-    "nan", "inf", "-1", "0", "1e400", "9" * 400, "range(0,1000000000)", "range(3,1)", "glob(*)", "interval(0,1)",
-    "choice(1,2)", "sort(1,2)", "shuffle(1,2)", "/dev/zero", "/", ".", "hydra.run.dir=x", "hydra=x", "workload",
+    "", "=", "==", ",", "[", "]", "{", "}", "'", '"', "\\", "$", "${", "${gpus}", "${oc.env:HOME}",
+    "..", "~", "+", "++", "-", "--", "-m", "\n", "\t", "é", "\u202e", "😀", "\udcff", "a" * 5000,
+    "[" * 300, "{a:" * 100, "null", "true", "nan", "inf", "-1", "0", "1e400", "9" * 400,
+    "range(0,1000000000)", "range(3,1)", "glob(*)", "interval(0,1)", "choice(1,2)", "sort(1,2)",
+    "shuffle(1,2)", "/dev/zero", "/", ".", "hydra.run.dir=x", "hydra=x", "workload",
     "output=/dev/null", "seed", "gpus=1,1", "*", "#", "%", "&&", "|",
 ]  # fmt: skip
 

@@ -17,8 +17,9 @@ from tests.workloads.resnet50 import synthetic_images
 
 SCENES, TEXT = ("workload.dataset=scenes", "batch=global:4"), ("workload.dataset=parallel-text",)
 WORKLOADS = {
-    "ncf": (), "resnet50": ("workload.dataset=photos", "batch=global:12"), "ssd": SCENES, "maskrcnn": SCENES,
-    "gnmt": (*TEXT, "batch=global:40"), "transformer": (*TEXT, "batch=global:640"),
+    "ncf": (), "resnet50": ("workload.dataset=photos", "batch=global:12"), "ssd": SCENES,
+    "maskrcnn": SCENES, "gnmt": (*TEXT, "batch=global:40"),
+    "transformer": (*TEXT, "batch=global:640"),
 }  # fmt: skip
 """Workloads, with the overrides that limit an epoch to a few steps."""
 LAST_BIT = "maskrcnn", "mxnet"

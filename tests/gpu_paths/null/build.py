@@ -22,8 +22,10 @@ LIBRARIES = (
     "cufile",
 )
 CUDA_PREFIXES = ("cuda", "__cuda", *LIBRARIES)
-DEPENDENT_LIBRARIES = ("torch/lib/libtorch_cuda.so", "torch/lib/libc10_cuda.so", "torch/lib/libtorch_cuda_linalg.so",
-          "torch/lib/libtorch_python.so", "torch/lib/libtorch_nvshmem.so", "torchvision/_C.so")  # fmt: skip
+DEPENDENT_LIBRARIES = (
+    "torch/lib/libtorch_cuda.so", "torch/lib/libc10_cuda.so", "torch/lib/libtorch_cuda_linalg.so",
+    "torch/lib/libtorch_python.so", "torch/lib/libtorch_nvshmem.so", "torchvision/_C.so",
+)  # fmt: skip
 """Libraries whose undefined symbols the null device must define."""
 
 

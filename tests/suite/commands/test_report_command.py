@@ -96,8 +96,10 @@ def test_every_format_is_written_and_never_overwrites_a_file(tmp_path, monkeypat
 
 @pytest.mark.parametrize(
     ("name", "begins"),
-    [("o.md", b"# Results"), ("o.markdown", b"# Results"), ("o.txt", b"# Results"), ("o", b"# Results"),
-     ("o.csv", b"profile,"), ("o.JSON", b"{"), ("o.parquet", b"PAR1"), ("o.html", b"<!doctype html>"),
+    [("o.md", b"# Results"), ("o.markdown", b"# Results"), ("o.txt", b"# Results"),
+     ("o", b"# Results"),
+     ("o.csv", b"profile,"), ("o.JSON", b"{"), ("o.parquet", b"PAR1"),
+     ("o.html", b"<!doctype html>"),
      ("o.HTM", b"<!doctype html>")],
 )  # fmt: skip
 def test_the_suffix_of_the_output_decides_the_format(tmp_path, name, begins):

@@ -105,15 +105,22 @@ HIDDEN = {
     "skip-worktree": (lambda checkout: hide_from_status(checkout, "--skip-worktree"), [LOOP]),
     "the same size and time": (keep_size_and_time, [LOOP]),
     "a link": (link_elsewhere, [LOOP]),
-    "a new file": (lambda checkout: (checkout / "suite/worker/new.py").touch(), ["suite/worker/new.py"]),
+    "a new file": (lambda checkout: (checkout / "suite/worker/new.py").touch(),
+     ["suite/worker/new.py"]),
     "a new file that git ignores": (
-        lambda checkout: ((checkout / ".git/info/exclude").write_text("new.py"), (checkout / "suite/worker/new.py").touch()),
+        lambda checkout: (
+            (checkout / ".git/info/exclude").write_text("new.py"),
+            (checkout / "suite/worker/new.py").touch(),
+        ),
         ["suite/worker/new.py"],
     ),
-    "a file that is gone": (lambda checkout: (checkout / LOOP).unlink(), [LOOP]),
-    "another workload": (lambda checkout: (checkout / "workloads/ncf/model.py").write_text(""), ["workloads/ncf/model.py"]),
+    "a deleted file": (lambda checkout: (checkout / LOOP).unlink(), [LOOP]),
+    "another workload": (lambda checkout: (checkout / "workloads/ncf/model.py").write_text(""),
+     ["workloads/ncf/model.py"]),
     "a page": (lambda checkout: (checkout / "docs/page.md").write_text(""), []),
-    "code that no worker imports": (lambda checkout: (checkout / "suite/results/view.py").write_text(""), []),
+    "code that no worker imports": (
+        lambda checkout: (checkout / "suite/results/view.py").write_text(""), [],
+    ),
 }  # fmt: skip
 
 

@@ -17,8 +17,8 @@ from suite.common.paths import env_root
 from tests.helpers import PROJECT, only
 
 SOURCES = [
-    "suite", "workloads", "conf", "environments", "logs/published", "run_suite.py", "setup.py", "setup.cfg",
-    "pyproject.toml", "README.md", "LICENSE",
+    "suite", "workloads", "conf", "environments", "logs/published", "run_suite.py", "setup.py",
+    "setup.cfg", "pyproject.toml", "README.md", "LICENSE",
 ]  # fmt: skip
 FOUND_IN_THE_CHECKOUT = (
     "PYTHONPATH",

@@ -10,8 +10,14 @@ from tests.workloads.closed_logs import closed_run, write_log
 
 BLOCK_MS = 100_000
 TRAIN_SECONDS, EVALUATION_SECONDS = 88.0, 9.0
-WITHIN_BLOCK_MS = {"epoch_stop": 90_000, "eval_start": 90_001, "eval_accuracy": 99_500, "eval_stop": 99_500,
-                   "tracked_stats": 99_501, "block_stop": 99_502}  # fmt: skip
+WITHIN_BLOCK_MS = {
+    "epoch_stop": 90_000,
+    "eval_start": 90_001,
+    "eval_accuracy": 99_500,
+    "eval_stop": 99_500,
+    "tracked_stats": 99_501,
+    "block_stop": 99_502,
+}
 
 
 def records(path):

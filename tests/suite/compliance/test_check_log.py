@@ -184,10 +184,11 @@ WRONG = [
     (DEMO, "opt_name", value("sgd"), '"sgd"', "adam"),
     (DEMO, "train_samples", value(0), "0", "above 0"),
     *((DEMO, key, removed, MISSING, "once") for key in KEYS_OF_A_DEMO),
-    (SETUP_FIRST, "init_stop", lambda record: {**record, "time_ms": record["time_ms"] + 1_200_000}, "no value",
-     "20 minutes"),
+    (SETUP_FIRST, "init_stop", lambda record: {**record, "time_ms": record["time_ms"] + 1_200_000},
+     "no value", "20 minutes"),
     (SSD, "max_samples", value(7), "7", "one of 1, 50"),
-    (V07_LOGS["maskrcnn"], "eval_accuracy", value({"BBOX": 0.4, "SEGM": 0.24}), '{"BBOX": 0.4', "SEGM at least 0.339"),
+    (V07_LOGS["maskrcnn"], "eval_accuracy", value({"BBOX": 0.4, "SEGM": 0.24}), '{"BBOX": 0.4',
+     "SEGM at least 0.339"),
     (REFERENCE, "submission_benchmark", value("chess"), '"chess"', "'ssd'"),
 ]  # fmt: skip
 
@@ -557,12 +558,13 @@ def test_a_folder_name_with_a_round_selects_its_rules(tmp_path, folder, ruleset)
 def stable_diffusion(fid, clip=0.16):
     """Return a log of round v4.1 whose two metrics are logged on separate lines."""
     settings = {
-        "submission_benchmark": "stable_diffusion", "submission_org": "o", "submission_division": "closed",
-        "submission_status": "onprem", "submission_platform": "p", "cache_clear": True, "init_start": None, "seed": 1,
-        "global_batch_size": 1024, "opt_name": "adamw", "opt_adamw_beta_1": 0.9, "opt_adamw_beta_2": 0.999,
+        "submission_benchmark": "stable_diffusion", "submission_org": "o",
+        "submission_division": "closed", "submission_status": "onprem", "submission_platform": "p",
+        "cache_clear": True, "init_start": None, "seed": 1, "global_batch_size": 1024,
+        "opt_name": "adamw", "opt_adamw_beta_1": 0.9, "opt_adamw_beta_2": 0.999,
         "opt_adamw_epsilon": 1e-08, "opt_adamw_weight_decay": 0.01, "opt_base_learning_rate": 1e-4,
-        "opt_learning_rate_warmup_steps": 1000, "gradient_accumulation_steps": 1, "init_stop": None, "run_start": None,
-        "train_samples": 6_513_144, "eval_samples": 30_000,
+        "opt_learning_rate_warmup_steps": 1000, "gradient_accumulation_steps": 1, "init_stop": None,
+        "run_start": None, "train_samples": 6_513_144, "eval_samples": 30_000,
     }  # fmt: skip
     lines = [record_line(time, key, value) for time, (key, value) in enumerate(settings.items())]
     for count in (512_000, 1_024_000):

@@ -22,9 +22,10 @@ def notes(workload, framework, optimizer, rules="v0.7"):
 @pytest.mark.parametrize(
     ("workload", "framework", "optimizer", "unlisted"),
     [
-        ("resnet50", "pytorch", "lars", True), ("resnet50", "mxnet", "sgd", True), ("ssd", "mxnet", "sgd", True),
-        ("maskrcnn", "mxnet", "sgd_with_momentum", True), ("resnet50", "mxnet", "lars", False),
-        ("resnet50", "tensorflow", "lars", False), ("resnet50", "pytorch", "sgd", False), ("ncf", "mxnet", "adam", False),
+        ("resnet50", "pytorch", "lars", True), ("resnet50", "mxnet", "sgd", True),
+        ("ssd", "mxnet", "sgd", True), ("maskrcnn", "mxnet", "sgd_with_momentum", True),
+        ("resnet50", "mxnet", "lars", False), ("resnet50", "tensorflow", "lars", False),
+        ("resnet50", "pytorch", "sgd", False), ("ncf", "mxnet", "adam", False),
     ],
 )  # fmt: skip
 def test_an_optimizer_that_the_round_lists_for_other_frameworks_is_named(

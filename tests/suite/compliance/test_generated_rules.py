@@ -193,8 +193,12 @@ def test_edited_logs_have_the_former_verdicts(tmp_path, suite_logs):
 def test_a_changed_table_changes_the_rules(monkeypatch):
     """Change the target and the first epoch in the round's table."""
     found = get_round("v0.5", NCF)
-    rows = [replace(row, allowed=replace(row.allowed, listed={"hr_at_10": 0.7})) if row.names == ("targets",) else row
-            for row in found.rows]  # fmt: skip
+    rows = [
+        replace(row, allowed=replace(row.allowed, listed={"hr_at_10": 0.7}))
+        if row.names == ("targets",)
+        else row
+        for row in found.rows
+    ]
     changed = replace(found, first_epoch=3, rows=tuple(rows), targets={"hr_at_10": 0.7})
     monkeypatch.setattr(generated_rules, "get_round", lambda name, workload: changed)
     generated = generated_rules._ncf_entries(is_reference=True)

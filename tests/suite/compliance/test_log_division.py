@@ -163,8 +163,8 @@ def test_no_content_of_suite_run_raises(tmp_path_factory, key, value):
 )
 def test_a_reason_that_was_added_after_the_run_contradicts_closed(tmp_path, value):
     path = our_run(tmp_path / "job", 0)
-    line = {"namespace": "", "time_ms": 1_900_000_000_000, "event_type": "POINT_IN_TIME", "key": "suite_open",
-            "value": value, "metadata": {}}  # fmt: skip
+    line = {"namespace": "", "time_ms": 1_900_000_000_000, "event_type": "POINT_IN_TIME",
+            "key": "suite_open", "value": value, "metadata": {}}  # fmt: skip
     closed = path.read_text()
     path.write_text(f"{closed}:::MLLOG {json.dumps(line)}\n")
     assert read(path).division == "open"

@@ -22,8 +22,9 @@ def test_help_without_hydra_equals_the_help_of_the_controller(arguments, capsys)
 @pytest.mark.parametrize(
     "arguments",
     [
-        [], ["workload=ncf"], ["--help", "plugins=[x]"], ["--help", "workload=ncf,ssd"], ["--help", "--cfg", "job"],
-        ["--help", "workload.learning_rate=1"], ["--help", "--config-dir", "."],
+        [], ["workload=ncf"], ["--help", "plugins=[x]"], ["--help", "workload=ncf,ssd"],
+        ["--help", "--cfg", "job"], ["--help", "workload.learning_rate=1"],
+        ["--help", "--config-dir", "."],
     ],
 )  # fmt: skip
 def test_all_other_arguments_need_hydra(arguments):

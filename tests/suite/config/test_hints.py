@@ -121,9 +121,10 @@ def test_all_gpus_is_replaced_by_the_count_of_this_machine(found, step):
 @pytest.mark.parametrize(
     "override",
     [
-        "checkpoint=off", "checkpoint=every:1", "checkpoint=every:30min", "seed=3", "stop=epochs:3", "batch=global:64",
-        "precision=bf16", "resume=true", "oversubscribe=False", "gpus=1,2", "output=all", "system.name=all", "workload=ncf",
-        "--dry-run", "--help", "-m", "--config-dir", "--version", "--multirun", "study=devices", "runs=official",
+        "checkpoint=off", "checkpoint=every:1", "checkpoint=every:30min", "seed=3", "stop=epochs:3",
+        "batch=global:64", "precision=bf16", "resume=true", "oversubscribe=False", "gpus=1,2",
+        "output=all", "system.name=all", "workload=ncf", "--dry-run", "--help", "-m",
+        "--config-dir", "--version", "--multirun", "study=devices", "runs=official",
     ],
 )  # fmt: skip
 def test_valid_settings_get_no_hint(override):

@@ -235,8 +235,9 @@ def test_resuming_never_adds_runs():
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
-        ("seed=1,2", [1, 2]), ("seed=choice(3,1)", [3, 1]), ("seed=range(1,4)", [1, 2, 3]), ("seed=sort(3,1,2)", [1, 2, 3]),
-        ("profile=glob(*,exclude=ref*)", ["demo", "synthetic"]), ("system.name='a b','c,d'", ["a b", "c,d"]),
+        ("seed=1,2", [1, 2]), ("seed=choice(3,1)", [3, 1]), ("seed=range(1,4)", [1, 2, 3]),
+        ("seed=sort(3,1,2)", [1, 2, 3]), ("profile=glob(*,exclude=ref*)", ["demo", "synthetic"]),
+        ("system.name='a b','c,d'", ["a b", "c,d"]),
         ("launch.hosts=['a','b'],['c']", [["a", "b"], ["c"]]),
     ],
 )  # fmt: skip

@@ -22,8 +22,9 @@ from tests.helpers import composed, run_suite_here
 SENTENCE = {"sentence": "One."}
 TABLE = {"table": {"columns": ["samples/s"]}}
 SPECIFIED = [
-    "allreduce", "async", "batch_efficiency", "batch_size", "devices", "dgx1_article", "embedding", "fixed_samples",
-    "frameworks", "image_size", "links", "lr_scaling", "model_size", "nodes", "passes", "scaling_strong",
+    "allreduce", "async", "batch_efficiency", "batch_size", "devices", "dgx1_article", "embedding",
+    "fixed_samples", "frameworks", "image_size", "links", "lr_scaling", "model_size", "nodes",
+    "passes", "scaling_strong",
     "scaling_weak",
 ]  # fmt: skip
 
@@ -92,7 +93,8 @@ def test_axes_are_crossed_with_each_other_and_with_the_points(monkeypatch):
     found = values("study=own")
     assert [(cell["batch"], cell["seed"], cell["gpus"]) for cell in found] == [
         ("set", "5", "1"), ("set", "5", "2"), ("set", "6", "1"), ("set", "6", "2"),
-        ("global:8", "5", "1"), ("global:8", "5", "2"), ("global:8", "6", "1"), ("global:8", "6", "2"),
+        ("global:8", "5", "1"), ("global:8", "5", "2"), ("global:8", "6", "1"),
+        ("global:8", "6", "2"),
     ]  # fmt: skip
 
 

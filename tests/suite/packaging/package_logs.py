@@ -162,7 +162,8 @@ MACHINE = {
     **dict.fromkeys(topology()),
     "kernel": "6.8.0",
     "cpu": {
-        "model": "Test CPU 9000", "sockets": 2, "cores": 40, "threads": 80, "governor": "performance", "clock_max_mhz": 3500,
+        "model": "Test CPU 9000", "sockets": 2, "cores": 40, "threads": 80,
+        "governor": "performance", "clock_max_mhz": 3500,
         "caches": [{"level": 1, "kind": "data", "size_bytes": 32768, "count": 40},
                    {"level": 3, "kind": "unified", "size_bytes": 50 << 20, "count": 2}],
     },
@@ -170,8 +171,8 @@ MACHINE = {
     "numa_nodes": [{"node": 0}, {"node": 1}],
     "driver_version": "580.65",
     "cuda_driver_version": "13.0",
-    "gpus": [{"device": index, "name": "NVIDIA Test 80GB", "memory_bytes": 80 << 30, "clock_max_mhz": 1980,
-              "power_limit_watts": 700.0, "nvlinks_active": 18} for index in range(4)],
+    "gpus": [{"device": index, "name": "NVIDIA Test 80GB", "memory_bytes": 80 << 30,
+              "clock_max_mhz": 1980, "power_limit_watts": 700.0, "nvlinks_active": 18} for index in range(4)],
     "gpu_pcie": [[None if a == b else "SYS" for a in range(4)] for b in range(4)],
     "gpu_nvlink": [[None if a == b else True for a in range(4)] for b in range(4)],
 }  # fmt: skip

@@ -269,33 +269,44 @@ REFUSED = {
     "another profile": (ours_of(profile="other"), "profile other: .*type profile=reference"),
     "a demo without its settings": (of_ssd(submission_org="DEMO - not an MLPerf result"),
      "such runs cannot be submitted"),
-    "two systems": (two_runs(system="other"), "system: our box in .*, other in .*package them separately"),
-    "two precisions": (two_runs(precision="tf32"), "precision: fp32 in .*, tf32 in .*package them separately"),
+    "two systems": (two_runs(system="other"),
+     "system: our box in .*, other in .*package them separately"),
+    "two precisions": (two_runs(precision="tf32"),
+     "precision: fp32 in .*, tf32 in .*package them separately"),
     "closed with deviations": (lambda logs: resnet_runs(logs, deviations=["a user-defined rate"]),
      "fails the rules .*submission_division: a user-defined rate, needed"),
-    "round v0.5": (lambda logs: resnet_runs(logs, rules="v0.5"), "resnet: runs of rules=v0.5 cannot be packaged"),
+    "round v0.5": (lambda logs: resnet_runs(logs, rules="v0.5"),
+     "resnet: runs of rules=v0.5 cannot be packaged"),
     "a user-defined round": (lambda logs: resnet_runs(logs, rules="v4", ruleset="0.7.0"),
      "resnet: runs of rules=v4 cannot be packaged"),
     "another rate": (
-        lambda logs: derived(log_set(logs, "resnet")[3], logs / "result_3.txt", 1, 5, sgd_opt_base_learning_rate=9.9),
+        lambda logs: derived(log_set(logs, "resnet")[3], logs / "result_3.txt", 1, 5,
+                             sgd_opt_base_learning_rate=9.9),
         "sgd_opt_base_learning_rate: 6 in .*, 9.9 in .*result_3.txt",
     ),
-    "another value of a key of any name": (damaged_ssd(3, lambda log: derived(log, log, 1, 5, max_samples=7)),
+    "another value of another key": (
+     damaged_ssd(3, lambda log: derived(log, log, 1, 5, max_samples=7)),
      "max_samples: 1 in .*, 7 in .*result_3.txt"),
     "another batch": (
-        lambda logs: derived(log_set(logs, "resnet")[2], logs / "result_2.txt", 1, 999, global_batch_size=1632),
+        lambda logs: derived(log_set(logs, "resnet")[2], logs / "result_2.txt", 1, 999,
+                             global_batch_size=1632),
         "global_batch_size: 3,264 in .*, 1,632 in .*result_2.txt",
     ),
-    "a copy": (damaged_ssd(4, lambda log: log.write_bytes(log.with_name("result_1.txt").read_bytes())),
+    "a copy": (
+     damaged_ssd(4, lambda log: log.write_bytes(log.with_name("result_1.txt").read_bytes())),
      "result_1.txt and .*result_4.txt have the same run_start, so they are copies of one run"),
-    "equal seeds": (damaged_ssd(4, lambda log: derived(DATA / "0.7.0" / "ssd.txt", log, 4000, 101, JITTER_MS)),
+    "equal seeds": (
+     damaged_ssd(4, lambda log: derived(DATA / "0.7.0" / "ssd.txt", log, 4000, 101, JITTER_MS)),
      "seed_checker 1.0.0: seed: seed 101 in result_1.txt and result_4.txt"),
-    "a rule broken": (of_ssd(max_samples=7), "result_0.txt fails the rules .*max_samples: 7, needed: one of 1, 50"),
-    "a broken line": (damaged_ssd(2, lambda log: log.write_text(log.read_text() + ':::MLLOG {"key": \n')),
+    "a rule broken": (of_ssd(max_samples=7),
+     "result_0.txt fails the rules .*max_samples: 7, needed: one of 1, 50"),
+    "a broken line": (
+     damaged_ssd(2, lambda log: log.write_text(log.read_text() + ':::MLLOG {"key": \n')),
      "broken JSON.*nor may it be edited"),
-    "a log cut off": (damaged_ssd(2, lambda log: log.write_bytes(log.read_bytes()[:4000])), "result_2.txt was cut off"),
-    "a run that goes on": (running, "is still being written; wait until the run has ended"),
-    "a run that goes on without a log": (running_without_a_log, "still being written"),
+    "a log cut off": (damaged_ssd(2, lambda log: log.write_bytes(log.read_bytes()[:4000])),
+     "result_2.txt was cut off"),
+    "a running run": (running, "is still being written; wait until the run has ended"),
+    "a running run without a log": (running_without_a_log, "still being written"),
     "an empty file": (as_file(b""), "is no log"),
     "binary data": (as_file(b"\0" * 5000), "is no log"),
     "text": (as_file(b"no record\n" * 10), "is no log"),
@@ -307,7 +318,8 @@ REFUSED = {
     "a link out of the logs": (damaged_ssd(3, linked), "is a link to a file elsewhere"),
     **{
         f"benchmark {name[:10]!r}": (
-            of_ssd(submission_benchmark=name), "a package can hold gnmt, maskrcnn, ncf, resnet, ssd, transformer",
+            of_ssd(submission_benchmark=name),
+            "a package can hold gnmt, maskrcnn, ncf, resnet, ssd, transformer",
         )
         for name in HOSTILE_BENCHMARKS
     },
@@ -441,9 +453,10 @@ def test_the_description_is_of_the_machine_that_ran(ours):
     ((listed, unknown),) = ours.unknown
     assert listed == str(path)
     assert set(unknown) == {
-        "host_processor_interconnect", "host_storage_type", "host_storage_capacity", "host_networking",
-        "host_networking_topology", "host_memory_configuration", "accelerator_host_interconnect",
-        "accelerator_on-chip_memories", "accelerator_memory_configuration", "cooling",
+        "host_processor_interconnect", "host_storage_type", "host_storage_capacity",
+        "host_networking", "host_networking_topology", "host_memory_configuration",
+        "accelerator_host_interconnect", "accelerator_on-chip_memories",
+        "accelerator_memory_configuration", "cooling",
     }  # fmt: skip
 
 
@@ -570,11 +583,13 @@ def over_nodes(job, *nodes, index=0):
 
 
 WIRED = {**MACHINE, "network": {
-    "interfaces": [{"name": "eth0", "state": "up", "megabits_per_second": 25000, "driver": "mlx5_core"}],
-    "infiniband": [{"device": "mlx5_0", "port": "1", "link_layer": "InfiniBand", "rate": "200 Gb/sec (4X HDR)"}],
+    "interfaces": [{"name": "eth0", "state": "up", "megabits_per_second": 25000,
+                    "driver": "mlx5_core"}],
+    "infiniband": [{"device": "mlx5_0", "port": "1", "link_layer": "InfiniBand",
+                    "rate": "200 Gb/sec (4X HDR)"}],
 }}  # fmt: skip
-HARDWARE = {"os": "Linux-6.8", "cpu_model": "Test CPU 9000", "cpu_cores": 40, "memory_bytes": 512 << 30,
-            "gpus": [{"name": "NVIDIA Test 80GB"}] * 4}  # fmt: skip
+HARDWARE = {"os": "Linux-6.8", "cpu_model": "Test CPU 9000", "cpu_cores": 40,
+            "memory_bytes": 512 << 30, "gpus": [{"name": "NVIDIA Test 80GB"}] * 4}  # fmt: skip
 
 
 def test_the_description_lists_the_nodes_of_a_run(tmp_path):
@@ -650,9 +665,10 @@ def recorded(folder, settings):
     )
     identity = dict.fromkeys((*names, "framework_version", "sample_unit", "batch_unit"), "x")
     spec = RunSpec(
-        run_index=0, runs_required=5, folder=str(folder), settings=settings, dataset_info=DatasetInfo(1, 1, {}, ""), labels=(),
-        division="open", deviations=(), cores=(), cache_cleared=False, watchdog_seconds=1.0, setup_watchdog_seconds=1.0,
-        identity=identity, environment={"name": "torch"}, versions={}, git={}, hardware={},
+        run_index=0, runs_required=5, folder=str(folder), settings=settings,
+        dataset_info=DatasetInfo(1, 1, {}, ""), labels=(), division="open", deviations=(), cores=(),
+        cache_cleared=False, watchdog_seconds=1.0, setup_watchdog_seconds=1.0, identity=identity,
+        environment={"name": "torch"}, versions={}, git={}, hardware={},
     )  # fmt: skip
     spec.write(folder / "run.json")
     with RunLog(folder / "result_0.txt") as log:
@@ -671,10 +687,14 @@ def recorded(folder, settings):
     [
         ("workload=ncf", "profile=demo", "batch=global:4096", "lr_scaling=sqrt",
          "workload.evaluation_users_per_batch=7"),
-        ("workload=ncf", "framework=mxnet", "data.threads=3", "gpus=2", "oversubscribe=true", "workload.target=0.5"),
-        ("workload=resnet50", "data.decode=scaled", "data.skip_bad=true", "data.threads=5", "workload.compile=on"),
-        ("workload=resnet50", "workload.evaluation_batch_size=9", "workload.learning_rate=0.25", "rules=v0.5"),
-        ("workload=ssd", "data.skip_bad=true", "workload.evaluator=faster-coco-eval", "cpu.cores_per_device=2"),
+        ("workload=ncf", "framework=mxnet", "data.threads=3", "gpus=2", "oversubscribe=true",
+         "workload.target=0.5"),
+        ("workload=resnet50", "data.decode=scaled", "data.skip_bad=true", "data.threads=5",
+         "workload.compile=on"),
+        ("workload=resnet50", "workload.evaluation_batch_size=9", "workload.learning_rate=0.25",
+         "rules=v0.5"),
+        ("workload=ssd", "data.skip_bad=true", "workload.evaluator=faster-coco-eval",
+         "cpu.cores_per_device=2"),
         ("workload=maskrcnn", "workload.target.BBOX=0.3"),
         ("workload=gnmt", "workload.target=20"),
         ("workload=transformer", "profile=demo"),

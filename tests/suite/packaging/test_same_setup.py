@@ -317,8 +317,8 @@ def run_on(folder, index, hours, machines=("a",), system="our box", name="resnet
         ((0, 0.1), ("", ""), ("s", "t"), False),
         ((0, 1), ("a", "a"), ("s", "s"), False),
     ],
-    ids=["one machine", "one of two machines", "another system name", "one system", "an older log", "two machines",
-         "two systems", "one after another"],
+    ids=["one machine", "one of two machines", "another system name", "one system", "an older log",
+         "two machines", "two systems", "one after another"],
 )  # fmt: skip
 def test_runs_that_overlap_on_one_machine_are_found(tmp_path, hours, machines, systems, overlaps):
     logs = [
