@@ -57,17 +57,17 @@ def read_texts(site, *patterns):
 
 
 def test_no_page_or_figure_requests_a_foreign_address(site):
-    addresses = {
-        name: Addresses(text).addresses
+    requested = {
+        (name, address)
         for name, text in read_texts(site, "*.html", "*.svg").items()
+        for address in Addresses(text).addresses
     }
-    requested = {(name, address) for name, addresses in addresses.items() for address in addresses}
     assert ("index.html", "figures/six_demos.svg") in requested
     assert {(name, address) for name, address in requested if urlsplit(address).netloc} == set()
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "addresses"),
     [
         ("<script async src=//a.org/x.js>", {"//a.org/x.js"}),
         ('<link rel="stylesheet" href="http://a.org/x.css">', {"http://a.org/x.css"}),

@@ -172,7 +172,8 @@ MACHINE = {
     "driver_version": "580.65",
     "cuda_driver_version": "13.0",
     "gpus": [{"device": index, "name": "NVIDIA Test 80GB", "memory_bytes": 80 << 30,
-              "clock_max_mhz": 1980, "power_limit_watts": 700.0, "nvlinks_active": 18} for index in range(4)],
+              "clock_max_mhz": 1980, "power_limit_watts": 700.0, "nvlinks_active": 18}
+             for index in range(4)],
     "gpu_pcie": [[None if a == b else "SYS" for a in range(4)] for b in range(4)],
     "gpu_nvlink": [[None if a == b else True for a in range(4)] for b in range(4)],
 }  # fmt: skip
