@@ -33,7 +33,7 @@ FRAMEWORK_PATHS = (
 )
 """Files whose tests run in the frameworks' environments.
 
-Other files mark their framework tests with `pytest.mark.framework`.
+Single framework tests in the remaining files have the mark `framework`.
 """
 SHORT_IN_JAX = (
     "golden/test_*.py",
@@ -43,7 +43,7 @@ SHORT_IN_JAX = (
 )
 """Files whose cases in JAX take seconds.
 
-In other files JAX compiles whole networks for up to minutes, so their cases are `full`.
+In the remaining files JAX compiles whole networks for up to minutes, so their cases are `full`.
 """
 JAX_CASE = re.compile(r"[\[-]jax[\]-]")
 SLOW_PATHS = (
@@ -88,14 +88,14 @@ WAITING_PATHS = (
     "suite/control/test_interrupts.py",
     "suite/environments/test_docker.py",
 )
-"""Files whose tests mostly wait: a worker starts with them while the other workers compute."""
+"""Files whose tests mostly wait: one worker starts with them while the rest compute."""
 IMAGE_PATHS = (
     "frameworks/test_image_tensorflow.py",
     "workloads/maskrcnn/test_*.py",
     "workloads/ssd/test_*.py",
     "workloads/test_image_trainers.py",
 )
-"""Files of image tests in the frameworks' processes, which take as long as all other such files."""
+"""Files of image tests in the frameworks' processes, which take half of these processes' time."""
 MARKED_PATHS = {"framework": FRAMEWORK_PATHS, "slow": SLOW_PATHS}
 MARKS_IN_FILE = re.compile(rb"mark\.(framework|slow|full)\b|\bfull_but\(")
 """Pattern of files that mark single tests."""
@@ -207,7 +207,7 @@ def pytest_xdist_make_scheduler(config, log):
         def _reschedule(self, node):
             """Give a worker its next unit when one test is left, instead of two.
 
-            xdist does not start the last test of a worker before the worker has another test.
+            xdist does not start the last test of a worker before the worker has a next test.
             """
             if not self.workqueue or self._pending_of(self.assigned_work[node]) <= 1:
                 super()._reschedule(node)
@@ -229,7 +229,7 @@ def pytest_xdist_make_scheduler(config, log):
 def verified_fingerprint():
     """Verify a fingerprint for the closed logs that tests write.
 
-    Data that tests prepare have other fingerprints.
+    Data sets that tests prepare have different fingerprints.
     """
     with pytest.MonkeyPatch.context() as patch:
         for name in PUBLISHED_DATASETS:
@@ -253,7 +253,7 @@ def session_data(tmp_path_factory):
     """Set the folder in which all runs of the session look for generated data, and create it.
 
     Workers of xdist do not share the folder: a run checks whether its files have left the page
-    cache, and other readers would keep them there.
+    cache, and a concurrent reader would keep them there.
     """
     folder = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
@@ -265,7 +265,7 @@ def session_data(tmp_path_factory):
 def demo_data(session_data, tmp_path_factory):
     """Return a function that returns the read-only folder of a generated data set.
 
-    The first worker of xdist that needs the data generates them within seconds, and the other
+    The first worker of xdist that needs the data generates them within seconds, and the remaining
     workers copy them.
     """
     base = tmp_path_factory.getbasetemp()

@@ -200,7 +200,7 @@ def probe_together(framework, count, function, *arguments):
 
 
 def probe_alone(framework, function, *arguments):
-    """Return the arrays of a process that runs no other job."""
+    """Return the arrays of a new process that runs only this job."""
     processes = Processes(framework)
     try:
         return processes.answers(processes.ask(function, arguments))[0]

@@ -79,7 +79,7 @@ def suite_env(tmp_path, toy=False, **extra):
     values.pop("KMP_INIT_AT_FORK", None)
     if toy:
         values["SUITE_DATA_DIR"] = str(tmp_path / "data")
-        # The path selects this checkout, even if .venv belongs to another checkout.
+        # The path selects this checkout, even if .venv belongs to a different checkout.
         values["PYTHONPATH"] = os.pathsep.join([str(TOY), str(PROJECT)])
     return {**values, **extra}
 
@@ -103,7 +103,7 @@ def can_connect(port, uid):
         try:
             if uid != os.getuid():
                 os.setuid(uid)
-            # create_connection would import a module that the other user cannot read.
+            # create_connection would import a module that this user cannot read.
             with socket.socket() as probe:
                 probe.settimeout(10)
                 probe.connect(("127.0.0.1", port))
@@ -284,7 +284,7 @@ def wait_until(what, condition, seconds=240):
 def alive(process):
     """Return whether a process runs.
 
-    A process has ended if it is a zombie, or if its id belongs to another process.
+    A process has ended if it is a zombie, or if its id was reused.
     """
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE

@@ -1,4 +1,4 @@
-"""No module of the suite imports more than fifteen other modules of this project.
+"""No module of the suite imports more than fifteen modules of this project.
 
 A module with many imports has several responsibilities.
 """
@@ -32,7 +32,7 @@ def imported_modules(path):
     return found
 
 
-def test_no_module_imports_more_than_fifteen_others():
+def test_no_module_imports_more_than_fifteen_modules():
     counts = {
         path.relative_to(PROJECT): len(imported_modules(path))
         for path in (PROJECT / "suite").rglob("*.py")

@@ -6,7 +6,7 @@ from tests.helpers import PROJECT
 from tests.text_control_flow import find_decisions, find_decisions_below
 
 READERS_OF_FOREIGN_LOGS = ("suite/results/logs/",)
-"""Folders whose files read logs of other programs, which only contain texts."""
+"""Folders whose files read logs of foreign programs, which only contain texts."""
 
 CHECKER = "the compliance checker of mlperf-logging reports violations only as messages"
 NODE_SELECTOR = "a label of Kubernetes, KEY=VALUE, which the user sets"

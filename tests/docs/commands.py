@@ -2,7 +2,7 @@
 
 Commands are in code blocks of type `sh`, one per line. A comment that starts with `needs data`,
 `needs GPUs`, `needs several machines`, …, or `takes minutes` keeps a test from running the command.
-All other commands are run unchanged.
+All remaining commands are run unchanged.
 """
 
 import re
@@ -34,7 +34,7 @@ class Command:
 
     @property
     def program(self):
-        """Return the program: `suite`, `run_suite.py`, `make`, a script, or another program.
+        """Return the program, such as `suite`, `run_suite.py`, `make`, or the name of a script.
 
         `suite run` is returned as `run_suite.py`.
         """

@@ -22,7 +22,7 @@ HEADINGS = [
 WORKLOADS = sorted(
     name
     for name in registry.names(registry.WORKLOADS)
-    # Other tests may have added plugins to the path.
+    # Earlier tests may have added plugins to the path.
     if registry.load_workload(name).__module__.startswith("workloads.")
 )
 

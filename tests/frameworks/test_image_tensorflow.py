@@ -72,7 +72,7 @@ def test_a_step_is_traced_once(workload, variant):
 
 
 @pytest.mark.parametrize("variant", full_but(("compiled", "bf16", "fp16"), "fp16"))
-def test_a_step_without_positives_has_zero_loss_and_finite_weights(variant):
+def test_a_step_without_positives_has_zero_loss_and_a_finite_next_loss(variant):
     found = trained("ssd", variant)
     assert found["empty"] == 0
     assert np.isfinite(found["after_empty"])

@@ -128,10 +128,10 @@ def test_mask_rcnn_synchronizes_once_per_evaluation_batch(counted):
 
 
 def test_a_cuda_graph_is_one_launch_with_all_kernels_of_a_step(counted):
-    """Count two launches: the graph, and the copies of the batch and the learning rate.
+    """Compare the kernels inside the graph with the launches of a step without a graph.
 
-    The capture of a graph fails on synchronizations, copies from the host, and kernels on another
-    stream.
+    In addition to the graph, a step copies the batch and the learning rate. The capture of a graph
+    fails on synchronizations, copies from the host, and kernels on a second stream.
     """
     for workload in ("ncf", "resnet50", "ssd"):
         found = counted[f"{workload} {GRAPHS}"]["step"]

@@ -29,7 +29,7 @@ HOST_FOLDERS = (
 )
 """Folders of the host that daemons and clients would use outside of the machines' folder."""
 DAEMONS = ("ssh", "slurm", "munge", "hub", "node")
-"""Parts of their file names, because other programs may write to these folders too."""
+"""Parts of the names of their files, because unrelated programs may write to these folders too."""
 SERVE = (
     "import socket; s = socket.create_server(('', 5000)); c, _ = s.accept()\nwhile c.recv(1 << 20):"
     " pass"

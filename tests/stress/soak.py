@@ -67,7 +67,7 @@ def interrupted(sweep, scratch, output, rng, mean_seconds):
 
 
 def main():
-    """Run sweeps of one seed after another until the time is over."""
+    """Run sweeps with increasing seeds until the time is over."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=120)
     parser.add_argument("--seconds", type=float, default=40, help="average time between two kills")

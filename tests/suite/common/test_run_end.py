@@ -93,7 +93,7 @@ def test_the_end_of_a_log_is_read(tmp_path, options, status, code, is_finished):
 
 
 def test_documented_codes_never_change():
-    """Keep the names of codes, because other programs read them."""
+    """Keep the names of codes, because external programs read them."""
     assert {code.value for code in EndCode} >= {
         "",
         "diverged",

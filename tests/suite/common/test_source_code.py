@@ -1,4 +1,4 @@
-"""The digest of a run's code: equal files have equal digests, and any other code differs."""
+"""The digest of a run's code is equal for equal files, and differs for any different file."""
 
 import json
 import os
@@ -131,7 +131,7 @@ def test_modules_from_elsewhere_change_the_digest(second, trick):
 
 
 def test_a_worker_imports_only_code_in_code_folders(second):
-    """Load the workload in a process that has no other files of `suite` and `workloads`."""
+    """Keep the expected digest after all modules of the workload were imported."""
     imports = "import suite.common.registry as r; r.load_workload('ncf')"
     assert report(second, imports)[0] == expected_digest("ncf", "pytorch")
     assert {Path(name).parts[0] for name in code_folders("ncf", "pytorch")} == {
@@ -181,7 +181,7 @@ def test_a_run_is_open_if_any_of_its_workers_had_other_code(tmp_path, case, stat
 
 @pytest.mark.slow
 def test_workers_of_another_checkout_make_the_run_open(second, tmp_path):
-    """Run workers of another checkout, as if two checkouts shared an environment."""
+    """Run workers with the code of a second checkout, as if two checkouts shared an environment."""
     path = "environment.argv_prefix=[env,'PYTHONPATH={}']"
     toy = PROJECT / "tests" / "data" / "toy"
     (second / "workloads/common/late.py").write_text("x = 1\n")

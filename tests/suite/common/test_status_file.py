@@ -33,7 +33,7 @@ def test_a_status_is_read_as_it_was_written(tmp_path):
 
 
 def test_the_file_has_the_documented_keys(tmp_path):
-    """Keep the keys, because other programs read them; empty node and reasons are omitted."""
+    """Keep the keys, because external programs read them; empty node and reasons are omitted."""
     path = tmp_path / "status.json"
     WHOLE.write(path)
     keys = [

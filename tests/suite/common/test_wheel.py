@@ -95,9 +95,9 @@ def test_the_package_contains_locks_published_results_rules_and_sets(call, insta
 
 @pytest.mark.framework
 def test_ncfs_demo_runs_outside_the_checkout(call, installed, tmp_path):
-    """Run one epoch and its evaluation; further epochs read no other file."""
+    """Run one epoch and its evaluation; further epochs read the same files."""
     folder, site, env = installed
-    copy = tmp_path / "copy"  # what `suite env create` puts into an environment
+    copy = tmp_path / "copy"  # the files that `suite env create` copies into an environment
     code = (
         "import sys, pathlib; from suite.environments import own_package as own;"
         " own.copy_into(pathlib.Path(sys.argv[1]))"

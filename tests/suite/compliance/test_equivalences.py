@@ -41,7 +41,7 @@ def test_an_optimizer_that_the_round_lists_for_other_frameworks_is_named(
         f"{known()[framework].max_error_vs_float64[optimizer.removesuffix('_with_momentum')]:.1e}"
         " of float64" in found
     )
-    assert max(len(random_numbers), len(found)) <= 300  # a README's line
+    assert max(len(random_numbers), len(found)) <= 300  # length of a line in the README
 
 
 def test_the_docs_have_the_same_figures():

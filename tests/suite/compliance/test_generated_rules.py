@@ -186,7 +186,7 @@ def test_edited_logs_have_the_former_verdicts(tmp_path, suite_logs):
         passed[name, verdict.passed] += 1
         complained |= {item.key for item in verdict.complaints}
     assert min(kinds.values()) >= 20
-    assert len(passed) == 6  # each file of rules passes some logs and fails others
+    assert len(passed) == 6  # Each file of rules passes some logs and fails some logs.
     assert len(complained) >= 25
 
 

@@ -137,7 +137,7 @@ def test_a_missing_file_is_named(tmp_path, name):
 
 @pytest.mark.parametrize(("code_digest", "passes"), [("", True), ("d" * 32, False)])
 def test_logs_of_older_versions_have_the_tolerance_of_one_process(tmp_path, code_digest, passes):
-    """Allow for processes that start one after another: older versions logged the longest count."""
+    """Allow for processes that start in sequence: older versions logged the longest count."""
     log = without_files(write_run(tmp_path / "job" / "run_0"))
     set_setting(log, devices=2, code_digest=code_digest)
     seconds = 300 + 5.0

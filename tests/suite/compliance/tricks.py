@@ -90,7 +90,7 @@ def aborted(path):
 
 
 def with_another(key, value, on_same_line=False):
-    """Return an edit that logs a key again with another value, on a new or the same line."""
+    """Return an edit that logs a key again with this value, on a new or the same line."""
 
     def change(path):
         without_files(path)

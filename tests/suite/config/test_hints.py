@@ -1,4 +1,4 @@
-"""Hints for settings of other programs: the suite accepts the settings that a message proposes."""
+"""Hints for settings of foreign programs: the suite accepts the settings in a message."""
 
 import re
 from unittest import mock

@@ -274,7 +274,7 @@ def test_tab_completes_files_of_the_config_dir(tmp_path):
 
 
 def test_tab_completes_in_bash(tmp_path):
-    """Call the installed completion as bash does; it ignores the words of other programs."""
+    """Call the installed completion as bash does; it ignores the words of unrelated programs."""
     installed = run_suite_here(tmp_path, "-sc", "install=bash").stdout
     script = 'COMP_LINE="$1"; COMP_POINT=${#1}; _suite; echo "${COMPREPLY[@]}"'
     lines = {

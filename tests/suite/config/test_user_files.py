@@ -101,7 +101,10 @@ def test_cyclic_and_invalid_defaults_are_refused(tmp_path, defaults, other_text,
 
 
 def test_a_long_chain_of_defaults_is_refused(tmp_path):
-    """Refuse long chains: Hydra's time grows exponentially, so 300 files would take minutes."""
+    """Refuse long chains of defaults.
+
+    Hydra reads each file again for every file above it, so 300 files would take minutes.
+    """
     for number in range(300):
         write(tmp_path / f"conf/system/n{number}.yaml", f"defaults: [n{number + 1}]\n")
     assert "n10.yaml: a chain of defaults lists has more than 10 files" in refused(

@@ -1,4 +1,4 @@
-"""Log sets for packages: copies of one log with other start times and seeds."""
+"""Log sets for packages: copies of one log with different start times and seeds."""
 
 import functools
 import itertools
@@ -25,7 +25,7 @@ WORKLOADS = [kind.name for kind in rules_page.WORKLOADS]
 
 
 def derived(source, target, start_hours=0, seed=1, jitter_ms=0, **values):
-    """Write a copy of a log with another start, another seed, and other values of keys.
+    """Write a copy of a log with a different start, a different seed, and changed values of keys.
 
     `eval_accuracy=0.1` changes the value of a key. `status` is the status of run_stop.
 
@@ -96,7 +96,7 @@ def written(name, has_all_epochs=False):
         records = [
             json.loads(line.removeprefix(":::MLLOG ")) for line in path.read_text().splitlines()
         ]
-    records[-1]["time_ms"] += HOUR_MS // 6  # of run_stop
+    records[-1]["time_ms"] += HOUR_MS // 6  # run_stop is the last record
     names = {"submission_org": "EXAMPLE_ORG", "submission_platform": "1xEXAMPLE"}
     return [{**record, "value": names.get(record["key"], record["value"])} for record in records]
 
@@ -113,7 +113,8 @@ def our_run(
 ):
     """Write a run of this suite into `job`/run_N: its log and the files next to the log.
 
-    `suite_run` changes settings of the log's `suite_run` line, and `values` change other keys.
+    `suite_run` changes settings of the log's `suite_run` line, and `values` change the values of
+    keys.
     """
     folder = job / f"run_{index}"
     (run_settings,) = (
@@ -136,7 +137,7 @@ def our_run(
     log = folder / f"result_{index}.txt"
     folder.mkdir(parents=True, exist_ok=True)
     log.write_text(source)
-    hours = 200 * WORKLOADS.index(name) + index  # one run at a time on the machine
+    hours = 200 * WORKLOADS.index(name) + index  # Runs on the machine do not overlap.
     derived(log, log, hours, 100 + index, JITTER_MS, suite_run=run_settings, **values)
     write_run_files(folder, machine, dirty, run_settings["hyperparameters"])
     return log

@@ -641,7 +641,7 @@ def test_no_content_of_topology_makes_the_description_raise(tmp_path_factory, va
     )
 
 
-def test_an_interruption_leaves_nothing(tmp_path, monkeypatch):
+def test_an_interruption_leaves_no_files(tmp_path, monkeypatch):
     log_set(tmp_path / "logs", "ssd")
 
     def stop(*_):

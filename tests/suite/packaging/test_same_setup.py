@@ -107,7 +107,7 @@ def test_a_copy_in_a_tree_fails_its_result_set(tmp_path, trick):
 
 
 def rewritten(source, target, change, factor=1.0):
-    """Write a copy nine hours later, with another seed and the records that `change` returns."""
+    """Write a copy nine hours later, with a new seed and the records that `change` returns."""
     items = [
         json.loads(line.partition(":::MLLOG ")[2])
         for line in source.read_text("latin-1").splitlines()

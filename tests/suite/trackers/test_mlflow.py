@@ -81,7 +81,7 @@ def test_the_status_and_hundreds_of_hyperparameters_are_stored(tmp_path):
 
 
 class Failing(BaseHTTPRequestHandler):
-    """Server that answers the health check and fails on every other request."""
+    """Server that answers the health check and fails on every later request."""
 
     def do_GET(self):
         self.send_response(200 if self.path == "/health" else 503)
