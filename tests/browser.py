@@ -1,4 +1,4 @@
-"""Chromium, in which tests look at pages as a reader does."""
+"""Chromium for tests of HTML pages."""
 
 import contextlib
 import shutil
@@ -13,7 +13,7 @@ needs_chromium = pytest.mark.skipif(
 
 @contextlib.contextmanager
 def chromium():
-    """A browser without a window, closed at the end."""
+    """Yield a headless browser."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
@@ -23,8 +23,9 @@ def chromium():
 
 
 def visited(browser, address, **options):
-    """The page at an address, and a list of what went wrong on it or left it so far: messages,
-    errors, requests.
+    """Return the page at an address, and a list that collects its messages, errors and requests.
+
+    Requests for local files and data URLs are not in the list.
     """
     page, noticed = browser.new_context(**options).new_page(), []
     page.on("console", lambda message: noticed.append(message.text))
@@ -36,6 +37,6 @@ def visited(browser, address, **options):
             None if request.url[:5] in ("file:", "data:") else noticed.append(request.url)
         ),
     )
-    page.set_default_timeout(120_000)  # a busy machine
+    page.set_default_timeout(120_000)  # long enough for a busy machine
     page.goto(address)
     return page, noticed

@@ -1,6 +1,4 @@
-"""What all tests share: profiles of hypothesis, markers by what a test needs, generated data made
-once in a session.
-"""
+"""Configuration of all tests: Hypothesis profiles, markers, scheduling, and generated data."""
 
 import collections
 import fcntl
@@ -17,10 +15,10 @@ import pytest
 from hypothesis import settings
 
 from suite.common import registry
-from testing.machines.fixtures import (
+from testing.machines.fixtures import (  # noqa: F401, fixtures of all tests
     machines,
     machines_of_module,
-)  # noqa: F401, fixtures of all tests
+)
 from tests.helpers import PROFILES
 from workloads.api.fingerprints import FINGERPRINTS, PUBLISHED_DATASETS
 
@@ -33,8 +31,9 @@ FRAMEWORK_PATHS = (
     "workloads/*/test_*_frameworks.py",
     "workloads/*/test_*_runs.py",
 )
-"""Files whose tests run in the frameworks' environments; single ones in other files are marked
-there.
+"""Files whose tests run in the frameworks' environments.
+
+Single framework tests in the remaining files have the mark `framework`.
 """
 SHORT_IN_JAX = (
     "golden/test_*.py",
@@ -44,7 +43,7 @@ SHORT_IN_JAX = (
 )
 """Files whose cases in JAX take seconds.
 
-In other files JAX compiles whole networks, for up to minutes: `full`.
+In the remaining files JAX compiles whole networks for up to minutes, so their cases are `full`.
 """
 JAX_CASE = re.compile(r"[\[-]jax[\]-]")
 SLOW_PATHS = (
@@ -77,8 +76,10 @@ SLOW_PATHS = (
     "workloads/ncf/test_ncf_workload.py",
     "workloads/resnet50/test_imagenet_demo.py",
 )
-"""Files whose tests start whole sweeps or a command each, make environments, pages or packages of
-hundreds of runs, or generate whole data sets.
+"""Files with slow tests.
+
+These tests start sweeps or processes, create environments, pages or packages of hundreds of runs,
+or generate whole data sets.
 """
 WAITING_PATHS = (
     "stress/test_kill.py",
@@ -87,22 +88,20 @@ WAITING_PATHS = (
     "suite/control/test_interrupts.py",
     "suite/environments/test_docker.py",
 )
-"""Files whose tests mostly wait: a worker begins with them, while the others compute."""
+"""Files whose tests mostly wait: one worker starts with them while the rest compute."""
 IMAGE_PATHS = (
     "frameworks/test_image_tensorflow.py",
     "workloads/maskrcnn/test_*.py",
     "workloads/ssd/test_*.py",
     "workloads/test_image_trainers.py",
 )
-"""Files that ask the frameworks' processes of images: as long as all others together."""
+"""Files of image tests in the frameworks' processes, which take half of these processes' time."""
 MARKED_PATHS = {"framework": FRAMEWORK_PATHS, "slow": SLOW_PATHS}
-OWN_MARKS = re.compile(rb"mark\.(framework|slow|full)\b|\bfull_but\(")
-"""In files that mark single tests."""
+MARKS_IN_FILE = re.compile(rb"mark\.(framework|slow|full)\b|\bfull_but\(")
+"""Pattern of files that mark single tests."""
 TESTS = Path(__file__).parent
 DURATIONS = TESTS / "durations.json"
-"""Seconds that each unit of work of `--dist loadgroup` took, in the run that wrote it
-(`--write-durations`).
-"""
+"""Seconds of each unit of work of `--dist loadgroup`, written by `--write-durations`."""
 
 for name, values in PROFILES.items():
     settings.register_profile(name, **values, deadline=None)
@@ -110,7 +109,7 @@ settings.load_profile("fixed")
 
 
 def matches(path, patterns):
-    """Whether a path below tests is one of those that patterns name."""
+    """Return whether a path below tests matches one of the patterns."""
     return any(path.match(pattern) for pattern in patterns)
 
 
@@ -118,7 +117,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--write-durations",
         action="store_true",
-        help=f"note what took how long in {DURATIONS.name}",
+        help=f"write the seconds of each unit of work to {DURATIONS.name}",
     )
 
 
@@ -128,9 +127,7 @@ def pytest_configure(config):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """A file whose tests would all be left out (`-m "not framework and not slow …"`,
-    `-m "(framework or …)"`) stays shut.
-    """
+    """Ignore a file if the markers in `-m` deselect all of its tests."""
     if not collection_path.name.startswith("test_"):
         return None
     wanted = config.option.markexpr
@@ -138,21 +135,23 @@ def pytest_ignore_collect(collection_path, config):
         marker for marker, patterns in MARKED_PATHS.items() if matches(collection_path, patterns)
     ]
     if wanted.lstrip("(").startswith("framework or "):
-        return None if marked or OWN_MARKS.search(collection_path.read_bytes()) else True
+        return None if marked or MARKS_IN_FILE.search(collection_path.read_bytes()) else True
     return any(f"not {marker}" in wanted.split(" and ") for marker in marked) or None
 
 
 def pytest_collection_modifyitems(items):
-    """Mark what needs the frameworks' environments, and what takes long without them."""
+    """Mark tests that need the frameworks' environments, and slow tests."""
     for path, group in itertools.groupby(items, lambda item: item.path):
         below = path.relative_to(TESTS)
         markers = [marker for marker, patterns in MARKED_PATHS.items() if matches(below, patterns)]
-        own = OWN_MARKS.search(path.read_bytes())
+        has_marks = MARKS_IN_FILE.search(path.read_bytes())
         for item in group:
             inherited = [
                 name for name in ("framework", "slow", "full") if item.get_closest_marker(name)
             ]
-            assert own or not inherited, f"{item.nodeid}: write the marks {inherited} into its file"
+            assert has_marks or not inherited, (
+                f"{item.nodeid}: write the marks {inherited} into its file"
+            )
             for marker in markers:
                 item.add_marker(marker)
             in_jax = item.get_closest_marker("framework") and JAX_CASE.search(item.nodeid)
@@ -161,18 +160,15 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """What is imported by now stays: looking for garbage among it, as often as Python does, took a
-    tenth of all time.
-    """
+    """Exclude imported objects from garbage collection, which took 10 % of the time."""
     gc.freeze()
     gc.set_threshold(10_000)
 
 
 def unit_of(nodeid):
-    """What a worker of `--dist loadgroup` takes as a whole: a file, or all files that ask the
-    frameworks' processes alike.
+    """Return the unit of work of a test: its file, or all files that use the frameworks' processes.
 
-    Each framework is then started once, and what it has computed for one file serves the others.
+    Each framework then starts once, and cached results are shared by the files.
     """
     file = Path(nodeid.partition("::")[0])
     if b"frameworks_probe" not in (TESTS.parent / file).read_bytes():
@@ -181,7 +177,7 @@ def unit_of(nodeid):
 
 
 class Durations:
-    """Writes how many seconds each unit took."""
+    """Plugin that writes the seconds of each unit of work."""
 
     def __init__(self):
         self.seconds = collections.Counter()
@@ -196,7 +192,10 @@ class Durations:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """`--dist loadgroup`: whole units, the longest first; one worker begins with those that wait."""
+    """Schedule whole units with `--dist loadgroup`, the longest first.
+
+    One worker starts with the units that mostly wait.
+    """
     from xdist.scheduler import LoadScopeScheduling
 
     seconds = json.loads(DURATIONS.read_text())
@@ -206,8 +205,9 @@ def pytest_xdist_make_scheduler(config, log):
             return unit_of(nodeid)
 
         def _reschedule(self, node):
-            """A worker takes its next unit when one test is left, which xdist holds back until it
-            has another; not two.
+            """Give a worker its next unit when one test is left, instead of two.
+
+            xdist does not start the last test of a worker before the worker has a next test.
             """
             if not self.workqueue or self._pending_of(self.assigned_work[node]) <= 1:
                 super()._reschedule(node)
@@ -226,10 +226,10 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 @pytest.fixture(autouse=True, scope="session")
-def one_fingerprint_is_verified():
-    """Verify one fingerprint, for the closed logs that tests write.
+def verified_fingerprint():
+    """Verify a fingerprint for the closed logs that tests write.
 
-    Data that tests prepare have other fingerprints.
+    Data sets that tests prepare have different fingerprints.
     """
     with pytest.MonkeyPatch.context() as patch:
         for name in PUBLISHED_DATASETS:
@@ -238,9 +238,10 @@ def one_fingerprint_is_verified():
 
 
 @pytest.fixture(autouse=True)
-def own_safe_path():
-    """Commands that tests call in their own process set it for good: what later tests start could
-    not import `tests`.
+def restored_safe_path():
+    """Unset PYTHONSAFEPATH, which commands set if a test calls them in this process.
+
+    Otherwise processes that later tests start could not import `tests`.
     """
     os.environ.pop("PYTHONSAFEPATH", None)
     yield
@@ -249,10 +250,10 @@ def own_safe_path():
 
 @pytest.fixture(scope="session", autouse=True)
 def session_data(tmp_path_factory):
-    """Where all runs of a session find generated data, and make it if it is not there.
+    """Set the folder in which all runs of the session look for generated data, and create it.
 
-    Not shared by the workers of xdist: a run sees whether its files have left the page cache, and
-    readers hold them there.
+    Workers of xdist do not share the folder: a run checks whether its files have left the page
+    cache, and a concurrent reader would keep them there.
     """
     folder = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
@@ -262,15 +263,16 @@ def session_data(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def demo_data(session_data, tmp_path_factory):
-    """A function from a generated data set's name to its folder, which is not to be changed.
+    """Return a function that returns the read-only folder of a generated data set.
 
-    The first of xdist's workers to ask makes it, for seconds; the others copy it.
+    The first worker of xdist that needs the data generates them within seconds, and the remaining
+    workers copy them.
     """
     base = tmp_path_factory.getbasetemp()
     first = base.parent / "demo_data" if "PYTEST_XDIST_WORKER" in os.environ else session_data
 
     @functools.cache
-    def made(name):
+    def dataset_folder(name):
         first.mkdir(exist_ok=True)
         with (first / f"{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -279,4 +281,4 @@ def demo_data(session_data, tmp_path_factory):
             shutil.copytree(first / name, session_data / name)
         return session_data / name
 
-    return made
+    return dataset_folder

@@ -1,8 +1,7 @@
-"""Probes: functions below `tests` that run in a framework's environment and give arrays; comparison
-of what they give.
+"""Probes: functions below `tests` that run in a framework's environment and return arrays.
 
-A process that has imported a framework answers all jobs of a session: importing takes longer than
-most of them.
+One process per framework runs all jobs of a session, because importing the framework takes longer
+than most jobs. The module also compares the returned arrays.
 """
 
 import atexit
@@ -28,12 +27,13 @@ from tests.helpers import PROJECT
 
 SERVE = PROJECT / "tests" / "probes" / "serve.py"
 JOB_SECONDS = 1200
-"""From a job's start. A busy machine may take long; a job that never ends fails."""
+"""Timeout of a job. It is long, because the machine may be busy."""
 
 
 class Processes:
-    """`count` processes of a framework, each with its place as the launchers give it; every job
-    joins them anew.
+    """`count` processes of a framework, with the environment that launchers set.
+
+    The processes connect again for every job.
     """
 
     def __init__(self, framework, count=1):
@@ -50,31 +50,30 @@ class Processes:
 
     def _start(self, rank, count, addresses):
         task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}}
-        place = {"RANK": str(rank), "WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1"}
-        place |= {"TF_CONFIG": json.dumps(task)} if addresses else {}
-        compiled = str(
-            PROJECT / "build" / "torchinductor"
-        )  # kernels of a session are there in the next one
+        variables = {"RANK": str(rank), "WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1"}
+        variables |= {"TF_CONFIG": json.dumps(task)} if addresses else {}
+        # The next session reuses the compiled kernels.
+        compiled = str(PROJECT / "build" / "torchinductor")
         libraries = {"OMP_NUM_THREADS": "1", "MXNET_CPU_TEMP_COPY": "1", "PYTHONPATH": with_yaml()}
-        # Whether vector instructions work is not tried by importing torch.
+        # PyTorch skips its check of vector instructions, which would compile a program.
         libraries |= {"TORCHINDUCTOR_CACHE_DIR": compiled, "TORCHINDUCTOR_VEC_ISA_OK": "1"}
-        self._begun(rank).touch()
+        self._start_file(rank).touch()
         with self._log(rank).open("wb") as log:
             return subprocess.Popen(
-                self._environment.command(str(SERVE), str(self._begun(rank))),
-                env={**os.environ, **libraries, **place},
+                self._environment.command(str(SERVE), str(self._start_file(rank))),
+                env={**os.environ, **libraries, **variables},
                 stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, text=True,
             )  # fmt: skip
 
     def _log(self, rank):
         return Path(self._folder.name) / f"process-{rank}.log"
 
-    def _begun(self, rank):
-        """Written when a job starts: the time is that of the one that runs."""
+    def _start_file(self, rank):
+        """Return the file whose modification time is the start of the current job."""
         return Path(self._folder.name) / f"process-{rank}.begun"
 
     def ask(self, function, arguments):
-        """Begin a job in every process: one path for the arrays of each."""
+        """Start a job in every process, and return the path of each process's arrays."""
         number, port = next(self._numbers), str(free_ports(1)[0])
         outs = [
             Path(self._folder.name) / f"{number}-{rank}.npz" for rank in range(len(self._processes))
@@ -91,21 +90,22 @@ class Processes:
         return outs
 
     def answers(self, outs):
-        """The arrays of every process.
+        """Return the arrays of every process.
 
-        Raises AssertionError with what a process said if it failed or died.
+        Raises:
+            AssertionError: A process failed or died. The message contains its output.
         """
         try:
             return [self._answer(rank, out) for rank, out in enumerate(outs)]
         except AssertionError:
             if len(outs) > 1:
-                self.stop()  # the others wait for the one that failed
+                self.stop()  # The remaining processes would wait for the failed process.
             raise
 
     def _answer(self, rank, out):
         while not out.exists():
             dead = self._processes[rank].poll() is not None
-            late = time.time() - self._begun(rank).stat().st_mtime > JOB_SECONDS
+            late = time.time() - self._start_file(rank).stat().st_mtime > JOB_SECONDS
             if (error := out.with_suffix(".error")).exists():
                 raise AssertionError(error.read_text())
             if (dead or late) and not out.exists():
@@ -113,16 +113,16 @@ class Processes:
                 raise AssertionError(f"process {rank}:\n{self._log(rank).read_text()[-3000:]}")
             time.sleep(0.01)
         with np.load(out) as arrays:
-            found = dict(arrays)
+            results = dict(arrays)
         out.unlink()
-        return found
+        return results
 
     def alive(self):
-        """Whether jobs can be given."""
+        """Return whether all processes accept jobs."""
         return all(process.poll() is None for process in self._processes)
 
     def stop(self):
-        """End the processes at once."""
+        """Kill the processes."""
         for process in self._processes:
             process.kill()
             process.communicate()
@@ -139,7 +139,7 @@ def stop():
 
 
 def _processes(framework, count):
-    """Those of this session; new ones where one of them has ended."""
+    """Return the session's processes, which are restarted if one of them has ended."""
     if (framework, count) not in _kept or not _kept[framework, count].alive():
         _kept[framework, count] = Processes(framework, count)
     return _kept[framework, count]
@@ -147,62 +147,60 @@ def _processes(framework, count):
 
 @functools.cache
 def begin_together(framework, count, function, *arguments):
-    """A job for the session's `count` processes of a framework, joined as one run; calling what
-    this gives waits for them.
-    """
+    """Start a job in `count` connected processes; return a function that waits for the arrays."""
     processes = _processes(framework, count)
     outs = processes.ask(function, arguments)
     return functools.cache(lambda: processes.answers(outs))
 
 
 def begin(framework, function, *arguments):
-    """A job for the session's process of a framework; calling what this gives waits for the arrays."""
-    begun = begin_together(framework, 1, function, *arguments)
-    return lambda: begun()[0]
+    """Start a job in the framework's process, and return a function that waits for its arrays."""
+    wait = begin_together(framework, 1, function, *arguments)
+    return lambda: wait()[0]
 
 
 def begins(*jobs):
-    """A fixture of a module that begins what its chosen tests will ask for: the frameworks compute
-    at the same time.
+    """Return a fixture that starts the jobs of a module's selected tests concurrently.
 
-    Each of the jobs gives the arguments of `begin` for tests that are parametrised by all of its
-    own arguments, by name, or None. What others are compared with comes first.
+    Each of `jobs` returns the arguments of `begin`, or None, for tests that are parametrized by all
+    of its arguments, by name. Jobs of the expected values come first.
     """
 
     @pytest.fixture(scope="module", autouse=True)
-    def all_at_once(request):
+    def start_all_jobs(request):
         for job in jobs:
             names = set(inspect.signature(job).parameters)
             for item in request.session.items:
-                given = item.callspec.params if hasattr(item, "callspec") else {}
-                if item.path == request.path and names <= set(given):
-                    asked = job(**{name: given[name] for name in names})
-                    begin(*asked) if asked else None
+                parameters = item.callspec.params if hasattr(item, "callspec") else {}
+                if item.path == request.path and names <= set(parameters):
+                    arguments = job(**{name: parameters[name] for name in names})
+                    begin(*arguments) if arguments else None
 
-    return all_at_once
+    return start_all_jobs
 
 
 def probe(framework, function, *arguments):
-    """What `function` (`module.name` below `tests`) gives in a framework's environment: arrays by
-    name, computed once.
+    """Return the arrays of `function` in a framework's environment, by name; computed once.
+
+    `function` is `module.name` below `tests`.
     """
     return begin(framework, function, *arguments)()
 
 
 def probe_json(framework, function, *arguments):
-    """The same for functions that give JSON by name: what it holds."""
+    """Return the decoded values of a function that returns JSON texts by name."""
     return {
         name: json.loads(str(text)) for name, text in probe(framework, function, *arguments).items()
     }
 
 
 def probe_together(framework, count, function, *arguments):
-    """The arrays of each of the session's `count` processes, which are joined as one run."""
+    """Return the arrays of each of `count` processes, which are connected as one run."""
     return begin_together(framework, count, function, *arguments)()
 
 
 def probe_alone(framework, function, *arguments):
-    """The arrays of a process that does nothing else."""
+    """Return the arrays of a new process that runs only this job."""
     processes = Processes(framework)
     try:
         return processes.answers(processes.ask(function, arguments))[0]
@@ -211,12 +209,12 @@ def probe_alone(framework, function, *arguments):
 
 
 def relative(found, wanted):
-    """Largest difference over the largest value."""
+    """Return the largest difference divided by the largest value."""
     return np.abs(found - wanted).max() / np.abs(wanted).max()
 
 
 def below(arrays, start):
-    """The arrays whose names begin with `start`, without it."""
+    """Return the arrays whose names begin with `start`, with this prefix removed."""
     return {
         name.removeprefix(start): value for name, value in arrays.items() if name.startswith(start)
     }

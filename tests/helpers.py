@@ -1,6 +1,4 @@
-"""What several tests use: the command line in a real subprocess or in this one, with the toy plugin
-where it is asked for.
-"""
+"""Helpers of the tests: the command line in a subprocess or in this process, waiting, and logs."""
 
 import argparse
 import contextlib
@@ -42,50 +40,52 @@ PROFILES = {
     "check": {**FIXED, "max_examples": 25},
     "search": {"max_examples": 1000},
 }
-"""Of hypothesis: the same examples in every run, a quarter of them (`make check`), or others in
-each (`make test-full`).
+"""Profiles of Hypothesis.
+
+`fixed` runs the same examples every time, `check` (`make check`) a quarter of them, and `search`
+(`make test-full`) new random examples.
 """
 
 
-def examples(count, **others):
-    """Decorates a test of hypothesis that looks at `count` examples, at a quarter or ten times as
-    many in other profiles.
+def examples(count, **options):
+    """Decorate a Hypothesis test to run `count` examples.
+
+    The profile `check` runs a quarter of them, and `search` ten times as many.
     """
     scaled = {"check": max(10, count // 4), "search": 10 * count}
-    return settings(max_examples=scaled.get(settings.get_current_profile_name(), count), **others)
+    return settings(max_examples=scaled.get(settings.get_current_profile_name(), count), **options)
 
 
 def full_of(values, *long):
-    """Cases of a parameter, those of them that are `long` with the mark `full`; a tuple is several
-    parameters.
+    """Return parameters for a test; those in `long` are marked `full`.
+
+    A tuple is used as several parameters.
     """
-    cases = [(one if isinstance(one, tuple) else (one,), one in long) for one in values]
-    return [pytest.param(*one, marks=pytest.mark.full if is_long else ()) for one, is_long in cases]
+    cases = [(value if isinstance(value, tuple) else (value,), value in long) for value in values]
+    return [
+        pytest.param(*value, marks=pytest.mark.full if is_long else ()) for value, is_long in cases
+    ]
 
 
 def full_but(values, *short):
-    """The same of those that are not `short`."""
-    return full_of(values, *(one for one in values if one not in short))
+    """Return parameters for a test; those not in `short` are marked `full`."""
+    return full_of(values, *(value for value in values if value not in short))
 
 
 def suite_env(tmp_path, toy=False, **extra):
-    """The environment of a command: logs and generated data below tmp_path."""
+    """Return the environment of a command whose logs and generated data are below tmp_path."""
     values = {**os.environ, "SUITE_LOG_DIR": str(tmp_path / "logs"), "COLUMNS": "200"}
-    values.pop(
-        "KMP_INIT_AT_FORK", None
-    )  # joblib sets it in this process when sacremoses is imported; runs would record it
+    # joblib sets it in this process when sacremoses is imported, and runs would record it.
+    values.pop("KMP_INIT_AT_FORK", None)
     if toy:
         values["SUITE_DATA_DIR"] = str(tmp_path / "data")
-        values["PYTHONPATH"] = os.pathsep.join(
-            [str(TOY), str(PROJECT)]
-        )  # this checkout, wherever .venv was made
+        # The path selects this checkout, even if .venv belongs to a different checkout.
+        values["PYTHONPATH"] = os.pathsep.join([str(TOY), str(PROJECT)])
     return {**values, **extra}
 
 
 def ended(done, exits):
-    """A command that ended, with this exit code if one is given; else the test fails with all that
-    it said.
-    """
+    """Return a completed command, after a check of its exit code if `exits` is not None."""
     assert exits in (
         None,
         done.returncode,
@@ -94,17 +94,17 @@ def ended(done, exits):
 
 
 def can_connect(port, uid):
-    """Whether a process of this user id, outside of any private network, can connect to a port of
-    this machine.
+    """Return whether a process of this user id can connect to a port of this machine.
+
+    The process is outside of any private network.
     """
     pid = os.fork()
     if pid == 0:
         try:
             if uid != os.getuid():
                 os.setuid(uid)
-            with (
-                socket.socket() as probe
-            ):  # create_connection imports a module, which the other user may not read
+            # create_connection would import a module that this user cannot read.
+            with socket.socket() as probe:
                 probe.settimeout(10)
                 probe.connect(("127.0.0.1", port))
             os._exit(0)
@@ -118,41 +118,37 @@ def can_connect(port, uid):
 
 
 def where_grpc_is_open():
-    """What a command with several TensorFlow processes must set on a machine that cannot make a
-    private network for them.
-    """
+    """Return overrides for several TensorFlow processes if no private network can be created."""
     return ("framework.allow_open_grpc=true",) if private_network.unavailable_reason() else ()
 
 
 def refusal(done):
-    """The one line of a command that was refused, with exit code 2."""
+    """Return the one-line message of a command that was refused with exit code 2."""
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stdout + done.stderr
     return done.stderr
 
 
-def one_line(said):
-    """A pattern for `pytest.raises`: one line, in which these words stand."""
-    return rf"\A[^\n]*{re.escape(said)}[^\n]*\Z"
+def one_line(text):
+    """Return a pattern for `pytest.raises` that matches a single line with this text."""
+    return rf"\A[^\n]*{re.escape(text)}[^\n]*\Z"
 
 
 def run_suite(tmp_path, *arguments, toy=False, timeout=300, exits=None, **extra):
-    """`python run_suite.py …` to its end; `exits`: the exit code that it must have."""
+    """Run `python run_suite.py …` in a subprocess; `exits` is the expected exit code."""
     command = [sys.executable, str(PROJECT / "run_suite.py"), *arguments]
     options = {"capture_output": True, "text": True, "timeout": timeout, "cwd": tmp_path}
     return ended(subprocess.run(command, **options, env=suite_env(tmp_path, toy, **extra)), exits)
 
 
 def suite(tmp_path, *arguments, timeout=300, exits=None, **extra):
-    """`suite …` to its end."""
+    """Run `suite …` in a subprocess."""
     command = [sys.executable, "-m", "suite.cli", *map(str, arguments)]
     options = {"capture_output": True, "text": True, "timeout": timeout, "cwd": tmp_path}
     return ended(subprocess.run(command, **options, env=suite_env(tmp_path, **extra)), exits)
 
 
 def run_suite_here(tmp_path, *arguments, toy=False, exits=None, **extra):
-    """What `run_suite` gives, from a call in this process: half a second less than from a Python of
-    its own.
-    """
+    """Return the result of `run_suite` from a call in this process, which takes 0.5 s less."""
     from suite.control.start import main
 
     return ended(
@@ -162,7 +158,7 @@ def run_suite_here(tmp_path, *arguments, toy=False, exits=None, **extra):
 
 
 def suite_here(tmp_path, *arguments, exits=None, **extra):
-    """What `suite` gives, from a call in this process."""
+    """Return the result of `suite` from a call in this process."""
     from suite.cli import main
 
     return ended(
@@ -171,8 +167,9 @@ def suite_here(tmp_path, *arguments, exits=None, **extra):
 
 
 def called_here(main, name, arguments, folder, environment):
-    """`main(arguments)` with the folder, variables, signal handlers, warnings and streams that a
-    process of its own has.
+    """Call `main(arguments)` in this process, isolated like a separate process.
+
+    The call has its folder, environment variables, signal handlers, warnings and streams.
     """
     arguments = [str(argument) for argument in arguments]
     out, err = io.StringIO(), io.StringIO()
@@ -195,7 +192,7 @@ def called_here(main, name, arguments, folder, environment):
             code = main(arguments)
         except SystemExit as ended:
             code = ended.code
-        except Exception:  # what a process would print before it ends with 1
+        except Exception:  # A process would print the traceback and exit with 1.
             traceback.print_exc()
             code = 1
         finally:
@@ -212,8 +209,9 @@ def called_here(main, name, arguments, folder, environment):
 
 @contextlib.contextmanager
 def logging_as_at_a_start():
-    """No handlers, and the level of before afterwards: those that Hydra sets up write to streams
-    that are closed by then.
+    """Remove all logging handlers, and restore the handlers and the level afterwards.
+
+    The handlers that Hydra adds would write to streams that are closed by then.
     """
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
@@ -227,7 +225,7 @@ def logging_as_at_a_start():
 
 @contextlib.contextmanager
 def _warnings_are_printed():
-    """Python's own filters, and its own way to show a warning, in place of pytest's."""
+    """Use Python's filters and output of warnings instead of pytest's."""
 
     def show(message, category, filename, lineno, file=None, line=None):
         print(
@@ -250,40 +248,43 @@ def _warnings_are_printed():
 
 
 @functools.cache
-def _composed(words):
-    return compose(words).jobs[0].config
+def _composed(overrides):
+    return compose(overrides).jobs[0].config
 
 
-def composed(*words):
-    """The configuration of the one job that these words ask for, to do with as a test likes;
-    composed once.
+def composed(*overrides):
+    """Return a modifiable copy of the configuration of the single job of these overrides.
+
+    The configuration is composed once and cached.
     """
-    return copy.deepcopy(_composed(words))
+    return copy.deepcopy(_composed(overrides))
 
 
 def cpu_seconds():
-    """CPU time of this process and of all started here that have ended: a wait for others on a busy
-    machine is not in it.
+    """Return the CPU time of this process and its completed child processes.
+
+    In contrast to elapsed time, it does not depend on the load of the machine.
     """
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + used.ru_utime + used.ru_stime
 
 
 def wait_until(what, condition, seconds=240):
-    """What `condition()` gives once it is true.
+    """Return the value of `condition()` as soon as it is true, and fail after `seconds`.
 
-    A busy machine may take long; one that never gets there fails.
+    The limit is long, because the machine may be busy.
     """
     deadline = time.monotonic() + seconds
-    while not (found := condition()):
+    while not (value := condition()):
         assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
         time.sleep(0.05)
-    return found
+    return value
 
 
 def alive(process):
-    """Whether a process runs: one that ended, or whose id another one has, does not, and neither
-    does a zombie.
+    """Return whether a process runs.
+
+    A process has ended if it is a zombie, or if its id was reused.
     """
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
@@ -292,60 +293,62 @@ def alive(process):
 
 
 def written(folder):
-    """What a write below `folder` changes: each file's inode, size and time of writing (the time of
-    access is others').
+    """Return the inode, size and modification time of each file below `folder`.
+
+    Each of them changes if the file is written.
     """
-    dataset_info = {path: path.stat() for path in folder.rglob("*") if path.is_file()}
+    file_stats = {path: path.stat() for path in folder.rglob("*") if path.is_file()}
     return {
-        path: (fact.st_ino, fact.st_size, fact.st_mtime_ns) for path, fact in dataset_info.items()
+        path: (stat.st_ino, stat.st_size, stat.st_mtime_ns) for path, stat in file_stats.items()
     }
 
 
 def status(folder):
-    """`status.json` of a run's folder."""
+    """Return the content of `status.json` in a run's folder."""
     return json.loads((folder / "status.json").read_text())
 
 
 def events(log):
-    """The records of a log in order: (key, value, metadata)."""
-    found = []
+    """Return the records of a log in order, as (key, value, metadata)."""
+    records = []
     for line in Path(log).read_text().splitlines():
         record = json.loads(line.partition(":::MLLOG ")[2])
-        found.append((record["key"], record["value"], record["metadata"]))
-    return found
+        records.append((record["key"], record["value"], record["metadata"]))
+    return records
 
 
 def run_events(log):
-    """Those that the run itself wrote: without the line on the machine that the controller puts
-    after them.
-    """
+    """Return the records of the run, without the controller's `suite_condition` record."""
     return [event for event in events(log) if event[0] != "suite_condition"]
 
 
 def only(paths):
-    """The one element."""
-    found = list(paths)
-    assert len(found) == 1, found
-    return found[0]
+    """Return the only element."""
+    elements = list(paths)
+    assert len(elements) == 1, elements
+    return elements[0]
 
 
 def json_values(max_leaves, keys=None):
-    """Values as JSON has them, of every type, nested; `keys`: those that objects have (any short
-    text).
+    """Return a strategy for nested JSON values of every type.
+
+    `keys` is the strategy for the keys of objects, by default short text.
     """
     keys = st.text(max_size=8) if keys is None else keys
     leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
     return st.recursive(
         leaves,
-        lambda one: st.lists(one, max_size=3) | st.dictionaries(keys, one, max_size=4),
+        lambda children: (
+            st.lists(children, max_size=3) | st.dictionaries(keys, children, max_size=4)
+        ),
         max_leaves=max_leaves,
     )
 
 
 def subcommand(module, *arguments):
-    """The exit code of a module of suite/commands with these words, as `suite` calls it.
+    """Return the exit code of a module of suite/commands with these arguments.
 
-    Raises what the module raises.
+    Errors of the module are raised.
     """
     parser = argparse.ArgumentParser()
     module.configure(parser)
@@ -354,7 +357,7 @@ def subcommand(module, *arguments):
 
 @contextlib.contextmanager
 def python(code, *arguments, **options):
-    """A process of this Python that runs `code`, for the length of a block; `options` as of Popen."""
+    """Run `code` in a Python process during a `with` block; `options` are passed to Popen."""
     with subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], **options) as process:
         try:
             yield process
@@ -363,4 +366,4 @@ def python(code, *arguments, **options):
 
 
 BURN = "while True: pass"
-"""Of `python`: wants a core."""
+"""Code for `python` that keeps a core busy."""

@@ -1,5 +1,6 @@
-"""What workloads may import, for each that there is: import-linter's own contracts would list them
-by name.
+"""Import contract for workloads that applies to new workloads automatically.
+
+The contracts of import-linter itself would have to list every workload.
 """
 
 from collections.abc import Iterator
@@ -9,40 +10,49 @@ from importlinter import Contract, ContractCheck, output
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet", "jax")
 PACKAGES = ("torch", "torchvision", "tensorflow", "mxnet", "jax", "jaxlib")
-ROOMS = ("api", "common", "entry_points", "files", "frameworks", "held_folder", "process_identity")
-"""What lies below workloads/ and is none."""
+SHARED_PACKAGES = (
+    "api",
+    "common",
+    "entry_points",
+    "files",
+    "frameworks",
+    "held_folder",
+    "process_identity",
+)
+"""Packages and modules below workloads/ that are not a workload."""
 
 
 def workload(module: str) -> str:
-    """`workloads.ncf` of a module in that folder, else an empty text."""
+    """Return `workloads.NAME` if the module belongs to a workload, else an empty string."""
     parts = module.split(".")
     return (
         ".".join(parts[:2])
-        if parts[0] == "workloads" and len(parts) > 1 and parts[1] not in ROOMS
+        if parts[0] == "workloads" and len(parts) > 1 and parts[1] not in SHARED_PACKAGES
         else ""
     )
 
 
 def is_trainer(module: str) -> bool:
-    """A module that needs a framework: in workloads/frameworks, or named after one."""
+    """Return whether a module is in workloads/frameworks, or is named after a framework."""
     parts = module.split(".")
     return parts[0] == "workloads" and (parts[1:2] == ["frameworks"] or parts[-1] in FRAMEWORKS)
 
 
 class WorkloadsContract(Contract):
-    """Only a workload's own modules import it; only trainers import frameworks, and only trainers
-    import trainers.
+    """Only a workload's modules import the workload, and only trainers import frameworks.
+
+    Only trainers import trainers.
     """
 
     type_name = "workloads"
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
-        """Kept where no import is wrong."""
+        """Check whether all imports are allowed."""
         wrong = sorted(f"{importer} -> {imported}" for importer, imported in _wrong(graph))
         return ContractCheck(kept=not wrong, metadata={"wrong": wrong})
 
     def render_broken_contract(self, check: ContractCheck) -> None:
-        """A line for each import."""
+        """Print a line per forbidden import."""
         for line in check.metadata["wrong"]:
             output.print_error(f"- {line}")
 

@@ -1,5 +1,6 @@
-"""A module with many imports does several things: no module of the suite imports more than fifteen
-others of this project.
+"""No module of the suite imports more than fifteen modules of this project.
+
+A module with many imports has several responsibilities.
 """
 
 import ast
@@ -11,7 +12,7 @@ MAX_IMPORTS_OF_CONTROLLER = 12
 
 
 def imported_modules(path):
-    """Modules of this project that a file imports, also inside of functions."""
+    """Return the modules of this project that a file imports, also inside of functions."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -31,7 +32,7 @@ def imported_modules(path):
     return found
 
 
-def test_no_module_imports_more_than_fifteen_others():
+def test_no_module_imports_more_than_fifteen_modules():
     counts = {
         path.relative_to(PROJECT): len(imported_modules(path))
         for path in (PROJECT / "suite").rglob("*.py")
@@ -40,7 +41,7 @@ def test_no_module_imports_more_than_fifteen_others():
     assert {str(path): count for path, count in counts.items() if count > MAX_IMPORTS} == {}
 
 
-def test_the_controller_and_its_targets_import_few():
+def test_the_controller_and_its_targets_import_few_modules():
     control = PROJECT / "suite" / "control"
     names = ("controller", "command", "planning", "folders", "sweep", "summary")
     paths = [*(control / f"{name}.py" for name in names), *(control / "targets").glob("*.py")]

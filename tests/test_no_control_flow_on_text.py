@@ -1,6 +1,4 @@
-"""Code decides by types, never by the words of a text for people: a changed word must change no
-result.
-"""
+"""Code decides by types, not by the words of messages: a changed word must not change a result."""
 
 import pytest
 
@@ -8,16 +6,14 @@ from tests.helpers import PROJECT
 from tests.text_control_flow import find_decisions, find_decisions_below
 
 READERS_OF_FOREIGN_LOGS = ("suite/results/logs/",)
-"""Folders whose files read logs of other programs. In these logs, texts are all that there is."""
+"""Folders whose files read logs of foreign programs, which only contain texts."""
 
-CHECKER = "the compliance checker of mlperf-logging reports what it found as a message alone"
+CHECKER = "the compliance checker of mlperf-logging reports violations only as messages"
 NODE_SELECTOR = "a label of Kubernetes, KEY=VALUE, which the user sets"
-OLDER = "versions without codes wrote the sentence alone"
-DATA_NOTE = (
-    "the notes of a data set are texts, also in run.json, and this one has a code of its own"
-)
-SRUN = "srun and salloc report as a message alone that the scheduler ended a step"
-HYDRA = "Hydra names the file of a wrong key in its message alone"
+OLDER = "versions without codes wrote only the sentence"
+DATA_NOTE = "the notes of a data set are texts, also in run.json, and this note has a code"
+SRUN = "srun and salloc report only in a message that the scheduler ended a step"
+HYDRA = "Hydra names the file of a wrong key only in its message"
 ALLOWED = {
     "suite/catalog/deviations.py: note == fingerprints.NOT_VERIFIED": DATA_NOTE,
     "suite/common/run_end.py: 'no space left in' in sentence": OLDER,
@@ -31,7 +27,7 @@ ALLOWED = {
     "suite/control/hosts/scheduler_text.py: _ENDED_BY_SCHEDULER.search(message)": SRUN,
     "suite/control/hosts/kubernetes.py: str(label).split('=', 1)": NODE_SELECTOR,
 }
-"""Place to the reason why it may read a text."""
+"""Code that may read a text, and the reason."""
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +38,11 @@ def found():
     }
 
 
-def test_nothing_decides_by_the_words_of_a_text(found):
+def test_no_code_decides_by_the_words_of_a_text(found):
     new = [f"{key} (line {place.line})" for key, place in found.items() if key not in ALLOWED]
-    assert not new, "give the fact a type and render the text at the edge:\n" + "\n".join(new)
+    assert not new, (
+        "use a type for the decision and format the text only for output:\n" + "\n".join(new)
+    )
 
 
 def test_every_exception_is_needed(found):
@@ -84,7 +82,7 @@ def test_every_exception_is_needed(found):
         "{one for one in clean(row.note).split('; ')}",
     ],
 )
-def test_the_check_finds(code):
+def test_the_check_finds_decisions(code):
     assert [place.code for place in find_decisions(f"def function():\n    return {code}\n")]
     assert [place.code for place in find_decisions(f"VALUE = {code}\n")]
 
@@ -126,11 +124,11 @@ def test_the_check_follows_variables(code):
         "re.sub('[^a-z]+', '-', title.lower())",
     ],
 )
-def test_the_check_allows(code):
+def test_the_check_allows_decisions_without_texts(code):
     assert not find_decisions(f"def function():\n    return {code}\n")
 
 
-def test_variables_of_one_function_are_no_texts_in_another():
+def test_variables_of_a_function_are_not_texts_in_other_functions():
     code = (
         "def first():\n    one = row.reason\n\n\ndef second(one):\n    return"
         " one.startswith('result_')\n"

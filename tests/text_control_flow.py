@@ -1,9 +1,9 @@
-"""Finds places where code decides by the words of a text that was written for people.
+"""Find places where code decides by the words of a text that was written for people.
 
-A text is an attribute or a variable whose name says so (`reason`, `note`, `label`, …), or a
-variable that is made from such a text or loops over several. Deciding means to look for a string
-constant in it, to compare it with a constant, to match it with a regular expression, or to take it
-apart. A comparison with the empty string is allowed: it asks whether there is a text.
+A text is an attribute or a variable with a name such as `reason`, `note` or `label`, or a variable
+that is derived from such a text or iterates over several. A decision searches a text for a string
+constant, compares it with a constant, matches it with a regular expression, or splits it. A
+comparison with the empty string is allowed: it only checks whether the text is empty.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ATTRIBUTES = {
     ),
     *("machine_condition", "score_notes", "above", "below", "detail", "sentence"),
 }
-"""Attributes that hold texts."""
+"""Attributes that contain texts."""
 VARIABLES = {
     *(
         "reason",
@@ -46,11 +46,11 @@ VARIABLES = {
     ),
     "sentence",
 }
-"""Variables that hold texts."""
+"""Variables that contain texts."""
 AMBIGUOUS = {"text", "texts", "message", "words"}
-"""Variables that often hold input of a program.
+"""Variables that often contain the input of a program.
 
-Of these only constants with several words count.
+Only constants with several words count as decisions about them.
 """
 FUNCTIONS = {"labels", "merged_labels", "shared_labels", "condition_text"}
 """Functions that return texts."""
@@ -66,7 +66,7 @@ _UNCHANGED = {
     "set",
     "sorted",
 }
-"""Functions whose result is the same text, or the same texts."""
+"""Functions that return the same text or texts."""
 _METHODS = {
     "startswith",
     "endswith",
@@ -77,7 +77,7 @@ _METHODS = {
     "removesuffix",
 }
 _SEARCHES = {"find", "index", "count"}
-"""Methods of strings and lists, which decide by words only if they look for a constant."""
+"""Methods of strings and lists that decide by words only if they search for a constant."""
 _MATCHING = {"match", "search", "fullmatch", "findall", "finditer"}
 
 
@@ -128,16 +128,15 @@ class _Texts:
     """The expressions of a function that are texts, or collections of texts."""
 
     def __init__(self, nodes: list[ast.AST]) -> None:
-        self._made_of_texts: set[str] = set()
+        self._text_names: set[str] = set()
         count = -1
-        while (
-            len(self._made_of_texts) > count
-        ):  # a variable may be made from a variable that is found later
-            count = len(self._made_of_texts)
+        # A variable may be derived from a variable that is found later.
+        while len(self._text_names) > count:
+            count = len(self._text_names)
             for node in nodes:
-                self._made_of_texts.update(self._names_made_of_texts(node))
+                self._text_names.update(self._derived_names(node))
 
-    def _names_made_of_texts(self, node: ast.AST) -> Iterator[str]:
+    def _derived_names(self, node: ast.AST) -> Iterator[str]:
         if isinstance(node, (ast.For, ast.comprehension)):
             pairs = [(node.target, node.iter)]
         elif isinstance(node, ast.Assign):
@@ -159,12 +158,12 @@ class _Texts:
                         yield name.id
 
     def is_text(self, node: ast.expr) -> bool:
-        """Check for a text, or a collection of texts."""
+        """Return whether an expression is a text or a collection of texts."""
         match node:
             case ast.Attribute(attr=name):
                 return name in ATTRIBUTES
             case ast.Name(id=name):
-                return name in VARIABLES or name in self._made_of_texts
+                return name in VARIABLES or name in self._text_names
             case ast.Call(func=ast.Name(id=name), args=arguments) if name in FUNCTIONS | _UNCHANGED:
                 return name in FUNCTIONS or any(map(self.is_text, arguments))
             case ast.Call(func=ast.Attribute(attr=name, value=value)) if name in _UNCHANGED:
@@ -185,7 +184,7 @@ class _Texts:
         return False
 
     def decides_by_call(self, call: ast.Call) -> bool:
-        """Check for a method of strings that looks for words, and for a regular expression."""
+        """Return whether a call searches a text for words or matches a regular expression."""
         if not isinstance(call.func, ast.Attribute):
             return False
         method, owner = call.func.attr, call.func.value
@@ -203,7 +202,7 @@ class _Texts:
         )
 
     def decides_by_comparison(self, comparison: ast.Compare) -> bool:
-        """Check for `in`, `not in`, `==` and `!=` with a constant."""
+        """Return whether a comparison with a constant uses `in`, `not in`, `==` or `!=`."""
         operands = [comparison.left, *comparison.comparators]
         for operator, left, right in zip(comparison.ops, operands, operands[1:], strict=False):
             sides = [(left, right)] if isinstance(operator, (ast.In, ast.NotIn)) else []
@@ -218,7 +217,7 @@ class _Texts:
 
 
 def _is_message(node: ast.expr) -> bool:
-    """Check for a variable named `message`, and for the message of an exception: `str(error)`."""
+    """Return whether an expression is a variable `message` or the text of an exception."""
     match node:
         case (
             ast.Name(id="message")
@@ -233,7 +232,7 @@ def _is_ambiguous(node: ast.expr) -> bool:
 
 
 def _is_constant(node: ast.expr) -> bool:
-    """Check for a string that is not empty, or a name in capital letters."""
+    """Return whether an expression is a string that is not empty, or a name in capital letters."""
     match node:
         case ast.Constant(value=str() as value):
             return value != ""
@@ -245,7 +244,7 @@ def _is_constant(node: ast.expr) -> bool:
 
 
 def _has_words(node: ast.expr) -> bool:
-    """Check for a string with several words."""
+    """Return whether an expression is a string with several words."""
     return (
         isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip()
     )

@@ -1,1 +1,1 @@
-"""Tests of the benchmarks: they start, and their figures are computed from what processes printed."""
+"""Tests of the benchmarks: every script starts, and figures are computed from printed values."""

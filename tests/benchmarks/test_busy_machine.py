@@ -1,6 +1,4 @@
-"""The environment variables that a contender of `benchmarks.busy_machine` gets are those of a real
-worker.
-"""
+"""Contenders of `benchmarks.busy_machine` have the environment variables of a real worker."""
 
 import pytest
 

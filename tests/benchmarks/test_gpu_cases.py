@@ -1,6 +1,4 @@
-"""`python -m benchmarks.gpu`: in which order, what counts as done, and what is kept of a case that
-does not end.
-"""
+"""`python -m benchmarks.gpu`: order of the cases, completed cases, and partial results."""
 
 import subprocess
 from pathlib import Path
@@ -43,12 +41,12 @@ def test_every_workload_is_measured_in_bf16_before_any_is_in_another_precision()
         ({"plain": True, "usable": "no gcc", "as_expected": False}, True, False),
     ],
 )
-def test_only_what_succeeded_is_done(case, done, expected):
+def test_only_successful_cases_are_done(case, done, expected):
     assert is_done(case) is done
     assert case is None or as_expected(case) is expected
 
 
-def test_what_was_printed_in_time_is_kept(monkeypatch):
+def test_output_before_a_timeout_is_kept(monkeypatch):
     def never_ends(command, timeout, **rest):
         raise subprocess.TimeoutExpired(
             command, timeout, output=b'{}\n{"as it is": {"step_ms": 3.0}}\nof a library\n'

@@ -1,6 +1,4 @@
-"""What benchmarks say of rates that processes printed, what they make up, and that what they type
-can be run.
-"""
+"""Summaries of printed rates, synthetic data, and overrides of the benchmarks."""
 
 import importlib
 import itertools
@@ -34,7 +32,7 @@ def test_shares_are_medians_of_ratios_within_a_round():
     found = image_step.summary(
         {"suite": ours, "bare": rounds([10, 10, 10]), "stock": rounds([10, 5, 10], 4.0)}
     )
-    assert found["suite_to_bare"] == 1.0  # of 1.0, 0.5, 1.2
+    assert found["suite_to_bare"] == 1.0  # median of 1.0, 0.5, 1.2
     assert (found["suite_to_stock"], found["suite_to_stock_per_operation"]) == (1.0, 2.0)
     assert "suite_to_bare_per_operation" not in found
     assert found["images_per_second"] == {"suite": 10.0, "bare": 10, "stock": 10}
@@ -42,10 +40,14 @@ def test_shares_are_medians_of_ratios_within_a_round():
     assert not [name for name in found if name.endswith("_cpu")]
 
 
-def test_shares_of_processor_time_stand_beside_those_of_time():
-    def rounds(rate, of_cpu):
+def test_shares_are_computed_for_cpu_time_too():
+    def rounds(rate, cpu_rate):
         return [
-            {"images_per_second": rate, "images_per_cpu_second": of_cpu, "gigaflops_per_image": 8.0}
+            {
+                "images_per_second": rate,
+                "images_per_cpu_second": cpu_rate,
+                "gigaflops_per_image": 8.0,
+            }
         ]
 
     found = image_step.summary({"suite": rounds(10.0, 6.0), "stock": rounds(20.0, 5.0)})
@@ -58,31 +60,32 @@ def test_every_model_has_its_script():
             name = f"{workload.removesuffix('50')}_{framework}.py"
             text = (PROJECT / "benchmarks" / "bare" / name).read_text()
             for model in set(image_step.models(workload, framework)) - {"suite", "bare_malloc"}:
-                assert model in text, f"{name} does not know {model}"
+                assert model in text, f"{name} does not support {model}"
             assert "workloads" not in text
             assert "import suite" not in text
 
 
-def test_networks_of_the_zoo_are_held_against_stock_ones_that_there_are():
-    of_zoo = [name for name in image_step.BATCHES if name.startswith("zoo:")]
-    assert set(of_zoo) <= set(image_step.IMAGE_SIZES)
-    pairs = itertools.product(of_zoo, image_step.STOCK)
+def test_networks_of_the_zoo_are_compared_with_available_stock_networks():
+    zoo_networks = [name for name in image_step.BATCHES if name.startswith("zoo:")]
+    assert set(zoo_networks) <= set(image_step.IMAGE_SIZES)
+    pairs = itertools.product(zoo_networks, image_step.STOCK)
     found = {
         (name, framework): list(image_step.models(name, framework)) for name, framework in pairs
     }
     assert all(names[:2] == ["suite", "stock"] for names in found.values())
     assert [pair for pair, names in found.items() if len(names) > 2] == [
         ("zoo:resnet50", "mxnet")
-    ]  # two versions
-    said = image_step.models("zoo:resnet50", "tensorflow")["stock"]
-    assert said == image_step.STOCK["tensorflow"]["stock"]  # another network, and it says in what
+    ]  # MXNet has two versions of ResNet-50.
+    # The stock network differs, and its description states how.
+    stock = image_step.models("zoo:resnet50", "tensorflow")["stock"]
+    assert stock == image_step.STOCK["tensorflow"]["stock"]
 
 
 @pytest.mark.parametrize(("pipeline", "met"), [(100.0, False), (5.0, None)])
-def test_a_share_is_judged_only_where_the_pipeline_is_faster(pipeline, met):
+def test_a_share_is_judged_only_if_the_pipeline_is_faster(pipeline, met):
     synthetic = [{"images_per_second": rate} for rate in (10.0, 20.0, 10.0)]
-    of_pipeline = {"pipeline_images_per_second": pipeline, "data_wait_share": 0.1}
-    fed = [{"images_per_second": rate, **of_pipeline} for rate in (9.0, 19.0, 9.4)]
+    pipeline_figures = {"pipeline_images_per_second": pipeline, "data_wait_share": 0.1}
+    fed = [{"images_per_second": rate, **pipeline_figures} for rate in (9.0, 19.0, 9.4)]
     found = image_feeding.summary(synthetic, fed)
     assert found["share"] == 0.94
     assert found["met"] is met
@@ -91,7 +94,7 @@ def test_a_share_is_judged_only_where_the_pipeline_is_faster(pipeline, met):
 @pytest.mark.parametrize(
     ("kind", "least", "most"), [("trained", 20, 400), ("undecided", 8_000, 40_000)]
 )
-def test_synthetic_outputs_are_what_they_are_called(kind, least, most):
+def test_synthetic_detections_have_the_expected_number_and_score(kind, least, most):
     workload = image_suite.full_size("ssd", "pytorch", "fp32", 32, 1)
     truth = detections.objects(np.random.default_rng(0), 3)
     found, results = detections.measure(workload, kind, 3, truth)
@@ -105,17 +108,17 @@ def test_synthetic_outputs_are_what_they_are_called(kind, least, most):
         )
 
 
-def test_every_plain_loop_that_a_step_is_held_against_has_its_script():
+def test_every_baseline_loop_has_its_script():
     steps = (gnmt_step, transformer_step)
     names = [
         f"{step.KIND.workload.name}_{framework}" for step in steps for framework in step.KIND.models
     ]
-    others = maskrcnn_step.COMPARED_MODELS
+    baselines = maskrcnn_step.COMPARED_MODELS
     names += [
         f"maskrcnn_{framework if name == 'bare' else name}"
-        for framework, (name, _) in others.items()
+        for framework, (name, _) in baselines.items()
     ]
-    assert {f"{workload}_{framework}" for workload in ("gnmt",) for framework in others} <= set(
+    assert {f"{workload}_{framework}" for workload in ("gnmt",) for framework in baselines} <= set(
         names
     )
     for name in names:
@@ -125,8 +128,8 @@ def test_every_plain_loop_that_a_step_is_held_against_has_its_script():
 CIFAR = SimpleNamespace(dataset="cifar-demo", cores=1, epochs=1)
 
 
-class Typed(Exception):
-    """What a benchmark types, instead of a run."""
+class PlannedRun(Exception):
+    """Exception with the overrides of a benchmark, raised instead of a run."""
 
 
 @pytest.mark.parametrize(
@@ -141,16 +144,16 @@ class Typed(Exception):
         ("little_cnn", lambda cnn, folder: cnn.measure(CIFAR, "pytorch", folder)),
     ],
 )
-def test_what_a_benchmark_types_can_be_planned(tmp_path, monkeypatch, name, measure):
-    def typed(words, output, prefix=()):
-        raise Typed(*words)
+def test_the_overrides_of_a_benchmark_can_be_planned(tmp_path, monkeypatch, name, measure):
+    def record_overrides(overrides, output, prefix=()):
+        raise PlannedRun(*overrides)
 
     benchmark = importlib.import_module(f"benchmarks.{name}")
-    monkeypatch.setattr(benchmark, "run_suite", typed)
+    monkeypatch.setattr(benchmark, "run_suite", record_overrides)
     monkeypatch.setattr(
-        benchmark, "in_environment", lambda *given, **options: Counter(), raising=False
+        benchmark, "in_environment", lambda *arguments, **options: Counter(), raising=False
     )
-    with pytest.raises(Typed) as caught:
+    with pytest.raises(PlannedRun) as caught:
         measure(benchmark, tmp_path)
     planned = plan(
         composed(*caught.value.args, f"output={tmp_path / 'out'}"), "job", tmp_path / "out"
@@ -160,7 +163,7 @@ def test_what_a_benchmark_types_can_be_planned(tmp_path, monkeypatch, name, meas
 
 
 @pytest.mark.parametrize("workload", ["ssd", "maskrcnn"])
-def test_the_input_that_is_measured_makes_batches(tmp_path, workload):
+def test_the_measured_input_pipeline_yields_batches(tmp_path, workload):
     photos.write_coco(tmp_path / "images", 33, 50)
     Coco2017().prepare(tmp_path / "images", tmp_path / "prepared")
     data = coco_input.data_of(workload, "exact", str(tmp_path / "prepared"))

@@ -1,6 +1,4 @@
-"""The peak memory of a change is its own: `benchmarks.gpu.why` on a device that only counts,
-without PyTorch.
-"""
+"""Peak memory of each change in `benchmarks.gpu.why`, measured on a stub device without PyTorch."""
 
 import sys
 from contextlib import nullcontext
@@ -12,7 +10,7 @@ GIB = 2**30
 
 
 class Counter:
-    """What `torch.cuda` knows of a device's memory."""
+    """Stub of the memory statistics of `torch.cuda`."""
 
     def __init__(self):
         self.peak = 0
@@ -27,12 +25,12 @@ class Counter:
         return self.peak
 
 
-def test_a_smaller_change_after_a_larger_one_has_its_own_peak(monkeypatch):
+def test_the_peak_of_a_change_is_independent_of_earlier_changes(monkeypatch):
     cuda = Counter()
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     monkeypatch.setattr("workloads.frameworks.pytorch.kernels", None, raising=False)
 
-    def trainer(workload, place):
+    def trainer(workload, worker):
         def train(items, step):
             cuda.allocate(workload.size_bytes)
 
@@ -55,7 +53,10 @@ def test_a_smaller_change_after_a_larger_one_has_its_own_peak(monkeypatch):
     monkeypatch.setattr(runs, "load_trainer", lambda name, framework: trainer)
     monkeypatch.setattr(runs, "worker_context_from_env", lambda run: None)
     settings = (SimpleNamespace(workload="x", size_bytes=size * GIB) for size in (3, 1))
-    assert [why.step_ms(SimpleNamespace(dataset_info=None, settings=one)) for one in settings] == [
+    assert [
+        why.step_ms(SimpleNamespace(dataset_info=None, settings=case_settings))
+        for case_settings in settings
+    ] == [
         {"step_ms": 3.0, "peak_gib": 3.0},
         {"step_ms": 3.0, "peak_gib": 1.0},
     ]

@@ -1,4 +1,4 @@
-"""The corpus of programs' messages and what translates it without a model."""
+"""The corpus of translated program messages, and its baselines without a model."""
 
 import struct
 
@@ -35,9 +35,11 @@ def test_messages_are_read_in_both_byte_orders(order):
     assert read == [first, ("Open the file", opens), ("One file", "Eine Datei")]
 
 
-def test_messages_are_cut_into_sentences_where_both_sides_have_as_many():
+def test_messages_are_split_into_sentences_if_both_sides_have_equally_many():
     found = list(real_text.sentences("Stop.  Go _on!", "Halt.\n„&Weiter“!"))
-    assert found == [("Stop. Go on!", 'Halt. "Weiter"!')], "a quotation mark begins no sentence"
+    assert found == [("Stop. Go on!", 'Halt. "Weiter"!')], (
+        "a quotation mark does not start a sentence"
+    )
     found = list(real_text.sentences("Stop.  Go _on!", "Halt.\nGeh &weiter!"))
     assert found == [("Stop.", "Halt."), ("Go on!", "Geh weiter!")]
     assert list(real_text.sentences("One. Two.", "Eins und zwei.")) == [
@@ -59,7 +61,7 @@ def test_messages_are_cut_into_sentences_where_both_sides_have_as_many():
         (("The price in euros: €", "Der Preis ist in €"), False),
     ],
 )
-def test_what_looks_like_a_sentence_is_kept(pair, kept):
+def test_only_translated_sentences_are_kept(pair, kept):
     assert real_text.is_kept(pair) is kept
 
 

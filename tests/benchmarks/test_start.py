@@ -1,6 +1,4 @@
-"""Each benchmark starts with `python -m benchmarks.NAME` from the repository root, and every text
-shows that command.
-"""
+"""Each benchmark starts with `python -m benchmarks.NAME`, and all texts show this command."""
 
 import ast
 import importlib.util
@@ -39,8 +37,8 @@ BARE = {
 WITH_HELP = sorted(set(SCRIPTS) - {name for name in SCRIPTS if name.startswith("benchmarks.bare.")})
 IN_PYTORCH = [f"benchmarks.gpu.{name}" for name in ("fed", "right", "roofline", "why")]
 CPU_SECONDS = 2.0
-"""Limit of --help: four times as long as the slowest takes on an idle core."""
-BY_PATH = "python " + "benchmarks/"  # in two parts: this file is searched too
+"""Limit of the CPU time of --help: four times the slowest time on an idle core."""
+BY_PATH = "python " + "benchmarks/"  # split, because this file is searched too
 
 
 def imported(text):
@@ -51,9 +49,9 @@ def imported(text):
             yield node.module
 
 
-def start(*words, python=(sys.executable,)):
+def start(*arguments, python=(sys.executable,)):
     return subprocess.run(
-        [*python, *words], cwd=PROJECT, capture_output=True, text=True, timeout=120, check=False
+        [*python, *arguments], cwd=PROJECT, capture_output=True, text=True, timeout=120, check=False
     )
 
 
@@ -113,11 +111,11 @@ def test_no_file_shows_a_start_by_path():
     ).stdout
     paths = [PROJECT / name for name in listed.split("\0") if name]
     found = [path for path in paths if path.is_file() and BY_PATH.encode() in path.read_bytes()]
-    assert found == [FOLDER / "benchmarks.py"], "only the module that explains what happens"
+    assert found == [FOLDER / "benchmarks.py"], "only the module that explains the error"
 
 
 class Started(Exception):
-    """The module that a benchmark starts, in place of its results."""
+    """Exception with the module that a benchmark starts, raised instead of results."""
 
 
 def image_cases():
@@ -167,8 +165,8 @@ def ncf_cases(folder):
 
 
 def test_every_module_that_a_benchmark_starts_exists(tmp_path, monkeypatch):
-    def in_environment(framework, words, *_, **__):
-        raise Started(words[0])
+    def in_environment(framework, argv, *_, **__):
+        raise Started(argv[0])
 
     started = set()
     cases = [*image_cases(), *maskrcnn_cases(tmp_path), *translation_cases(), *ncf_cases(tmp_path)]

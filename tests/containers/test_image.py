@@ -1,6 +1,4 @@
-"""containers/Dockerfile, built by a real docker over a base made of this machine's files, and run
-without a network.
-"""
+"""containers/Dockerfile, built by a real Docker on a minimal base image, runs without a network."""
 
 import functools
 import io
@@ -39,42 +37,41 @@ NAMES = (
     "quadmath.so.0",
 )
 LIBRARIES = [f"lib{name}" for name in NAMES]
-"""That packages ask for, beside what Python does; the image that Dockerfile names has them with its
-compiler.
+"""Libraries that packages need in addition to those of Python.
+
+The default base image of the Dockerfile contains them with its compiler.
 """
 PIP = ("PIP_NO_INDEX=1", "PIP_NO_COMPILE=1")
-"""Variables of the base: nothing is downloaded, nor compiled that runs once."""
+"""Variables of the base image: pip neither downloads nor compiles files."""
 LEFT_OUT = {"site-packages", "test", "idlelib", "__pycache__"}
 
 
 def wheels_into(folder, packages, names):
-    """A wheel of each of these packages, as they lie in an environment: installing them downloads
-    nothing.
-    """
-    known = [str(tag) for tag in sys_tags()]
+    """Write wheels of installed packages into a folder, so that pip needs no downloads."""
+    supported_tags = [str(tag) for tag in sys_tags()]
     for name in names:
         package = packages[name]
         tags = re.findall(r"^Tag: (\S+)$", package.read_text("WHEEL"), re.MULTILINE)
-        tag = next(tag for tag in known if tag in tags)
+        tag = next(tag for tag in supported_tags if tag in tags)
         stem = f"{package.metadata['Name'].replace('-', '_')}-{package.version}"
-        made = {point.name for point in package.entry_points}  # by pip
+        generated_scripts = {
+            point.name for point in package.entry_points
+        }  # pip generates these scripts
         with zipfile.ZipFile(folder / f"{stem}-{tag}.whl", "w") as file:
             for path in package.files:
                 if ".." not in path.parts and path.suffix != ".pyc":
                     file.write(path.locate(), path)
-                elif path.parent.name == "bin" and path.name not in made:
+                elif path.parent.name == "bin" and path.name not in generated_scripts:
                     file.write(path.locate(), f"{stem}.data/scripts/{path.name}")
 
 
 def base():
-    """A file system as a tar: this machine's Python in /usr/local, with pip, a shell and their
-    libraries.
-    """
+    """Return a minimal file system as a tar: Python with pip, a shell and their libraries."""
     programs = [Path("/usr/bin", name).resolve() for name in PROGRAMS]
     python = Path(sys.base_prefix, "bin", PYTHON).resolve()
     linked = [python, *programs, *(STANDARD_LIBRARY / "lib-dynload").glob("*.so")]
-    said = subprocess.run(["ldd", *linked], capture_output=True, text=True, check=True).stdout
-    libraries = set(re.findall(r"(?:=> |^\s)(/\S+) \(", said, re.MULTILINE))
+    ldd_output = subprocess.run(["ldd", *linked], capture_output=True, text=True, check=True).stdout
+    libraries = set(re.findall(r"(?:=> |^\s)(/\S+) \(", ldd_output, re.MULTILINE))
     system = Path(next(path for path in libraries if "/libc.so" in path)).parent
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", dereference=True) as tar:
@@ -102,7 +99,7 @@ def base():
             ".",
             *tar.getnames(),
         }
-        # Docker makes a folder that is not named for root alone.
+        # Docker would create missing parent folders that only root can read.
         for folder in map(tarfile.TarInfo, (*sorted(above), "tmp")):
             folder.type, folder.mode = tarfile.DIRTYPE, 0o1777 if folder.name == "tmp" else 0o755
             tar.addfile(folder)
@@ -114,14 +111,13 @@ def _kept(entry):
 
 
 def context():
-    """What `git archive` gives of a commit, of the files as they are now."""
+    """Return the build context: the tracked files in their current state, as a tar."""
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=PROJECT, capture_output=True, text=True, check=True
     ).stdout
     stream = io.BytesIO()
-    with tarfile.open(
-        fileobj=stream, mode="w", format=tarfile.GNU_FORMAT
-    ) as tar:  # docker knows no other by its beginning
+    # Docker detects only this format of tar by its first bytes.
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for name in filter(None, listed.split("\0")):
             tar.add(PROJECT / name, name)
     return stream.getvalue()
@@ -129,7 +125,7 @@ def context():
 
 @pytest.fixture(scope="module")
 def docker(tmp_path_factory):
-    """A function that calls docker, whose daemon has the image."""
+    """Return a function that runs Docker commands; the daemon has the built image."""
     if reason := needs.missing(needs.DOCKER):
         pytest.skip(reason)
     folder = tmp_path_factory.mktemp("image")
@@ -150,27 +146,28 @@ def docker(tmp_path_factory):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         index = f"http://127.0.0.1:{server.server_port}/"
 
-        def called(*words, given=None):
-            own = {
-                **os.environ,
-                **found,
-                "DOCKER_BUILDKIT": "0",
-            }  # another builder asks for a network of its own
+        def called(*arguments, stdin=None):
+            # BuildKit would need a separate network.
+            environment = {**os.environ, **found, "DOCKER_BUILDKIT": "0"}
             done = subprocess.run(
-                ["docker", *words], input=given, env=own, capture_output=True, check=False
+                ["docker", *arguments],
+                input=stdin,
+                env=environment,
+                capture_output=True,
+                check=False,
             )
             assert done.returncode == 0, (done.stdout + done.stderr).decode()[-3000:]
             return done.stdout.decode()
 
         env = [f"--change=ENV {text}" for text in (*PIP, f"PIP_FIND_LINKS={index}")]
-        called("import", *env, "-", "suite-test:base", given=base())
-        asked = (
+        called("import", *env, "-", "suite-test:base", stdin=base())
+        build_options = (
             "--build-arg=BASE=suite-test:base",
             f"--build-arg=LOCK={LOCK}",
             "--network=host",
             f"--tag={IMAGE}",
         )
-        called("build", "--file=containers/Dockerfile", *asked, "-", given=context())
+        called("build", "--file=containers/Dockerfile", *build_options, "-", stdin=context())
         yield called
         server.shutdown()
 
@@ -183,7 +180,7 @@ def test_an_image_trains_as_a_plain_user_without_a_network(docker, tmp_path):
     logs = tmp_path / "logs"
     logs.mkdir()
     os.chown(logs, 4321, 4321)
-    words = (
+    command = (
         "suite",
         "run",
         "workload=ncf",
@@ -197,7 +194,7 @@ def test_an_image_trains_as_a_plain_user_without_a_network(docker, tmp_path):
         "--user=4321:4321",
         f"--volume={logs}:/logs",
         IMAGE,
-        *words,
+        *command,
         "stop=epochs:1",
         "output=/logs/out",
     )

@@ -1,8 +1,8 @@
-"""The commands that the documentation shows.
+"""The commands in the documentation.
 
-They stand in blocks of `sh`, one a line. A line's comment may begin with what keeps a test from
-running it: `needs data`, `needs GPUs`, `needs several machines`, …, or `takes minutes`. All others
-are run as they stand.
+Commands are in code blocks of type `sh`, one per line. A comment that starts with `needs data`,
+`needs GPUs`, `needs several machines`, …, or `takes minutes` keeps a test from running the command.
+All remaining commands are run unchanged.
 """
 
 import re
@@ -18,7 +18,7 @@ PAGES = [
 ]
 NOT_RUN = re.compile(r"(needs|takes|sends|changes) ")
 UNMARKED = re.compile(r"^ {4}(\S*python|\S*suite|make|pip|curl) ", re.MULTILINE)
-"""A command in an indented block: no test sees it."""
+"""A command in an indented block, which no test would run."""
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -34,8 +34,9 @@ class Command:
 
     @property
     def program(self):
-        """`suite`, `run_suite.py`, `make`, a script, or whatever else the line starts; `suite run`
-        is `run_suite.py`.
+        """Return the program, such as `suite`, `run_suite.py`, `make`, or the name of a script.
+
+        `suite run` is returned as `run_suite.py`.
         """
         first = self.words[0].removeprefix(".venv/bin/")
         if (first, *self.words[1:2]) == ("suite", "run"):
@@ -46,7 +47,7 @@ class Command:
 
     @property
     def arguments(self):
-        """The words after the program."""
+        """Return the arguments of the program."""
         if self.words[0].endswith("python") and self.words[1] == "-m":
             return self.words[3:]
         return (
@@ -57,12 +58,12 @@ class Command:
 
     @property
     def runs(self):
-        """False where the comment says what is missing here."""
+        """Return whether the comment allows a test to run the command."""
         return not NOT_RUN.match(self.comment)
 
 
 def commands_of(page):
-    """Every command of a page, lines that end in a backslash joined."""
+    """Yield every command of a page, with continued lines joined."""
     text = page.read_text(encoding="utf-8")
     name = str(page.relative_to(PROJECT))
     for block in _BLOCK.finditer(text):
@@ -80,6 +81,6 @@ def commands_of(page):
 
 
 def _without_launcher(words):
-    """What `srun` or `mpirun` starts."""
+    """Return the command that `srun` or `mpirun` starts."""
     launched = words[0] in ("srun", "mpirun") and "python" in words
     return tuple(words[words.index("python") :] if launched else words)

@@ -1,4 +1,4 @@
-"""The files that a page of the documentation contains: code blocks whose title is a path."""
+"""The files in a page of the documentation: code blocks with a path as their title."""
 
 import re
 

@@ -1,7 +1,7 @@
-"""The tables of named sets in docs/ from their files: `python -m tests.docs.set_tables` writes them
-anew, between their marks.
+"""Tables of hyperparameter sets in docs/, generated from the files of the sets.
 
-A mark names the workload and the columns: `<!-- sets: ncf global_batch_size learning_rate -->`.
+`python -m tests.docs.set_tables` updates all tables. The mark of a table names the workload and the
+columns: `<!-- sets: ncf global_batch_size learning_rate -->`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MARKED = re.compile(r"<!-- sets: (\w+) ([\w ]+) -->\n.*?<!-- sets: end -->", re.
 
 
 def table(workload: str, keys: list[str]) -> str:
-    """The sets of a workload, a row each."""
+    """Return the table of a workload's sets, with one row per set."""
     sets = named_sets(registry.load_workload(workload))
     cells = [[name, *(cell(found, key) for key in keys)] for name, found in sets.items()]
     first, *rows = (
@@ -32,7 +32,7 @@ def table(workload: str, keys: list[str]) -> str:
 
 
 def cell(found: HyperparameterSet, key: str) -> str:
-    """A value, and a mark where its source is not a published one."""
+    """Return a value, with a mark if its source is not a publication."""
     if key not in found:
         return "–"
     kind = found[key].source.partition(":")[0]
@@ -52,13 +52,13 @@ def _shown(value: Json) -> str:
 
 
 def page(text: str) -> str:
-    """A page's text with its tables made anew."""
+    """Return the text of a page with updated tables."""
 
-    def made(mark: re.Match[str]) -> str:
+    def updated(mark: re.Match[str]) -> str:
         begin = mark[0].partition("\n")[0]
         return f"{begin}\n\n{table(mark[1], mark[2].split())}\n\n<!-- sets: end -->"
 
-    return MARKED.sub(made, text)
+    return MARKED.sub(updated, text)
 
 
 if __name__ == "__main__":

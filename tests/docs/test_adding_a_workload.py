@@ -1,6 +1,4 @@
-"""The tutorial docs/tutorials/add_a_workload.md: its files are complete, run, and are those of the tests'
-package.
-"""
+"""The files of the tutorial docs/tutorials/add_a_workload.md are complete, run, and match test data."""
 
 import pytest
 
@@ -14,7 +12,7 @@ LINES = PROJECT / "tests" / "data" / "plugin_lines"
 
 @pytest.fixture
 def package(tmp_path):
-    """The folder that a reader of the tutorial has."""
+    """Return the folder of a reader who followed the tutorial."""
     folder = tmp_path / "lines_plugin"
     write_files(TUTORIAL, folder)
     (folder / "lines" / "__init__.py").touch()
@@ -28,20 +26,20 @@ def files(folder):
     return {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in paths}
 
 
-def qualities(tmp_path, package, *words, **variables):
+def qualities(tmp_path, package, *overrides, **variables):
     """Return the quality after each epoch of a run of the package."""
-    words = ("workload=lines", "profile=demo", "device=cpu", "seed=1", "plugins=.", *words)
+    overrides = ("workload=lines", "profile=demo", "device=cpu", "seed=1", "plugins=.", *overrides)
     variables = {
         "SUITE_LOG_DIR": str(tmp_path / "logs"),
         "SUITE_DATA_DIR": str(tmp_path / "data"),
         **variables,
     }
-    run_suite(package, *words, **variables, exits=0)
+    run_suite(package, *overrides, **variables, exits=0)
     log = only((tmp_path / "logs").glob("*/*/run_0/result_0.txt"))
     return [value for key, value, _ in events(log) if key == "eval_accuracy"]
 
 
-def test_the_files_of_both_pages_are_the_package_of_the_tests(package):
+def test_the_files_of_both_pages_equal_the_plugin_in_the_test_data(package):
     assert set(files(package)) == set(files(LINES)) - {"lines/numpy_trainer.py"}
     write_files(FRAMEWORK, package)
     assert files(package) == files(LINES)
@@ -79,7 +77,7 @@ MISTAKES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_the_message_of_a_mistake_is_the_one_on_the_page(tmp_path, package, mistake):
+def test_the_page_shows_the_message_of_each_mistake(tmp_path, package, mistake):
     write_files(FRAMEWORK, package)
     file, before, after = MISTAKES[mistake]
     text = (package / file).read_text(encoding="utf-8")
@@ -90,11 +88,11 @@ def test_the_message_of_a_mistake_is_the_one_on_the_page(tmp_path, package, mist
         for line in TUTORIAL.read_text(encoding="utf-8").splitlines()
         if line.startswith(f"| {mistake} |")
     )
-    words = ("workload=lines", "framework=numpy", "profile=demo", "device=cpu", "plugins=.")
+    overrides = ("workload=lines", "framework=numpy", "profile=demo", "device=cpu", "plugins=.")
     folders = {
         name: str(tmp_path / name) for name in ("SUITE_LOG_DIR", "SUITE_DATA_DIR", "SUITE_ENV_DIR")
     }
-    done = run_suite(package, *words, **folders)
+    done = run_suite(package, *overrides, **folders)
     assert done.returncode != 0
     message = row.split("|")[2].strip().strip("`")
     assert message in " ".join((done.stdout + done.stderr).split())

@@ -1,6 +1,4 @@
-"""Every command in the documentation is one that can be typed: run, or at least read by the program
-that it names.
-"""
+"""Every command in the documentation is valid: it runs, or its program accepts the arguments."""
 
 import importlib.util
 import re
@@ -35,9 +33,7 @@ def name(command):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Where the commands are typed: logs of two sweeps over 1 and 2 devices lie in `logs/`, as
-    after demos.
-    """
+    """Return the folder for commands, with the logs of two sweeps over 1 and 2 devices."""
     for sweep, factor in (("before", 1.0), ("after", 0.8)):
         for devices, seconds in ((1, 2.0), (2, 1.2)):
             epoch_seconds = factor * seconds
@@ -48,7 +44,7 @@ def folder(tmp_path):
 
 
 def lines_plugin(tmp_path):
-    """The folder in which the commands of the tutorial are typed."""
+    """Return the folder for the commands of the tutorial."""
     write_files(PROJECT / TUTORIAL, tmp_path / "lines_plugin")
     return tmp_path / "lines_plugin"
 
@@ -59,10 +55,10 @@ def test_pages_are_found_and_have_commands():
     assert len(RUN) > 10
 
 
-def test_the_readme_begins_with_the_job_its_tests_and_a_run_with_its_demo():
+def test_the_readme_starts_with_a_demo_the_tests_and_a_run():
     first = [
-        " ".join(one.words).removeprefix(".venv/bin/python ")
-        for one in commands_of(PROJECT / "README.md")
+        " ".join(command.words).removeprefix(".venv/bin/python ")
+        for command in commands_of(PROJECT / "README.md")
     ]
     run = "run_suite.py workload=ssd"
     assert first[:4] == ["make demo", "make test", f"{run} gpus=8", f"{run} profile=demo gpus=2"]
@@ -70,42 +66,43 @@ def test_the_readme_begins_with_the_job_its_tests_and_a_run_with_its_demo():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_no_command_hides_in_an_indented_block(page):
+def test_no_command_is_in_an_indented_block(page):
     assert not UNMARKED.search(page.read_text(encoding="utf-8")), (
-        "put it into a block of sh, where tests see it"
+        "put the command into a block of sh, so that tests find it"
     )
 
 
 @pytest.fixture
 def plugins_forgotten(monkeypatch):
-    """A command with `plugins=` adds to the path of this process: not beyond the test."""
+    """Remove the modules and paths that a command with `plugins=` adds to this process."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield
     monkeypatch.undo()
     for name in [name for name in sys.modules if name.partition(".")[0] == "lines"]:
-        del sys.modules[
-            name
-        ]  # the tutorial's package has the same name as the package of the tests
+        # The tutorial's package has the same name as the package in the test data.
+        del sys.modules[name]
     registry.refresh()
 
 
 def marked(command):
-    """The jobs of a study or a sweep are many: seconds."""
+    """Return a parameter that is marked slow if the command is a study or a sweep."""
     many = any(word == "-m" or word.startswith("study=") for word in command.arguments)
     return pytest.param(command, marks=[pytest.mark.slow] * many)
 
 
 @pytest.mark.parametrize("command", [marked(command) for command in ALL], ids=name)
 @pytest.mark.usefixtures("plugins_forgotten")
-def test_a_command_is_read_by_its_program(command, monkeypatch, tmp_path):
-    """Keys and values of a run, options of a subcommand, targets of make, scripts."""
+def test_a_command_is_accepted_by_its_program(command, monkeypatch, tmp_path):
+    """Parse overrides of runs, options of subcommands, targets of make, and scripts."""
     if command.program == "run_suite.py":
         monkeypatch.chdir(lines_plugin(tmp_path) if command.page == TUTORIAL else PROJECT)
         resumes_folder = {word.partition("=")[0] for word in command.arguments} == {
             "resume",
             "output",
         }
-        if "--help" not in command.words and not resumes_folder:  # the folder has the settings
+        if (
+            "--help" not in command.words and not resumes_folder
+        ):  # A resumed run takes its settings from the folder.
             assert compose(command.arguments).jobs
     elif command.program == "suite":
         here, elsewhere = mock.Mock(return_value=0), mock.Mock(return_value=0)
@@ -138,22 +135,22 @@ def test_a_command_without_a_mark_runs(command, folder):
     assert done.returncode == 0, done.stderr
 
 
-def test_every_subcommand_is_shown_somewhere():
+def test_the_documentation_shows_every_subcommand():
     assert {command.words[1] for command in ALL if command.words[0].endswith("suite")} == set(
         COMMANDS
     )
 
 
-def test_comments_and_joined_lines(tmp_path, monkeypatch):
+def test_comments_and_continued_lines_are_parsed(tmp_path, monkeypatch):
     monkeypatch.setattr("tests.docs.commands.PROJECT", tmp_path)
     page = tmp_path / "page.md"
-    typed = (
+    code = (
         "# note",
         ".venv/bin/suite report logs/ \\",
         "  --html a.html  # needs data: b",
         "python -m benchmarks.x --a",
     )
-    page.write_text("\n".join(["x\n\n```sh", *typed, "```\n"]))
+    page.write_text("\n".join(["x\n\n```sh", *code, "```\n"]))
     assert list(commands_of(page)) == [
         Command(
             "page.md",

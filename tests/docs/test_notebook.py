@@ -1,5 +1,6 @@
-"""The notebook in docs/how-to/analyze_in_a_notebook.md: its code runs on our logs and the published ones, and its
-sentence is what it prints.
+"""The notebook in docs/how-to/analyze_in_a_notebook.md runs on logs of the suite and on published logs.
+
+Its printed conclusion is the conclusion on the page.
 """
 
 from testing.fake_logs import write_run

@@ -1,4 +1,4 @@
-"""What the repository's host reads: workflows, forms, the citation."""
+"""Files for the host of the repository: workflows and the citation."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Tables of named sets in docs/ say what the files say."""
+"""Tables of hyperparameter sets in docs/ match the files of the sets."""
 
 import re
 
@@ -17,10 +17,10 @@ PAGES = {
 def test_a_page_has_the_sets_of_its_workload(workload):
     text = PAGES[workload].read_text(encoding="utf-8")
     assert [mark[1] for mark in MARKED.finditer(text)] == [workload]
-    assert text == page(text), "type: python -m tests.docs.set_tables"
+    assert text == page(text), "run: python -m tests.docs.set_tables"
 
 
-def test_a_value_changed_on_the_page_alone_is_seen():
+def test_a_value_that_differs_from_its_file_is_detected():
     text = PAGES["ncf"].read_text(encoding="utf-8")
     wrong = re.sub(r"98,304", "98,305", text)
     assert wrong not in (text, page(wrong))

@@ -1,4 +1,4 @@
-"""Pages have one shape, and the site builds without a broken link."""
+"""Pages of workloads have the same headings, and a broken link fails the build."""
 
 import re
 import subprocess
@@ -24,9 +24,8 @@ HEADINGS = [
 WORKLOADS = sorted(
     name
     for name in registry.names(registry.WORKLOADS)
-    if registry.load_workload(name).__module__.startswith(
-        "workloads."
-    )  # other tests may have plugins on the path
+    # Earlier tests may have added plugins to the path.
+    if registry.load_workload(name).__module__.startswith("workloads.")
     and name not in ("zoo", "allreduce")
 )
 
@@ -39,9 +38,10 @@ def test_a_workload_has_a_page_with_the_same_headings(workload):
     assert re.findall(r"^## (.*)$", text, re.MULTILINE) == HEADINGS
 
 
-def test_a_link_that_leads_nowhere_fails_the_build(tmp_path):
-    """The site itself is built by `make docs`, which `make test` calls; here is that it would
-    notice.
+def test_a_broken_link_fails_the_build(tmp_path):
+    """Build a site with a broken link.
+
+    `make docs`, which `make test` calls, builds the real site.
     """
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "index.md").write_text("[gone](nowhere.md)")

@@ -1,6 +1,4 @@
-"""The table of docs/how-to/run_a_study.md: every command is a study with keys that there are, and every study
-has a command.
-"""
+"""docs/how-to/run_a_study.md: every command is a valid study, and the page names every study."""
 
 import re
 
@@ -16,24 +14,24 @@ COMMANDS = sorted(set(re.findall(r"`(study=[^`]+)`", PAGE)) - {"study=NAME"})
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_of_the_table_is_a_study(command):
+def test_a_command_on_the_page_is_a_valid_study(command):
     found = cells([overrides.in_full(word) for word in command.split()])
     assert found
-    for one in found:
+    for job in found:
         overrides.check(
-            one.overrides,
-            [str(dict(word.split("=", 1) for word in one.overrides)["workload"])],
+            job.overrides,
+            [str(dict(word.split("=", 1) for word in job.overrides)["workload"])],
             multirun=False,
         )
 
 
-def test_every_study_is_named():
+def test_the_page_names_every_study():
     assert len(COMMANDS) >= 14
     missing = [name for name in study_names() if not re.search(rf"`(study=)?{name}\b", PAGE)]
     assert set(missing) <= {"toy_endings"}
 
 
-def test_small_versions_keep_the_sentence():
+def test_small_sizes_of_studies_keep_the_sentence():
     assert all(
         load_study(name, "ci").sentence == load_study(name).sentence for name in study_names()
     )

@@ -1,6 +1,4 @@
-"""Image workloads in TensorFlow: compiled as plain, 1×1 convolutions as products or not, narrow
-precisions near fp32.
-"""
+"""Image workloads in TensorFlow: fp32 variants agree, and narrow precisions are close to fp32."""
 
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ COMPUTED = [("resnet50", "convolutions")]
 COMPUTED += [
     pytest.param(workload, "compiled", marks=pytest.mark.full) for workload in ("ssd", "resnet50")
 ]
-"""In fp32, in another way."""
+"""Variants that compute in fp32: 1×1 convolutions as convolutions, or compiled by XLA."""
 LOSSES = {"resnet50": 1e-3, "ssd": 1e-4}
 NEAR = {
     ("resnet50", "bf16"): 2e-2,
@@ -29,8 +27,10 @@ def trained(workload, variant):
 
 
 def differences(workload, variant):
-    """From fp32 as test_image_trainers.py has it, as a fraction of the largest value: of every
-    output; of the losses; of the stem's running variance.
+    """Return the differences from the fp32 values of test_image_trainers.py.
+
+    The differences of every output, of the losses, and of the stem's running variance are fractions
+    of the largest value.
     """
     found, wanted = (
         trained(workload, variant),
@@ -46,7 +46,7 @@ def differences(workload, variant):
 
 
 @pytest.mark.parametrize(("workload", "variant"), COMPUTED)
-def test_fp32_is_the_same_however_it_is_computed(workload, variant):
+def test_variants_in_fp32_agree(workload, variant):
     outputs, losses, variance = differences(workload, variant)
     assert max(outputs) < 1e-5
     assert losses < LOSSES[workload]
@@ -57,7 +57,7 @@ IN_SHORT = [("resnet50", "bf16"), ("ssd", "fp16")]
 
 
 @pytest.mark.parametrize(("workload", "variant"), full_but(NEAR, *IN_SHORT))
-def test_narrow_precisions_compute_narrow_and_keep_weights_in_fp32(workload, variant):
+def test_narrow_precisions_are_used_and_keep_weights_in_fp32(workload, variant):
     found, (outputs, losses, _) = trained(workload, variant), differences(workload, variant)
     assert found["narrow"]
     assert found["dtypes"] == ["float32"]
@@ -72,7 +72,7 @@ def test_a_step_is_traced_once(workload, variant):
 
 
 @pytest.mark.parametrize("variant", full_but(("compiled", "bf16", "fp16"), "fp16"))
-def test_a_step_without_positives_has_no_loss_and_breaks_nothing(variant):
+def test_a_step_without_positives_has_zero_loss_and_a_finite_next_loss(variant):
     found = trained("ssd", variant)
     assert found["empty"] == 0
     assert np.isfinite(found["after_empty"])

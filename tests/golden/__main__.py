@@ -1,7 +1,7 @@
-"""Prints the digests of a module beside this file as JSON: `python -m tests.golden randomness`,
-images, detection or text.
+"""Print the digests of a module in this folder as JSON: `python -m tests.golden randomness`.
 
-The exit code is 1 if one differs from those in the JSON file of its name.
+The modules are randomness, images, detection and text. The exit code is 1 if a digest differs from
+the digests in the JSON file of the same name.
 """
 
 import importlib
@@ -14,7 +14,7 @@ def main(name: str) -> int:
     found = importlib.import_module(f"tests.golden.{name}").digests()
     print(json.dumps(found, indent=1))
     expected = json.loads(Path(__file__).with_name(f"{name}.json").read_text(encoding="ascii"))
-    wrong = [one for one in {**found, **expected} if found.get(one) != expected.get(one)]
+    wrong = [key for key in {**found, **expected} if found.get(key) != expected.get(key)]
     print(f"differs: {', '.join(wrong) or 'nothing'}", file=sys.stderr)
     return bool(wrong)
 

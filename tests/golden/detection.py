@@ -1,7 +1,7 @@
-"""Digests of SSD's crops, boxes, colours, resizing, priors, matches, weights, to be the same in
-every environment.
+"""Digests of SSD's crops, boxes, colors, resizing, priors, matches and weights.
 
-Needs NumPy, OpenCV and Pillow, so that every framework's environment can run it.
+They must be the same in every environment. The module needs NumPy, OpenCV and Pillow, which every
+framework's environment contains.
 """
 
 import cv2
@@ -17,7 +17,7 @@ IMAGES, OBJECTS = 4000, 3
 
 
 def some_boxes() -> tuple[np.ndarray, np.ndarray]:
-    """Boxes of objects and where those of each image end."""
+    """Return boxes of objects, and the end index of each image's boxes."""
     corners = uniform(bits(3, np.arange(IMAGES * OBJECTS * 4))).reshape(-1, 2, 2)
     return np.sort(corners, axis=1).reshape(-1, 4).astype(np.float32), np.arange(
         1, IMAGES + 1
@@ -25,7 +25,7 @@ def some_boxes() -> tuple[np.ndarray, np.ndarray]:
 
 
 def augmentation() -> dict[str, str]:
-    """Crops of both kinds, what is left of the objects, colours."""
+    """Return the digests of both kinds of crops, the remaining objects, and colors."""
     corners, ends = some_boxes()
     images = np.arange(IMAGES)
     windows = crops.windows(1, 2, images, corners, ends, crops.CropRule())
@@ -43,7 +43,7 @@ def augmentation() -> dict[str, str]:
 
 
 def jittered() -> dict[str, str]:
-    """A smooth image after ten times all four changes."""
+    """Return the digest of a smooth image after ten color changes of all four kinds."""
     noise = integers_of(bits(9, np.arange(100 * 100 * 3))).reshape(100, 100, 3)
     image = cv2.resize(noise, (300, 300), interpolation=cv2.INTER_LINEAR)
     factors, orders = colours.draw(1, 2, np.arange(10), REFERENCE_MODEL["jitter"])
@@ -53,7 +53,7 @@ def jittered() -> dict[str, str]:
 
 
 def resized() -> dict[str, str]:
-    """Noise made smaller, larger, and smaller in one direction alone."""
+    """Return the digest of noise that was reduced, enlarged, and reduced in one direction."""
     noise = integers_of(bits(8, np.arange(321 * 433 * 3))).reshape(321, 433, 3)
     out = [np.empty((*size, 3), np.uint8) for size in ((150, 150), (500, 500), (400, 300))]
     for number, image in enumerate(out):
@@ -62,22 +62,22 @@ def resized() -> dict[str, str]:
 
 
 def integers_of(random: np.ndarray) -> np.ndarray:
-    """The upper eight bits."""
+    """Return the upper eight bits of random numbers."""
     return (random >> np.uint64(56)).astype(np.uint8)
 
 
-def of_the_model() -> dict[str, str]:
-    """Priors, which objects they learn, initial weights."""
+def model_values() -> dict[str, str]:
+    """Return the digests of priors, matched objects, and initial weights."""
     corners, ends = some_boxes()
-    made = priors.build(REFERENCE_MODEL)
+    prior_boxes = priors.build(REFERENCE_MODEL)
     weights = [value for _, value in network.initial_weights(network.build(DEMO_MODEL), 1)]
     return {
-        "priors": digest(made.centres, made.corners),
-        "matches": digest(boxes.match(corners[: 20 * OBJECTS], ends[:20], made)),
+        "priors": digest(prior_boxes.centres, prior_boxes.corners),
+        "matches": digest(boxes.match(corners[: 20 * OBJECTS], ends[:20], prior_boxes)),
         "weights": digest(*weights),
     }
 
 
 def digests() -> dict[str, str]:
-    """All of them."""
-    return {**augmentation(), **jittered(), **resized(), **of_the_model()}
+    """Return all digests by name."""
+    return {**augmentation(), **jittered(), **resized(), **model_values()}

@@ -1,6 +1,6 @@
-"""Digests of crops, flips and whole batches of images, to be the same in every environment.
+"""Digests of crops, flips and whole batches of images, which must not depend on the environment.
 
-Needs NumPy, OpenCV and simplejpeg, so that every framework's environment can run it.
+The module needs NumPy, OpenCV and simplejpeg, which every framework's environment contains.
 """
 
 import tempfile
@@ -18,7 +18,7 @@ from workloads.common.images.sharded import EpochOrder
 
 
 def augmentation() -> dict[str, str]:
-    """Boxes and flips of many images of many sizes."""
+    """Return the digests of crops and flips of images of many sizes."""
     numbers = np.arange(50_000)
     widths, heights = 30 + numbers * 7 % 1900, 30 + numbers * 11 % 1300
     return {
@@ -29,16 +29,16 @@ def augmentation() -> dict[str, str]:
 
 
 def orders() -> dict[str, str]:
-    """Images of the steps of two epochs."""
+    """Return the digest of the images in the steps of two epochs."""
     group = ShapeGroup((224, 224), 5_000)
     orders = [EpochOrder(group, 96, 3, epoch) for epoch in range(2)]
-    made = [order(step, 0, 96) for order in orders for step in range(order.steps)]
-    images, of_steps = zip(*made, strict=True)
+    steps = [order(step, 0, 96) for order in orders for step in range(order.steps)]
+    images, of_steps = zip(*steps, strict=True)
     return {"epoch orders, shapes [(224, 224)]": digest(np.concatenate(images), np.array(of_steps))}
 
 
 def batches(decode: str) -> dict[str, str]:
-    """All arrays of some steps and of the evaluation, on two replicas."""
+    """Return the digests of training and evaluation batches on two replicas."""
     with tempfile.TemporaryDirectory() as folder:
         prepared, facts = synthetic.prepare(Path(folder))
         data = ImageNetData(
@@ -57,10 +57,10 @@ def batches(decode: str) -> dict[str, str]:
 
 
 def digests() -> dict[str, str]:
-    """All of them."""
+    """Return all digests by name."""
     return {**augmentation(), **orders(), **batches("exact"), **batches("scaled")}
 
 
 def library() -> dict[str, bool]:
-    """`crops`: whether there is a libturbojpeg that decodes parts of images."""
+    """Return whether the installed libturbojpeg decodes parts of images, as `crops`."""
     return {"crops": turbo.library() is not None}

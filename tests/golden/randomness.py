@@ -1,6 +1,6 @@
-"""Digests of everything random about data, to be the same under every NumPy and on every machine.
+"""Digests of all random numbers of data pipelines, which must not depend on NumPy or the machine.
 
-Needs NumPy alone, so that every framework's environment can run it.
+The module only needs NumPy, so that every framework's environment can run it.
 """
 
 import hashlib
@@ -19,10 +19,10 @@ from workloads.ncf.sampling import Positives, draw, evaluation_negatives, traini
 
 
 def digest(*arrays: npt.ArrayLike) -> str:
-    """SHA-256 over type, shape and little-endian bytes."""
+    """Return the SHA-256 of types, shapes and little-endian bytes of arrays."""
     value = hashlib.sha256()
-    for given in arrays:
-        array = np.ascontiguousarray(given)
+    for item in arrays:
+        array = np.ascontiguousarray(item)
         array = array.astype(array.dtype.newbyteorder("<"), copy=False)
         value.update(f"{array.dtype.str}{array.shape}".encode())
         value.update(array.tobytes())
@@ -30,7 +30,7 @@ def digest(*arrays: npt.ArrayLike) -> str:
 
 
 def hashes() -> dict[str, str]:
-    """The functions of workloads.common."""
+    """Return the digests of the functions of workloads.common."""
     random = bits(stream(2024, "golden", 3), np.arange(200_003))
     fractions = (np.arange(99_999) + 0.5) / 99_999
     return {
@@ -55,7 +55,7 @@ def hashes() -> dict[str, str]:
 
 
 def ncf() -> dict[str, str]:
-    """Negatives and batches of workloads.ncf."""
+    """Return the digests of negatives and batches of NCF."""
     user, item = synthetic.pairs()
     users = np.arange(synthetic.USERS)
     positives = Positives(user, item, synthetic.USERS, synthetic.ITEMS)
@@ -87,5 +87,5 @@ def ncf() -> dict[str, str]:
 
 
 def digests() -> dict[str, str]:
-    """All of them."""
+    """Return all digests by name."""
     return {**hashes(), **ncf()}

@@ -1,6 +1,4 @@
-"""Hashed randomness, images, what detection makes of them, and text are the same in every
-framework's environment.
-"""
+"""Hashed randomness, images, detection and text are the same in every framework's environment."""
 
 import importlib
 import json
@@ -10,14 +8,14 @@ import pytest
 
 from tests.frameworks_probe import probe
 
-HERE = [
+ENVIRONMENTS = [
     None,
     *(
         pytest.param(name, marks=pytest.mark.framework)
         for name in ("pytorch", "tensorflow", "jax", "mxnet")
     ),
 ]
-"""The controller's environment, then those of the frameworks."""
+"""The controller's environment (None) and the frameworks' environments."""
 
 
 def computed(framework, function):
@@ -28,12 +26,12 @@ def computed(framework, function):
 
 
 @pytest.mark.parametrize("golden", ["randomness", "images", "detection", "text"])
-@pytest.mark.parametrize("framework", HERE)
-def test_digests(framework, golden):
+@pytest.mark.parametrize("framework", ENVIRONMENTS)
+def test_digests_equal_the_golden_values(framework, golden):
     found = {name: str(digest) for name, digest in computed(framework, f"{golden}.digests").items()}
     assert found == json.loads(Path(__file__).with_name(f"{golden}.json").read_text())
 
 
-@pytest.mark.parametrize("framework", HERE)
+@pytest.mark.parametrize("framework", ENVIRONMENTS)
 def test_images_are_decoded_in_parts(framework):
     assert computed(framework, "images.library")["crops"]

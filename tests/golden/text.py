@@ -1,6 +1,6 @@
-"""Digests of the generated corpus, of batches and of scores, to be the same in every environment.
+"""Digests of the generated corpus, batches and scores, which must not depend on the environment.
 
-Needs NumPy, sacrebleu and sacremoses, so that every framework's environment can run it.
+The module needs NumPy, sacrebleu and sacremoses, which every framework's environment contains.
 """
 
 import itertools
@@ -14,26 +14,26 @@ from workloads.common.text.batches import Batching, equal_edges, growing_edges
 from workloads.common.text.vocabulary import GNMT, SHIFTED
 
 SENTENCES = 1_500
-"""Of each split of the generated corpus."""
+"""Number of sentence pairs of each split."""
 
 
-def of_text(lines) -> str:
-    """Of lines of text."""
+def text_digest(lines) -> str:
+    """Return the digest of lines of text."""
     return digest(np.frombuffer("\n".join(lines).encode(), np.uint8))
 
 
 def generated() -> dict[str, str]:
-    """Sentence pairs as they are written."""
+    """Return the digests of the written sentence pairs."""
     found = {}
     for split in corpus.SIZES:
         pairs = list(itertools.islice(corpus.candidates(split), SENTENCES))
         sides = (side for pair in pairs for side in (pair.source, pair.target))
-        found[f"sentences of {split}"] = of_text(map(corpus.plain, sides))
+        found[f"sentences of {split}"] = text_digest(map(corpus.plain, sides))
     return found
 
 
 def planned() -> dict[str, str]:
-    """Lengths of synthetic pairs, and plans of both kinds."""
+    """Return the digests of synthetic lengths, and of batch plans of both kinds."""
     lengths = dataset_info.synthetic_lengths(20_000)
     by_samples = Batching(
         GNMT, buckets_by_samples(equal_edges(50, 5), 128, 2), (256,), 64, False, 2
@@ -52,7 +52,7 @@ def planned() -> dict[str, str]:
 
 
 def scored() -> dict[str, str]:
-    """Moses' tokens and text, BLEU of every second sentence with two words exchanged."""
+    """Return the digests of Moses tokens and text, and the BLEU of partly reversed sentences."""
     pairs = list(itertools.islice(corpus.candidates("test"), 200))
     references = [corpus.plain(pair.target) for pair in pairs]
     tokens = [sources.tokeniser("de")(line) for line in references]
@@ -61,12 +61,12 @@ def scored() -> dict[str, str]:
         " ".join(reversed(line.split())) if number % 2 else line for number, line in enumerate(text)
     ]
     return {
-        "tokens": of_text(tokens),
-        "text": of_text(text),
+        "tokens": text_digest(tokens),
+        "text": text_digest(text),
         "bleu": f"{bleu.score(exchanged, references):.6f}",
     }
 
 
 def digests() -> dict[str, str]:
-    """All of them."""
+    """Return all digests by name."""
     return {**generated(), **planned(), **scored()}

@@ -1,6 +1,6 @@
-"""On a machine with a GPU: every PyTorch trainer against the CPU, and the kernels.
+"""Every PyTorch trainer and the kernels on a GPU, compared with the CPU.
 
-Elsewhere these skip.
+The tests are skipped on a machine without a GPU.
 """
 
 import json
@@ -18,7 +18,7 @@ from suite.machine.visible import NULL_DEVICE
 @pytest.fixture(scope="module", autouse=True)
 def gpu():
     try:
-        found = [one.name for one in devices.gpus()]
+        found = [device.name for device in devices.gpus()]
     except ValueError as error:
         pytest.skip(str(error))
     if not found or NULL_DEVICE in found[0]:
@@ -26,8 +26,11 @@ def gpu():
 
 
 @pytest.mark.parametrize("workload", [*CASES, "kernels"])
-def test_a_gpu_computes_what_the_cpu_computes(workload):
-    """As far as each precision goes; nothing waits within a step; hashes bit for bit."""
+def test_a_gpu_computes_the_results_of_the_cpu(workload):
+    """Compare within the tolerance of each precision.
+
+    Hashes must be equal, and a step must not synchronize with the GPU.
+    """
     found = asked(resolve(EnvironmentConfig(), "torch"), "benchmarks.gpu.right", workload)
     parts = [part for part in found.values() if isinstance(part, dict)] or [found]
     assert all(part.get("as_expected") for part in parts), json.dumps(found, indent=1)

@@ -1,4 +1,4 @@
-"""The null device, built once in a session, and commands that see it."""
+"""Fixtures for the null device, which is built once per session, and for commands that use it."""
 
 import pytest
 
@@ -13,19 +13,19 @@ class Null:
         self.env, self.folder = env, folder
 
     def _variables(self, cards, **more):
-        """`cards`: names of cards.h, one for each device."""
+        """Return the environment variables; `cards` are names of cards.h, one per device."""
         return {**self.env, "NULL_GPU": ",".join(cards), "NULL_GPU_COUNT": str(len(cards)), **more}
 
-    def run(self, *words, cards=("h100",), **more):
-        return run_suite(self.folder, *words, "device=cuda", **self._variables(cards, **more))
+    def run(self, *overrides, cards=("h100",), **more):
+        return run_suite(self.folder, *overrides, "device=cuda", **self._variables(cards, **more))
 
-    def suite(self, *words, cards=("h100",), **more):
-        return suite(self.folder, *words, **self._variables(cards, **more))
+    def suite(self, *arguments, cards=("h100",), **more):
+        return suite(self.folder, *arguments, **self._variables(cards, **more))
 
 
 @pytest.fixture(scope="session")
 def null_variables(tmp_path_factory):
-    """What puts the null device before CUDA's libraries."""
+    """Build the null device and return the variables that load it instead of CUDA's libraries."""
     if why := missing():
         pytest.skip(f"no null device: {why}")
     return build(tmp_path_factory.mktemp("null_device"))
@@ -33,6 +33,6 @@ def null_variables(tmp_path_factory):
 
 @pytest.fixture
 def null(null_variables, tmp_path, monkeypatch):
-    """Commands that see null devices, in a folder of the test's own."""
+    """Return commands that use null devices, in the folder of the test."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     return Null(null_variables, tmp_path)

@@ -1,7 +1,7 @@
-"""Run where the null device is seen: the run.json of runs that are planned and not started.
+"""Plan runs on the null device without starting them, and write their run.json.
 
-python -m tests.gpu_paths.planned FOLDER WORDS …     (the words of each run as one argument; its
-file is FOLDER/N/run.json)
+`python -m tests.gpu_paths.planned FOLDER OVERRIDES …`: the overrides of each run are one argument,
+and its file is FOLDER/N/run.json.
 """
 
 import shlex
@@ -14,13 +14,13 @@ from suite.plan.jobs import plan
 
 def main():
     folder, *commands = sys.argv[1:]
-    for number, words in enumerate(commands):
-        (composed,) = compose(shlex.split(words)).jobs
-        made = plan(composed.config, output=Path(folder))
-        if made.findings:
-            raise made.findings[0]
+    for number, overrides in enumerate(commands):
+        (composed,) = compose(shlex.split(overrides)).jobs
+        planned = plan(composed.config, output=Path(folder))
+        if planned.findings:
+            raise planned.findings[0]
         (Path(folder) / str(number)).mkdir()
-        made.job.run(0, cache_cleared=False).write(Path(folder) / str(number) / "run.json")
+        planned.job.run(0, cache_cleared=False).write(Path(folder) / str(number) / "run.json")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
-"""Run in PyTorch's environment on the null device: what steps and an evaluation batch of planned
-runs cost, as JSON.
+"""Print the costs of steps and evaluation batches of planned runs on the null device as JSON.
 
-python -m tests.gpu_paths.probe OUT RUN_FOLDER …
+`python -m tests.gpu_paths.probe OUT RUN_FOLDER …` runs in PyTorch's environment.
 """
 
 import collections
@@ -23,11 +22,11 @@ from testing.null_counts import counts, reset, summed
 
 STEPS = 4
 AHEAD = 3
-"""Steps before those that are counted: allocations and first uses."""
+"""Steps before the counted steps, which allocate memory and initialize libraries."""
 
 
 class Pinning(TorchDispatchMode):
-    """Bytes that this thread copies to pinned memory."""
+    """Counter of the bytes that this thread copies to pinned memory."""
 
     size = 0
 
@@ -38,24 +37,22 @@ class Pinning(TorchDispatchMode):
 
 
 def probed(folder):
-    """Of a step and of an evaluation batch: counts, and the lines that waited, as PyTorch itself
-    sees them.
-    """
+    """Return the counts of a step and an evaluation batch, and the lines that synchronized."""
     run = read_run(folder / "run.json").seen_by_workers()
     workload = load_workload(run.settings.workload)(run.settings, run.dataset_info)
-    place = worker_context_from_env(run)
-    trainer = load_trainer(run.settings.workload, run.settings.framework)(workload, place)
+    worker = worker_context_from_env(run)
+    trainer = load_trainer(run.settings.workload, run.settings.framework)(workload, worker)
     waits = collections.Counter()
 
     def waited(message, *_, **__):
-        lines = [one for one in traceback.extract_stack() if "/workloads/" in one.filename]
+        lines = [frame for frame in traceback.extract_stack() if "/workloads/" in frame.filename]
         if "synchroniz" in str(message) and lines:
             waits[f"{Path(lines[-1].filename).name}: {lines[-1].line}"] += 1
 
     warnings.showwarning = waited
     warnings.simplefilter("always")
     trainer.setup(workload.initial_weights(1), True)
-    batches = workload.open_data(place, 1)
+    batches = workload.open_data(worker, 1)
     with trainer.prefetch_to_device(batches.train(0, 1 << 30)) as stream:
         items = list(itertools.islice(stream, AHEAD + STEPS))
     trainer.train(iter(items[:AHEAD]), 0)

@@ -1,6 +1,4 @@
-"""Whole runs on null devices: they go their way to the end, and every number of theirs says where
-it is from.
-"""
+"""Whole runs on null devices complete, and every result is labeled as a null device's result."""
 
 import json
 
@@ -12,7 +10,7 @@ SIX = {"ncf": "ml-demo", "resnet50": "imagenet-demo", "ssd": "coco-demo", "maskr
        "gnmt": "translation-demo", "transformer": "translation-demo"}  # fmt: skip
 
 
-def words(workload, devices, *more):
+def overrides_of(workload, devices, *more):
     return [f"workload={workload}", "profile=demo", f"gpus={devices}", "stop=steps:2", *more]
 
 
@@ -24,7 +22,10 @@ def collectives(folder):
 def test_two_devices_train_and_call_the_same_collectives(null, demo_data, workload):
     demo_data(SIX[workload])
     null.run(
-        *words(workload, 2), cards=("h100", "h100"), NULL_NCCL=str(null.folder / "nccl"), exits=0
+        *overrides_of(workload, 2),
+        cards=("h100", "h100"),
+        NULL_NCCL=str(null.folder / "nccl"),
+        exits=0,
     )
     first, second = collectives(null.folder).values()
     assert first == second
@@ -32,20 +33,20 @@ def test_two_devices_train_and_call_the_same_collectives(null, demo_data, worklo
 
 
 @pytest.fixture
-def one_lost(null):
-    """What makes the second of two cards a lost one."""
+def lost_device(null):
+    """Return options with which the second of two cards is lost."""
     gone = null.folder / "gone"
     gone.touch()
     return {"cards": ("h100", "h100"), "NULL_GPU_LOST": f"1:{gone}"}
 
 
-def test_numbers_are_labelled_and_go_nowhere(null, demo_data, one_lost):
-    """Log, console, report, telemetry; neither compared nor packaged.
+def test_results_are_labeled_and_refused_for_comparison(null, demo_data, lost_device):
+    """Check the log, the console, the report and telemetry; comparing and packaging are refused.
 
-    A card that is left out and has vanished ends no run.
+    A lost card that the run does not use does not end the run.
     """
     demo_data("ml-demo")
-    done = null.run(*words("ncf", 1), **one_lost, CUDA_VISIBLE_DEVICES="0", exits=0)
+    done = null.run(*overrides_of("ncf", 1), **lost_device, CUDA_VISIBLE_DEVICES="0", exits=0)
     assert "null device" in done.stdout
     (log,) = null.folder.glob("logs/**/result_0.txt")
     settings = next(value for key, value, _ in events(log) if key == "suite_run")
@@ -55,31 +56,30 @@ def test_numbers_are_labelled_and_go_nowhere(null, demo_data, one_lost):
         "bf16",
     )
     header, *samples = map(json.loads, (log.parent / "telemetry.jsonl").read_text().splitlines())
-    assert header["sensors"]["gpu_percent"] is None  # NVML was asked without a fault
-    assert all(
-        one["gpu_percent"] == [97] for one in samples
-    )  # none in a run that was over before the first was due
+    assert header["sensors"]["gpu_percent"] is None  # NVML returned no error.
+    # A short run may end before the first sample.
+    assert all(sample["gpu_percent"] == [97] for sample in samples)
     topology = json.loads((log.parent / "topology.json").read_text())
     assert only(topology["gpus"])["capability"] == "9.0"
     assert "null device" in null.suite("report", "logs").stdout
-    for typed in (
+    for arguments in (
         ["compare", "logs"],
         ["package", "logs", "out", "--submitter", "x", "--system", "y"],
     ):
-        assert "does not compute" in null.suite(*typed, exits=2).stderr
+        assert "does not compute" in null.suite(*arguments, exits=2).stderr
 
 
-def test_too_little_memory_is_filed_as_oom(null, demo_data):
+def test_too_little_memory_ends_with_the_status_oom(null, demo_data):
     demo_data("ml-demo")
-    done = null.run(*words("ncf", 1, "batch=global:4194304"), cards=("small",))
+    done = null.run(*overrides_of("ncf", 1, "batch=global:4194304"), cards=("small",))
     (status,) = null.folder.glob("logs/**/status.json")
     assert json.loads(status.read_text())["status"] == "oom", done.stdout + done.stderr
 
 
 def test_a_rank_that_dies_in_a_collective_is_named(null, demo_data):
     demo_data("ml-demo")
-    done = null.run(*words("ncf", 2), cards=("h100", "h100"), NULL_NCCL_DIES="2")
+    done = null.run(*overrides_of("ncf", 2), cards=("h100", "h100"), NULL_NCCL_DIES="2")
     (status,) = null.folder.glob("logs/**/status.json")
-    filed = json.loads(status.read_text())
-    assert (filed["status"], done.returncode) == ("rank_died", 1), done.stdout + done.stderr
-    assert "worker-1" in filed["reason"] or "rank 1" in filed["reason"]
+    content = json.loads(status.read_text())
+    assert (content["status"], done.returncode) == ("rank_died", 1), done.stdout + done.stderr
+    assert "worker-1" in content["reason"] or "rank 1" in content["reason"]

@@ -1,6 +1,4 @@
-"""The stages for the first GPU go their way on a null device, whose values are garbage: nothing is
-as expected there.
-"""
+"""The benchmark stages for GPUs run on a null device, whose results are never as expected."""
 
 import json
 import os
@@ -13,7 +11,7 @@ from tests.helpers import PROJECT
 
 
 @pytest.mark.full
-def test_a_stage_is_kept_and_not_done_again(null_variables, tmp_path):
+def test_a_completed_stage_is_not_repeated(null_variables, tmp_path):
     env = {**os.environ, **null_variables, "NULL_GPU": "h200"}
     command = [
         sys.executable,
@@ -27,7 +25,7 @@ def test_a_stage_is_kept_and_not_done_again(null_variables, tmp_path):
     ]
     streams = {"capture_output": True, "text": True, "timeout": 300}
     done = [subprocess.run(command, env=env, cwd=PROJECT, check=False, **streams) for _ in range(2)]
-    assert [one.returncode for one in done] == [1, 1], done[0].stderr
+    assert [process.returncode for process in done] == [1, 1], done[0].stderr
     found = json.loads((tmp_path / "results.json").read_text())["right"]
     assert set(found) == {"kernels", "ncf"}
     assert set(found["ncf"]) == {"fp32", "tf32", "bf16", "took_seconds"}

@@ -1,4 +1,4 @@
-"""`.ci/run`: Debian packages first, and the tests whatever becomes of that."""
+"""`.ci/run` installs Debian packages, and runs the tests even if the installation fails."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ APT_FAILS = 'echo "E: Unable to locate package slurm-client" >&2; exit 100'
 
 
 @pytest.mark.parametrize(
-    ("user", "missing", "apt", "said"),
+    ("user", "missing", "apt", "messages"),
     [
         (0, "docker.io\ntini", APT_WORKS, ["installed: docker.io tini"]),
         (
@@ -24,9 +24,9 @@ APT_FAILS = 'echo "E: Unable to locate package slurm-client" >&2; exit 100'
         (1000, "docker.io", APT_WORKS, ["not installed (no apt-get, or not root): docker.io; "]),
         (0, "", APT_FAILS, []),
     ],
-    ids=["installed", "refused", "no root", "nothing missing"],
+    ids=["installed", "refused", "no root", "all installed"],
 )
-def test_packages_and_then_the_tests(tmp_path, user, missing, apt, said):
+def test_the_tests_run_after_the_installation_of_packages(tmp_path, user, missing, apt, messages):
     listed = f"printf '%s\\n' {missing.replace(chr(10), ' ')}" if missing else ":"
     programs = {"apt-get": apt, "python3": listed, "id": f"echo {user}", "make": 'echo "make $*"'}
     for name, script in programs.items():
@@ -38,9 +38,9 @@ def test_packages_and_then_the_tests(tmp_path, user, missing, apt, said):
     )
     lines = done.stdout.splitlines()
     assert lines[-1] == "make test"
-    assert len(lines) == 1 + len(said)
-    assert all(line.startswith(start) for line, start in zip(lines, said, strict=False))
+    assert len(lines) == 1 + len(messages)
+    assert all(line.startswith(start) for line, start in zip(lines, messages, strict=False))
     if apt == APT_WORKS and user == 0:
-        asked = (tmp_path / "asked").read_text().splitlines()
-        assert asked[0] == "update -qq"
-        assert all(line.endswith(missing.replace("\n", " ")) for line in asked[1:])
+        calls = (tmp_path / "asked").read_text().splitlines()
+        assert calls[0] == "update -qq"
+        assert all(line.endswith(missing.replace("\n", " ")) for line in calls[1:])

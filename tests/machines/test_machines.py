@@ -1,6 +1,4 @@
-"""The machines that other tests use: apart where they should be, joined where they should be, and
-gone afterwards.
-"""
+"""The simulated machines of tests are isolated, connected as configured, and removed afterwards."""
 
 import json
 import os
@@ -29,9 +27,9 @@ HOST_FOLDERS = (
     "~",
     "~/.ssh",
 )
-"""Where daemons and clients would write, if they wrote outside the machines' folder."""
+"""Folders of the host that daemons and clients would use outside of the machines' folder."""
 DAEMONS = ("ssh", "slurm", "munge", "hub", "node")
-"""What names of their files hold; others may write to those folders at the same time."""
+"""Parts of the names of their files, because unrelated programs may write to these folders too."""
 SERVE = (
     "import socket; s = socket.create_server(('', 5000)); c, _ = s.accept()\nwhile c.recv(1 << 20):"
     " pass"
@@ -42,8 +40,8 @@ SEND = (
 )
 
 
-def python(machine, code, *words, check=True):
-    return machine.run([sys.executable, "-c", code, *map(str, words)], check=check)
+def python(machine, code, *arguments, check=True):
+    return machine.run([sys.executable, "-c", code, *map(str, arguments)], check=check)
 
 
 def names_of_host():
@@ -52,18 +50,18 @@ def names_of_host():
     return {name for name in found if any(word in name for word in DAEMONS)}
 
 
-def test_all_is_up_in_time_and_nothing_is_left(tmp_path):
+def test_machines_start_quickly_and_leave_no_files(tmp_path):
     require(ssh=True, slurm=True)
     names = names_of_host()
     start = time.monotonic()
-    with Machines.up(tmp_path, 2) as made:
-        ssh.start(made)
-        slurm.start(made)
+    with Machines.up(tmp_path, 2) as machines:
+        ssh.start(machines)
+        slurm.start(machines)
         up = time.monotonic() - start
-        made.hub.start(["sleep", "1000"], tmp_path / "log")
-        inits = [machine.init for machine in made.all]
-        seen = [process.pid for processes in made.processes().values() for process in processes]
-        assert len(seen) >= 3 + 1 + 2 + 1  # sshd on all, slurmctld, slurmd on both, sleep
+        machines.hub.start(["sleep", "1000"], tmp_path / "log")
+        inits = [machine.init for machine in machines.all]
+        seen = [process.pid for processes in machines.processes().values() for process in processes]
+        assert len(seen) >= 3 + 1 + 2 + 1  # three sshd, slurmctld, two slurmd, and sleep
         stop = time.monotonic()
     assert up < UP_SECONDS
     assert time.monotonic() - stop < 5
@@ -71,10 +69,10 @@ def test_all_is_up_in_time_and_nothing_is_left(tmp_path):
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
     assert names_of_host() == names
     kept = {path.name for path in tmp_path.iterdir()}
-    assert kept == {"log", "slurm", "ssh"}, "logs are read after a failure"
+    assert kept == {"log", "slurm", "ssh"}, "logs are kept for failures"
 
 
-def test_nodes_see_only_what_is_shared(machines):
+def test_nodes_share_only_the_configured_folders(machines):
     left, right = machines(2).nodes
     name = f"mine-{os.getpid()}"
     left.run(
@@ -97,8 +95,8 @@ def test_nodes_see_only_what_is_shared(machines):
     assert (
         python(left, "import socket; print(socket.gethostbyname('node2'))").stdout == "10.77.0.2\n"
     )
-    ask = "import os; print(sorted(os.sched_getaffinity(0)))"
-    seen = [json.loads(python(node, ask).stdout) for node in (left, right)]
+    code = "import os; print(sorted(os.sched_getaffinity(0)))"
+    seen = [json.loads(python(node, code).stdout) for node in (left, right)]
     cores = sorted(os.sched_getaffinity(0))
     assert seen == (
         [cores[: len(cores) // 2], cores[len(cores) // 2 :]] if len(cores) % 2 == 0 else seen
@@ -109,28 +107,29 @@ def test_nodes_see_only_what_is_shared(machines):
     )
 
 
-def test_a_rate_is_kept(machines, tmp_path):
+def test_a_network_rate_is_limited(machines, tmp_path):
     left, right = machines(2, rate="20mbit").nodes
     server = right.start([sys.executable, "-c", SERVE], tmp_path / "log")
     wait_until("the server listens", lambda: right.run(["ss", "-Hltn", "sport = 5000"]).stdout)
     start = time.monotonic()
     python(left, SEND, "node2", 3_000_000)
     server.client.wait(30)
-    assert (
-        time.monotonic() - start > (3_000_000 - 32 * 1024) * 8 / 20e6
-    )  # all but what the bucket holds at once
+    # The token bucket sends its first 32 KiB without a limit.
+    assert time.monotonic() - start > (3_000_000 - 32 * 1024) * 8 / 20e6
 
 
-def test_they_do_not_outlive_who_made_them(tmp_path):
+def test_machines_end_with_the_process_that_started_them(tmp_path):
     require()
     code = "import sys, time; from pathlib import Path; from testing.machines import Machines\n"
     code += "with Machines.up(Path(sys.argv[1]), 1): time.sleep(1000)"
     maker = subprocess.Popen([sys.executable, "-c", code, tmp_path], cwd=PROJECT)
-    wait_until("they are up", (tmp_path / "machines.json").exists, 30)
-    made = Machines.load(tmp_path)
+    wait_until("the machines are up", (tmp_path / "machines.json").exists, 30)
+    machines = Machines.load(tmp_path)
     maker.send_signal(signal.SIGKILL)
     maker.wait()
-    wait_until("they are gone", lambda: not any(machine.is_up for machine in made.all), 5)
+    wait_until(
+        "the machines are gone", lambda: not any(machine.is_up for machine in machines.all), 5
+    )
 
 
 def test_a_missing_program_is_named_with_its_package(monkeypatch):

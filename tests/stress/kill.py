@@ -1,12 +1,14 @@
-"""Kill a worker (at any moment, while it evaluates, or as its log grows), the controller or the
-data thread, or hang up twice, at a random moment of a sweep, again and again, and resume each time.
+"""Kill random parts of a sweep at random moments, resume the sweep, and check the results.
+
+A round kills a worker (at any moment, during an evaluation, or while its log grows), the
+controller, or the data thread, or sends two hang-up signals.
 
     python -m tests.stress.kill [--rounds 50] [--seed 1] [--framework pytorch]
 
-Checks after every round: no process is left; every file that was written can be read; no finished
-run has changed by a bit; `status.json` says what happened; `resume=true` runs what is missing and
-nothing else, from checkpoints where there are; at last the weights are those of a sweep that nobody
-interrupted. Prints a line a round, JSON last.
+Each round checks that no process is left, all written files are readable, finished runs are
+unchanged, and `status.json` has the right status. It then checks that `resume=true` only runs the
+missing runs, from their checkpoints if there are any, and that the final weights equal the weights
+of an uninterrupted sweep. The script prints a line per round and JSON at the end.
 """
 
 import argparse
@@ -32,13 +34,13 @@ KEPT = ("seed=1", "checkpoint=every:1", "checkpoint.final=true", "oversubscribe=
 TOY = ("-m", *TOY_RUN, *KEPT, "workload.misbehave=slow", "stop=epochs:4")
 NCF = ("-m", "workload=ncf", "profile=demo", *KEPT, "stop=epochs:3", "device=cpu")
 LONGEST_SECONDS = 3.0, 15.0
-"""A kill comes at a random moment before this, of either: a little less than a sweep takes."""
+"""Latest moment of a kill in a sweep of the toy or NCF, a little less than its duration."""
 RUNS = 2
 EVALUATING = '"phase": "evaluate"'
 
 
 def start(sweep, scratch, output, *arguments, **extra):
-    """A sweep into `output`, with extra variables."""
+    """Start a sweep into `output`, with additional environment variables."""
     command = [
         sys.executable,
         str(PROJECT / "run_suite.py"),
@@ -46,13 +48,15 @@ def start(sweep, scratch, output, *arguments, **extra):
         f"output={output}",
         *arguments,
     ]
-    own = suite_env(scratch, toy=True, **extra)
-    return subprocess.Popen(command, env=own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    environment = suite_env(scratch, toy=True, **extra)
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
 
 
 def workers(output):
-    """Processes whose command line names the output folder, other than controllers."""
-    found = []
+    """Return the processes whose command line contains the output folder, except controllers."""
+    processes = []
     for process in psutil.process_iter(["cmdline", "status"]):
         line = " ".join(process.info["cmdline"] or [])
         if (
@@ -60,24 +64,27 @@ def workers(output):
             and "run_suite.py" not in line
             and process.info["status"] != psutil.STATUS_ZOMBIE
         ):
-            found.append(process)
-    return found
+            processes.append(process)
+    return processes
 
 
 def evaluates(output):
-    """Whether a worker says that it evaluates."""
+    """Return whether a worker's heartbeat has the phase evaluate."""
     with contextlib.suppress(FileNotFoundError):
         return any(EVALUATING in beat.read_text() for beat in output.glob("*/run_*/.worker-0.json"))
     return False
 
 
 def logged_bytes(output):
-    """Of all logs."""
+    """Return the total size of all logs."""
     return sum(log.stat().st_size for log in output.glob("*/run_*/result_*.txt"))
 
 
 def is_moment(kind, output, logged):
-    """Whether a kill of this kind is due. `logged`: `logged_bytes` a moment ago."""
+    """Return whether a kill of this kind is due.
+
+    `logged` is an earlier result of `logged_bytes`.
+    """
     return (
         evaluates(output)
         if kind == "evaluation"
@@ -86,20 +93,19 @@ def is_moment(kind, output, logged):
 
 
 def strike(kind, sweep, scratch, output, rng):
-    """Run a sweep and kill `kind` at a random moment; True if that hit something.
+    """Run a sweep and kill `kind` at a random moment; return True if a process was killed.
 
-    Returns once nothing of it is left.
+    The function returns when no process of the sweep is left.
     """
     extra = {"TOY_DATA_ERROR_STEP": str(rng.randrange(1, 30))} if kind == "data thread" else {}
     controller = start(sweep, scratch, output, **extra)
     hit = kind == "data thread"
     if not hit:
         time.sleep(rng.uniform(0.3, LONGEST_SECONDS[sweep != TOY]))
-    while (
-        not hit and controller.poll() is None
-    ):  # between two runs there is no worker: wait for the next one
-        logged, of_worker = logged_bytes(output), kind in ("worker", "evaluation", "log")
-        victims = [process.pid for process in workers(output)] if of_worker else [controller.pid]
+    # Between two runs no worker exists: wait for the next worker.
+    while not hit and controller.poll() is None:
+        logged, is_worker = logged_bytes(output), kind in ("worker", "evaluation", "log")
+        victims = [process.pid for process in workers(output)] if is_worker else [controller.pid]
         if not is_moment(kind, output, logged):
             continue
         with contextlib.suppress(ProcessLookupError):
@@ -108,51 +114,51 @@ def strike(kind, sweep, scratch, output, rng):
                     os.kill(victim, signal.SIGHUP if kind == "hang up" else signal.SIGKILL)
                 hit = True
     controller.communicate(timeout=300)
-    wait_until("nothing of it is left", lambda: not workers(output), 60)
+    wait_until("all processes of the sweep ended", lambda: not workers(output), 60)
     return hit
 
 
 def statuses(output):
-    """Status of every run folder; checks that all files can be read."""
-    found = {}
+    """Return the status of every run folder, and check that all logs can be parsed."""
+    result = {}
     for folder in output.glob("*/run_*"):
-        found[folder] = status(folder)["status"] if (folder / "status.json").exists() else "absent"
+        result[folder] = status(folder)["status"] if (folder / "status.json").exists() else "absent"
         for log in folder.glob("result_*.txt"):
             for line in log.read_text().splitlines(keepends=True):
                 if line.endswith("\n"):
                     json.loads(line.partition(":::MLLOG ")[2])
-    return found
+    return result
 
 
 def contents(folder):
-    """Of all files of a run."""
+    """Return the contents of all files of a run."""
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def weights(output):
-    """Of all runs, by the names of their folders."""
-    found = {}
+    """Return the weights of all runs by the names of their folders."""
+    result = {}
     for path in sorted(output.glob("*/run_*/weights.npz")):
         with np.load(path) as arrays:
-            found[str(path.parent.relative_to(output))] = {
+            result[str(path.parent.relative_to(output))] = {
                 name: arrays[name].tobytes() for name in arrays
             }
-    return found
+    return result
 
 
 def scores(output):
-    """What the evaluations of all runs gave, and the mean losses of their epochs."""
-    found = {}
+    """Return the evaluation results and mean losses of all runs."""
+    result = {}
     for log in sorted(output.glob("*/run_*/result_*.txt")):
         kept = [
             (key, value)
             for key, value, _ in events(log)
             if key in ("eval_accuracy", "tracked_stats")
         ]
-        found[str(log.parent.relative_to(output))] = [
+        result[str(log.parent.relative_to(output))] = [
             value if key == "eval_accuracy" else value["loss"] for key, value in kept
         ]
-    return found
+    return result
 
 
 ALLOWED = {
@@ -165,11 +171,11 @@ ALLOWED = {
 }
 
 
-def one_round(number, seed, sweep, scratch, whole):
-    """One sweep, one kill, of each kind in turn, one resumption.
+def run_round(number, seed, sweep, scratch, whole):
+    """Run a sweep with one kill, whose kind depends on the round, and resume it once.
 
-    Returns what was killed, the statuses after that, and how many runs went on from a checkpoint.
-    `whole`: weights of a sweep without a kill.
+    Return the killed part, the statuses after the kill, and how many runs resumed from a
+    checkpoint. `whole` contains the weights of a sweep without a kill.
     """
     rng = random.Random(f"{seed}:{number}")
     kinds = [kind for kind in sorted(ALLOWED) if kind != "data thread" or sweep == TOY]
@@ -215,11 +221,11 @@ def one_round(number, seed, sweep, scratch, whole):
 
 
 def main():
-    """All rounds."""
+    """Run all rounds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--framework", help="NCF's demo in it, in place of a toy")
+    parser.add_argument("--framework", help="run NCF's demo in this framework, instead of the toy")
     arguments = parser.parse_args()
     sweep = (*NCF, f"framework={arguments.framework}") if arguments.framework else TOY
     kinds, all_continued = Counter(), 0
@@ -228,11 +234,11 @@ def main():
         whole = weights(Path(scratch) / "whole")
         assert len(whole) == RUNS
         for number in range(arguments.rounds):
-            kind, after, continued = one_round(number, arguments.seed, sweep, Path(scratch), whole)
+            kind, after, continued = run_round(number, arguments.seed, sweep, Path(scratch), whole)
             kinds[kind] += 1
             all_continued += continued
             print(
-                f"round {number}: {kind} killed; found {dict(after)}; {continued} went on",
+                f"round {number}: {kind} killed; statuses {dict(after)}; {continued} resumed",
                 flush=True,
             )
     counts = {"rounds": arguments.rounds, "continued": all_continued, "orphans": 0, "lost": 0}

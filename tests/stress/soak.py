@@ -1,11 +1,10 @@
-"""For hours: sweeps of demos with checkpoints after every epoch, killed every 40 seconds at random
-and resumed until they are done, each beside the same sweep that nobody interrupted.
+"""Run demo sweeps for hours, with random kills and resumptions, next to uninterrupted sweeps.
 
-    python -m tests.stress.soak [--minutes 120] [--seconds 40] [WORDS OF RUN_SUITE...]
+    python -m tests.stress.soak [--minutes 120] [--seconds 40] [OVERRIDES OF RUN_SUITE...]
 
-A kill hits the controller or a process of a run, in turn at random. Checks after every sweep that
-the weights, scores and losses of all runs are equal to the bit, and that no process is left. Prints
-a line a sweep, JSON last.
+The sweeps write checkpoints after every epoch. A kill hits the controller or a worker, on average
+every 40 seconds. After every sweep the script checks that the weights, scores and losses of all
+runs are bitwise equal, and that no process is left. It prints a line per sweep and JSON at the end.
 """
 
 import argparse
@@ -33,14 +32,14 @@ KEPT = (
 
 
 def count(output, key):
-    """Lines of all finished logs with this key."""
+    """Return the number of log lines with this key."""
     return sum(log.read_text().count(f'"{key}"') for log in output.glob("*/run_*/result_*.txt"))
 
 
 def interrupted(sweep, scratch, output, rng, mean_seconds):
-    """Start a sweep, kill and resume until it ends by itself with success.
+    """Start a sweep, and kill and resume it until it succeeds.
 
-    Returns kills by what they hit.
+    Return the number of kills of the controller and of workers.
     """
     kills, resumed = {"controller": 0, "worker": 0}, []
     while True:
@@ -61,18 +60,18 @@ def interrupted(sweep, scratch, output, rng, mean_seconds):
                     for victim in victims[:1]:
                         os.kill(victim, signal.SIGKILL)
                         kills[kind] += 1
-        wait_until("nothing of it is left", lambda: not workers(output), 60)
+        wait_until("all processes of the sweep ended", lambda: not workers(output), 60)
         if controller.returncode == 0:
             return kills
-        assert sum(kills.values()) > before, text  # else it failed by itself
+        assert sum(kills.values()) > before, text  # otherwise the sweep failed without a kill
 
 
 def main():
-    """Sweeps of one seed after another until the time is over."""
+    """Run sweeps with increasing seeds until the time is over."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=120)
-    parser.add_argument("--seconds", type=float, default=40, help="between two kills, on average")
-    parser.add_argument("words", nargs="*", default=SWEEP)
+    parser.add_argument("--seconds", type=float, default=40, help="average time between two kills")
+    parser.add_argument("overrides", nargs="*", default=SWEEP)
     arguments = parser.parse_args()
     begin, seed = time.monotonic(), 1
     totals = dict.fromkeys(
@@ -81,18 +80,18 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         while time.monotonic() - begin < arguments.minutes * 60:
             whole, cut = (Path(folder, f"{seed}-{name}") for name in ("whole", "cut"))
-            sweep = ("-m", *arguments.words, *KEPT, f"seed={seed}")
+            sweep = ("-m", *arguments.overrides, *KEPT, f"seed={seed}")
             text = start(sweep, Path(folder), whole).communicate()[0].decode()
             expected = weights(whole)
             assert expected, text
             kills = interrupted(sweep, Path(folder), cut, random.Random(seed), arguments.seconds)
             assert scores(cut) == scores(whole)
             assert weights(cut) == expected
-            found = {"runs": len(expected), **kills, "checkpoints": count(cut, "suite_checkpoint")}
-            found |= {"sweeps": 1, "continued": count(cut, "suite_continued")}
-            totals = {key: value + found[key] for key, value in totals.items()}
+            counts = {"runs": len(expected), **kills, "checkpoints": count(cut, "suite_checkpoint")}
+            counts |= {"sweeps": 1, "continued": count(cut, "suite_continued")}
+            totals = {key: value + counts[key] for key, value in totals.items()}
             minutes = (time.monotonic() - begin) / 60
-            print(f"seed {seed}, minute {minutes:.0f}: equal; {found}", flush=True)
+            print(f"seed {seed}, minute {minutes:.0f}: equal; {counts}", flush=True)
             seed += 1
     print(json.dumps({"minutes": round(minutes), **totals}))
 

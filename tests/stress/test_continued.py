@@ -1,5 +1,6 @@
-"""Every workload in every framework, on one device and on two: killed at three random places and
-gone on, it has the weights and the scores of a sweep that nobody interrupted.
+"""Killed and resumed sweeps have the weights and scores of uninterrupted sweeps.
+
+The test covers every workload in every framework, on one and two devices, with three kills.
 """
 
 import random
@@ -16,19 +17,21 @@ from tests.workloads.resnet50 import synthetic_images
 
 SCENES, TEXT = ("workload.dataset=scenes", "batch=global:4"), ("workload.dataset=parallel-text",)
 WORKLOADS = {
-    "ncf": (), "resnet50": ("workload.dataset=photos", "batch=global:12"), "ssd": SCENES, "maskrcnn": SCENES,
-    "gnmt": (*TEXT, "batch=global:40"), "transformer": (*TEXT, "batch=global:640"),
+    "ncf": (), "resnet50": ("workload.dataset=photos", "batch=global:12"), "ssd": SCENES,
+    "maskrcnn": SCENES, "gnmt": (*TEXT, "batch=global:40"),
+    "transformer": (*TEXT, "batch=global:640"),
 }  # fmt: skip
-"""With what makes an epoch a few steps."""
+"""Workloads, with the overrides that limit an epoch to a few steps."""
 LAST_BIT = "maskrcnn", "mxnet"
-"""Graphs whose memory is planned once sum in another order after a new start, on two devices:
-docs/how-to/resume_and_checkpoints.md.
+"""Combination that is only reproducible up to rounding on two devices (docs/how-to/resume_and_checkpoints.md).
+
+After a restart, a graph with static memory sums in a different order.
 """
 
 
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory):
-    """With small data sets of one's own."""
+    """Return a folder with small user-defined data sets."""
     folder = tmp_path_factory.mktemp("continued")
     data = {"SUITE_DATA_DIR": str(folder / "data")}
     synthetic_images.write(folder / "images")
@@ -38,12 +41,12 @@ def scratch(tmp_path_factory):
     for path in (folder / "data/translation-demo/raw").iterdir():
         few = path.read_text().splitlines(keepends=True)[: 400 if path.stem == "train" else 12]
         (folder / "text" / path.name).write_text("".join(few))
-    for words in (
+    for arguments in (
         ("images", "--name", "photos", "--from", folder / "images"),
         ("coco", "--name", "scenes", "--from", folder / "coco"),
         ("parallel-text", "--from", folder / "text", "--merges", "300"),
     ):
-        suite(folder, "data", "prepare", *words, exits=0, **data)
+        suite(folder, "data", "prepare", *arguments, exits=0, **data)
     return folder
 
 
@@ -53,7 +56,9 @@ def scratch(tmp_path_factory):
     ("workload", "framework"),
     [(name, framework) for name in WORKLOADS for framework in registry.frameworks_of(name)],
 )
-def test_killed_three_times(scratch, workload, framework):
+def test_a_sweep_killed_three_times_has_the_results_of_an_uninterrupted_sweep(
+    scratch, workload, framework
+):
     few = (*WORKLOADS[workload], "stop=epochs:4", *KEPT)
     sweep = (
         "-m",
@@ -73,14 +78,14 @@ def test_killed_three_times(scratch, workload, framework):
         time.sleep(rng.uniform(0.2, 0.6) * seconds)
         controller.kill()
         controller.communicate(timeout=60)
-        wait_until("nothing of it is left", lambda: not workers(cut), 60)
+        wait_until("all processes of the sweep ended", lambda: not workers(cut), 60)
     text = start(sweep, scratch, cut, "resume=true").communicate(timeout=1200)[0].decode()
     for run, wanted in weights(whole).items():
         found = weights(cut)[run]
         if (workload, framework) == LAST_BIT and "-2dev-" in run:
             arrays = (
-                [np.frombuffer(value, np.float32) for value in one.values()]
-                for one in (found, wanted)
+                [np.frombuffer(value, np.float32) for value in run_weights.values()]
+                for run_weights in (found, wanted)
             )
             np.testing.assert_allclose(
                 *map(np.concatenate, arrays), rtol=1e-4, atol=1e-6, err_msg=text

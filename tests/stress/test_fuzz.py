@@ -1,5 +1,6 @@
-"""Files that are not trusted, damaged in thousands of ways: a line says why, within ten seconds; no
-absurd number.
+"""Untrusted files with random damage are refused in plain lines, within ten seconds.
+
+Logs must not give implausible numbers.
 """
 
 import contextlib
@@ -48,9 +49,9 @@ def damaged(data, rng):
             del data[first:]
         else:
             digits = [
-                place
-                for place in range(first, min(first + 400, len(data)))
-                if chr(data[place]).isdigit()
+                offset
+                for offset in range(first, min(first + 400, len(data)))
+                if chr(data[offset]).isdigit()
             ]
             if digits:
                 stop = digits[0]
@@ -62,7 +63,7 @@ def damaged(data, rng):
 
 @contextlib.contextmanager
 def within(seconds):
-    """TimeoutError for what takes more of the processor."""
+    """Raise TimeoutError if the block uses more than this CPU time."""
 
     def late(number, frame):
         raise TimeoutError(f"longer than {seconds} s")
@@ -82,18 +83,17 @@ def write(path, data):
 
 
 def is_plain(text):
-    """Whether the text of an error is short lines, or empty; data sets of images list what cannot
-    be used.
+    """Return whether the text of an error is empty or consists of a few short lines.
+
+    Data sets of images list the unusable files, one per line.
     """
     lines = text.splitlines()
     return len(lines) <= 30 and all(10 < len(line) < 2_000 and line.isprintable() for line in lines)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_logs(tmp_path, seed):
-    """100 of 2,000 mutations, in folders of 25: what is in the table is a number that can be, and
-    all commands end in words.
-    """
+def test_damaged_logs_give_plausible_numbers_and_no_traceback(tmp_path, seed):
+    """Read 100 of 2,000 damaged logs, in folders of 25."""
     rng = random.Random(seed)
     for number in range(100):
         name = f"{number // 25}/job{number}/run_0/result_0.txt"
@@ -108,37 +108,37 @@ def test_logs(tmp_path, seed):
         for name in ("seconds", "train_seconds", "evaluation_seconds", "epochs", "samples"):
             values = pd.to_numeric(good[name]).dropna()
             assert ((values >= 0) & (values < 1e15)).all(), values
-        for words in (
+        for arguments in (
             ("report", folder, "--html", tmp_path / "page.html"),
             ("check", folder),
             ("tables", folder),
         ):
             with within(LONGEST_SECONDS):
-                done = suite_here(tmp_path, *words)
+                done = suite_here(tmp_path, *arguments)
             assert done.returncode in (0, 1, 2), done.stderr
             assert "Traceback" not in done.stdout + done.stderr
-            assert words[0] != "report" or (tmp_path / "page.html").exists(), done.stderr
+            assert arguments[0] != "report" or (tmp_path / "page.html").exists(), done.stderr
         assert "<script>alert" not in (tmp_path / "page.html").read_text()
     assert 5 < successes < 95
 
 
 def prepared(dataset, source, destination):
-    """Prepare, and what that gave is sound; or a short line says why not."""
+    """Prepare and verify a data set, or check that the error is plain."""
     try:
         with within(LONGEST_SECONDS):
             dataset.prepare(source, destination)
             dataset.verify(destination)
     except ValueError as error:
-        said = str(error)
+        message = str(error)
     else:
-        said = ""
-    assert is_plain(said), said
+        message = ""
+    assert is_plain(message), message
     shutil.rmtree(destination, ignore_errors=True)
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_coco(tmp_path, seed):
-    """50 of 500 mutations of an annotation file."""
+def test_damaged_annotations_are_refused_in_plain_lines(tmp_path, seed):
+    """Prepare 50 of 500 damaged annotation files."""
     rng, root = random.Random(seed), synthetic_coco.write(tmp_path / "coco")
     path = synthetic_coco.path(root)
     whole = path.read_bytes()
@@ -148,8 +148,8 @@ def test_coco(tmp_path, seed):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_ratings(tmp_path, seed):
-    """50 of 250 mutations of a file of ratings."""
+def test_damaged_ratings_are_refused_in_plain_lines(tmp_path, seed):
+    """Prepare 50 of 250 damaged files of ratings."""
     rng = random.Random(seed)
     rows = [
         f"{user},{item},3.5,{1_000 + item}"
@@ -163,8 +163,8 @@ def test_ratings(tmp_path, seed):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_text(tmp_path, seed):
-    """50 of 250 mutations of one file of processed text."""
+def test_damaged_text_is_refused_in_plain_lines(tmp_path, seed):
+    """Prepare 50 of 250 processed texts with a damaged file."""
     rng, root = random.Random(seed), tmp_path / "text"
     synthetic_text.write_processed(root)
     files = sorted(root.iterdir())

@@ -1,4 +1,4 @@
-"""A hundred runs, clocks that jump, folders that nobody may read: each ends as it should."""
+"""Extreme conditions: a hundred runs, jumping clocks, unreadable folders, and a full disk."""
 
 import errno
 import os
@@ -38,12 +38,12 @@ def test_a_hanging_evaluation_is_named(tmp_path):
     run_suite_here(
         tmp_path, *TOY_RUN, "workload.misbehave=evaluation", "watchdog_seconds=5", toy=True, exits=1
     )
-    filed = status(run_folder(tmp_path))
-    assert filed["status"] == "hung"
-    assert all(where in filed["reason"] for where in ("in phase 'evaluate'", "in predict"))
+    content = status(run_folder(tmp_path))
+    assert content["status"] == "hung"
+    assert all(part in content["reason"] for part in ("in phase 'evaluate'", "in predict"))
 
 
-def test_a_clock_that_jumps_moves_no_time(tmp_path):
+def test_a_jumping_clock_does_not_change_logged_times(tmp_path):
     assert run_suite_here(tmp_path, *TOY_RUN, "workload.misbehave=clock", toy=True).returncode == 0
     log = (run_folder(tmp_path) / "result_0.txt").read_text()
     times = [int(time) for time in re.findall(r'"time_ms": (\d+)', log)]
@@ -53,37 +53,37 @@ def test_a_clock_that_jumps_moves_no_time(tmp_path):
 
 @pytest.mark.skipif(
     os.getuid() != 0 or not shutil.which("setpriv"),
-    reason="root and setpriv take their rights away",
+    reason="the test needs root and setpriv to drop capabilities",
 )
 @pytest.mark.parametrize(
     "name", ["logs", "logs/job", "logs/job/run_0", "logs/job/run_0/result_0.txt"]
 )
-def test_what_nobody_may_read_is_named(tmp_path, name):
+def test_an_unreadable_path_is_named(tmp_path, name):
     shutil.copytree(PROJECT / "tests/data/logs/0.7.0", tmp_path / "logs/job/run_0")
     shutil.copy(tmp_path / "logs/job/run_0/ssd.txt", tmp_path / "logs/job/run_0/result_0.txt")
     (tmp_path / name).chmod(0)
-    for words in (("report",), ("check",), ("tables",), ("package", "--submitter", "me")):
-        places = [tmp_path / "logs", *([tmp_path / "out"] if words[0] == "package" else [])]
+    for arguments in (("report",), ("check",), ("tables",), ("package", "--submitter", "me")):
+        folders = [tmp_path / "logs", *([tmp_path / "out"] if arguments[0] == "package" else [])]
         command = [
             "setpriv",
             *NO_OVERRIDE,
             sys.executable,
             "-m",
             "suite.cli",
-            *words,
-            *map(str, places),
+            *arguments,
+            *map(str, folders),
         ]
-        own = {"env": suite_env(tmp_path), "cwd": PROJECT, "timeout": 120}
-        done = subprocess.run(command, capture_output=True, text=True, **own)
+        options = {"env": suite_env(tmp_path), "cwd": PROJECT, "timeout": 120}
+        done = subprocess.run(command, capture_output=True, text=True, **options)
         assert done.returncode in (0, 1, 2), done.stderr
         assert "Traceback" not in done.stderr
-        if words != ("tables",):  # which names the command that names it
-            assert name in done.stdout + done.stderr, (words, done.stdout, done.stderr)
+        if arguments != ("tables",):  # Its message refers to a command that names the path.
+            assert name in done.stdout + done.stderr, (arguments, done.stdout, done.stderr)
     (tmp_path / name).chmod(0o755)
 
 
 @pytest.mark.full
-def test_a_hundred_runs(tmp_path):
+def test_a_job_of_a_hundred_runs_completes(tmp_path):
     run_suite(tmp_path, *TOY_RUN, "runs=100", toy=True, timeout=1800, exits=0)
     job = only((tmp_path / "logs").glob("*/toy-*"))
     assert {status(job / f"run_{number}")["status"] for number in range(100)} == {"success"}
@@ -93,8 +93,8 @@ def test_a_hundred_runs(tmp_path):
 @pytest.mark.full
 @pytest.mark.framework
 @pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "jax", "mxnet"])
-def test_a_loss_that_is_no_number_ends_the_run(tmp_path, framework):
-    words = (
+def test_a_loss_that_is_not_finite_ends_the_run(tmp_path, framework):
+    overrides = (
         "workload=ncf",
         f"framework={framework}",
         "profile=demo",
@@ -102,10 +102,10 @@ def test_a_loss_that_is_no_number_ends_the_run(tmp_path, framework):
         "device=cpu",
         "oversubscribe=true",
     )
-    words = (*words, *where_grpc_is_open())
-    run_suite(tmp_path, *words, "workload.learning_rate=1e30", timeout=600, exits=1)
-    filed = status(run_folder(tmp_path))
-    assert (filed["status"], "loss" in filed["reason"]) == ("failed", True), filed
+    overrides = (*overrides, *where_grpc_is_open())
+    run_suite(tmp_path, *overrides, "workload.learning_rate=1e30", timeout=600, exits=1)
+    content = status(run_folder(tmp_path))
+    assert (content["status"], "loss" in content["reason"]) == ("failed", True), content
 
 
 def test_a_disk_that_is_full_at_the_start_is_named(tmp_path, monkeypatch):
@@ -125,7 +125,7 @@ def test_a_disk_that_is_full_at_the_start_is_named(tmp_path, monkeypatch):
 def test_a_folder_that_is_deleted_during_a_run_is_named(tmp_path):
     def delete():
         wait_until("a worker", lambda: list(tmp_path.glob("out/*/run_0/.worker-0.json")))
-        while (tmp_path / "out").exists():  # a worker may write into it meanwhile
+        while (tmp_path / "out").exists():  # A worker may still write into the folder.
             shutil.rmtree(tmp_path / "out", ignore_errors=True)
 
     thread = threading.Thread(target=delete)

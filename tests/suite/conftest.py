@@ -1,4 +1,4 @@
-"""A driver of the tests' own."""
+"""Fixture for tests with a simulated NVIDIA driver."""
 
 import sys
 
@@ -9,7 +9,10 @@ from tests.suite import fake_nvml
 
 @pytest.fixture
 def nvml(monkeypatch):
-    """`nvml(**changes)`: two pretended devices, both visible; `changes` as of `fake_nvml.make`."""
+    """Return a function that installs a fake pynvml with two visible devices.
+
+    The function passes its arguments to `fake_nvml.make`.
+    """
 
     def put(**changes):
         monkeypatch.setitem(sys.modules, "pynvml", fake_nvml.make(**changes))

@@ -1,4 +1,4 @@
-"""A small pynvml: two devices joined by NVLink, one driver; `broken` names functions that fail."""
+"""A minimal replacement for pynvml: two devices that are connected by NVLink, and one driver."""
 
 import types
 
@@ -8,10 +8,10 @@ class NVMLError(Exception):
 
 
 def make(broken=(), running=(), used=1 << 20, driver=13000, capability=(9, 0), slow=0, parts=0):
-    """The module, to be put into `sys.modules["pynvml"]`."""
+    """Return the module for `sys.modules["pynvml"]`; the functions in `broken` raise an error."""
     module = types.ModuleType("pynvml")
     memory = types.SimpleNamespace(total=80 << 30, used=used, free=(80 << 30) - used)
-    told = {
+    figures = {
         **{
             "Count": 2,
             "Name": "Fake GPU",
@@ -32,7 +32,7 @@ def make(broken=(), running=(), used=1 << 20, driver=13000, capability=(9, 0), s
         },
     }
     answers = {
-        f"nvmlDeviceGet{name}": lambda *_, value=value: value for name, value in told.items()
+        f"nvmlDeviceGet{name}": lambda *_, value=value: value for name, value in figures.items()
     }
     answers |= {
         **dict.fromkeys(("nvmlInit", "nvmlShutdown"), lambda: None),

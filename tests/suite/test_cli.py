@@ -1,4 +1,4 @@
-"""The `suite` command before any subcommand."""
+"""The `suite` command in general: unknown subcommands, closed pipes, encodings, and imports."""
 
 import subprocess
 import sys
@@ -21,21 +21,21 @@ def test_text_of_a_log_in_an_error_stays_one_printable_line(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"), [("reprot", "report"), ("Check", "check"), ("tabels", "tables")]
+    ("command", "suggestion"), [("reprot", "report"), ("Check", "check"), ("tabels", "tables")]
 )
-def test_a_mistyped_command_names_the_nearest(tmp_path, typed, meant):
-    done = suite_here(tmp_path, typed, "logs", exits=2)
+def test_a_mistyped_command_gets_a_suggestion(tmp_path, command, suggestion):
+    done = suite_here(tmp_path, command, "logs", exits=2)
     assert done.stderr.startswith(
-        f"suite {typed}: no such command; there are run, env, data, check, "
+        f"suite {command}: no such command; there are run, env, data, check, "
     )
-    assert done.stderr.endswith(f"(did you mean '{meant}'?)\n")
+    assert done.stderr.endswith(f"(did you mean '{suggestion}'?)\n")
 
 
-@pytest.mark.parametrize("words", [("published", "list"), ("data", "list"), ("check", "logs")])
-def test_a_reader_that_goes_ends_a_command_quietly(tmp_path, words):
+@pytest.mark.parametrize("arguments", [("published", "list"), ("data", "list"), ("check", "logs")])
+def test_a_closed_pipe_ends_a_command_without_an_error(tmp_path, arguments):
     for index in range(40):
         write_run(tmp_path / "logs", f"job_{index}")
-    command = [sys.executable, "-m", "suite.cli", *words]
+    command = [sys.executable, "-m", "suite.cli", *arguments]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, cwd=tmp_path, env=suite_env(tmp_path), **streams) as process:
         process.stdout.close()
@@ -43,7 +43,7 @@ def test_a_reader_that_goes_ends_a_command_quietly(tmp_path, words):
     assert process.returncode == 0
 
 
-def test_a_terminal_without_our_characters_gets_others(tmp_path):
+def test_output_for_an_ascii_terminal_is_ascii(tmp_path):
     write_run(tmp_path / "logs", "a")
     report = [sys.executable, "-m", "suite.cli", "report", "logs"]
     for command in (report, [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN]):
@@ -72,12 +72,20 @@ def test_python_files_in_the_current_folder_are_never_imported(tmp_path):
         noted = f"open({str(tmp_path / 'imported')!r}, 'a').write('{name} ')"
         (tmp_path / f"{name}.py").write_text(f"{noted}\nraise SystemExit(9)\n")
     write_run(tmp_path / "logs", "a")
-    own = suite_env(tmp_path, toy=True)
+    environment = suite_env(tmp_path, toy=True)
     run = [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN, f"output={tmp_path / 'ran'}"]
-    words = (("report", "logs"), ("check", "logs"), ("doctor",), ("env", "list"), ("data", "list"))
-    commands = [run, *([SCRIPT, *each] for each in words)]
+    arguments = (
+        ("report", "logs"),
+        ("check", "logs"),
+        ("doctor",),
+        ("env", "list"),
+        ("data", "list"),
+    )
+    commands = [run, *([SCRIPT, *each] for each in arguments)]
     for command in commands:
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=own)
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=tmp_path, env=environment
+        )
         assert "Traceback" not in done.stderr, done.stderr
         assert not (tmp_path / "imported").exists(), (command, (tmp_path / "imported").read_text())
     assert status(only((tmp_path / "ran").glob("*/run_0")))["status"] == "success"

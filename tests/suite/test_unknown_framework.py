@@ -1,4 +1,4 @@
-"""A framework that no line of the runner names, brought by an entry point, in every command."""
+"""A framework of a plugin, which the suite does not mention, works in every command."""
 
 import os
 import sys
@@ -31,12 +31,12 @@ POINTS = (
 )
 RUN = ("workload=toy", "framework=quartz", "profile=demo", "device=cpu")
 EXPORTS = (0, "toy-quartz") if find_spec("tensorboard") else (2, "tensorboard is not installed")
-"""Its library is an extra."""
+"""Exit code and output of the export; TensorBoard is an optional dependency."""
 STEPS = [
     (("report", "LOGS"), 0, "Quartz Framework"),
     (("report", "LOGS", "--html", "OUT"), 0, "with Quartz Framework"),
     (("compare", "LOGS", "--to-logs", "LOGS"), 2, "both sides are the same results"),
-    (("check", "LOGS"), 1, "benchmark of the ruleset"),  # toy is none, in whatever framework
+    (("check", "LOGS"), 1, "benchmark of the ruleset"),  # toy is not an MLPerf benchmark
     (("export", "tensorboard", "LOGS", "--output", "OUT"), *EXPORTS),
     (("advise", "LOGS"), 0, "workload=toy framework=quartz"),
     (("scaling", "LOGS", "--devices", "4"), 2, "toy in quartz on local"),
@@ -50,13 +50,14 @@ STEPS = [
     (("run", "workload=toy", "--help"), 0, "quartz (fp32, bf16)"),
     (("run", "workload=ncf", "framework=quartz"), 2, "quartz"),
 ]
-"""What is typed, its exit code, and what it says."""
+"""Arguments of a command, its exit code, and text that it prints."""
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """Variables of a command that sees the framework; for the length of the module this process
-    sees it too.
+    """Return the environment variables of commands that find the framework.
+
+    This process finds the framework too until the end of the module.
     """
     folder = tmp_path_factory.mktemp("quartz")
     info = folder / "quartz-1.0.dist-info"
@@ -78,32 +79,34 @@ def installed(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory, installed):
-    """The folder of a run in each of its precisions."""
+    """Return the folder with a run in each precision of the framework."""
     folder = tmp_path_factory.mktemp("runs")
     run_suite_here(folder, "-m", *RUN, "precision=fp32,bf16", **installed, exits=0)
     return folder / "logs"
 
 
 @pytest.mark.parametrize(
-    ("words", "exits", "said"), STEPS, ids=lambda one: one[0] if isinstance(one, tuple) else ""
+    ("arguments", "exits", "text"),
+    STEPS,
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
-def test_every_command_takes_it(tmp_path, installed, logs, words, exits, said):
-    places = {"LOGS": logs, "OUT": tmp_path / "out"}
+def test_every_command_supports_the_framework(tmp_path, installed, logs, arguments, exits, text):
+    paths = {"LOGS": logs, "OUT": tmp_path / "out"}
     done = suite_here(
-        tmp_path, *(places.get(word, word) for word in words), **installed, exits=exits
+        tmp_path, *(paths.get(word, word) for word in arguments), **installed, exits=exits
     )
-    page = places["OUT"].read_text() if places["OUT"].is_file() else ""
-    assert said in done.stdout + done.stderr + page
+    page = paths["OUT"].read_text() if paths["OUT"].is_file() else ""
+    assert text in done.stdout + done.stderr + page
     assert "Traceback" not in done.stderr
 
 
-def test_no_command_is_left_out():
-    assert {words[0] for words, *_ in STEPS} == set(COMMANDS)
+def test_every_command_is_tested():
+    assert {arguments[0] for arguments, *_ in STEPS} == set(COMMANDS)
 
 
-def test_what_is_known_of_it_is_in_its_value(installed, monkeypatch):
+def test_the_properties_of_the_framework_are_used(installed, monkeypatch):
     assert registered_frameworks()["quartz"].max_error_vs_float64 == {"sgd": 1.25e-7}
-    assert (title_of("quartz"), title_of("nobody's")) == ("Quartz Framework", "nobody's")
+    assert (title_of("quartz"), title_of("unknown")) == ("Quartz Framework", "unknown")
     assert framework_name("NVIDIA Quartz 21.3") == "quartz"
     slots = framework_slots(["quartz", "aaa"])
     assert slots["quartz"] == 5
@@ -112,7 +115,7 @@ def test_what_is_known_of_it_is_in_its_value(installed, monkeypatch):
     assert containers.passed_variables()["QUARTZ_FLAGS"] == "fast"
 
 
-def test_a_framework_without_networks_of_its_own_is_told_so_in_one_line():
+def test_a_framework_without_stock_networks_is_refused_in_one_line():
     with pytest.raises(
         ValueError, match=r"stock: not supported with framework=quartz\. Set .*=suite"
     ):

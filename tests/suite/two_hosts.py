@@ -1,5 +1,6 @@
-"""A run on two pretended hosts of four devices each, or on this machine; only what launching reads
-has a value.
+"""A run on two simulated hosts with four devices each, or on this machine.
+
+Only the fields that are needed to launch the run have values.
 """
 
 from dataclasses import fields
@@ -16,12 +17,14 @@ HOSTS = (
 def make_run(hosts=(), cores=(), folder="", **changes):
     values = {"device": "cpu", "devices": 1, "cores_per_device": 3, "precision": "fp32", **changes}
     settings = Settings(**{**{field.name: "" for field in fields(Settings)}, **values})
-    known = {
+    run_fields = {
         "settings": settings,
         "dataset_info": DatasetInfo(1, 1, {}, ""),
         "folder": folder,
         "cores": cores,
         "hosts": hosts,
     }
-    known |= {"labels": (), "deviations": ()}
-    return RunSpec(**{**{field.name: "" for field in fields(RunSpec)}, **known, "schema": SCHEMA})
+    run_fields |= {"labels": (), "deviations": ()}
+    return RunSpec(
+        **{**{field.name: "" for field in fields(RunSpec)}, **run_fields, "schema": SCHEMA}
+    )

@@ -1,5 +1,6 @@
-"""A workload, a framework and a launcher from outside: straight lines in plain NumPy, with ways to
-misbehave for the tests.
+"""Plugin for tests: a workload, a framework and a launcher that fit a line with plain NumPy.
+
+The option `workload.misbehave` selects a fault.
 """
 
 import faulthandler
@@ -44,10 +45,10 @@ HERE = Launcher(
     list_hosts=lambda launch, _: launch.hosts,
     build_argv=lambda name, launch, argv: list(argv),
 )
-"""Starts the agent of any machine on this one."""
+"""Launcher that starts the agents of all hosts on this machine."""
 SAMPLES = 1000
 ENDINGS = {
-    "sentence": "Runs that end well and otherwise.",
+    "sentence": "Runs that succeed and runs that fail.",
     "set": {"workload": "toy", "framework": "plain", "profile": "demo", "stop": "steps:4"},
     "axes": {"workload.misbehave": ["no", "oom"], "gpus": [1, 4096]},
     "ci": {"axes": {"workload.misbehave": ["no"]}},
@@ -82,17 +83,18 @@ class ToyDemo(Dataset):
     def make_demo(self, destination):
         destination.mkdir(parents=True, exist_ok=True)
         x = np.linspace(-1, 1, SAMPLES, dtype=np.float32)
-        own = destination / f".{os.getpid()}.npy"  # two commands may make it at once
-        np.save(own, x)
-        os.replace(own, destination / "x.npy")
-        own.write_text(json.dumps({"samples": SAMPLES}))
-        os.replace(own, destination / "manifest.json")
+        # Two commands may generate the data at the same time.
+        temporary = destination / f".{os.getpid()}.npy"
+        np.save(temporary, x)
+        os.replace(temporary, destination / "x.npy")
+        temporary.write_text(json.dumps({"samples": SAMPLES}))
+        os.replace(temporary, destination / "manifest.json")
         return [f"toy-demo: {SAMPLES} samples"]
 
 
 class ToyData:
-    def __init__(self, folder, batch_size, place):
-        self.x, self.batch_size, self.worker = np.load(folder / "x.npy"), batch_size, place
+    def __init__(self, folder, batch_size, worker):
+        self.x, self.batch_size, self.worker = np.load(folder / "x.npy"), batch_size, worker
         self.per_epoch = -(-len(self.x) // batch_size)
 
     def train(self, first_step, stop_step):
@@ -153,8 +155,8 @@ class Toy(Workload):
     def initial_weights(self, seed):
         yield "slope", np.zeros(1, np.float32)
 
-    def open_data(self, place, seed):
-        return ToyData(Path(self.settings.data_dir), self.settings.global_batch_size, place)
+    def open_data(self, worker, seed):
+        return ToyData(Path(self.settings.data_dir), self.settings.global_batch_size, worker)
 
     def eval_batch_metrics(self, batch, outputs):
         return {"error": np.abs(outputs["y"] - 3 * batch.arrays["x"])}
@@ -178,7 +180,7 @@ class ToyTrainer(Trainer):
             time.sleep(0.2 if kind == "sleep" else 0.02)
         if kind == "fill":
             self.filled = [np.ones(8 << 20) for _ in range(100)]
-        if kind == "clock":  # an hour forward, an hour back, at every step
+        if kind == "clock":  # The clock jumps by an hour in every step.
             hour, real = 3600 if step % 2 else -3600, time.clock_gettime
             time.time = lambda: real(time.CLOCK_REALTIME) + hour
         if kind == "threads" and step == 0:

@@ -1,6 +1,7 @@
-"""A CUDA device that computes nothing, in place of CUDA's libraries.
+"""A stub of CUDA's libraries, whose device computes no results: the null device.
 
-PyTorch's own CUDA code runs on it: streams, allocator, pinned memory, autograd's threads,
-DistributedDataParallel. Kernels do nothing: values are garbage, times mean nothing; launches,
-waits, bytes, memory and collectives are counted. What ran on it has not run on a GPU.
+PyTorch's CUDA code runs on it: streams, the allocator, pinned memory, autograd's threads, and
+DistributedDataParallel. Kernels have no effect, so values and times are meaningless. Launches,
+synchronizations, bytes, memory and collectives are counted. A run on the null device does not show
+that the code works on a GPU.
 """

@@ -1,6 +1,4 @@
-"""Builds the null device with gcc, and says which variables put it before a process's CUDA
-libraries.
-"""
+"""Build the null device with gcc, and return the variables that load it."""
 
 import os
 import shutil
@@ -23,19 +21,21 @@ LIBRARIES = (
     "nvtx",
     "cufile",
 )
-OF_CUDA = ("cuda", "__cuda", *LIBRARIES)
-ASKING = ("torch/lib/libtorch_cuda.so", "torch/lib/libc10_cuda.so", "torch/lib/libtorch_cuda_linalg.so",
-          "torch/lib/libtorch_python.so", "torch/lib/libtorch_nvshmem.so", "torchvision/_C.so")  # fmt: skip
-"""Libraries whose undefined symbols the null device has to have."""
+CUDA_PREFIXES = ("cuda", "__cuda", *LIBRARIES)
+DEPENDENT_LIBRARIES = (
+    "torch/lib/libtorch_cuda.so", "torch/lib/libc10_cuda.so", "torch/lib/libtorch_cuda_linalg.so",
+    "torch/lib/libtorch_python.so", "torch/lib/libtorch_nvshmem.so", "torchvision/_C.so",
+)  # fmt: skip
+"""Libraries whose undefined symbols the null device must define."""
 
 
 def site_packages():
-    """Of PyTorch's environment."""
+    """Return the site-packages of PyTorch's environment."""
     return next((status("torch").folder / "lib").glob("python3*/site-packages"))
 
 
 def missing():
-    """Why it cannot be built here; empty: it can."""
+    """Return why the null device cannot be built here; empty if it can be built."""
     lacking = [program for program in ("gcc", "g++", "nm") if shutil.which(program) is None]
     if lacking:
         return f"no {', '.join(lacking)} here"
@@ -46,23 +46,23 @@ def missing():
     )
 
 
-def run(*words):
-    done = subprocess.run(words, capture_output=True, text=True)
+def run(*argv):
+    done = subprocess.run(argv, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def undefined(*libraries):
-    """The symbols of CUDA's libraries that these do not define themselves."""
+    """Return the symbols of CUDA's libraries that these libraries use and do not define."""
     lines = run("nm", "-D", "--undefined-only", *map(str, libraries)).splitlines()
     names = {
         line.split()[1].partition("@")[0] for line in lines if line.startswith(" ") and line.split()
     }
-    return {name for name in names if name.startswith(OF_CUDA)}
+    return {name for name in names if name.startswith(CUDA_PREFIXES)}
 
 
 def build(folder):
-    """The variables for a process that is to see the device; files lie in `folder`."""
+    """Build the null device in `folder`, and return the variables for a process that uses it."""
     packages = site_packages()
     include = [f"-I{path}" for path in (HEADERS, HERE, *(packages / "nvidia").glob("*/include"))]
     objects = []
@@ -84,7 +84,8 @@ def build(folder):
     symbols = run("nm", "--defined-only", *map(str, objects)).splitlines()
     defined = {line.split()[-1] for line in symbols if " T " in line}
     rest = sorted(
-        undefined(*(path for name in ASKING if (path := packages / name).exists())) - defined
+        undefined(*(path for name in DEPENDENT_LIBRARIES if (path := packages / name).exists()))
+        - defined
     )
     answers = [f'int {name}(void) {{ null_count("call {name}", 1); return 0; }}' for name in rest]
     (folder / "rest.c").write_text("\n".join(["void null_count(const char *, long);", *answers]))

@@ -1,6 +1,4 @@
-"""Reasons for division open: as sentences, as JSON, and translated from the sentences of logs
-without facts.
-"""
+"""Reasons for the open division: their sentences, their JSON, and the sentences of older logs."""
 
 import json
 
@@ -70,7 +68,7 @@ CURRENT = (
 
 
 @pytest.mark.parametrize("deviation", CURRENT, ids=str)
-def test_a_deviation_goes_into_a_log_and_back(deviation):
+def test_a_deviation_is_restored_from_its_json(deviation):
     assert deviation_from_json(json.loads(json.dumps(deviation.to_json()))) == deviation
 
 
@@ -88,7 +86,7 @@ def test_the_sentence_of_a_deviation_is_translated_to_the_same_code_and_setting(
 @pytest.mark.parametrize(
     ("sentence", "code", "setting"),
     [
-        # the first versions, before the rules of each round were a table
+        # sentences of the first versions, before the rules of each round were a table
         ("data set ml-1m", SETTING, "dataset"),
         ("target 0.6", SETTING, "targets"),
         ("profile demo", SETTING, "profile"),
@@ -97,7 +95,7 @@ def test_the_sentence_of_a_deviation_is_translated_to_the_same_code_and_setting(
         ("decode scaled", SETTING, "decode"),
         ("epsilon set by the user", SETTING, "epsilon"),
         ("learning rate 0.003, no multiple of 0.0025", SETTING, "learning_rate"),
-        # later versions
+        # sentences of later versions
         ("data set ml-demo, not ml-20m", SETTING, "dataset"),
         ("profile demo, not reference", SETTING, "profile"),
         ("seed from user, not system", SETTING, "seed_source"),
@@ -124,7 +122,7 @@ def test_the_sentence_of_a_deviation_is_translated_to_the_same_code_and_setting(
         ("backbone 1234abcd instead of R-50.pkl", DATA, ""),
         ("data set fingerprint not verified", DeviationCode.DATA_NOT_VERIFIED, ""),
         ("the run was resumed from a checkpoint", DeviationCode.RESUMED, ""),
-        # sentences that no version wrote, and a line without sentences
+        # unknown sentences, and a line without sentences
         ("a suite_open line without reasons", UNKNOWN, ""),
         ("evaluations not at the epochs of the rules", UNKNOWN, ""),
         ("", UNKNOWN, ""),
@@ -146,8 +144,8 @@ def test_targets_of_older_logs_are_numbers():
 
 @pytest.mark.parametrize("workload", ["gnmt", "maskrcnn", "ncf", "resnet50", "ssd", "transformer"])
 def test_every_deviation_of_a_demo_has_the_code_and_the_setting_of_its_sentence(workload, tmp_path):
-    words = (f"workload={workload}", "profile=demo", "device=cpu", "seed=1", "stop=steps:3")
-    draft = plan(composed(*words, f"output={tmp_path}"), "job", tmp_path).draft
+    arguments = (f"workload={workload}", "profile=demo", "device=cpu", "seed=1", "stop=steps:3")
+    draft = plan(composed(*arguments, f"output={tmp_path}"), "job", tmp_path).draft
     found = [
         deviation
         for deviation in draft.deviations()
@@ -170,7 +168,7 @@ def test_every_deviation_of_a_demo_has_the_code_and_the_setting_of_its_sentence(
         lambda text: st.just(text + "x")
     )
 )
-def test_any_sentence_is_kept(sentence):
+def test_any_sentence_keeps_its_text(sentence):
     assert deviation_of_text(sentence).text == sentence
 
 
@@ -189,7 +187,7 @@ NAMES = st.sampled_from(
 @given(
     JSON | st.dictionaries(NAMES, JSON | st.sampled_from([code.value for code in DeviationCode]))
 )
-def test_damaged_facts_have_a_text_or_are_none(value):
+def test_damaged_json_gives_a_deviation_with_a_text_or_none(value):
     found = deviation_from_json(value)
     assert found is None or isinstance(found.text, str)
 

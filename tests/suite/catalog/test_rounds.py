@@ -1,6 +1,4 @@
-"""Rounds as files: one of the user's own, what it is refused for, and that they are read late and
-once.
-"""
+"""User-defined rounds as files: their use, their errors, and when they are read."""
 
 import json
 import subprocess
@@ -19,7 +17,7 @@ from suite.plan.settings import resolve_settings
 from testing.fake_logs import demo_log, write
 from workloads.resnet50.workload import ResNet50
 
-OWN = """setup_is_timed: true
+USER_ROUND = """setup_is_timed: true
 first_epoch: 0
 bleu_scale: 0.01
 ruleset: 4.0.0
@@ -31,13 +29,14 @@ workloads:
     rows:
       - resnet50
       - {targets: {at_targets: {top1: 0.761}}, source: closed_resnet.yaml}
-      - {learning_rate: {multiple: 0.001}, when: {optimizer: sgd}, source: "{round}, closed_resnet_sgd.yaml"}
+      - {learning_rate: {multiple: 0.001}, when: {optimizer: sgd},
+         source: "{round}, closed_resnet_sgd.yaml"}
 """
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
-    """Writes `rounds/v4.yaml` into a folder of the user's, and looks there."""
+def user_round(tmp_path, monkeypatch):
+    """Return a function that writes `rounds/v4.yaml` into a searched user folder."""
     monkeypatch.setattr(sets, "_user_folders", [])
 
     def write_round(text, name="v4"):
@@ -49,15 +48,15 @@ def own(tmp_path, monkeypatch):
     return write_round
 
 
-def planned(flags, workload, *words):
-    (job,) = compose([*flags, f"workload={workload}", "rules=v4", "device=cpu", *words]).jobs
+def planned(flags, workload, *overrides):
+    (job,) = compose([*flags, f"workload={workload}", "rules=v4", "device=cpu", *overrides]).jobs
     return resolve_settings(
         job.config, registry.load_workload(workload), registry.load_framework("pytorch")
     )
 
 
-def test_a_round_of_ones_own_is_one_file(own):
-    settings = planned(own(OWN), "resnet50", "profile=synthetic")
+def test_a_user_defined_round_is_one_file(user_round):
+    settings = planned(user_round(USER_ROUND), "resnet50", "profile=synthetic")
     assert (settings.rules, settings.targets) == ("v4", {"top1": 0.761})
     found = get_round("v4", ResNet50)
     assert (found.clock, found.first_epoch, found.ruleset, found.dataset) == (
@@ -71,20 +70,24 @@ def test_a_round_of_ones_own_is_one_file(own):
     assert (str(rate.allowed), rate.source) == ("0.001 · k", "v4, closed_resnet_sgd.yaml")
 
 
-def test_its_runs_are_open_and_say_so(own):
-    settings = planned(own(OWN), "resnet50", "profile=synthetic")
-    said = [deviation.text for deviation in find_deviations(ResNet50, settings)]
-    assert said[0] == "round v4, a file of the user's"
-    assert {"momentum 0.9, which no rule allows", "profile synthetic, not reference"} <= set(said)
-    assert not any(phrase.startswith(("learning_rate", "hyperparameter set")) for phrase in said)
+def test_runs_of_a_user_defined_round_are_open(user_round):
+    settings = planned(user_round(USER_ROUND), "resnet50", "profile=synthetic")
+    reasons = [deviation.text for deviation in find_deviations(ResNet50, settings)]
+    assert reasons[0] == "round v4, a file of the user's"
+    assert {"momentum 0.9, which no rule allows", "profile synthetic, not reference"} <= set(
+        reasons
+    )
+    assert not any(phrase.startswith(("learning_rate", "hyperparameter set")) for phrase in reasons)
     assert (
         find_deviations(ResNet50, replace(settings, rules="v0.7"))[0].text
         == "profile synthetic, not reference"
     )
 
 
-def test_a_workload_that_it_does_not_name_is_refused_unless_no_round_has_it(own):
-    flags = own(OWN)
+def test_a_workload_missing_in_a_user_defined_round_is_refused_if_shipped_rounds_have_it(
+    user_round,
+):
+    flags = user_round(USER_ROUND)
     needed = r"Set rules=v0\.5 or rules=v0\.7, and workload\.target=X for a different target$"
     with pytest.raises(ValueError, match=rf"^rules=v4: ssd has no such round.*\. {needed}"):
         planned(flags, "ssd", "profile=demo")
@@ -93,7 +96,7 @@ def test_a_workload_that_it_does_not_name_is_refused_unless_no_round_has_it(own)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("first_epoch: 0\n", "", "first_epoch: missing"),
         ("first_epoch: 0", "first_epoch: x", "first_epoch: x has the wrong type"),
@@ -149,17 +152,19 @@ def test_a_workload_that_it_does_not_name_is_refused_unless_no_round_has_it(own)
         ("rows: [every]", "rows: [", "line"),
     ],
 )
-def test_a_bad_file_is_one_line_with_its_name_and_the_row(own, tmp_path, old, new, said):
-    assert old in OWN
-    own(OWN.replace(old, new))
-    with pytest.raises(ValueError, match=rf"^{tmp_path}/rounds/v4\.yaml: {said}") as refusal:
+def test_an_error_in_a_round_is_one_line_with_the_file_and_the_row(
+    user_round, tmp_path, old, new, message
+):
+    assert old in USER_ROUND
+    user_round(USER_ROUND.replace(old, new))
+    with pytest.raises(ValueError, match=rf"^{tmp_path}/rounds/v4\.yaml: {message}") as refusal:
         get_round("v4", ResNet50)
     assert "\n" not in str(refusal.value)
-    assert get_round("v0.7", ResNet50).first_epoch == 1  # is not in the way of others
+    assert get_round("v0.7", ResNet50).first_epoch == 1  # shipped rounds still load
 
 
-def test_a_file_does_not_replace_a_shipped_round(own):
-    own(OWN, "v0.7")
+def test_a_file_does_not_replace_a_shipped_round(user_round):
+    user_round(USER_ROUND, "v0.7")
     with pytest.raises(
         ValueError, match=r"rounds/v0\.7\.yaml: the round v0\.7 exists already .*\. Rename the file"
     ):
@@ -173,14 +178,16 @@ def test_a_file_does_not_replace_a_shipped_round(own):
         (
             "4.1.0",
             "a round that is not installed: mlperf-logging has no ruleset 4.1.0 with resnet",
-        ),  # it had none
+        ),
         (
             "../0.7.0",
             "a round that is not installed: mlperf-logging has no ruleset ../0.7.0 with resnet",
         ),
     ],
 )
-def test_a_log_of_it_is_judged_by_the_ruleset_that_it_names(tmp_path, ruleset, verdict):
+def test_a_log_of_a_user_defined_round_is_checked_with_the_logged_ruleset(
+    tmp_path, ruleset, verdict
+):
     lines = demo_log([0.9], rules="v4", first_epoch=1, ruleset=ruleset)
     log = write(tmp_path / "result_0.txt", [line.replace('"ncf"', '"resnet"') for line in lines])
     found = check_file(log)
@@ -188,7 +195,7 @@ def test_a_log_of_it_is_judged_by_the_ruleset_that_it_names(tmp_path, ruleset, v
     assert found.judged == (ruleset == "4.0.0")
 
 
-def test_help_reads_no_round_and_two_plans_read_each_once():
+def test_help_reads_no_round_and_plans_read_each_round_once():
     code = (
         "import sys; from suite.catalog import rounds, sets; read = []\nkept ="
         " rounds.content_of\nrounds.content_of = lambda path: (read.append(path.stem),"

@@ -1,4 +1,4 @@
-"""Kinds of rows, and what is made of settings that no row allows."""
+"""Kinds of rules in rounds, and the deviations of settings that no rule allows."""
 
 import pytest
 
@@ -14,7 +14,7 @@ BOTH = {"box": 0.3, "mask": 0.2}
 
 
 @pytest.mark.parametrize(
-    ("said", "fine", "refused"),
+    ("definition", "fine", "refused"),
     [
         ({"one_of": [1, 50]}, [1, 50, 1.0], [2, 0]),
         ([1, 2], [[1, 2], (1, 2)], [[2, 1], 1]),
@@ -56,15 +56,15 @@ BOTH = {"box": 0.3, "mask": 0.2}
         ),
     ],
 )
-def test_what_a_kind_allows(said, fine, refused):
+def test_each_kind_of_rule_allows_its_values(definition, fine, refused):
     values = {"warmup": 5, "nothing": None, "global_batch_size": 64, "devices": 4}
-    found = allowed(said, MODEL)
+    found = allowed(definition, MODEL)
     assert [value for value in fine if not found.allows(value, values)] == []
     assert [value for value in refused if found.allows(value, values)] == []
 
 
 @pytest.mark.parametrize(
-    ("said", "line"),
+    ("definition", "line"),
     [
         (
             {"multipel": 1},
@@ -79,25 +79,25 @@ def test_what_a_kind_allows(said, fine, refused):
         ({"at_targets": {"top1": "high"}}, "at_targets: expected {METRIC: NUMBER}"),
     ],
 )
-def test_what_is_no_kind_is_refused_in_one_line(said, line):
+def test_an_invalid_rule_is_refused_in_one_line(definition, line):
     with pytest.raises(ValueError, match=f"^{line}"):
-        allowed(said, MODEL)
+        allowed(definition, MODEL)
 
 
 def texts(found):
     return [deviation.text for deviation in found]
 
 
-def row(name, said, **when):
+def row(name, definition, **when):
     return Rule(
         (name,),
-        allowed(said, MODEL),
+        allowed(definition, MODEL),
         "a line",
-        {key: allowed(one, {}) for key, one in when.items()},
+        {key: allowed(condition, {}) for key, condition in when.items()},
     )
 
 
-def test_rows_are_alternatives_where_they_apply():
+def test_applicable_rows_are_alternatives():
     rows = (row("rate", {"multiple": 0.1}), row("rate", 0.03), row("rate", "any", kind="lars"))
 
     def found(rate, kind):
@@ -107,7 +107,7 @@ def test_rows_are_alternatives_where_they_apply():
     assert found(0.05, "sgd") == ["rate 0.05, not 0.1 · k or 0.03"]
 
 
-def test_a_row_that_cannot_be_asked_allows_nothing():
+def test_a_row_with_unusable_values_allows_nothing():
     rows = (
         row("kind", {"multiple": 0.1}),
         row("rate", {"at_least": "nothing"}),
@@ -120,13 +120,16 @@ def test_a_row_that_cannot_be_asked_allows_nothing():
     ]
 
 
-def test_phrases_name_what_differs():
-    said = {
+def test_sentences_of_deviations_name_the_differing_parts():
+    definitions = {
         "model": "reference_model",
         "targets": {"at_targets": {"top1": 0.759}},
         "cache_clear": True,
     }
-    rows = [row(name, one) for name, one in {**said, "unit": "epochs", "rate": "any"}.items()]
+    rows = [
+        row(name, definition)
+        for name, definition in {**definitions, "unit": "epochs", "rate": "any"}.items()
+    ]
     values = {
         "model": {**MODEL, "width": 32, "gain": 1},
         "targets": {"top1": 0.7},
@@ -181,16 +184,18 @@ def test_a_round_gives_data_set_hyperparameters_and_target(name, rules, profile,
 
 
 @pytest.mark.parametrize("name", ["gnmt", "maskrcnn", "resnet50", "ssd", "transformer"])
-def test_a_profile_that_there_is_not_is_refused_with_those_that_there_are(name):
+def test_an_unknown_profile_is_refused_with_the_available_profiles(name):
     workload = registry.load_workload(name)
     with pytest.raises(ValueError, match=f"profile=fast: {name} has reference, demo, synthetic"):
         workload.defaults("fast", get_round("v0.7", workload), {})
 
 
-def test_a_workload_of_no_round_follows_the_conventions_of_each_and_is_open():
+def test_a_workload_without_rounds_follows_the_conventions_and_is_open():
     found = workload_rounds(registry.load_workload("zoo"))
     assert found == {name: find_round(name) for name in ("v0.5", "v0.7")}
-    assert all((one.targets, one.dataset, one.rows) == ({}, "", ()) for one in found.values())
+    assert all(
+        (round_.targets, round_.dataset, round_.rows) == ({}, "", ()) for round_ in found.values()
+    )
     settings = Settings(workload="zoo", rules="v0.5")
     assert texts(find_deviations(registry.load_workload("zoo"), settings)) == [
         "rules v0.5, whose round has no zoo"
@@ -200,15 +205,15 @@ def test_a_workload_of_no_round_follows_the_conventions_of_each_and_is_open():
 @pytest.mark.parametrize(
     ("name", "found"), workload_rounds(registry.load_workload("transformer")).items()
 )
-def test_a_round_is_quoted_with_its_own_words(name, found):
-    """ "Arbitrary batching" and "exactly once" were written into v0.7's text of the data order."""
-    of_order = [
+def test_the_source_of_the_data_order_quotes_the_text_of_its_round(name, found):
+    """Only the text of v0.7 contains "arbitrary batching" and "exactly once"."""
+    sources = [
         rule.source
         for rule in found.rows
         if "Data Order" in rule.source and rule.source.startswith(name)
     ]
-    assert len(of_order) >= 2
+    assert len(sources) >= 2
     assert all(
         ("arbitrary" in source or "exactly once" in source) == (name == "v0.7")
-        for source in of_order
+        for source in sources
     )

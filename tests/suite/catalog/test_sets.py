@@ -1,4 +1,4 @@
-"""Hyperparameter sets as files: what is shipped, what a user adds, what is refused."""
+"""Hyperparameter sets as files: shipped sets, user-defined sets, and invalid files."""
 
 import subprocess
 import sys
@@ -18,17 +18,16 @@ SHIPPED = [
     for workload in registry.names(registry.WORKLOADS)
     for name in named_sets(registry.load_workload(workload))
 ]
-OWN = "based_on: reference\nlearning_rate: 0.002\n"
-"""The least that a set of one's own says."""
+MINIMAL_SET = "based_on: reference\nlearning_rate: 0.002\n"
+"""The minimal content of a user-defined set."""
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
-    """Writes a set of NCF's into a folder of the user's."""
+def user_set(tmp_path, monkeypatch):
+    """Return a function that writes a hyperparameter set of NCF into a user folder."""
     monkeypatch.setattr(sets, "_user_folders", [])
-    monkeypatch.setattr(
-        conf, "search", lambda folders: None
-    )  # composing without --config-dir would forget the folder
+    # Composing without --config-dir would reset the searched folders.
+    monkeypatch.setattr(conf, "search", lambda folders: None)
     folder = tmp_path / "hyperparameters" / "ncf"
     folder.mkdir(parents=True)
 
@@ -40,13 +39,13 @@ def own(tmp_path, monkeypatch):
     return write
 
 
-def settings_of(workload, *words):
-    config = composed("workload=ncf", "device=cpu", *words)
+def settings_of(workload, *overrides):
+    config = composed("workload=ncf", "device=cpu", *overrides)
     return resolve_settings(config, workload, registry.load_framework("pytorch"))
 
 
 @pytest.mark.parametrize(("workload", "name"), SHIPPED)
-def test_a_shipped_set_says_what_it_is_and_where_every_value_comes_from(workload, name):
+def test_a_shipped_set_has_a_description_and_the_source_of_every_value(workload, name):
     found = named_sets(registry.load_workload(workload))[name]
     assert found.sentence
     for key, item in found.items():
@@ -58,17 +57,19 @@ def test_a_shipped_set_says_what_it_is_and_where_every_value_comes_from(workload
 
 
 @pytest.mark.parametrize("workload", registry.names(registry.WORKLOADS))
-def test_a_configuration_holds_the_keys_that_can_be_typed(workload):
+def test_a_configuration_has_the_keys_that_users_can_set(workload):
     options = registry.load_workload(workload).Options
     found = composed(f"workload={workload}", "profile=synthetic").workload
-    typed = {key.partition(".")[2] for key in option_keys(options) if key.startswith("workload.")}
-    assert set(found) == typed
-    assert all(found[key] is None for key in hyperparameter_fields(options) if key in typed)
-    assert found == {**{key: default_values(options)[key] for key in typed}, "name": workload}
+    keys = {key.partition(".")[2] for key in option_keys(options) if key.startswith("workload.")}
+    assert set(found) == keys
+    assert all(found[key] is None for key in hyperparameter_fields(options) if key in keys)
+    assert found == {**{key: default_values(options)[key] for key in keys}, "name": workload}
 
 
-def test_a_set_of_ones_own_is_chosen_like_a_shipped_one(own):
-    workload = own("sentence: A try\n" + OWN + 'beta1: {value: 0.8, source: "derived: by hand"}\n')
+def test_a_user_defined_set_is_chosen_like_a_shipped_set(user_set):
+    workload = user_set(
+        "sentence: A try\n" + MINIMAL_SET + 'beta1: {value: 0.8, source: "derived: by hand"}\n'
+    )
     settings = settings_of(workload, "workload.hyperparameter_set=mine", "workload.beta2=0.9")
     reference = named_sets(workload)["reference"]
     assert settings.hyperparameters == {
@@ -85,8 +86,8 @@ def test_a_set_of_ones_own_is_chosen_like_a_shipped_one(own):
     assert named_sets(workload)["mine"].sentence == "A try"
 
 
-def test_a_set_of_ones_own_makes_a_run_open_and_says_so(own):
-    workload = own("based_on: reference\n")
+def test_a_user_defined_set_makes_a_run_open_with_a_reason(user_set):
+    workload = user_set("based_on: reference\n")
     shipped, mine = (
         settings_of(workload, f"workload.hyperparameter_set={name}")
         for name in ("reference", "mine")
@@ -99,16 +100,19 @@ def test_a_set_of_ones_own_makes_a_run_open_and_says_so(own):
     assert find_deviations(workload, mine, seed_source="system") == []
 
 
-def test_what_a_set_is_based_on(own):
-    own(
+def test_values_and_sources_are_inherited_through_based_on(user_set):
+    user_set(
         'based_on: reference\nbased_on_source: "presumed: as there"\nepsilon: {source: "derived:'
         ' so"}\n',
         "first",
     )
-    workload = own('based_on: first\nsource: "published: elsewhere"\nmax_epochs: 3\n', "second")
+    workload = user_set(
+        'based_on: first\nsource: "published: elsewhere"\nmax_epochs: 3\n', "second"
+    )
     found, reference = named_sets(workload)["second"], named_sets(workload)["reference"]
     values, wanted = (
-        {name: item.value for name, item in one.items()} for one in (found, reference)
+        {name: item.value for name, item in hyperparameters.items()}
+        for hyperparameters in (found, reference)
     )
     assert values == {**wanted, "max_epochs": 3}
     sources = {item.source for name, item in found.items() if name not in ("max_epochs", "epsilon")}
@@ -119,66 +123,71 @@ def test_what_a_set_is_based_on(own):
     )
 
 
-def test_a_power_of_ten_is_a_number_however_it_is_written(own):
-    found = named_sets(own(OWN + "epsilon: 1e-7\nbeta1: 9E-1\n"))["mine"]
+def test_a_power_of_ten_is_a_number_however_it_is_written(user_set):
+    found = named_sets(user_set(MINIMAL_SET + "epsilon: 1e-7\nbeta1: 9E-1\n"))["mine"]
     assert (found["epsilon"].value, found["beta1"].value) == (1e-7, 0.9)
 
 
-def test_lists_are_checked_value_by_value(own, tmp_path):
+def test_lists_are_checked_value_by_value(user_set, tmp_path):
     (tmp_path / "hyperparameters" / "resnet50").mkdir()
     path = tmp_path / "hyperparameters" / "resnet50" / "mine.yaml"
-    own(OWN)
-    for text, said in (
+    user_set(MINIMAL_SET)
+    for text, message in (
         ("[30, 60]", ""),
         ("30", "expected a list"),
         ("[30, x]", "decay_epochs=x: a whole number"),
     ):
         path.write_text(f"based_on: reference\ndecay_epochs: {text}\n")
         found = named_sets(registry.load_workload("resnet50"))
-        if said:
-            with pytest.raises(ValueError, match=rf"^{path}: .*{said}"):
+        if message:
+            with pytest.raises(ValueError, match=rf"^{path}: .*{message}"):
                 found["mine"]
         else:
             assert found["mine"]["decay_epochs"].value == [30, 60]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "expected lines of the form KEY: VALUE, got None"),
         ("- 1\n", "expected lines of the form KEY: VALUE"),
         ("a: [\n", "line 2: expected the node content"),
-        ("a: !!python/object/apply:os.system [id]\n", "line 1: could not determine a constructor for the tag"),
-        (OWN + "lerning_rate: 1\n", r"lerning_rate: unknown key. Allowed: .*\(did you mean 'learning_rate'\?\)"),
-        (OWN + "evaluation_users_per_batch: 8\n", "evaluation_users_per_batch: unknown key"),
-        (OWN + "beta1: 0.1\nbeta1: 0.2\n", "line 4: the key beta1 occurs twice"),
-        (OWN + "beta1: fast\n", "beta1=fast: a number of at least 0 is needed"),
-        (OWN + "beta1: -1\n", "beta1=-1: at least 0 is needed"),
-        (OWN + "beta1: .nan\n", "beta1=nan: a finite number"),
-        (OWN + "beta1:\n", "beta1=None: a number"),
-        (OWN + "beta1: {value: 1, from: me}\n", "beta1: expected a value or {value: …, source: …}"),
-        (OWN + "beta1: {value: 1, source: 3}\n", "beta1: no source"),
-        (OWN + "global_batch_size: 0\n", "global_batch_size=0: at least 1"),
-        (OWN + "global_batch_size: 1.5\n", "global_batch_size=1.5: a whole number"),
-        (OWN + "lr_scaling: square\n", "lr_scaling=square: allowed: linear, none, sqrt"),
-        (OWN + "sentence: [a]\n", "sentence: expected a non-empty string"),
-        ("based_on: referense\n", r"based_on: unknown set referense. Allowed: .*\(did you mean 'reference'\?\)"),
+        ("a: !!python/object/apply:os.system [id]\n",
+         "line 1: could not determine a constructor for the tag"),
+        (MINIMAL_SET + "lerning_rate: 1\n",
+         r"lerning_rate: unknown key. Allowed: .*\(did you mean 'learning_rate'\?\)"),
+        (MINIMAL_SET + "evaluation_users_per_batch: 8\n",
+         "evaluation_users_per_batch: unknown key"),
+        (MINIMAL_SET + "beta1: 0.1\nbeta1: 0.2\n", "line 4: the key beta1 occurs twice"),
+        (MINIMAL_SET + "beta1: fast\n", "beta1=fast: a number of at least 0 is needed"),
+        (MINIMAL_SET + "beta1: -1\n", "beta1=-1: at least 0 is needed"),
+        (MINIMAL_SET + "beta1: .nan\n", "beta1=nan: a finite number"),
+        (MINIMAL_SET + "beta1:\n", "beta1=None: a number"),
+        (MINIMAL_SET + "beta1: {value: 1, from: me}\n",
+         "beta1: expected a value or {value: …, source: …}"),
+        (MINIMAL_SET + "beta1: {value: 1, source: 3}\n", "beta1: no source"),
+        (MINIMAL_SET + "global_batch_size: 0\n", "global_batch_size=0: at least 1"),
+        (MINIMAL_SET + "global_batch_size: 1.5\n", "global_batch_size=1.5: a whole number"),
+        (MINIMAL_SET + "lr_scaling: square\n", "lr_scaling=square: allowed: linear, none, sqrt"),
+        (MINIMAL_SET + "sentence: [a]\n", "sentence: expected a non-empty string"),
+        ("based_on: referense\n",
+         r"based_on: unknown set referense. Allowed: .*\(did you mean 'reference'\?\)"),
         ("based_on: mine\n", "based_on=mine: mine > mine is a cycle"),
         ("learning_rate: 0.1\n", "global_batch_size: missing. Add it, or add based_on: NAME"),
     ],
 )  # fmt: skip
-def test_a_bad_file_is_one_line_with_its_name_and_the_key(own, tmp_path, text, said):
-    workload = own(text)
+def test_an_error_in_a_set_is_one_line_with_the_file_and_the_key(user_set, tmp_path, text, message):
+    workload = user_set(text)
     with pytest.raises(
-        ValueError, match=f"^{tmp_path}/hyperparameters/ncf/mine.yaml: {said}"
+        ValueError, match=f"^{tmp_path}/hyperparameters/ncf/mine.yaml: {message}"
     ) as refusal:
         settings_of(workload, "workload.hyperparameter_set=mine")
     assert "\n" not in str(refusal.value)
-    settings_of(workload, "workload.hyperparameter_set=reference")  # is not in the way of others
+    settings_of(workload, "workload.hyperparameter_set=reference")  # shipped sets still load
 
 
-def test_a_file_does_not_replace_a_shipped_set(own):
-    workload = own(OWN, "reference")
+def test_a_file_does_not_replace_a_shipped_set(user_set):
+    workload = user_set(MINIMAL_SET, "reference")
     with pytest.raises(
         ValueError,
         match=r"ncf/reference\.yaml: ncf has a set reference already .*\. Rename the file",
@@ -186,8 +195,8 @@ def test_a_file_does_not_replace_a_shipped_set(own):
         named_sets(workload)
 
 
-def test_an_unknown_name_gets_those_of_the_users_too(own):
-    workload = own(OWN)
+def test_an_unknown_name_is_refused_with_the_user_defined_names(user_set):
+    workload = user_set(MINIMAL_SET)
     with pytest.raises(
         ValueError,
         match=r"^workload\.hyperparameter_set=nine: allowed: .*mine.*did you mean 'mine'",
@@ -196,8 +205,9 @@ def test_an_unknown_name_gets_those_of_the_users_too(own):
 
 
 def test_a_worker_needs_no_yaml():
-    """A workload of a finished `run.json` is built where PyYAML is not installed, as in the
-    frameworks' environments.
+    """Build a workload from a finished `run.json` without PyYAML.
+
+    The environments of the frameworks do not contain PyYAML.
     """
     code = (
         "import sys; sys.modules['yaml'] = None\nimport suite.worker.main\nfrom suite.common import"

@@ -1,3 +1,5 @@
+"""`suite data`: preparing, verifying, listing and generating data sets, and one-line errors."""
+
 import json
 from pathlib import Path
 
@@ -24,12 +26,12 @@ def write(folder: Path, ratings_per_user: int = 25) -> Path:
     return path
 
 
-def suite(*words: object) -> int:
-    return main([str(word) for word in ("data", *words)])
+def suite(*arguments: object) -> int:
+    return main([str(word) for word in ("data", *arguments)])
 
 
-def refused(capsys, *words: object) -> str:
-    assert suite(*words) == 2
+def refused(capsys, *arguments: object) -> str:
+    assert suite(*arguments) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.count("\n") == 1
@@ -37,7 +39,7 @@ def refused(capsys, *words: object) -> str:
     return captured.err
 
 
-def test_prepare_verify_list(tmp_path, data_root, capsys):
+def test_prepare_verify_and_list_report_a_data_set(tmp_path, data_root, capsys):
     assert suite("prepare", "ml-1m", "--from", write(tmp_path)) == 0
     out = capsys.readouterr().out
     assert (
@@ -92,7 +94,7 @@ def test_a_damaged_manifest_is_one_line(tmp_path, data_root, capsys, content):
     assert "manifest.json: " in refused(capsys, "prepare", "ml-1m", "--from", write(tmp_path))
 
 
-def test_another_folder_and_another_minimum(tmp_path, data_root, capsys):
+def test_options_to_and_min_ratings_are_used(tmp_path, data_root, capsys):
     source = write(tmp_path, ratings_per_user=6)
     assert "no user has 20 ratings" in refused(
         capsys, "prepare", "ml-100k", "--from", source, "--to", tmp_path / "x"
@@ -110,7 +112,7 @@ def test_another_folder_and_another_minimum(tmp_path, data_root, capsys):
     )
 
 
-def test_make_demo(data_root, capsys):
+def test_make_demo_generates_a_data_set_once(data_root, capsys):
     assert suite("make-demo", "ml-demo") == 0
     assert "2,000 users" in capsys.readouterr().out
     assert (data_root / "ml-demo" / "raw" / "ratings.csv").exists()
@@ -143,9 +145,9 @@ def test_mistakes_are_one_line(tmp_path, data_root, capsys):
 
 
 @pytest.mark.parametrize(
-    "words", [[], ["prepare"], ["prepare", "ml-20m"], ["frobnicate"], ["verify"]]
+    "arguments", [[], ["prepare"], ["prepare", "ml-20m"], ["frobnicate"], ["verify"]]
 )
-def test_incomplete_commands_are_refused(words, capsys):
+def test_incomplete_commands_are_refused(arguments, capsys):
     with pytest.raises(SystemExit) as caught:
-        suite(*words)
+        suite(*arguments)
     assert caught.value.code == 2

@@ -1,6 +1,4 @@
-"""`suite export`: its command line, what it says, and how it follows a sweep, up to the call into a
-tracker's library.
-"""
+"""`suite export`: its command line, its output, and following a sweep, without real trackers."""
 
 import contextlib
 import sys
@@ -17,22 +15,25 @@ EVALUATED = [at for at, text in enumerate(LINES, start=1) if '"block_stop"' in t
 
 
 class Recorder:
-    """A tracker that keeps what it is given."""
+    """Tracker that stores the runs it receives."""
 
     def __init__(self):
-        self.given = []
+        self.runs = []
 
     def add(self, run):
-        known = {
-            one for given in self.given if given.identity == run.identity for one in given.scalars
+        known_scalars = {
+            scalar
+            for tracked_run in self.runs
+            if tracked_run.identity == run.identity
+            for scalar in tracked_run.scalars
         }
-        self.given.append(run)
-        return len(set(run.scalars) - known)
+        self.runs.append(run)
+        return len(set(run.scalars) - known_scalars)
 
 
 @pytest.fixture
 def tracker(monkeypatch):
-    """In place of every tracker's library."""
+    """Return a recorder that replaces every tracker's library."""
     recorder = Recorder()
     monkeypatch.setattr(export, "_tracker", lambda name, output, setting: recorder)
     return recorder
@@ -48,12 +49,14 @@ def tracker(monkeypatch):
         ("wandb", {"WANDB_DIR": "offline"}, "offline"),
     ],
 )
-def test_it_says_what_was_new_and_where_it_is(tmp_path, tracker, name, extra, output):
+def test_the_output_states_the_new_scalars_and_their_location(
+    tmp_path, tracker, name, extra, output
+):
     write_run(tmp_path / "logs", "ncf")
     write_run(tmp_path / "logs", "ncf", index=1, start=9, qualities=(0.1,))
     write_run(tmp_path / "logs", "gone", status={"status": "oom"}, log=False)
     done = suite_here(tmp_path, "export", name, "logs", exits=0, **extra)
-    first, second = (len(run.scalars) for run in tracker.given)
+    first, second = (len(run.scalars) for run in tracker.runs)
     assert done.stdout.splitlines() == [
         f"ncf/run_0: {first} scalars (success)",
         f"ncf/run_1: {second} scalars (aborted)",
@@ -66,7 +69,7 @@ def test_it_says_what_was_new_and_where_it_is(tmp_path, tracker, name, extra, ou
 WRONG = {
     "no tracker": (["logs"], "invalid choice: 'logs'"),
     "no logs": (["tensorboard"], "the following arguments are required: DIR"),
-    "a folder that is not there": (
+    "a missing folder": (
         ["tensorboard", "nothing"],
         "nothing does not exist. Give a folder that holds logs",
     ),
@@ -75,28 +78,26 @@ WRONG = {
 
 
 @pytest.mark.usefixtures("tracker")
-@pytest.mark.parametrize(("words", "message"), WRONG.values(), ids=WRONG)
-def test_a_wrong_command_line_is_one_line(tmp_path, words, message):
+@pytest.mark.parametrize(("arguments", "message"), WRONG.values(), ids=WRONG)
+def test_an_error_in_the_arguments_is_one_line(tmp_path, arguments, message):
     (tmp_path / "empty").mkdir()
-    done = suite_here(tmp_path, "export", *words, exits=2)
+    done = suite_here(tmp_path, "export", *arguments, exits=2)
     assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("name", ["tensorboard", "mlflow", "wandb"])
-def test_without_its_library_the_line_says_what_to_type(tmp_path, monkeypatch, name):
+def test_a_missing_library_is_reported_with_the_command_to_install_it(tmp_path, monkeypatch, name):
     write_run(tmp_path / "logs", "ncf")
     monkeypatch.delitem(sys.modules, f"suite.trackers.{name}", raising=False)
-    monkeypatch.setitem(sys.modules, name, None)  # as if it were not there
+    monkeypatch.setitem(sys.modules, name, None)  # the import fails
     done = suite_here(tmp_path, "export", name, "logs", exits=2)
-    typed = f"{sys.executable} -m pip install -r {PROJECT / 'environments' / name}.txt"
-    assert done.stderr == f"suite export: {name} is not installed. Run: {typed}\n"
+    command = f"{sys.executable} -m pip install -r {PROJECT / 'environments' / name}.txt"
+    assert done.stderr == f"suite export: {name} is not installed. Run: {command}\n"
 
 
 def test_a_sweep_is_followed_to_its_end(tmp_path, tracker, monkeypatch):
-    """A sweep that has begun, its first run evaluation by evaluation, nothing between two runs, the
-    second run.
-    """
+    """Follow a sweep whose first run has started: each evaluation, the next run, and the end."""
     log, sweep = tmp_path / "logs" / "ncf" / "run_0" / "result_0.txt", contextlib.ExitStack()
     status = log.with_name("status.json")
 
@@ -118,17 +119,17 @@ def test_a_sweep_is_followed_to_its_end(tmp_path, tracker, monkeypatch):
     with sweep:
         done = suite_here(tmp_path, "export", "tensorboard", "logs", "--follow", exits=0)
     assert next(steps, None) is None
-    told = [
+    printed = [
         line.partition(":")[0] + line[line.index("(") :] for line in done.stdout.splitlines()[:-1]
     ]
-    assert told == [
+    assert printed == [
         "ncf/run_0(running)",
         "ncf/run_0(running)",
         "ncf/run_0(success)",
         "ncf/run_1(success)",
     ]
     evaluations = [
-        sum(one.name == "epoch/hr_at_10" for one in run.scalars) for run in tracker.given
+        sum(scalar.name == "epoch/hr_at_10" for scalar in run.scalars) for run in tracker.runs
     ]
     assert evaluations == [1, 2, 3, 3, 3]
 
@@ -138,7 +139,7 @@ def test_a_run_whose_sweep_cannot_be_seen_is_followed_by_its_status(tmp_path, tr
     write(folder / "result_0.txt", LINES[: EVALUATED[0]])
     monkeypatch.setattr(export.time, "sleep", lambda seconds: write(folder / "result_0.txt", LINES))
     suite_here(tmp_path, "export", "tensorboard", "logs", "--follow", exits=0)
-    assert [run.end_ms is None for run in tracker.given] == [True, False]
+    assert [run.end_ms is None for run in tracker.runs] == [True, False]
 
 
 def test_ctrl_c_ends_following(tmp_path, tracker, monkeypatch):
@@ -150,5 +151,5 @@ def test_ctrl_c_ends_following(tmp_path, tracker, monkeypatch):
 
     monkeypatch.setattr(export.time, "sleep", interrupted)
     done = suite_here(tmp_path, "export", "tensorboard", "logs", "--follow", exits=0)
-    assert len(tracker.given) == 1
+    assert len(tracker.runs) == 1
     assert done.stdout.endswith("new scalars\n")

@@ -1,6 +1,4 @@
-"""`suite report`: what counts as a log, what is said of the rest, and the page that may be written
-again.
-"""
+"""`suite report`: detection of logs, notes on skipped files, and overwriting of pages."""
 
 import subprocess
 import sys
@@ -15,7 +13,7 @@ from tests.helpers import refusal, suite_here
 LOGS = Path(__file__).resolve().parents[2] / "data" / "logs"
 
 
-def test_logs_are_told_by_content_and_the_rest_is_counted(tmp_path):
+def test_logs_are_recognized_by_content_and_skipped_files_are_counted(tmp_path):
     folder = tmp_path / "theirs"
     (folder / "job").mkdir(parents=True)
     (folder / "job" / "slurm-17.out").write_text(
@@ -31,9 +29,9 @@ def test_logs_are_told_by_content_and_the_rest_is_counted(tmp_path):
     assert done.stderr == "suite report: skipped 2 files that are not logs\n"
 
 
-def test_beside_a_log_of_its_usual_name_nothing_else_counts(tmp_path):
+def test_a_folder_with_a_log_of_the_usual_name_contributes_only_this_log(tmp_path):
     text = (LOGS / "0.7.0" / "ssd.txt").read_text()
-    for name in ("result_0.txt", "stdout.log"):  # the same run, twice written
+    for name in ("result_0.txt", "stdout.log"):  # the same run twice
         (tmp_path / name).write_text(text)
     done = suite_here(tmp_path, "report", tmp_path)
     assert done.stderr == "suite report: skipped 1 file that is not a log\n"
@@ -48,13 +46,13 @@ def test_files_of_a_run_are_not_counted(tmp_path):
     assert suite_here(tmp_path, "report", tmp_path).stderr == ""
 
 
-def test_a_file_that_is_no_log_is_one_line_and_a_code(tmp_path):
+def test_a_file_that_is_not_a_log_is_refused_in_one_line(tmp_path):
     (tmp_path / "README.md").write_text("# Not a log\n")
     line = refusal(suite_here(tmp_path, "report", tmp_path / "README.md"))
     assert "README.md is not a log: not a log: no line holds :::MLLOG" in line
 
 
-def test_a_page_is_written_again_and_nothing_else_overwritten(tmp_path):
+def test_a_page_may_be_replaced_and_foreign_files_may_not(tmp_path):
     write_run(tmp_path / "logs", "ncf-1")
     page = tmp_path / "page.html"
     assert suite_here(tmp_path, "report", tmp_path / "logs", "--html", page).returncode == 0
@@ -68,7 +66,7 @@ def test_a_page_is_written_again_and_nothing_else_overwritten(tmp_path):
     assert page.read_text() == "<html>mine</html>"
 
 
-def test_every_format_and_no_file_overwritten(tmp_path, monkeypatch):
+def test_every_format_is_written_and_never_overwrites_a_file(tmp_path, monkeypatch):
     write_run(tmp_path / "logs", "ncf-1")
     printed = suite_here(tmp_path, "report", tmp_path / "logs").stdout
     for form, begins in (
@@ -98,12 +96,13 @@ def test_every_format_and_no_file_overwritten(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("name", "begins"),
-    [("o.md", b"# Results"), ("o.markdown", b"# Results"), ("o.txt", b"# Results"), ("o", b"# Results"),
-     ("o.csv", b"profile,"), ("o.JSON", b"{"), ("o.parquet", b"PAR1"), ("o.html", b"<!doctype html>"),
+    [("o.md", b"# Results"), ("o.markdown", b"# Results"), ("o.txt", b"# Results"),
+     ("o", b"# Results"),
+     ("o.csv", b"profile,"), ("o.JSON", b"{"), ("o.parquet", b"PAR1"),
+     ("o.html", b"<!doctype html>"),
      ("o.HTM", b"<!doctype html>")],
 )  # fmt: skip
 def test_the_suffix_of_the_output_decides_the_format(tmp_path, name, begins):
-    """`--output o.html` and `--output o.csv` were Markdown."""
     write_run(tmp_path / "logs", "ncf-1")
     suite_here(tmp_path, "report", "logs", "--output", name, exits=0)
     assert (tmp_path / name).read_bytes().lower().startswith(begins.lower())
@@ -167,7 +166,7 @@ def test_a_format_may_be_written_to_a_file_of_any_other_suffix(tmp_path):
     assert (tmp_path / "o.2026").read_text().startswith("profile,")
 
 
-def test_parquet_is_no_text_for_a_terminal(tmp_path, monkeypatch, capsys):
+def test_parquet_is_not_printed_to_a_terminal(tmp_path, monkeypatch, capsys):
     write_run(tmp_path, "ncf-1")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     assert main(["report", str(tmp_path), "--format", "parquet"]) == 2

@@ -1,6 +1,4 @@
-"""Pipes, devices and endless files in the place of what a command reads: it ends, in little memory,
-without a traceback.
-"""
+"""Pipes, devices and endless files as input: commands end without much memory or a traceback."""
 
 import contextlib
 import os
@@ -18,7 +16,7 @@ SPECIAL = {
     "a device": lambda path: path.symlink_to("/dev/zero"),
     "sparse": lambda path: (path.touch(), os.truncate(path, 1 << 40)),
 }
-BESIDE = (
+RUN_FILES = (
     "telemetry.jsonl",
     "run.json",
     "status.json",
@@ -26,7 +24,7 @@ BESIDE = (
     "metrics.jsonl",
     "result_0.txt",
 )
-MORE_BYTES, SECONDS = 4 << 30, 120  # V8, which draws figures, reserves more than it uses
+MORE_BYTES, SECONDS = 4 << 30, 120  # V8 draws the figures and reserves more memory than it uses.
 
 pytestmark = pytest.mark.usefixtures("bounded")
 
@@ -38,7 +36,7 @@ def make(request):
 
 @pytest.fixture
 def bounded():
-    """What waits or takes more memory than MORE_BYTES ends in an error."""
+    """Turn a test that blocks, or needs more memory than MORE_BYTES, into an error."""
     limits = resource.getrlimit(resource.RLIMIT_AS)
     now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (now + MORE_BYTES, limits[1]))
@@ -50,29 +48,40 @@ def bounded():
         yield
 
 
-def test_beside_a_log(tmp_path, make):
-    for name in BESIDE:
+def test_special_files_next_to_a_log_do_not_stop_commands(tmp_path, make):
+    for name in RUN_FILES:
         run = write_run(tmp_path / "logs", f"ncf-{name}", status={"status": "success"})
         (run / name).unlink(missing_ok=True)
         make(run / name)
-    for words in (["check"], ["package", "--submitter", "me"], ["report"], ["tables"], ["compare"]):
-        places = (
-            [tmp_path / "logs", tmp_path / "logs"] if words == ["compare"] else [tmp_path / "logs"]
+    for arguments in (
+        ["check"],
+        ["package", "--submitter", "me"],
+        ["report"],
+        ["tables"],
+        ["compare"],
+    ):
+        folders = (
+            [tmp_path / "logs", tmp_path / "logs"]
+            if arguments == ["compare"]
+            else [tmp_path / "logs"]
         )
         done = suite_here(
-            tmp_path, *words, *places, *([tmp_path / "out"] if words[0] == "package" else [])
+            tmp_path,
+            *arguments,
+            *folders,
+            *([tmp_path / "out"] if arguments[0] == "package" else []),
         )
         assert done.returncode in (0, 1, 2), done.stderr
         assert "Traceback" not in done.stderr
-        if words == ["report"]:
-            assert f"{len(BESIDE) - 1}" in done.stdout, "the logs beside which they lie are read"
+        if arguments == ["report"]:
+            assert f"{len(RUN_FILES) - 1}" in done.stdout, "logs next to special files are read"
 
 
-def test_what_is_named_on_the_command_line(tmp_path, make):
+def test_special_files_in_arguments_are_refused_in_one_line(tmp_path, make):
     make(tmp_path / "x")
     (tmp_path / "conf/hyperparameters/ncf").mkdir(parents=True)
     make(tmp_path / "conf/hyperparameters/ncf/mine.yaml")
-    own = (f"--config-dir={tmp_path / 'conf'}", "workload.hyperparameter_set=mine")
+    user_set = (f"--config-dir={tmp_path / 'conf'}", "workload.hyperparameter_set=mine")
     for done, name in (
         (
             run_suite_here(
@@ -81,7 +90,7 @@ def test_what_is_named_on_the_command_line(tmp_path, make):
             tmp_path / "x",
         ),
         (
-            run_suite_here(tmp_path, "workload=ncf", "profile=demo", "dry_run=true", *own),
+            run_suite_here(tmp_path, "workload=ncf", "profile=demo", "dry_run=true", *user_set),
             "mine.yaml",
         ),
         (suite_here(tmp_path, "check", tmp_path / "x"), tmp_path / "x"),

@@ -1,4 +1,4 @@
-"""The file of a checkpoint: whole or not at all, and damage is told wherever it lies."""
+"""Checkpoint files: they are written completely or not at all, and damage is detected."""
 
 import json
 import math
@@ -30,7 +30,7 @@ def written(folder, step=7):
     return folder / f"checkpoint_{step}.npz"
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_a_checkpoint_is_read_as_it_was_written(tmp_path):
     path = written(tmp_path)
     found = checkpoint_files.read(path)
     assert (found.step, found.log, found.metrics, found.loop.scores) == (
@@ -46,7 +46,7 @@ def test_what_is_written_is_read(tmp_path):
     assert os.listdir(tmp_path) == [path.name]
 
 
-def test_the_last_two_are_kept_and_found_the_newest_first(tmp_path):
+def test_the_last_two_checkpoints_are_kept_and_listed_newest_first(tmp_path):
     for step in (9, 10, 100, 99):
         written(tmp_path, step)
     (tmp_path / "checkpoint_x.npz").touch()
@@ -58,34 +58,31 @@ def test_the_last_two_are_kept_and_found_the_newest_first(tmp_path):
 
 
 @examples(60)
-@given(cut=st.booleans(), where=st.integers(0, 10_000))
-def test_damage_is_told(tmp_path_factory, cut, where):
-    """Cut off anywhere, or one byte changed in what is read: names and sizes of the members, and
-    their content.
-    """
+@given(cut=st.booleans(), offset=st.integers(0, 10_000))
+def test_damage_is_detected(tmp_path_factory, cut, offset):
+    """Truncate the file, or change one byte of the names, sizes or content of the members."""
     path = written(tmp_path_factory.mktemp("one"))
     data = bytearray(path.read_bytes())
-    where %= len(data)
+    offset %= len(data)
     if cut:
-        data = data[:where]
+        data = data[:offset]
     else:
-        data[where] ^= 0x55
+        data[offset] ^= 0x55
     path.write_bytes(data)
     if not checkpoint_files.damage(path):
-        found = checkpoint_files.read(
-            path
-        )  # a byte that nothing depends on: a date, a comment's length of zero
+        # The byte has no effect, such as a date or the length of an empty comment.
+        found = checkpoint_files.read(path)
         assert all(np.array_equal(found.state[name], STATE[name]) for name in STATE)
         assert (found.log, found.metrics) == (b"log\n", b"")
 
 
 @pytest.mark.parametrize("save", [np.savez_compressed, np.savez])
-def test_another_archive_is_none(tmp_path, save):
+def test_another_archive_is_not_a_checkpoint(tmp_path, save):
     save(tmp_path / "checkpoint_1.npz", a=np.zeros(3))
     assert checkpoint_files.damage(tmp_path / "checkpoint_1.npz")
 
 
-def test_a_disk_without_room_leaves_no_part(tmp_path, monkeypatch):
+def test_a_full_disk_leaves_no_partial_checkpoint(tmp_path, monkeypatch):
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
@@ -103,8 +100,8 @@ def test_the_state_of_the_loop_is_read_as_it_was_written(tmp_path):
     assert found.to_json() == {**LOOP.to_json(), "block": {**LOOP.to_json()["block"], "loss": 1.0}}
 
 
-def test_the_state_of_the_loop_of_other_versions():
-    """Keys that were added later have defaults; keys of a later version are left out."""
+def test_the_loop_state_of_another_version_is_read():
+    """Use defaults for keys that an older version lacks, and ignore unknown keys."""
     older = {
         "block": {"number": 2, "first_step": 3, "stop_step": 4, "new": 1},
         "scores": {"a": 1.0},

@@ -1,4 +1,4 @@
-"""Commands in messages, as the shell at hand finds them."""
+"""Commands in messages are written so that the user's shell finds the program."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ def started_by_a_script(monkeypatch, folder, path=""):
     monkeypatch.setenv("PATH", path)
 
 
-def test_the_path_below_the_working_directory_is_enough(monkeypatch):
+def test_a_path_below_the_working_directory_is_relative(monkeypatch):
     started_by_a_script(monkeypatch, PROJECT)
     below = os.path.relpath(BIN)
     start = below if not below.startswith("..") else str(BIN)
@@ -33,7 +33,7 @@ def test_the_path_below_the_working_directory_is_enough(monkeypatch):
     )
 
 
-def test_elsewhere_it_is_the_whole_path_or_the_name_alone(monkeypatch, tmp_path):
+def test_another_working_directory_needs_an_absolute_path_or_a_name_on_path(monkeypatch, tmp_path):
     started_by_a_script(monkeypatch, tmp_path)
     assert localize_commands("(suite published list)") == f"({BIN}/suite published list)"
     assert (
@@ -45,7 +45,7 @@ def test_elsewhere_it_is_the_whole_path_or_the_name_alone(monkeypatch, tmp_path)
     assert localize_commands("python run_suite.py a=1") == f"python {PROJECT}/run_suite.py a=1"
 
 
-def test_other_words_stay(monkeypatch, tmp_path):
+def test_text_without_commands_stays_unchanged(monkeypatch, tmp_path):
     started_by_a_script(monkeypatch, tmp_path)
     for text in (
         "the suite is not installed",
@@ -67,28 +67,28 @@ def test_other_words_stay(monkeypatch, tmp_path):
         ),
     ],
 )
-def test_a_run_calls_itself_as_it_was_started(script, name, monkeypatch):
+def test_the_program_name_is_the_started_script(script, name, monkeypatch):
     monkeypatch.setattr(sys, "argv", [str(PROJECT / script)])
     assert program() == name
 
 
-def test_the_main_module_of_another_program_is_no_suite(monkeypatch, tmp_path):
+def test_the_main_module_of_another_program_is_not_the_suite(monkeypatch, tmp_path):
     (tmp_path / "__main__.py").touch()
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "__main__.py")])
     assert localize_commands("type: suite data list") == "type: suite data list"
 
 
-def test_a_hint_works_as_it_is_typed(tmp_path):
+def test_the_command_of_a_hint_runs_unchanged(tmp_path):
     done = run_suite(tmp_path, "workload=ncf", "profile=demo", SUITE_ENV_DIR=str(tmp_path / "none"))
     command = done.stderr.strip().rpartition("Run: ")[2].split()
     assert command[-3:] == ["env", "create", "torch"]
-    said = subprocess.run(
+    listing = subprocess.run(
         [*command[:-2], "list"], capture_output=True, text=True, cwd=tmp_path, check=True
     )
-    assert "torch" in said.stdout
+    assert "torch" in listing.stdout
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_subcommand_is_known(command, monkeypatch, tmp_path):
+def test_every_subcommand_is_recognized(command, monkeypatch, tmp_path):
     started_by_a_script(monkeypatch, tmp_path)
     assert localize_commands(f"type: suite {command} x") == f"type: {BIN}/suite {command} x"

@@ -1,5 +1,6 @@
-"""Whatever deletes, renames or cuts files stands in one table of the docs, with how it knows that
-they are the suite's.
+"""Every module that deletes, renames or truncates files is listed in a table of the docs.
+
+The table states how each module checks that the files belong to the suite.
 """
 
 import re
@@ -12,11 +13,11 @@ DELETES = re.compile(
 )
 
 
-def test_every_module_that_deletes_is_in_the_table():
+def test_the_docs_list_every_module_that_deletes_files():
     found = {
         str(path.relative_to(PROJECT))
-        for room in ("suite", "workloads")
-        for path in (PROJECT / room).rglob("*.py")
+        for package in ("suite", "workloads")
+        for path in (PROJECT / package).rglob("*.py")
         if DELETES.search(path.read_text(encoding="utf-8"))
     }
     page = (PROJECT / "docs/dev/deletions.md").read_text(encoding="utf-8")

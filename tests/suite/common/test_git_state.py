@@ -1,4 +1,4 @@
-"""What git says of a checkout, whatever the environment and the index tell it."""
+"""The commit and the changes of a checkout, independent of environment variables and the index."""
 
 import os
 import subprocess
@@ -40,7 +40,7 @@ def make_checkout(folder, text="x = 1\n"):
 
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
-    """A small checkout, which the controller's modules take for theirs."""
+    """Return a small checkout that replaces the project in the controller's modules."""
     folder = make_checkout(tmp_path / "checkout")
     for module in (git_state, source_code):
         monkeypatch.setattr(module, "PROJECT", folder)
@@ -72,11 +72,11 @@ VARIABLES = {
 @pytest.mark.parametrize(
     "names", [*((name,) for name in VARIABLES), ("GIT_DIR", "GIT_WORK_TREE")], ids="+".join
 )
-def test_variables_of_git_change_nothing(checkout, tmp_path, monkeypatch, names):
-    other = make_checkout(tmp_path / "other", "y = 2\n")
+def test_git_environment_variables_have_no_effect(checkout, tmp_path, monkeypatch, names):
+    second = make_checkout(tmp_path / "other", "y = 2\n")
     commit = git(checkout, "rev-parse", "HEAD")
     for name in names:
-        monkeypatch.setenv(name, str(other / VARIABLES[name]))
+        monkeypatch.setenv(name, str(second / VARIABLES[name]))
     (checkout / LOOP).write_text("x = 2\n")
     assert unlike() == [LOOP]
     assert git_state.git_state() == {"commit": commit, "dirty": True}
@@ -105,15 +105,22 @@ HIDDEN = {
     "skip-worktree": (lambda checkout: hide_from_status(checkout, "--skip-worktree"), [LOOP]),
     "the same size and time": (keep_size_and_time, [LOOP]),
     "a link": (link_elsewhere, [LOOP]),
-    "a new file": (lambda checkout: (checkout / "suite/worker/new.py").touch(), ["suite/worker/new.py"]),
+    "a new file": (lambda checkout: (checkout / "suite/worker/new.py").touch(),
+     ["suite/worker/new.py"]),
     "a new file that git ignores": (
-        lambda checkout: ((checkout / ".git/info/exclude").write_text("new.py"), (checkout / "suite/worker/new.py").touch()),
+        lambda checkout: (
+            (checkout / ".git/info/exclude").write_text("new.py"),
+            (checkout / "suite/worker/new.py").touch(),
+        ),
         ["suite/worker/new.py"],
     ),
-    "a file that is gone": (lambda checkout: (checkout / LOOP).unlink(), [LOOP]),
-    "another workload": (lambda checkout: (checkout / "workloads/ncf/model.py").write_text(""), ["workloads/ncf/model.py"]),
+    "a deleted file": (lambda checkout: (checkout / LOOP).unlink(), [LOOP]),
+    "another workload": (lambda checkout: (checkout / "workloads/ncf/model.py").write_text(""),
+     ["workloads/ncf/model.py"]),
     "a page": (lambda checkout: (checkout / "docs/page.md").write_text(""), []),
-    "code that no worker imports": (lambda checkout: (checkout / "suite/results/view.py").write_text(""), []),
+    "code that no worker imports": (
+        lambda checkout: (checkout / "suite/results/view.py").write_text(""), [],
+    ),
 }  # fmt: skip
 
 
@@ -138,7 +145,7 @@ def test_a_repository_around_an_unpacked_archive_is_not_its_commit(checkout, mon
     assert unlike() == []
 
 
-def test_without_git_nothing_is_known(checkout, monkeypatch):
+def test_the_state_is_unknown_without_git(checkout, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     git_state.git_state.cache_clear()
     assert git_state.git_state() == {"commit": None, "dirty": None}

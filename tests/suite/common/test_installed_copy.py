@@ -1,6 +1,4 @@
-"""A copy of a checkout in site-packages says what it is, where it looks, and how to use the
-checkout itself.
-"""
+"""A copy of a checkout in site-packages prints a notice: its paths and how to use the checkout."""
 
 import json
 import sys
@@ -15,7 +13,7 @@ NOTICE = f"-m pip install --no-deps -e {PROJECT}"
 
 
 class Installed:
-    """Stands for the metadata that pip leaves of a package."""
+    """Stub of the metadata that pip stores for a package."""
 
     def __init__(self, url):
         self.url = url
@@ -26,7 +24,7 @@ class Installed:
 
 @pytest.fixture
 def copied(monkeypatch):
-    """From now on the suite takes itself for a copy, installed from a URL."""
+    """Return a function that makes the suite appear to be a copy, installed from a URL."""
 
     def install(url):
         monkeypatch.setattr(installed_copy, "IN_CHECKOUT", False)
@@ -35,13 +33,13 @@ def copied(monkeypatch):
     return install
 
 
-def test_a_checkout_says_nothing(tmp_path):
+def test_a_checkout_prints_no_notice(tmp_path):
     assert installed_copy.copy_notice() == ""
     assert "this is a copy" not in suite_here(tmp_path, "env", "list").stderr
 
 
 @pytest.mark.parametrize(
-    ("url", "where", "is_told"),
+    ("url", "folder", "has_notice"),
     [
         (PROJECT.as_uri(), ".", True),
         (None, PROJECT / "docs", True),
@@ -51,28 +49,28 @@ def test_a_checkout_says_nothing(tmp_path):
         ("file:///tmp", ".", False),
     ],
 )
-def test_a_copy_is_told_from_a_package_without_a_checkout(
-    tmp_path, monkeypatch, copied, url, where, is_told
+def test_a_package_without_a_checkout_prints_no_notice(
+    tmp_path, monkeypatch, copied, url, folder, has_notice
 ):
     copied(url)
-    monkeypatch.chdir(tmp_path / where)
-    assert installed_copy.copy_notice().endswith(NOTICE) is is_told
+    monkeypatch.chdir(tmp_path / folder)
+    assert installed_copy.copy_notice().endswith(NOTICE) is has_notice
 
 
-def test_every_command_says_where_it_looks_and_how_to_use_the_checkout(tmp_path, copied):
+def test_every_command_of_a_copy_prints_its_paths_and_the_install_command(tmp_path, copied):
     copied(PROJECT.as_uri())
-    for call, words in (
+    for call, arguments in (
         (suite_here, ["env", "list"]),
         (suite_here, ["published", "list"]),
         (run_suite_here, ["--version"]),
     ):
-        line = call(tmp_path, *words).stderr.splitlines()[0]
+        line = call(tmp_path, *arguments).stderr.splitlines()[0]
         assert f"this is a copy of {PROJECT} in " in line
         assert f"logs in {tmp_path / 'logs'}" in line
         assert line.endswith(f"{sys.executable} {NOTICE}")
 
 
-def test_json_and_csv_stay_whole(tmp_path, copied):
+def test_the_notice_is_not_part_of_csv_output(tmp_path, copied):
     copied(PROJECT.as_uri())
     done = suite_here(tmp_path, "published", "list", "--format", "csv")
     assert "this is a copy" not in done.stdout

@@ -1,4 +1,4 @@
-"""Labels of runs: as texts, as JSON, and translated from the texts of logs without facts."""
+"""Labels of runs: their texts, their JSON, and the texts of older logs."""
 
 import json
 
@@ -35,20 +35,20 @@ LABELS = {
 
 
 @pytest.mark.parametrize(("text", "label"), LABELS.items())
-def test_a_label_has_one_text_and_goes_into_a_log_and_back(text, label):
+def test_a_label_is_restored_from_its_text_and_its_json(text, label):
     assert (label.text, label_of_text(text)) == (text, label)
     assert label_from_json(json.loads(json.dumps(label.to_json()))) == label
 
 
 @examples(200)
 @given(st.text())
-def test_any_text_is_kept(text):
+def test_any_label_keeps_its_text(text):
     assert label_of_text(text).text == text
     assert label_of_text(f"busy machine{text}").text == f"busy machine{text}"
 
 
 @pytest.mark.parametrize("value", [None, "cpu", [], {}, {"kind": 3}, {"kind": "cpu", "detail": 3}])
-def test_damaged_facts_are_none(value):
+def test_damaged_json_gives_no_label(value):
     assert label_from_json(value) is None
 
 

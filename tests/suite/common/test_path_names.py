@@ -1,4 +1,4 @@
-"""Paths that neither a log nor JSON can hold are refused before anything is written."""
+"""Paths that cannot be stored in a log or in JSON are refused before any file is written."""
 
 import os
 import re
@@ -14,7 +14,7 @@ EXPORT = "paths in this locale are ASCII. Run: export LC_ALL=C.UTF-8"
 
 
 @pytest.mark.parametrize(
-    ("locale", "setting", "said"),
+    ("locale", "setting", "message"),
     [
         ({}, "output", r"t\\xff: the path is not valid UTF-8\. Set a different folder"),
         ({}, "SUITE_LOG_DIR", r"SUITE_LOG_DIR=.*t\\xff: the path is not valid UTF-8"),
@@ -22,26 +22,29 @@ EXPORT = "paths in this locale are ASCII. Run: export LC_ALL=C.UTF-8"
         (ASCII, "output", EXPORT),
     ],
 )
-def test_a_path_that_is_no_text_is_refused(tmp_path, locale, setting, said):
-    place = os.fsdecode(
+def test_a_path_that_is_not_text_is_refused(tmp_path, locale, setting, message):
+    path = os.fsdecode(
         os.fsencode(tmp_path / "new") + (b"/t\xff" if not locale else "/zählung".encode())
     )
-    typed, own = ([f"output={place}"], {}) if setting == "output" else ([], {setting: place})
+    overrides, environment = (
+        ([f"output={path}"], {}) if setting == "output" else ([], {setting: path})
+    )
     assert re.search(
-        said, refusal(run_suite(tmp_path, *TOY_RUN, *typed, toy=True, **locale, **own))
+        message,
+        refusal(run_suite(tmp_path, *TOY_RUN, *overrides, toy=True, **locale, **environment)),
     )
     assert not (tmp_path / "new").exists()
     assert not (tmp_path / "logs").exists()
 
 
-def test_a_path_of_a_file_is_refused_where_paths_are_ascii(tmp_path):
-    path = tmp_path / "own" / "study" / "night.yaml"
+def test_a_non_ascii_path_in_a_file_is_refused_in_an_ascii_locale(tmp_path):
+    path = tmp_path / "user" / "study" / "night.yaml"
     path.parent.mkdir(parents=True)
     text = "sentence: One.\nset: {workload: toy, framework: plain, output: zählung}\n"
     path.write_text(text, encoding="utf-8")
-    words = ("--config-dir", "own", "study=night", "profile=demo")
-    assert EXPORT in refusal(run_suite(tmp_path, *words, toy=True, **ASCII))
-    assert [one.name for one in tmp_path.iterdir()] == ["own"]
+    arguments = ("--config-dir", "user", "study=night", "profile=demo")
+    assert EXPORT in refusal(run_suite(tmp_path, *arguments, toy=True, **ASCII))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["user"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,4 @@
-"""Errors in a plugin's code: one line that names the file, the line, and the file with the
-traceback.
-"""
+"""Errors in a plugin: one line with the file, the line number, and the file with the traceback."""
 
 import os
 import re
@@ -16,8 +14,9 @@ from tests.helpers import PROJECT, TOY, TOY_RUN, only, refusal, run_suite, statu
 
 @pytest.fixture
 def run_changed_toy(tmp_path):
-    """Run the toy plugin after one replacement in its source; returns the ended command and the
-    number of the changed line.
+    """Return a function that replaces text in the toy plugin's source and runs the plugin.
+
+    The function returns the completed command, and the file and number of the changed line.
     """
 
     def run(old, new):
@@ -69,9 +68,7 @@ TRAINER = "class ToyTrainer(Trainer):"
 def test_an_error_in_a_run_names_the_line_and_the_log_with_the_traceback(
     run_changed_toy, tmp_path, old, new, error, function
 ):
-    """The reason was `AttributeError: …` with the path of the log of results, which has no
-    traceback.
-    """
+    """Report the error with the worker's log, because the log of results has no traceback."""
     done, location = run_changed_toy(old, new)
     assert done.returncode == 1
     folder = only(tmp_path.glob("**/run_0"))
@@ -104,7 +101,7 @@ def test_an_error_in_a_run_names_the_line_and_the_log_with_the_traceback(
     ],
 )
 def test_an_error_before_the_run_is_one_line(run_changed_toy, old, new, error):
-    """It was a traceback of the suite's code with exit code 1."""
+    """Refuse the run in one line; the traceback is in a file, not in the output."""
     done, location = run_changed_toy(old, new)
     line = refusal(done)
     assert f"run_suite.py: error in a plugin: {error}" in line
@@ -114,7 +111,7 @@ def test_an_error_before_the_run_is_one_line(run_changed_toy, old, new, error):
     path.unlink()
 
 
-def test_an_error_of_the_suite_is_not_called_a_plugins():
+def test_an_error_of_the_suite_is_not_attributed_to_a_plugin():
     with pytest.raises(AttributeError) as raised:
         describe_plugin_error(None)
     assert describe_plugin_error(raised.value) is None

@@ -1,4 +1,4 @@
-"""How a run ended: codes in files, and codes derived from the sentences of older versions."""
+"""The end of a run: codes in files, and codes derived from the sentences of older versions."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from testing.fake_logs import demo_log, write
 
 
 @pytest.mark.parametrize(
-    ("filed", "status", "code"),
+    ("content", "status", "code"),
     [
         ({"status": "success", "reason": ""}, EndStatus.SUCCESS, EndCode.NONE),
         ({"status": "running", "reason": ""}, EndStatus.RUNNING, EndCode.NOT_ENDED),
@@ -62,11 +62,11 @@ from testing.fake_logs import demo_log, write
         ({"status": "of a later version", "reason": "why"}, EndStatus.FAILED, EndCode.ERROR),
     ],
 )
-def test_status_files_of_all_versions(filed, status, code):
-    assert StatusFile.from_json(filed).end == RunEnd(status, code, filed["reason"])
+def test_status_files_of_all_versions_are_read(content, status, code):
+    assert StatusFile.from_json(content).end == RunEnd(status, code, content["reason"])
 
 
-def test_an_object_without_a_status_is_no_end():
+def test_an_object_without_a_status_has_no_end():
     assert StatusFile.from_json({}).end is None
     assert StatusFile.from_json({"status": ""}).end is None
 
@@ -86,14 +86,14 @@ def test_an_object_without_a_status_is_no_end():
         ({"reason": "OSError: gone", "status": "success"}, EndStatus.SUCCESS, EndCode.ERROR, False),
     ],
 )
-def test_the_end_in_a_log(tmp_path, options, status, code, is_finished):
+def test_the_end_of_a_log_is_read(tmp_path, options, status, code, is_finished):
     end = read_logged_end(write(tmp_path / "result_0.txt", demo_log(**options)))
     assert (end.status, end.code, end.is_finished) == (status, code, is_finished)
     assert end.detail == options.get("reason", "")
 
 
-def test_codes_are_those_of_the_documentation():
-    """Other programs read them: a name never changes."""
+def test_documented_codes_never_change():
+    """Keep the names of codes, because external programs read them."""
     assert {code.value for code in EndCode} >= {
         "",
         "diverged",

@@ -1,4 +1,4 @@
-"""`run.json` with its hosts: written, read, and read from before hosts were recorded."""
+"""`run.json` with its hosts: writing, reading, and files of older versions without hosts."""
 
 import json
 from dataclasses import replace
@@ -12,14 +12,14 @@ from tests.suite.two_hosts import HOSTS, make_run
 
 
 @pytest.mark.parametrize("hosts", [(), HOSTS], ids=["this machine", "two hosts"])
-def test_a_run_goes_to_disk_and_back(tmp_path, hosts):
+def test_a_run_is_read_as_it_was_written(tmp_path, hosts):
     run = make_run(hosts, devices=8)
     run.write(tmp_path / "run.json")
     assert read_run(tmp_path / "run.json") == run
 
 
-def test_labels_and_deviations_go_to_disk_as_sentences_and_as_data(tmp_path):
-    """A file of an earlier version has the sentences alone."""
+def test_labels_and_deviations_are_stored_as_sentences_and_as_data(tmp_path):
+    """Read a file of an earlier version, which only has the sentences."""
     path = tmp_path / "run.json"
     deviations = (
         Deviation(
@@ -47,8 +47,8 @@ def test_labels_and_deviations_go_to_disk_as_sentences_and_as_data(tmp_path):
     assert read_run(path) == run
 
 
-def test_a_file_from_before_hosts_studies_and_rounds_is_read(tmp_path):
-    """It was on one machine; its clock stood beside its round."""
+def test_a_file_without_hosts_studies_and_rounds_is_read(tmp_path):
+    """Read a file of an early version: its run used one machine, and `clock` was a setting."""
     path = tmp_path / "run.json"
     replace(make_run(), study="", study_cell=(), overrides=(), environment_variables={}).write(path)
     now, value = read_run(path), json.loads(path.read_text())
@@ -59,7 +59,7 @@ def test_a_file_from_before_hosts_studies_and_rounds_is_read(tmp_path):
     assert read_run(path) == replace(now, settings=replace(now.settings, threads_per_device="auto"))
 
 
-def test_a_host_of_a_file_without_interfaces_has_none_and_what_is_no_host_is_named(tmp_path):
+def test_hosts_without_interfaces_are_read_and_invalid_hosts_are_refused(tmp_path):
     path, run = tmp_path / "run.json", make_run(HOSTS, devices=8)
     run.write(path)
     value = json.loads(path.read_text())
@@ -68,13 +68,13 @@ def test_a_host_of_a_file_without_interfaces_has_none_and_what_is_no_host_is_nam
     ]
     path.write_text(json.dumps({**value, "hosts": old}))
     assert read_run(path) == run
-    for other in ([3], [{**old[0], "rack": 1}], 3):
-        path.write_text(json.dumps({**value, "hosts": other}))
+    for invalid_hosts in ([3], [{**old[0], "rack": 1}], 3):
+        path.write_text(json.dumps({**value, "hosts": invalid_hosts}))
         with pytest.raises(ValueError, match=r"^\S*run\.json\b[^\n]*$"):
             read_run(path)
 
 
-def test_what_run_json_lacks_or_adds_is_named_and_another_schema(tmp_path):
+def test_missing_keys_unknown_keys_and_another_schema_are_named(tmp_path):
     path = tmp_path / "run.json"
     make_run().write(path)
     value = json.loads(path.read_text())
@@ -89,7 +89,7 @@ def test_what_run_json_lacks_or_adds_is_named_and_another_schema(tmp_path):
         read_run(path)
 
 
-def test_workers_see_paths_where_their_environment_has_them():
+def test_workers_get_the_paths_of_their_environment():
     settings = {
         "data_dir": "/data/set",
         "options": {"weights": "/data/w.pth", "rate": 2, "name": "data"},

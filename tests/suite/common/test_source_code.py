@@ -1,6 +1,4 @@
-"""The digest of a run's code: equal for equal files, another one for any other code that a worker
-may have imported.
-"""
+"""The digest of a run's code is equal for equal files, and differs for any different file."""
 
 import json
 import os
@@ -36,7 +34,7 @@ print(json.dumps([code.digest, code.root]))
 
 
 def report(folder, first="", path=()):
-    """What a process reports that imports the code in `folder`, after it has run `first`."""
+    """Run `first`, import the code in `folder` in a new process, and return the digest and root."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*path, folder)))}
     done = subprocess.run(
         [sys.executable, "-c", REPORT],
@@ -52,7 +50,7 @@ def report(folder, first="", path=()):
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory):
-    """A second checkout with the same code."""
+    """Return a second checkout with the same code."""
     folder = tmp_path_factory.mktemp("second")
     skipped = shutil.ignore_patterns("__pycache__")
     for name in ("suite", "workloads", "conf"):
@@ -66,14 +64,13 @@ def second(copied, tmp_path):
     return shutil.copytree(copied, tmp_path / "second")
 
 
-def test_the_digest_is_of_content_alone(second):
+def test_the_digest_depends_only_on_content(second):
     expected = expected_digest("ncf", "pytorch")
     assert report(PROJECT) == [expected, str(PROJECT)]
     assert report(second) == [expected, str(second)]
     assert digest_below(second, "ncf", "pytorch") == expected
-    assert (
-        blob_id(b"what is up, doc?") == "bd9dbf5aae1a3862dd1526723246b20206e5fc37"
-    )  # the example of the Git book
+    # The example is from "Pro Git", section "Git Objects".
+    assert blob_id(b"what is up, doc?") == "bd9dbf5aae1a3862dd1526723246b20206e5fc37"
     assert expected_digest("ssd", "pytorch") != expected
 
 
@@ -96,7 +93,7 @@ EDITS = {
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_an_edited_checkout_has_another_digest(second, edit):
+def test_an_edited_checkout_has_a_different_digest(second, edit):
     EDITS[edit](second)
     assert digest_below(second, "ncf", "pytorch") != expected_digest("ncf", "pytorch")
 
@@ -133,10 +130,8 @@ def test_modules_from_elsewhere_change_the_digest(second, trick):
     assert digest != expected_digest("ncf", "pytorch")
 
 
-def test_a_worker_imports_nothing_beside_its_code(second):
-    """What `code_folders` names is all that a worker has of these packages, for every file of the
-    workload.
-    """
+def test_a_worker_imports_only_code_in_code_folders(second):
+    """Keep the expected digest after all modules of the workload were imported."""
     imports = "import suite.common.registry as r; r.load_workload('ncf')"
     assert report(second, imports)[0] == expected_digest("ncf", "pytorch")
     assert {Path(name).parts[0] for name in code_folders("ncf", "pytorch")} == {
@@ -149,15 +144,15 @@ CODES = {
     "equal": (("expected", "expected"), None),
     "the second differs": (("expected", "other"), 1),
     "all differ": (("other", "other"), 0),
-    "a version that reports nothing": (("", ""), 0),
-    "one that reports nothing": (("expected", ""), 1),
+    "a version that reports no digest": (("", ""), 0),
+    "a worker that reports no digest": (("expected", ""), 1),
 }
 
 
 @pytest.mark.parametrize("case", CODES)
-@pytest.mark.parametrize("how", ["success", "target_missed"])
-def test_a_run_is_open_if_any_of_its_workers_had_other_code(tmp_path, case, how):
-    digests, named = CODES[case]
+@pytest.mark.parametrize("status_name", ["success", "target_missed"])
+def test_a_run_is_open_if_any_of_its_workers_had_other_code(tmp_path, case, status_name):
+    digests, worker = CODES[case]
     run = replace(make_run(devices=2, update="async", folder=str(tmp_path)), code_digest="expected")
     supervisor = Supervisor(run, MXNET, Environment("mxnet-cpu", (), sys.executable), None)
     log = tmp_path / f"result_{run.run_index}.txt"
@@ -170,15 +165,15 @@ def test_a_run_is_open_if_any_of_its_workers_had_other_code(tmp_path, case, how)
     ]
     deviation = code_deviation(run, beats, supervisor.environment.name)
     assert supervisor._append_open_reasons(
-        RunStatus(how), [deviation] if deviation else []
-    ) == RunStatus(how)
+        RunStatus(status_name), [deviation] if deviation else []
+    ) == RunStatus(status_name)
     reasons = [value["reasons"] for key, value, _ in events(log) if key == "suite_open"]
-    if named is None:
+    if worker is None:
         assert reasons == []
         return
     ((reason,),) = reasons
     assert reason.startswith(
-        f"worker {named} imported other code than the controller's checkout {PROJECT} has"
+        f"worker {worker} imported other code than the controller's checkout {PROJECT} has"
     )
     assert "suite env create mxnet-cpu" in reason
     assert read(log).division == "open"
@@ -186,7 +181,7 @@ def test_a_run_is_open_if_any_of_its_workers_had_other_code(tmp_path, case, how)
 
 @pytest.mark.slow
 def test_workers_of_another_checkout_make_the_run_open(second, tmp_path):
-    """Two checkouts that share an environment: the controller of the one, workers of the other."""
+    """Run workers with the code of a second checkout, as if two checkouts shared an environment."""
     path = "environment.argv_prefix=[env,'PYTHONPATH={}']"
     toy = PROJECT / "tests" / "data" / "toy"
     (second / "workloads/common/late.py").write_text("x = 1\n")

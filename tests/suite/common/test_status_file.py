@@ -1,6 +1,4 @@
-"""`status.json`: each reader gets what was written, and no content of a file raises another error
-than ValueError.
-"""
+"""`status.json`: reading returns the written values, and any content raises at most ValueError."""
 
 import contextlib
 import json
@@ -26,7 +24,7 @@ WHOLE = StatusFile(
 )
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_a_status_is_read_as_it_was_written(tmp_path):
     path = tmp_path / "status.json"
     for status in (WHOLE, StatusFile("running")):
         status.write(path)
@@ -34,8 +32,8 @@ def test_what_is_written_is_read(tmp_path):
     assert WHOLE.seconds == 2.5
 
 
-def test_the_keys_of_the_file(tmp_path):
-    """Other programs read it: the machine and the reasons are left out if there are none."""
+def test_the_file_has_the_documented_keys(tmp_path):
+    """Keep the keys, because external programs read them; empty node and reasons are omitted."""
     path = tmp_path / "status.json"
     WHOLE.write(path)
     keys = [
@@ -60,7 +58,7 @@ def test_the_keys_of_the_file(tmp_path):
     ]
 
 
-def test_a_file_of_an_older_version(tmp_path):
+def test_a_file_of_an_older_version_is_read(tmp_path):
     path = tmp_path / "status.json"
     path.write_text(
         '{"status": "failed", "reason": "process 0: NonFiniteLossError: nan", "ended": null,'
@@ -89,7 +87,7 @@ def test_a_file_of_an_older_version(tmp_path):
         b"{}" + b" " * (1 << 20),
     ],
 )
-def test_a_damaged_file_is_no_end(tmp_path, content):
+def test_a_damaged_file_has_no_end(tmp_path, content):
     path = tmp_path / "status.json"
     path.write_bytes(content)
     with pytest.raises((ValueError, OSError)):
@@ -99,7 +97,7 @@ def test_a_damaged_file_is_no_end(tmp_path, content):
 
 
 @pytest.mark.parametrize("value", [None, True, 7, -1.5, "x", [], [[1]], {}, {"a": 1}])
-def test_values_of_wrong_types_are_left_out(tmp_path, value):
+def test_values_of_wrong_types_are_ignored(tmp_path, value):
     path = tmp_path / "status.json"
     names = StatusFile.__dataclass_fields__
     path.write_text(json.dumps({**dict.fromkeys(names, value), "status": "oom"}))

@@ -1,4 +1,4 @@
-"""Text from files has no characters that a terminal obeys."""
+"""Text from files is printed without control characters."""
 
 import io
 
@@ -34,7 +34,7 @@ def test_escapes_become_spaces(escape):
     )
 
 
-def test_paths_that_are_not_utf8_stay():
+def test_paths_that_are_not_utf8_stay_unchanged():
     assert clean_lines("a\udce4b\x1b") == "a\udce4b "
 
 
@@ -57,7 +57,7 @@ def test_the_console_of_runs_prints_no_escapes(escape):
 
 
 @pytest.mark.parametrize("text", ["\\e[31mred", "\\x1b]0;t\\a", "\\x9b31m", "\\0", "a\\u007fb"])
-def test_a_set_with_escapes_is_one_line(tmp_path, text):
+def test_a_set_with_escapes_is_refused_in_one_line(tmp_path, text):
     folder = tmp_path / "conf" / "hyperparameters" / "ncf"
     folder.mkdir(parents=True)
     (folder / "mine.yaml").write_text(f'based_on: reference\nsource: "{text}"\n')

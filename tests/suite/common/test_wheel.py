@@ -1,5 +1,6 @@
-"""The package as `pip install .` leaves it: outside the checkout it has all that it needs, and
-writes where it is called.
+"""The package that `pip install .` installs works outside the checkout.
+
+It contains all needed files, and commands write into the current directory.
 """
 
 import os
@@ -16,8 +17,8 @@ from suite.common.paths import env_root
 from tests.helpers import PROJECT, only
 
 SOURCES = [
-    "suite", "workloads", "conf", "environments", "logs/published", "run_suite.py", "setup.py", "setup.cfg",
-    "pyproject.toml", "README.md", "LICENSE",
+    "suite", "workloads", "conf", "environments", "logs/published", "run_suite.py", "setup.py",
+    "setup.cfg", "pyproject.toml", "README.md", "LICENSE",
 ]  # fmt: skip
 FOUND_IN_THE_CHECKOUT = (
     "PYTHONPATH",
@@ -30,18 +31,16 @@ FOUND_IN_THE_CHECKOUT = (
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """A virtual environment with the package; what that depends on is taken from this Python's
-    environment.
-    """
-    place = tmp_path_factory.mktemp("installed")
+    """Return a virtual environment with the package, which uses this Python's dependencies."""
+    folder = tmp_path_factory.mktemp("installed")
     for name in SOURCES:
-        target = place / "source" / name
+        target = folder / "source" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         copy = shutil.copytree if (PROJECT / name).is_dir() else shutil.copyfile
         copy(PROJECT / name, target)
     env = {name: value for name, value in os.environ.items() if name not in FOUND_IN_THE_CHECKOUT}
-    venv.create(place / "env", with_pip=False, symlinks=True)
-    site = only((place / "env" / "lib").glob("python3.*/site-packages"))
+    venv.create(folder / "env", with_pip=False, symlinks=True)
+    site = only((folder / "env" / "lib").glob("python3.*/site-packages"))
     (site / "dependencies.pth").write_text(f"{sysconfig.get_paths()['purelib']}\n")
     pip = [
         sys.executable,
@@ -51,17 +50,17 @@ def installed(tmp_path_factory):
         "--disable-pip-version-check",
         "--no-input",
         "--python",
-        place / "env",
+        folder / "env",
     ]
     install = [
         "install",
         "--no-deps",
         "--no-build-isolation",
         "--ignore-installed",
-        place / "source",
+        folder / "source",
     ]
     subprocess.run([*pip, *install], check=True, env=env)
-    return place / "env", site, env
+    return folder / "env", site, env
 
 
 @pytest.fixture
@@ -79,7 +78,7 @@ def call(installed, tmp_path):
     return called
 
 
-def test_locks_published_figures_rules_and_sets_are_there(call, installed, tmp_path):
+def test_the_package_contains_locks_published_results_rules_and_sets(call, installed, tmp_path):
     listed = call("env", "list")
     assert f"environments in {tmp_path / '.envs'}\n" in listed
     for lock in ("torch", "tensorflow-cpu", "mxnet-cpu"):
@@ -91,14 +90,14 @@ def test_locks_published_figures_rules_and_sets_are_there(call, installed, tmp_p
     assert f"[{tmp_path / 'logs'}]" in call("run", "--help")
     text = call("run", "workload=ncf", "workload.hyperparameter_set=nvidia_v0.5", "--help")
     assert re.search(r"^  global_batch_size 1048576 +published: NVIDIA v0\.5", text, re.MULTILINE)
-    assert not list(tmp_path.iterdir())  # looking makes nothing
+    assert not list(tmp_path.iterdir())  # These commands write no file.
 
 
 @pytest.mark.framework
 def test_ncfs_demo_runs_outside_the_checkout(call, installed, tmp_path):
-    """One epoch and its evaluation: further ones read no other file."""
+    """Run one epoch and its evaluation; further epochs read the same files."""
     folder, site, env = installed
-    copy = tmp_path / "copy"  # what `suite env create` puts into an environment
+    copy = tmp_path / "copy"  # the files that `suite env create` copies into an environment
     code = (
         "import sys, pathlib; from suite.environments import suite_package as own;"
         " own.copy_into(pathlib.Path(sys.argv[1]))"
@@ -106,15 +105,15 @@ def test_ncfs_demo_runs_outside_the_checkout(call, installed, tmp_path):
     subprocess.run([folder / "bin" / "python", "-c", code, copy], check=True, env=env, cwd=tmp_path)
     copied = {path.name.partition("-")[0] for path in copy.iterdir()}
     assert copied == {"suite", "workloads", "run_suite.py", "time_to_target"}
-    words = (
+    overrides = (
         "environment.name=custom",
         f"environment.python={env_root() / 'torch' / 'bin' / 'python'}",
         f"environment.argv_prefix=['env','PYTHONPATH={copy}']",
     )
-    said = call("run", "workload=ncf", "profile=demo", "stop=epochs:1", *words)
+    output = call("run", "workload=ncf", "profile=demo", "stop=epochs:1", *overrides)
     run = only((tmp_path / "logs").glob("*/*/run_0"))
-    assert f"{run.parent.name}/run_0" in said
-    assert "finished" in said
+    assert f"{run.parent.name}/run_0" in output
+    assert "finished" in output
     assert (tmp_path / "data" / "ml-demo" / "manifest.json").is_file()
     assert "PASS" in call("check", "logs")
     assert '"commit": null' in (run / "run.json").read_text()

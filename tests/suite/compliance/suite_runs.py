@@ -1,6 +1,4 @@
-"""Closed runs of this suite with their log, run.json, status.json and metrics.jsonl, and edits of
-them.
-"""
+"""Closed runs of this suite with all their files, and functions that edit these files."""
 
 import json
 from dataclasses import replace
@@ -12,12 +10,18 @@ from tests.workloads.closed_logs import closed_run, write_log
 
 BLOCK_MS = 100_000
 TRAIN_SECONDS, EVALUATION_SECONDS = 88.0, 9.0
-WITHIN_BLOCK_MS = {"epoch_stop": 90_000, "eval_start": 90_001, "eval_accuracy": 99_500, "eval_stop": 99_500,
-                   "tracked_stats": 99_501, "block_stop": 99_502}  # fmt: skip
+WITHIN_BLOCK_MS = {
+    "epoch_stop": 90_000,
+    "eval_start": 90_001,
+    "eval_accuracy": 99_500,
+    "eval_stop": 99_500,
+    "tracked_stats": 99_501,
+    "block_stop": 99_502,
+}
 
 
 def records(path):
-    """The records of a log."""
+    """Return the records of a log."""
     return [json.loads(line.removeprefix(":::MLLOG ")) for line in path.read_text().splitlines()]
 
 
@@ -28,9 +32,9 @@ def write_records(path, items):
 
 
 def write_run(folder, name="resnet50", blocks=3):
-    """A closed run of `blocks` blocks of 100 seconds each; the last reaches the target.
+    """Write a closed run of `blocks` blocks of 100 seconds and return its log.
 
-    Returns the log.
+    The last block reaches the target.
     """
     kind = next(kind for kind in rules_page.WORKLOADS if kind.name == name)
     settings = rules_page.default_settings(kind, "v0.5" if name == "ncf" else "v0.7", "pytorch")
@@ -60,9 +64,7 @@ def write_run(folder, name="resnet50", blocks=3):
 
 
 def in_time(items):
-    """Records with the time stamps of a run whose blocks take 100 seconds each, and
-    `suite_condition` at the end.
-    """
+    """Return the records with stamps of 100 seconds per block, followed by `suite_condition`."""
     begin_ms = items[0]["time_ms"]
     run_start_ms, block = begin_ms + 60_000, -1
     for item in items:
@@ -79,7 +81,7 @@ def in_time(items):
             item["value"] |= {**seconds, "throughput": samples / TRAIN_SECONDS}
         if item["key"] == "run_stop":
             item["time_ms"] = run_start_ms + (block + 1) * BLOCK_MS
-    for number, item in enumerate(items):  # settings that are logged after run_start under v0.5
+    for number, item in enumerate(items):  # Under v0.5 some settings follow run_start.
         if number and item["time_ms"] < items[number - 1]["time_ms"]:
             item["time_ms"] = items[number - 1]["time_ms"]
     counted = {"busy": [], "seconds": (block + 1) * BLOCK_MS / 1e3 + 0.004}
@@ -95,8 +97,9 @@ def in_time(items):
 
 
 def edit(path, change, key=None):
-    """Rewrite a log: `change` gets each record (of a key) and returns it, another one, a list of
-    them, or None for no line.
+    """Rewrite a log: replace each record, or each record of `key`, by the result of `change`.
+
+    `change` returns a record, a list of records, or None to remove the line.
     """
     items = []
     for item in records(path):
@@ -106,14 +109,14 @@ def edit(path, change, key=None):
 
 
 def edit_json(path, change):
-    """Rewrite a JSON file by `change`, which changes its object in place."""
+    """Rewrite a JSON file after `change` has edited its object in place."""
     value = json.loads(path.read_text())
     change(value)
     path.write_text(json.dumps(value))
 
 
 def complaints(path):
-    """Keys of the complaints about a log; the verdict must follow from them."""
+    """Return the keys of the complaints about a log; assert that the verdict follows from them."""
     verdict = check_file(Path(path))
     assert verdict.passed == (not verdict.complaints)
     assert all(item.found and item.needed and item.do for item in verdict.complaints)
@@ -121,7 +124,7 @@ def complaints(path):
 
 
 def without_files(path):
-    """The same log alone, as somebody gives it who removed what would contradict it."""
+    """Remove the files next to a log, as a submitter could, and return the log."""
     for name in ("run.json", "status.json", "metrics.jsonl"):
         path.with_name(name).unlink(missing_ok=True)
     return path

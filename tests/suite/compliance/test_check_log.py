@@ -1,6 +1,4 @@
-"""What `suite check` says of a log: which rules hold, what is wrong, and what no text of a log may
-do.
-"""
+"""`suite check` of a log: the selected rules, the complaints, and hostile content."""
 
 import contextlib
 import json
@@ -26,22 +24,20 @@ PUBLISHED = Path(__file__).resolve().parents[4] / "shared" / "published" / "logs
 REFERENCE = DATA / "custom_ncf" / "ncf_mllog.txt"
 DEMO = DATA / "ncf_demo.txt"
 SETUP_FIRST = DATA / "ncf_demo_clock_v0.7.txt"
-OF_V07 = {
+V07_LOGS = {
     name: DATA / "0.7.0" / f"{name}.txt"
     for name in ("resnet", "ssd", "maskrcnn", "gnmt", "transformer")
 }
-SSD = OF_V07["ssd"]
+SSD = V07_LOGS["ssd"]
 STOCK = "mlperf-logging training_"
 OURS = "suite rules "
 
 
 def stock(path, werror=False, rules=None):
-    """Whether the compliance checker itself passes a log, as its command does, whose crash is no
-    pass.
-    """
+    """Return whether the stock compliance checker passes a log; a crash is not a pass."""
     from mlperf_logging.compliance_checker import mlp_compliance
 
-    mlp_compliance.enqueued_configs.clear()  # of a check that stopped early
+    mlp_compliance.enqueued_configs.clear()  # left by a check that stopped early
     with logging_as_at_a_start(), contextlib.suppress(Exception):
         checker = mlp_compliance.make_checker("training", "0.7.0", False, werror)
         return mlp_compliance.main(str(path), str(rules or "training_0.7.0/common.yaml"), checker)[
@@ -51,13 +47,14 @@ def stock(path, werror=False, rules=None):
 
 
 def rule_file(folder, name):
-    """A file with generated rules, as a user writes it for the stock checker."""
+    """Write the generated rules to a file for the stock checker."""
     return write(folder / f"{name}.yaml", generated_rules.rule_text(name).encode())
 
 
 def edited(folder, source, key, edit):
-    """A copy of a log with `edit(record)` in place of each record of a key: the record's text where
-    it gives one, no line where it gives None.
+    """Write a copy of a log in which `edit(record)` replaces each record of a key.
+
+    `edit` returns a record, the text of lines, or None to remove the line.
     """
     lines, found = [], 0
     for line in source.read_text().splitlines():
@@ -89,7 +86,7 @@ def with_init_window(record):
     )
 
 
-def gone(record):
+def removed(record):
     return None
 
 
@@ -100,8 +97,8 @@ def run(*arguments):
 @pytest.mark.parametrize(
     ("log", "rules"),
     [
-        *((path, f"{STOCK}0.7.0") for path in OF_V07.values()),
-        *((DATA / "0.6.0" / path.name, f"{STOCK}0.6.0") for path in OF_V07.values()),
+        *((path, f"{STOCK}0.7.0") for path in V07_LOGS.values()),
+        *((DATA / "0.6.0" / path.name, f"{STOCK}0.6.0") for path in V07_LOGS.values()),
         *(
             (log, f"{OURS}ncf_{kind}")
             for log, kind in ((REFERENCE, "reference"), (DEMO, "demo"), (SETUP_FIRST, "demo"))
@@ -109,8 +106,8 @@ def run(*arguments):
     ],
     ids=lambda part: "/".join(part.parts[-2:]) if isinstance(part, Path) else "",
 )
-def test_good_logs_pass_the_rules_of_their_round(tmp_path, log, rules):
-    verdict = check_file(log, werror="0.6.0" not in rules)  # stock logs of v0.6 repeat keys
+def test_valid_logs_pass_the_rules_of_their_round(tmp_path, log, rules):
+    verdict = check_file(log, werror="0.6.0" not in rules)  # Logs of v0.6 repeat keys.
     assert verdict.passed, verdict.complaints
     assert (verdict.rules_name, verdict.complaints) == (rules, ())
     if rules.startswith(OURS):
@@ -125,7 +122,7 @@ V05_TARGETS = {
 
 
 def log_of_v05(folder, name, **changes):
-    """A log of ours under rules=v0.5 whose one evaluation is exactly at its targets."""
+    """Write a log of this suite under rules=v0.5 whose only evaluation just reaches the targets."""
     kind = next(kind for kind in rules_page.WORKLOADS if kind.name == name)
     settings = rules_page.default_settings(kind, "v0.5", "pytorch")
     (folder / "result_0.txt").unlink(missing_ok=True)
@@ -136,9 +133,10 @@ def log_of_v05(folder, name, **changes):
 
 
 @pytest.mark.parametrize("name", V05_TARGETS)
-def test_logs_of_v05_are_judged_by_that_rounds_clock_epochs_and_targets(tmp_path, name):
-    """The stock checker has no such round: it wants an init window, epochs from 1 and later
-    targets.
+def test_logs_of_v05_are_checked_with_the_clock_epochs_and_targets_of_v05(tmp_path, name):
+    """Check logs of v0.5 with generated rules, because the stock checker does not support v0.5.
+
+    The stock rules require an init window, epochs from 1 and the targets of later rounds.
     """
     verdict = check_file(log_of_v05(tmp_path, name, targets=V05_TARGETS[name]))
     assert verdict.passed, verdict.complaints
@@ -185,17 +183,20 @@ WRONG = [
     (DEMO, "epoch_stop", metadata(epoch_num=4), "epoch_num 4", "open epoch"),
     (DEMO, "opt_name", value("sgd"), '"sgd"', "adam"),
     (DEMO, "train_samples", value(0), "0", "above 0"),
-    *((DEMO, key, gone, MISSING, "once") for key in KEYS_OF_A_DEMO),
-    (SETUP_FIRST, "init_stop", lambda record: {**record, "time_ms": record["time_ms"] + 1_200_000}, "no value",
-     "20 minutes"),
+    *((DEMO, key, removed, MISSING, "once") for key in KEYS_OF_A_DEMO),
+    (SETUP_FIRST, "init_stop", lambda record: {**record, "time_ms": record["time_ms"] + 1_200_000},
+     "no value", "20 minutes"),
     (SSD, "max_samples", value(7), "7", "one of 1, 50"),
-    (OF_V07["maskrcnn"], "eval_accuracy", value({"BBOX": 0.4, "SEGM": 0.24}), '{"BBOX": 0.4', "SEGM at least 0.339"),
+    (V07_LOGS["maskrcnn"], "eval_accuracy", value({"BBOX": 0.4, "SEGM": 0.24}), '{"BBOX": 0.4',
+     "SEGM at least 0.339"),
     (REFERENCE, "submission_benchmark", value("chess"), '"chess"', "'ssd'"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("source", "key", "edit", "found", "needed"), WRONG)
-def test_what_is_wrong_is_named_with_what_is_needed(tmp_path, source, key, edit, found, needed):
+def test_a_complaint_names_the_found_and_the_needed_value(
+    tmp_path, source, key, edit, found, needed
+):
     log = edited(tmp_path, source, key, edit)
     verdict = check_file(log)
     assert not verdict.passed
@@ -210,7 +211,7 @@ def test_what_is_wrong_is_named_with_what_is_needed(tmp_path, source, key, edit,
 
 @pytest.mark.parametrize("key", ["init_start", "init_stop"])
 def test_half_an_init_window_fails(tmp_path, key):
-    assert not check_file(edited(tmp_path, SETUP_FIRST, key, gone)).passed
+    assert not check_file(edited(tmp_path, SETUP_FIRST, key, removed)).passed
 
 
 def test_a_repeated_key_is_a_warning_and_fails_with_werror(tmp_path):
@@ -236,7 +237,7 @@ def test_a_repeated_key_is_a_warning_and_fails_with_werror(tmp_path):
         (b':::MLLOG {"key": \n', "line 1: :::MLLOG record cannot be read"),
     ],
 )
-def test_what_is_no_log_is_one_line(tmp_path, content, text):
+def test_a_file_that_is_not_a_log_is_refused_in_one_line(tmp_path, content, text):
     verdict = check_file(write(tmp_path / "result_0.txt", content))
     assert not verdict.passed
     assert text in verdict.text
@@ -262,20 +263,19 @@ LENIENCIES = {
     "after": (lambda record: f"{as_line(record)} and so on", None),
     "utf-16": (lambda record: record, None),
 }
-"""One line of a sound log otherwise than it should be, and words of the remark; None: the stock
-checker fails it.
+"""An irregular form of one line in a valid log, and text of the expected remark.
+
+None as remark: the stock checker fails the log.
 """
 
 
 @pytest.mark.parametrize("werror", [False, True])
-@pytest.mark.parametrize("how", LENIENCIES)
-def test_leniency_that_the_stock_checker_shares_is_a_remark_and_fails_nothing(
-    tmp_path, how, werror, capsys
-):
-    edit, remark = LENIENCIES[how]
+@pytest.mark.parametrize("case", LENIENCIES)
+def test_irregularities_that_the_stock_checker_accepts_are_remarks(tmp_path, case, werror, capsys):
+    edit, remark = LENIENCIES[case]
     log = edited(tmp_path, SSD, "submission_org", edit)
     text = log.read_text().replace("\\u00fc", "\xfc")
-    log.write_bytes(text.encode(how if how in ("latin-1", "utf-16") else "utf-8"))
+    log.write_bytes(text.encode(case if case in ("latin-1", "utf-16") else "utf-8"))
     verdict = check_file(log, werror=werror)
     passed = remark is not None
     assert verdict.passed == stock(log, werror) == passed == (not verdict.complaints)
@@ -286,8 +286,8 @@ def test_leniency_that_the_stock_checker_shares_is_a_remark_and_fails_nothing(
 
 
 @pytest.mark.parametrize("key", [None, "epoch_stop", "eval_accuracy"])
-def test_epochs_from_1_under_v05_are_one_warning_and_a_gap_among_them_fails(tmp_path, key):
-    """As older versions of the suite wrote them."""
+def test_epochs_from_1_under_v05_are_a_warning_and_a_gap_fails(tmp_path, key):
+    """Accept epochs from 1, because older versions of the suite logged them."""
     lines = re.sub(
         r'(epoch_num": )(\d+)', lambda found: f"{found[1]}{int(found[2]) + 1}", DEMO.read_text()
     )
@@ -301,19 +301,19 @@ def test_epochs_from_1_under_v05_are_one_warning_and_a_gap_among_them_fails(tmp_
     assert not check_file(log, werror=True).passed
 
 
-def test_truncated_log_says_so_and_no_more(tmp_path):
+def test_a_truncated_log_is_reported_once(tmp_path):
     path = write(tmp_path / "result_0.txt", DEMO.read_bytes()[:4000])
     verdict = check_file(path)
     assert verdict.text.startswith("cut off")
     assert [complaint.key for complaint in verdict.complaints] == ["", "run_stop"]
     (tmp_path / "status.json").write_text('{"status": "running"}', encoding="utf-8")
-    assert not check_file(path).judged  # it goes on
+    assert not check_file(path).judged  # The run has not ended.
 
 
 @pytest.mark.parametrize(
     ("profile", "status"), [("demo", "success"), ("reference", "success"), ("demo", "aborted")]
 )
-def test_a_demo_that_reached_its_own_target_needs_no_other(tmp_path, profile, status):
+def test_a_demo_needs_only_its_logged_target(tmp_path, profile, status):
     kind = next(kind for kind in rules_page.WORKLOADS if kind.name == "ssd")
     settings = changed(rules_page.default_settings(kind, "v0.7", "pytorch"), targets={"map": 0.2})
     write_log(tmp_path / "result_0.txt", kind(settings, rules_page.PUBLISHED[kind]))
@@ -331,15 +331,15 @@ def test_a_demo_that_reached_its_own_target_needs_no_other(tmp_path, profile, st
 
 
 @pytest.mark.parametrize("profile", ["demo", "reference"])
-def test_a_run_of_fixed_length_is_judged_as_one(tmp_path, profile):
+def test_a_run_of_fixed_length_needs_no_target(tmp_path, profile):
     log = write(
         tmp_path / "result_0.txt", demo_log(qualities=(0.16,), stop="epochs:1", profile=profile)
     )
     verdict = check_file(log, rules="ncf_demo")
     assert verdict.passed == (profile == "demo")
-    (said,) = [verdict.text] if verdict.passed else [item.do for item in verdict.complaints]
-    assert "stop=epochs:1 requested one epoch" in said
-    assert said.endswith("For a result, set stop=target")
+    (message,) = [verdict.text] if verdict.passed else [item.do for item in verdict.complaints]
+    assert "stop=epochs:1 requested one epoch" in message
+    assert message.endswith("For a result, set stop=target")
     missed = check_file(write(tmp_path / "result_1.txt", demo_log(qualities=(0.16,))))
     assert {item.key for item in missed.complaints} == {"run_stop", "eval_accuracy"}
 
@@ -365,7 +365,7 @@ LOWER_TARGET = {
     ],
     ids=["older log", "with facts"],
 )
-def test_a_changed_target_is_told(tmp_path, suite_run):
+def test_a_changed_target_is_reported_with_the_override(tmp_path, suite_run):
     lines = demo_log((0.3, 0.59), status="success", targets={"hr_at_10": 0.5}, **suite_run)
     (complaint,) = check_file(write(tmp_path / "result_0.txt", lines)).complaints
     assert (
@@ -375,7 +375,7 @@ def test_a_changed_target_is_told(tmp_path, suite_run):
 
 
 @pytest.mark.parametrize("key", ["init_start", "opt_weight_decay", "eval_start"])
-def test_of_glued_records_the_last_counts_as_for_the_checker(tmp_path, key):
+def test_the_last_of_several_records_on_a_line_counts(tmp_path, key):
     lines = SSD.read_text().splitlines()
     glued = "".join(line + ("" if f'"{key}"' in line else "\n") for line in lines)
     log = write(tmp_path / "result_0.txt", glued.encode())
@@ -397,18 +397,18 @@ def test_broken_line_in_the_middle_fails(tmp_path):
     assert not stock(log, rules=rule_file(tmp_path, "ncf_demo"))
 
 
-@pytest.mark.parametrize("source", [DEMO, SSD], ids=["ours", "others"])
+@pytest.mark.parametrize("source", [DEMO, SSD], ids=["ours", "foreign"])
 @pytest.mark.parametrize("text", ['"0.65"', "null", "[1]", '{"a": 1}', "true", "1e999"])
 def test_accuracy_of_another_type_fails_without_a_traceback(tmp_path, text, source):
-    def spoilt(record):
+    def damage(record):
         return as_line({**record, "value": "X"}).replace('"X"', text)
 
-    verdict = check_file(edited(tmp_path, source, "eval_accuracy", spoilt))
+    verdict = check_file(edited(tmp_path, source, "eval_accuracy", damage))
     assert not verdict.passed
     assert all(complaint.found and complaint.do for complaint in verdict.complaints)
 
 
-def test_rules_by_name_and_path(tmp_path):
+def test_rules_are_selected_by_name_or_path(tmp_path):
     assert find_rules("ncf_demo").generated == "ncf_demo"
     copy = rule_file(tmp_path, "ncf_demo")
     assert check_file(DEMO, rules=str(copy)).rules_name == str(copy)
@@ -422,18 +422,26 @@ def test_rules_by_name_and_path(tmp_path):
     assert "SyntaxError" in complaint.found
 
 
-NO_RULES = ["[]", "", "- KEY: {REQ: EXACTLY_ONE}", "- KEY: text", "just text", "- a\n- b", "KEY: {"]
+INVALID_RULES = [
+    "[]",
+    "",
+    "- KEY: {REQ: EXACTLY_ONE}",
+    "- KEY: text",
+    "just text",
+    "- a\n- b",
+    "KEY: {",
+]
 
 
-@pytest.mark.parametrize("text", NO_RULES)
-def test_what_is_no_rule_file_is_one_line(tmp_path, text):
-    rules = tmp_path / "own.yaml"
+@pytest.mark.parametrize("text", INVALID_RULES)
+def test_an_invalid_rule_file_is_refused_in_one_line(tmp_path, text):
+    rules = tmp_path / "mine.yaml"
     rules.write_text(text)
     with pytest.raises(ValueError, match=one_line("is not a rule file")):
         check_file(DEMO, rules=str(rules))
 
 
-def test_command_prints_one_verdict_a_file(tmp_path, capsys):
+def test_the_command_prints_one_verdict_per_file(tmp_path, capsys):
     missed = edited(tmp_path, DEMO, "eval_accuracy", value(0.55))
     unjudged = DATA / "0.5.0" / "ncf.txt"
     assert run(DEMO, REFERENCE, unjudged) == 0
@@ -465,15 +473,15 @@ def test_every_log_below_a_folder_of_runs_is_checked(tmp_path, capsys):
         (("", ""), ("running", "running"), ("died", "rank_died")), ends, strict=True
     ):
         if name:
-            filed = json.dumps({"status": status, "reason": "why"}).encode()
-            write(tmp_path / name / "run_0" / "status.json", filed)
+            content = json.dumps({"status": status, "reason": "why"}).encode()
+            write(tmp_path / name / "run_0" / "status.json", content)
         assert run(tmp_path) == (name == "died")
         out = capsys.readouterr().out.splitlines()
         assert out[-1] == f"{end} (not verified by MLCommons Association)"
     assert any("the run has no log: rank_died, why" in line for line in out)
 
 
-def test_hostile_text_is_printed_clean(tmp_path, capsys):
+def test_hostile_text_is_printed_without_control_characters(tmp_path, capsys):
     log = edited(tmp_path, DEMO, "opt_name", value("\x1b[2J\n\u202ePASS\ud800" + "x" * 5000))
     assert run(log) == 1
     out = capsys.readouterr().out
@@ -483,7 +491,7 @@ def test_hostile_text_is_printed_clean(tmp_path, capsys):
 
 
 def published():
-    """The published logs that lie beside the checkout; one that is skipped where none does."""
+    """Return the published logs next to the checkout, or a skipped parameter without them."""
     paths = sorted(PUBLISHED.rglob("result_*.txt"))
     return paths or [
         pytest.param(PUBLISHED, marks=pytest.mark.skip(reason=f"no published logs at {PUBLISHED}"))
@@ -507,7 +515,7 @@ def test_published_log_below_target_fails():
 
 
 @pytest.mark.parametrize(
-    ("code", "words"),
+    ("code", "text"),
     [
         (" v['value'] >= 0.230 and v['value'] < 1.0 ", "at least 0.230 and below 1.0"),
         ("is_integer(math.log2(v['value'] / 0.0001))", "0.0001 times a power of two"),
@@ -515,8 +523,8 @@ def test_published_log_below_target_fails():
         ("v['value'][0] == 3", "the rule v['value'][0] == 3"),
     ],
 )
-def test_conditions_of_rule_files_in_words(code, words):
-    assert condition_text(code) == words
+def test_conditions_of_rule_files_are_translated_to_text(code, text):
+    assert condition_text(code) == text
 
 
 def test_every_ruleset_of_the_installed_checker_can_be_chosen():
@@ -527,8 +535,8 @@ def test_every_ruleset_of_the_installed_checker_can_be_chosen():
 
 
 @pytest.mark.parametrize("workload", ["ncf", "ssd"])
-def test_a_log_of_a_round_that_the_suite_lacks_is_not_judged(tmp_path, workload):
-    """It ran with another round's targets, and passed by that round's rules."""
+def test_a_log_of_an_unsupported_round_is_not_judged(tmp_path, workload):
+    """Give no verdict, because the run used the targets of a round without rules here."""
     lines = demo_log(rules="v4.1", workload=workload)
     verdict = check_file(
         write(tmp_path / "result_0.txt", [line.replace('"ncf"', f'"{workload}"') for line in lines])
@@ -544,25 +552,26 @@ def test_a_log_of_a_round_that_the_suite_lacks_is_not_judged(tmp_path, workload)
         ("v9.9", "0.7.0"), ("any", "0.7.0"),
     ],
 )  # fmt: skip
-def test_the_folder_of_a_round_names_its_rules(tmp_path, folder, ruleset):
+def test_a_folder_name_with_a_round_selects_its_rules(tmp_path, folder, ruleset):
     verdict = check_file(write(tmp_path / folder / "results" / "result_0.txt", SSD.read_bytes()))
     assert verdict.rules_name == f"{STOCK}{ruleset}"
     assert ("does not name its round" in verdict.why_rules) == (ruleset == "0.7.0")
 
 
 def stable_diffusion(fid, clip=0.16):
-    """A log of round v4.1 whose two metrics are computed and logged one by one."""
+    """Return a log of round v4.1 whose two metrics are logged on separate lines."""
     settings = {
-        "submission_benchmark": "stable_diffusion", "submission_org": "o", "submission_division": "closed",
-        "submission_status": "onprem", "submission_platform": "p", "cache_clear": True, "init_start": None, "seed": 1,
-        "global_batch_size": 1024, "opt_name": "adamw", "opt_adamw_beta_1": 0.9, "opt_adamw_beta_2": 0.999,
+        "submission_benchmark": "stable_diffusion", "submission_org": "o",
+        "submission_division": "closed", "submission_status": "onprem", "submission_platform": "p",
+        "cache_clear": True, "init_start": None, "seed": 1, "global_batch_size": 1024,
+        "opt_name": "adamw", "opt_adamw_beta_1": 0.9, "opt_adamw_beta_2": 0.999,
         "opt_adamw_epsilon": 1e-08, "opt_adamw_weight_decay": 0.01, "opt_base_learning_rate": 1e-4,
-        "opt_learning_rate_warmup_steps": 1000, "gradient_accumulation_steps": 1, "init_stop": None, "run_start": None,
-        "train_samples": 6_513_144, "eval_samples": 30_000,
+        "opt_learning_rate_warmup_steps": 1000, "gradient_accumulation_steps": 1, "init_stop": None,
+        "run_start": None, "train_samples": 6_513_144, "eval_samples": 30_000,
     }  # fmt: skip
     lines = [record_line(time, key, value) for time, (key, value) in enumerate(settings.items())]
     for count in (512_000, 1_024_000):
-        of_block = {
+        block_metadata = {
             "first_epoch_num": 1,
             "epoch_count": 1,
             "epoch_num": 1,
@@ -570,17 +579,17 @@ def stable_diffusion(fid, clip=0.16):
             "step_num": count,
         }
         lines += [
-            record_line(count, key, **of_block)
+            record_line(count, key, **block_metadata)
             for key in ("block_start", "block_stop", "eval_start")
         ]
-        lines += [record_line(count, "eval_accuracy", fid, metric="FID", **of_block)]
-        lines += [record_line(count, "eval_accuracy", clip, metric="CLIP", **of_block)]
-        lines += [record_line(count, "eval_stop", **of_block)]
+        lines += [record_line(count, "eval_accuracy", fid, metric="FID", **block_metadata)]
+        lines += [record_line(count, "eval_accuracy", clip, metric="CLIP", **block_metadata)]
+        lines += [record_line(count, "eval_stop", **block_metadata)]
     return [*lines, record_line(2_000_000, "run_stop", status="success")]
 
 
 @pytest.mark.parametrize("ruleset", ["3.1.0", "4.0.0", "4.1.0", "5.0.0"])
-def test_lines_are_of_the_type_that_the_rulesets_code_copies(tmp_path, ruleset):
+def test_metrics_on_separate_lines_are_checked_together(tmp_path, ruleset):
     folder = tmp_path / f"v{ruleset[:3]}"
     verdict = check_file(write(folder / "good.txt", stable_diffusion(fid=89.0)))
     assert verdict.rules_name == f"{STOCK}{ruleset}"
@@ -589,7 +598,7 @@ def test_lines_are_of_the_type_that_the_rulesets_code_copies(tmp_path, ruleset):
     assert (complaint.key, complaint.found) == ("eval_accuracy", "FID 95.5, CLIP 0.16")
 
 
-def test_warm_up_steps_that_take_in_the_first_epoch_s_start_are_no_older_version(tmp_path):
+def test_a_missing_first_epoch_start_is_not_an_older_version(tmp_path):
     log = log_of_v05(tmp_path, "gnmt")
     starts = []
 

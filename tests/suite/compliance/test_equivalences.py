@@ -1,4 +1,4 @@
-"""What packages state about random numbers and optimizers."""
+"""Notes in packages about random numbers and optimizers."""
 
 from types import SimpleNamespace
 
@@ -22,9 +22,10 @@ def notes(workload, framework, optimizer, rules="v0.7"):
 @pytest.mark.parametrize(
     ("workload", "framework", "optimizer", "unlisted"),
     [
-        ("resnet50", "pytorch", "lars", True), ("resnet50", "mxnet", "sgd", True), ("ssd", "mxnet", "sgd", True),
-        ("maskrcnn", "mxnet", "sgd_with_momentum", True), ("resnet50", "mxnet", "lars", False),
-        ("resnet50", "tensorflow", "lars", False), ("resnet50", "pytorch", "sgd", False), ("ncf", "mxnet", "adam", False),
+        ("resnet50", "pytorch", "lars", True), ("resnet50", "mxnet", "sgd", True),
+        ("ssd", "mxnet", "sgd", True), ("maskrcnn", "mxnet", "sgd_with_momentum", True),
+        ("resnet50", "mxnet", "lars", False), ("resnet50", "tensorflow", "lars", False),
+        ("resnet50", "pytorch", "sgd", False), ("ncf", "mxnet", "adam", False),
     ],
 )  # fmt: skip
 def test_an_optimizer_that_the_round_lists_for_other_frameworks_is_named(
@@ -36,9 +37,9 @@ def test_an_optimizer_that_the_round_lists_for_other_frameworks_is_named(
     )
     assert random_numbers == RANDOM_NUMBERS
     assert (f"{UNLISTED} {framework}" in found) == unlisted
-    errors = registered_frameworks()[framework].max_error_vs_float64
-    assert f"{errors[optimizer.removesuffix('_with_momentum')]:.1e} of float64" in found
-    assert max(len(random_numbers), len(found)) <= 300  # a README's line
+    measured = registered_frameworks()[framework].max_error_vs_float64
+    assert f"{measured[optimizer.removesuffix('_with_momentum')]:.1e} of float64" in found
+    assert max(len(random_numbers), len(found)) <= 300  # length of a line in the README
 
 
 def test_the_docs_have_the_same_figures():
@@ -46,21 +47,21 @@ def test_the_docs_have_the_same_figures():
         encoding="utf-8"
     )
     rows = [line for line in text.splitlines() if line.startswith("| `")]
-    of_frameworks = [
+    errors = [
         registered_frameworks()[name].max_error_vs_float64
         for name in ("pytorch", "tensorflow", "mxnet", "jax")
     ]
-    for optimizer in of_frameworks[0]:
+    for optimizer in errors[0]:
         (row,) = [line for line in rows if line.startswith(f"| `{optimizer}` |")]
         shown = [cell.strip() for cell in row.split("|")[3:7]]
-        assert shown == [f"{figures[optimizer]:.1e}" for figures in of_frameworks]
+        assert shown == [f"{figures[optimizer]:.1e}" for figures in errors]
 
 
-def test_an_unknown_optimizer_was_not_measured():
+def test_the_note_on_an_unknown_optimizer_states_that_it_was_not_measured():
     assert "it was not measured here" in notes("ncf", "numpy", "own")[1]
 
 
-def test_a_verdict_on_a_closed_log_states_them(tmp_path):
+def test_the_verdict_on_a_closed_log_states_the_equivalences(tmp_path):
     path = our_run(tmp_path / "job", 0)
     assert RANDOM_NUMBERS in check_file(path).remarks
     closed, opened = (

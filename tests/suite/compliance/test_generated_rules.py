@@ -1,4 +1,4 @@
-"""Generated rules and the former rule files, written by hand, give the same verdicts."""
+"""Generated rules give the same verdicts as the former hand-written rule files."""
 
 import functools
 import json
@@ -66,16 +66,16 @@ KEYS = (
 
 @pytest.fixture(scope="module", autouse=True)
 def parsed_once():
-    """The former files are parsed once.
+    """Parse each former file once.
 
-    Parsing each for every log takes four fifths of the time.
+    Parsing the files for every log takes 80 % of the time.
     """
     with mock.patch.object(rule_finder, "rule_entries", functools.cache(rule_finder.rule_entries)):
         yield
 
 
 def former_entries(name):
-    """The entries of a former rule file. Spaces around code have no effect."""
+    """Return the entries of a former rule file, without the spaces around code."""
     entries = rule_files.parse_rules((FORMER / f"{name}.yaml").read_text())
     return [
         {kind: {part: text.strip() for part, text in rule.items()} for kind, rule in entry.items()}
@@ -84,13 +84,13 @@ def former_entries(name):
 
 
 @pytest.mark.parametrize("name", generated_rules.NAMES)
-def test_generated_entries_are_those_of_the_former_file(name):
+def test_generated_entries_equal_the_former_file(name):
     assert list(generated_rules.rule_entries(name)) == former_entries(name)
     assert rule_files.parse_rules(generated_rules.rule_text(name)) == former_entries(name)
 
 
 def assert_same_verdict(log, name, werror=False):
-    """Compare the verdicts by generated and former rules; return the one by generated rules."""
+    """Compare the verdicts of generated and former rules; return the verdict of generated rules."""
     generated, former = (
         check_file(log, name, werror),
         check_file(log, str(FORMER / f"{name}.yaml"), werror),
@@ -101,17 +101,17 @@ def assert_same_verdict(log, name, werror=False):
 
 @pytest.fixture(scope="module")
 def suite_logs(tmp_path_factory):
-    """Small logs that pass their rules, by the name of the rules."""
+    """Return small logs that pass their rules, by the name of the rules."""
     folder = tmp_path_factory.mktemp("logs")
-    of_v05 = []
+    v05_logs = []
     for name, targets in V05_TARGETS.items():
         (folder / name).mkdir()
-        of_v05.append(log_of_v05(folder / name, name, targets=targets))
+        v05_logs.append(log_of_v05(folder / name, name, targets=targets))
     reference = write_run(folder / "ncf", "ncf")
     return {
         "ncf_reference": [REFERENCE, reference],
         "ncf_demo": [DEMO, SETUP_FIRST],
-        "v0.5": of_v05,
+        "v0.5": v05_logs,
     }
 
 
@@ -130,12 +130,12 @@ def test_published_logs_have_the_former_verdicts():
 def test_logs_of_the_suite_have_the_former_verdicts(suite_logs):
     for logs in suite_logs.values():
         for log in logs:
-            of_log = rules_of(read(log)).generated
-            assert of_log in suite_logs
+            log_rules = rules_of(read(log)).generated
+            assert log_rules in suite_logs
             for name in generated_rules.NAMES:
                 for werror in (False, True):
                     verdict = assert_same_verdict(log, name, werror)
-                    assert verdict.passed or name != of_log, verdict.complaints
+                    assert verdict.passed or name != log_rules, verdict.complaints
 
 
 def edit(lines, choose):
@@ -148,8 +148,8 @@ def edit(lines, choose):
     elif kind == "doubled":
         lines.insert(number, lines[number])
     elif kind == "swapped":
-        other = choose.randrange(len(lines))
-        lines[number], lines[other] = lines[other], lines[number]
+        second = choose.randrange(len(lines))
+        lines[number], lines[second] = lines[second], lines[number]
     else:
         if kind == "key":
             record["key"] = choose.choice(KEYS)
@@ -186,15 +186,19 @@ def test_edited_logs_have_the_former_verdicts(tmp_path, suite_logs):
         passed[name, verdict.passed] += 1
         complained |= {item.key for item in verdict.complaints}
     assert min(kinds.values()) >= 20
-    assert len(passed) == 6  # each file of rules passes some logs and fails others
+    assert len(passed) == 6  # Each file of rules passes some logs and fails some logs.
     assert len(complained) >= 25
 
 
 def test_a_changed_table_changes_the_rules(monkeypatch):
-    """The target and the number of the first epoch come from the table of the round."""
+    """Change the target and the first epoch in the round's table."""
     found = get_round("v0.5", NCF)
-    rows = [replace(row, allowed=replace(row.allowed, listed={"hr_at_10": 0.7})) if row.names == ("targets",) else row
-            for row in found.rows]  # fmt: skip
+    rows = [
+        replace(row, allowed=replace(row.allowed, listed={"hr_at_10": 0.7}))
+        if row.names == ("targets",)
+        else row
+        for row in found.rows
+    ]
     changed = replace(found, first_epoch=3, rows=tuple(rows), targets={"hr_at_10": 0.7})
     monkeypatch.setattr(generated_rules, "get_round", lambda name, workload: changed)
     generated = generated_rules._ncf_entries(is_reference=True)

@@ -1,7 +1,6 @@
-"""A log that says closed is held against the suite's own table and against itself: no edited line
-passes.
+"""A log that states the closed division is compared with the round's table and with itself.
 
-That those of all six pass as they were written is shown where they are packaged.
+No edited line passes. The tests of packages show that unedited logs of all six workloads pass.
 """
 
 import json
@@ -19,8 +18,8 @@ SAMPLES, HYPERPARAMETERS = "train_samples", "hyperparameters"
 PARTS = ("model", HYPERPARAMETERS, "options")
 
 
-def of_suite(name):
-    """`suite_run` of a closed run."""
+def suite_run_value(name):
+    """Return the value of `suite_run` of a closed run."""
     return next(record["value"] for record in written(name) if record["key"] == "suite_run")
 
 
@@ -32,7 +31,7 @@ def found(path):
 
 
 EDITS = [
-    # workload, key of the log or setting in suite_run, its new value, what is complained of
+    # workload, key of the log or setting in suite_run, its new value, key of the complaint
     ("resnet50", "cache_clear", False, "submission_division"),
     ("resnet50", SAMPLES, 1000, SAMPLES),
     ("gnmt", SAMPLES, 1000, SAMPLES),
@@ -84,7 +83,7 @@ EDITS = [
     ("name", "key", "value", "complained"), EDITS, ids=lambda part: json.dumps(part)[:40]
 )
 def test_one_edited_line_fails(tmp_path, name, key, value, complained):
-    run = of_suite(name)
+    run = suite_run_value(name)
     if key in run:
         value = {**run[key], **value} if key in PARTS else value
         path = our_run(tmp_path / "job", 0, name, suite_run={key: value})
@@ -93,8 +92,8 @@ def test_one_edited_line_fails(tmp_path, name, key, value, complained):
     assert complained in found(path)
 
 
-def test_an_open_log_called_closed_fails_by_what_made_it_open(tmp_path):
-    changed = {**of_suite("ncf")[HYPERPARAMETERS], "epsilon": 1e-6}
+def test_an_open_log_edited_to_closed_fails_with_its_deviation(tmp_path):
+    changed = {**suite_run_value("ncf")[HYPERPARAMETERS], "epsilon": 1e-6}
     path = our_run(tmp_path / "job", 0, suite_run={HYPERPARAMETERS: changed}, opt_adam_epsilon=1e-6)
     (complaint,) = check_file(path).complaints
     assert complaint.found == "epsilon 1e-06, not 1e-08 or 1.45439e-07"
@@ -102,7 +101,7 @@ def test_an_open_log_called_closed_fails_by_what_made_it_open(tmp_path):
     assert found(path) == set()
 
 
-def test_a_line_that_the_writer_always_writes_is_missed(tmp_path):
+def test_a_removed_line_that_the_writer_always_writes_is_reported(tmp_path):
     path = our_run(tmp_path / "job", 0, "resnet50")
     path.write_text(
         "".join(
@@ -114,38 +113,38 @@ def test_a_line_that_the_writer_always_writes_is_missed(tmp_path):
     assert found(path) == {"opt_label_smoothing"}
 
 
-def test_caches_that_were_not_cleared_once_are_not_cleared(tmp_path):
+def test_a_second_line_with_uncleared_caches_contradicts_closed(tmp_path):
     path = our_run(tmp_path / "job", 0)
     line = next(line for line in path.read_text().splitlines() if '"cache_clear"' in line)
     path.write_text(path.read_text().replace(line, f"{line}\n{line.replace('true', 'false')}"))
     assert "submission_division" in found(path)
 
 
-@pytest.mark.parametrize("beside", [True, False])
-def test_an_older_log_is_judged_by_its_run_json_or_not_called_closed(tmp_path, beside):
-    run = of_suite("resnet50")
+@pytest.mark.parametrize("has_run_json", [True, False])
+def test_an_older_log_needs_its_run_json_to_be_closed(tmp_path, has_run_json):
+    run = suite_run_value("resnet50")
     path = our_run(tmp_path / "job", 0, "resnet50", suite_run=dict.fromkeys(PARTS))
-    if beside:
-        of_run = {"settings": {name: run[name] for name in PARTS}}
-        path.with_name("run.json").write_text(json.dumps(of_run))
-    assert found(path) == (set() if beside else {"suite_run"})
+    if has_run_json:
+        content = {"settings": {name: run[name] for name in PARTS}}
+        path.with_name("run.json").write_text(json.dumps(content))
+    assert found(path) == (set() if has_run_json else {"suite_run"})
 
 
 @pytest.mark.parametrize(
-    ("filed", "complained"),
+    ("status", "complained"),
     [
-        *((one, set()) for one in ("success", "running", None)),
-        *((one, {"run_stop"}) for one in ("failed", "rank_died")),
+        *((status, set()) for status in ("success", "running", None)),
+        *((status, {"run_stop"}) for status in ("failed", "rank_died")),
     ],
 )
-def test_the_controllers_own_verdict_counts(tmp_path, monkeypatch, filed, complained):
-    """A run that ended before its controller was killed has one end."""
+def test_a_failure_in_status_json_fails_the_log(tmp_path, monkeypatch, status, complained):
+    """Accept a run that ended before its controller was killed, unless status.json has an error."""
     monkeypatch.setattr("suite.results.logs.collect.holder_was_killed", lambda output: True)
     path = our_run(tmp_path / "job", 0)
     path.with_name("status.json").unlink()
-    if filed is not None:
-        path.with_name("status.json").write_text(json.dumps({"status": filed, "reason": "why"}))
-    assert found(path) == ({"run_stop"} if filed in ("failed", "rank_died") else set())
+    if status is not None:
+        path.with_name("status.json").write_text(json.dumps({"status": status, "reason": "why"}))
+    assert found(path) == ({"run_stop"} if status in ("failed", "rank_died") else set())
     assert check_file(path).judged
 
 
@@ -153,7 +152,7 @@ JSON = json_values(8)
 
 
 @examples(60)
-@given(st.sampled_from(sorted(of_suite("ssd"))), JSON)
+@given(st.sampled_from(sorted(suite_run_value("ssd"))), JSON)
 def test_no_content_of_suite_run_raises(tmp_path_factory, key, value):
     found(our_run(tmp_path_factory.mktemp("job"), 0, "ssd", suite_run={key: value}))
 
@@ -164,8 +163,8 @@ def test_no_content_of_suite_run_raises(tmp_path_factory, key, value):
 )
 def test_a_reason_that_was_added_after_the_run_contradicts_closed(tmp_path, value):
     path = our_run(tmp_path / "job", 0)
-    line = {"namespace": "", "time_ms": 1_900_000_000_000, "event_type": "POINT_IN_TIME", "key": "suite_open",
-            "value": value, "metadata": {}}  # fmt: skip
+    line = {"namespace": "", "time_ms": 1_900_000_000_000, "event_type": "POINT_IN_TIME",
+            "key": "suite_open", "value": value, "metadata": {}}  # fmt: skip
     closed = path.read_text()
     path.write_text(f"{closed}:::MLLOG {json.dumps(line)}\n")
     assert read(path).division == "open"

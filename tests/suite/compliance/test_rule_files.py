@@ -1,5 +1,6 @@
-"""Every rule file of the installed mlperf-logging gives the verdict of the stock checker, and no
-file elsewhere is opened.
+"""Every rule file of the installed mlperf-logging gives the verdict of the stock checker.
+
+Files outside the package of mlperf-logging are not opened.
 """
 
 import contextlib
@@ -30,9 +31,7 @@ UNLISTED = {
     *((ruleset, "open", "llama2_70b_lora") for ruleset in ("4.0.0", "4.1.0")),
     *(("5.1.0", division, "bert") for division in ("closed", "open")),
 }
-"""Rule files of benchmarks that the ruleset's own list of benchmarks does not contain: no log
-passes.
-"""
+"""Rule files of benchmarks that are missing in the ruleset's list of benchmarks: no log passes."""
 UNSOLVED = {
     *((ruleset, "closed", "ssd") for ruleset in ("0.7.0", "1.0.0", "1.1.0")),
     *((ruleset, "closed", "resnet") for ruleset in ("1.1.0", "2.0.0", "2.1.0")),
@@ -43,14 +42,11 @@ UNSOLVED = {
     ),
     ("6.1.0", "open", "dlrmv4"),
 }
-"""Rules whose checks `rule_log` cannot solve; both checkers still have to agree on its log."""
+"""Rules whose checks `rule_log` cannot solve; both checkers must agree on its log nevertheless."""
 
 
 def stock_passes(path, ruleset):
-    """Return the verdict of the stock checker in this process.
-
-    A crash of the checker is no pass.
-    """
+    """Return the verdict of the stock checker in this process; a crash is not a pass."""
     from mlperf_logging.compliance_checker import mlp_compliance
 
     mlp_compliance.enqueued_configs.clear()
@@ -61,15 +57,15 @@ def stock_passes(path, ruleset):
 
 
 def expected_to_pass(path, ruleset):
-    """Return the verdict of the stock checker.
+    """Return the verdict of the stock checker, for a run that `suite report` calls successful.
 
-    `suite check` also refuses a run that `suite report` calls unsuccessful.
+    `suite check` also refuses unsuccessful runs.
     """
     return stock_passes(path, ruleset) and read(path).status == "success"
 
 
 @pytest.mark.parametrize("ruleset", BY_RULESET)
-def test_verdicts_are_those_of_the_stock_checker(tmp_path, ruleset):
+def test_verdicts_equal_those_of_the_stock_checker(tmp_path, ruleset):
     for _, division, benchmark in BY_RULESET[ruleset]:
         name = (ruleset, division, benchmark)
         log = write(tmp_path / "result_0.txt", rule_log(*name))
@@ -93,7 +89,7 @@ def test_verdicts_are_those_of_the_stock_checker(tmp_path, ruleset):
 
 @pytest.mark.parametrize("optimizer", ["sgd", "lars"])
 def test_rules_of_resnet_v40_continue_in_the_folder_of_v31(tmp_path, optimizer):
-    """The command of the stock checker, in a process of its own, and `suite check` without --rules."""
+    """Compare `suite check` without --rules to the stock checker's command in a new process."""
     lines = rule_log("4.0.0", "closed", "resnet")
     if optimizer == "lars":
         lines = [text.replace('"sgd"', '"lars"').replace("sgd_opt_", "lars_opt_") for text in lines]
@@ -111,12 +107,12 @@ def test_rules_of_resnet_v40_continue_in_the_folder_of_v31(tmp_path, optimizer):
     verdict = check_file(log)
     assert verdict.rules_name == "mlperf-logging training_4.0.0"
     assert verdict.passed == (stock.returncode == 0)
-    assert verdict.passed == (optimizer == "sgd")  # the file of LARS asks for more keys
+    assert verdict.passed == (optimizer == "sgd")  # The rules of LARS require more keys.
     assert not [item for item in verdict.complaints if rule_files.NO_RULES_MESSAGE in item.found]
 
 
 @pytest.mark.parametrize("suffix", ["yaml", "txt"])
-def test_a_log_names_no_rule_file_outside_the_package(tmp_path, suffix):
+def test_a_log_cannot_select_a_rule_file_outside_the_package(tmp_path, suffix):
     outside = tmp_path / f"outside_common.{suffix}"
     outside.write_text(f"- BEGIN:\n    CODE: open({str(tmp_path / 'executed')!r}, 'w')\n")
     for division in (f"../../../../../../../../../..{tmp_path}/outside", f"{tmp_path}/outside"):

@@ -1,6 +1,4 @@
-"""`suite check` of logs of this suite: no edit of a closed run's log, or of a file next to it,
-passes; honest logs do.
-"""
+"""`suite check` of logs of this suite: edited logs and files fail, and unedited logs pass."""
 
 import json
 
@@ -49,7 +47,7 @@ def test_a_closed_run_passes_with_its_files_and_without_them(tmp_path, name, blo
     [(cause, trick) for cause, tricks in CAUSES.items() for trick in tricks],
     ids=str,
 )
-def test_no_trick_passes(tmp_path, cause, trick):
+def test_no_edit_of_a_closed_run_passes(tmp_path, cause, trick):
     log = write_run(tmp_path / "job" / "run_0")
     CAUSES[cause][trick](log)
     assert complaints(log)
@@ -60,20 +58,20 @@ def test_no_trick_passes(tmp_path, cause, trick):
     "trick",
     ["one optimizer step", "ten samples in each block", "an evaluation removed", "a block cut out"],
 )
-def test_the_schedule_is_that_of_the_workload_without_run_json_too(tmp_path, name, trick):
+def test_the_schedule_is_checked_without_run_json(tmp_path, name, trick):
     log = without_files(write_run(tmp_path / "job" / "run_0", name))
     SCHEDULE[trick](log)
     assert complaints(log)
 
 
 def set_epoch_count(log, count):
-    begun = []
+    starts = []
 
     def change(item):
-        begun.append(item)
+        starts.append(item)
         return (
             {**item, "metadata": {**item["metadata"], "epoch_count": count}}
-            if len(begun) == 1
+            if len(starts) == 1
             else item
         )
 
@@ -81,9 +79,7 @@ def set_epoch_count(log, count):
 
 
 def shorten_epochs(log, divisor):
-    """The run trained on a part of the data in each epoch, and says that the other samples were
-    repeated negatively.
-    """
+    """Train on a part of the data per epoch, and log the rest as negative repeated samples."""
     items = records(log)
     run = next(item for item in items if item["key"] == "suite_run")["value"]
     train_samples = next(item for item in items if item["key"] == "train_samples")["value"]
@@ -115,12 +111,12 @@ UNVERIFIABLE = {
     "epochs as text": lambda log: set_epoch_count(log, "x"),
     "the first epoch_stop removed": lambda log: drop_number(log, "epoch_stop", 1),
 }
-"""Edits by which a log would tell that its own schedule cannot be compared."""
+"""Edits that could make the schedule of a log appear impossible to compare."""
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
 @pytest.mark.parametrize("trick", UNVERIFIABLE)
-def test_a_log_cannot_switch_the_check_of_its_schedule_off(tmp_path, name, trick):
+def test_a_log_cannot_disable_the_check_of_its_schedule(tmp_path, name, trick):
     log = without_files(write_run(tmp_path / "job" / "run_0", name))
     UNVERIFIABLE[trick](log)
     assert complaints(log)
@@ -133,17 +129,15 @@ def test_seconds_of_metrics_may_differ_by_a_wait_for_a_core(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "status.json"])
-def test_a_file_that_is_missing_is_named(tmp_path, name):
+def test_a_missing_file_is_named(tmp_path, name):
     log = write_run(tmp_path / "job" / "run_0")
     log.with_name(name).unlink()
     assert f"not verified: {name} is not next to the log" in check_file(log).remarks
 
 
 @pytest.mark.parametrize(("code_digest", "passes"), [("", True), ("d" * 32, False)])
-def test_versions_that_count_the_seconds_of_one_process_have_its_tolerance(
-    tmp_path, code_digest, passes
-):
-    """Several processes start one after another: older versions logged the longest count."""
+def test_logs_of_older_versions_have_the_tolerance_of_one_process(tmp_path, code_digest, passes):
+    """Allow for processes that start in sequence: older versions logged the longest count."""
     log = without_files(write_run(tmp_path / "job" / "run_0"))
     set_setting(log, devices=2, code_digest=code_digest)
     seconds = 300 + 5.0
@@ -154,7 +148,7 @@ def test_versions_that_count_the_seconds_of_one_process_have_its_tolerance(
 @pytest.mark.parametrize(
     "trick", [trick for trick in CLOCK if trick != "counted seconds of a longer run"]
 )
-def test_the_clock_is_checked_without_suite_condition_too(tmp_path, trick):
+def test_the_clock_is_checked_without_suite_condition(tmp_path, trick):
     log = without_files(write_run(tmp_path / "job" / "run_0"))
     CLOCK[trick](log)
     edit(log, lambda item: None, "suite_condition")
@@ -191,20 +185,20 @@ def test_tables_call_a_resumed_run_open_and_count_its_interruption(tmp_path):
 
 
 def is_after_first_block(item, log):
-    begun = [other["time_ms"] for other in records(log) if other["key"] == "suite_continued"]
-    return item["time_ms"] >= begun[0]
+    resumed = [record["time_ms"] for record in records(log) if record["key"] == "suite_continued"]
+    return item["time_ms"] >= resumed[0]
 
 
 @pytest.mark.parametrize("name", ["run.json", "status.json", "metrics.jsonl"])
-def test_a_damaged_file_next_to_a_log_is_no_reason_to_refuse_it(tmp_path, name):
-    """It is as if it were not there: it tells nothing."""
+def test_a_damaged_file_next_to_a_log_is_ignored(tmp_path, name):
+    """Treat a damaged file like a missing file."""
     log = write_run(tmp_path / "job" / "run_0")
     log.with_name(name).write_bytes(b"\xff{")
     assert complaints(log) == set()
     assert any("run.json" in remark for remark in check_file(log).remarks) == (name == "run.json")
 
 
-def test_what_run_json_lacks_is_named(tmp_path):
+def test_keys_that_run_json_lacks_are_named(tmp_path):
     log = write_run(tmp_path / "job" / "run_0")
     run = json.loads(log.with_name("run.json").read_text())
     del run["division"], run["overrides"]
@@ -216,13 +210,13 @@ def test_what_run_json_lacks_is_named(tmp_path):
 
 
 def test_a_log_may_lack_suite_condition(tmp_path):
-    """A controller that was killed does not write it."""
+    """Accept a log without `suite_condition`, which a killed controller cannot write."""
     log = write_run(tmp_path / "job" / "run_0")
     edit(log, lambda item: None, "suite_condition")
     assert complaints(log) == set()
 
 
-def test_other_programs_may_use_their_own_keys_and_files(tmp_path):
+def test_logs_of_other_programs_may_contain_files_of_the_suite(tmp_path):
     log = foreign(tmp_path / "result_0.txt")
     before = complaints_of_any(log)
     items = [
@@ -236,7 +230,7 @@ def complaints_of_any(path):
     return {item.key for item in check_file(path).complaints}
 
 
-def test_every_loss_counts(tmp_path):
+def test_a_missing_loss_in_any_block_is_reported(tmp_path):
     log = write_run(tmp_path / "job" / "run_0")
     seen = []
 
@@ -252,7 +246,7 @@ def test_every_loss_counts(tmp_path):
     ("seconds", "passes"), [(87.9, True), (90.501, True), (90.52, False), (98.9, False)]
 )
 def test_seconds_are_compared_within_the_rounding_of_stamps(tmp_path, seconds, passes):
-    """A block of 99.501 seconds, 9 of which are evaluation, has at most 90.501 of training."""
+    """Allow at most 90.501 s of training in a block of 99.501 s with 9 s of evaluation."""
     log = without_files(write_run(tmp_path / "job" / "run_0"))
 
     def change(item):
@@ -326,7 +320,7 @@ def test_no_content_of_a_line_raises(tmp_path_factory, key, value, step):
         {"timing_warmup_steps": 10**12},
     ],
 )
-def test_settings_of_endless_runs_take_no_time(tmp_path, settings):
+def test_settings_of_endless_runs_are_checked_quickly(tmp_path, settings):
     log = without_files(write_run(tmp_path / "job" / "run_0"))
     edit(log, lambda item: {**item, "value": {**item["value"], **settings}}, "suite_run")
     assert complaints(log)

@@ -1,8 +1,6 @@
-"""Edits of a closed run's files that earlier versions of `suite check` passed, by the claim that
-they falsify.
+"""Edits of a closed run's files that `suite check` must reject, grouped by the falsified claim.
 
-Each function gets the log of a run as `suite_runs.write_run` writes it. `OF` names the run, where
-it is not ResNet-50's.
+Each function receives the log that `suite_runs.write_run` wrote.
 """
 
 import gzip
@@ -66,7 +64,7 @@ def rescale(path, factor, offset_ms=0):
 
 
 def stop_first(path):
-    """`run_stop` comes first in the log and by its time stamp."""
+    """Move `run_stop` to the start of the run, in the log and by its time stamp."""
     items = records(path)
     stop = next(item for item in items if item["key"] == "run_stop")
     start = next(number for number, item in enumerate(items) if item["key"] == "run_start")
@@ -80,7 +78,7 @@ def stop_before_last_evaluation(path):
 
 
 def reached_after_stop(path):
-    """The target is reached in an evaluation after `run_stop`."""
+    """Move the evaluation that reaches the target behind `run_stop`."""
     items = records(path)
     last = [item for item in items if item["key"] == "eval_accuracy"][-1]
     last["time_ms"] += BLOCK_MS
@@ -91,12 +89,12 @@ def aborted(path):
     set_status(path, "aborted")
 
 
-def with_another(key, value, on_one_line=False):
-    """A key is logged again with another value, on a line of its own or behind the first record."""
+def with_another(key, value, on_same_line=False):
+    """Return an edit that logs a key again with this value, on a new or the same line."""
 
     def change(path):
         without_files(path)
-        if not on_one_line:
+        if not on_same_line:
             edit(path, lambda item: [item, {**item, "value": value}], key)
             return
         lines = []
@@ -116,7 +114,7 @@ UNSUCCESSFUL = {
         "run_stop",
     ),
     "two seeds": with_another("seed", 8),
-    "two seeds on one line": with_another("seed", 8, True),
+    "two seeds on the same line": with_another("seed", 8, True),
     "two divisions on one line": with_another("submission_division", "open", True),
     "two organizations on one line": with_another("submission_org", "another", True),
     "two numbers of samples on one line": with_another("train_samples", 1, True),
@@ -134,7 +132,7 @@ def rename_files(path):
     edit(path, lambda item: {**item, "metadata": {**item["metadata"], "file": "train.py"}})
 
 
-def only_other_keys(path):
+def without_suite_run(path):
     without_files(path)
     drop(path, "suite_run")
     rename_files(path)
@@ -171,7 +169,7 @@ def text_replaced(old, new):
 
 
 def padded(path):
-    """The log begins with more than a mebibyte of text of a program that prints a lot."""
+    """Start the log with more than one MiB of text, as a program that prints a lot would."""
     only_source_files(path)
     path.write_text("step 1 of 1000\n" * 100_000 + path.read_text())
 
@@ -227,25 +225,23 @@ NO_SUITE_RUN = {
     ),
     "topology.json left": only_file("topology.json", json.dumps({"numa_nodes": [], "gpus": []})),
     "suite_run deleted": lambda path: drop(path, "suite_run"),
-    "suite_run deleted, other suite_ keys left": only_other_keys,
+    "suite_run deleted, other suite_ keys left": without_suite_run,
     "all suite_ keys deleted, source files left": only_source_files,
     "all signs deleted, run.json left": only_run_file,
     "all signs deleted, status.json left": only_status_file,
     "suite_run is a list": lambda path: set_value(path, "suite_run", ["resnet50"]),
     "suite_run is null": lambda path: set_value(path, "suite_run", None),
     "profile empty": lambda path: set_setting(path, profile=""),
-    "profile of no run": lambda path: set_setting(path, profile="own"),
+    "unknown profile": lambda path: set_setting(path, profile="mine"),
     "profile null": lambda path: set_setting(path, profile=None),
-    "workload of no run": lambda path: set_setting(path, workload="chess"),
+    "unknown workload": lambda path: set_setting(path, workload="chess"),
     "workload of another benchmark": lambda path: set_setting(path, workload="allreduce"),
     "workload is a number": lambda path: set_setting(path, workload=3),
 }
 
 
 def run_file(**changes):
-    """A trick that changes run.json: `settings__seed=1` stands for run.json["settings"]["seed"] =
-    1.
-    """
+    """Return an edit of run.json; `settings__seed=1` sets run.json["settings"]["seed"] to 1."""
 
     def change(value):
         for name, new in changes.items():
@@ -259,7 +255,10 @@ def run_file(**changes):
 
 
 def removed_from_log(name, recorded):
-    """A fact of run.json that decides the division is removed from the log."""
+    """Return an edit that removes a value from the log which is recorded in run.json.
+
+    The value decides the division.
+    """
 
     def change(path):
         edit(
@@ -276,7 +275,7 @@ def removed_from_log(name, recorded):
 
 
 def machines(names, logged):
-    """run.json names the machines, and the log has these digests."""
+    """Return an edit that records the machines in run.json and these digests in the log."""
 
     def change(path):
         set_setting(path, machines=logged, code_digest="d" * 32)
@@ -286,7 +285,7 @@ def machines(names, logged):
 
 
 def elapsed_of_rows(path, change_seconds):
-    """metrics.jsonl has the seconds since run_start that the suite writes, changed."""
+    """Write changed seconds since run_start into metrics.jsonl."""
     items = records(path)
     start = next(item["time_ms"] for item in items if item["key"] == "run_start")
     ends = [item["time_ms"] for item in items if item["key"] == "tracked_stats"]
@@ -356,8 +355,8 @@ def late_start(path):
     move(path, "run_start", BLOCK_MS + 50_000)
 
 
-def late_start_in_its_place(path):
-    """`run_start` is moved behind the first block, in the file too."""
+def late_start_after_first_block(path):
+    """Move `run_start` behind the first block, in the log and by its time stamp."""
     items = records(path)
     start = next(item for item in items if item["key"] == "run_start")
     block = next(number for number, item in enumerate(items) if item["key"] == "block_stop")
@@ -367,7 +366,7 @@ def late_start_in_its_place(path):
 
 
 def late_start_before_first_block(path):
-    """`run_start` and the first block are moved, as if opening the data had taken no time."""
+    """Move `run_start` and the first block's start, as if loading the data had taken no time."""
     items = records(path)
     for item in items:
         if item["key"] == "run_start" or (
@@ -381,7 +380,7 @@ def first_of(items, like):
     return next(item for item in items if item["key"] == like["key"])
 
 
-def one_step(path):
+def single_step(path):
     edit(path, lambda item: {**item, "metadata": {**item["metadata"], "step": 1}}, "tracked_stats")
 
 
@@ -390,8 +389,8 @@ def fewer_evaluations(path):
         drop_number(path, key, 1)
 
 
-def one_block_less(path):
-    """The first block is cut out, and what follows is moved to its place."""
+def without_first_block(path):
+    """Remove the first block, and move the following records back in time."""
     items = records(path)
     begin = next(number for number, item in enumerate(items) if item["key"] == "block_start")
     end = next(number for number, item in enumerate(items) if item["key"] == "block_stop")
@@ -405,8 +404,8 @@ def one_block_less(path):
 
 
 def epochs_renumbered(path):
-    """The same, with numbers of epochs from the first on."""
-    one_block_less(path)
+    """Remove the first block, and number the remaining epochs from the first on."""
+    without_first_block(path)
     items = records(path)
     least = min(item["metadata"]["epoch_num"] for item in items if "epoch_num" in item["metadata"])
     for item in items:
@@ -418,7 +417,7 @@ def epochs_renumbered(path):
 
 CLOCK = {
     "run_start 150 s later": late_start,
-    "run_start behind the first block": late_start_in_its_place,
+    "run_start behind the first block": late_start_after_first_block,
     "run_start and first block 30 s later": late_start_before_first_block,
     "time stamps divided by ten": lambda path: rescale(path, 0.1),
     "15,000 training seconds in a run of 300": lambda path: set_figure(
@@ -431,7 +430,7 @@ CLOCK = {
     ),
 }
 SCHEDULE = {
-    "one optimizer step": one_step,
+    "one optimizer step": single_step,
     "losses of NaN": lambda path: set_figure(path, loss=None),
     "losses as text": lambda path: set_figure(path, loss="nan"),
     "ten samples in each block": lambda path: set_figure(
@@ -456,7 +455,7 @@ SCHEDULE = {
         fewer_evaluations(path),
     ),
     "tracked_stats removed": lambda path: drop(path, "tracked_stats"),
-    "a block cut out": one_block_less,
+    "a block cut out": without_first_block,
     "a block cut out, epochs renumbered": epochs_renumbered,
     "epoch lines removed": lambda path: (
         drop_number(path, "epoch_start", 2),
@@ -466,7 +465,7 @@ SCHEDULE = {
 
 
 def continued(path, gap_ms=0):
-    """A log of a resumed run, called closed: a `suite_continued` line before the second block."""
+    """Make a log that states closed look resumed: add `suite_continued` before the second block."""
     items, blocks = [], 0
     for item in records(path):
         blocks += item["key"] == "block_start"
@@ -499,10 +498,8 @@ RESUMED = {
 }
 
 
-def open_after_all(path, reasons, line=None):
-    """status.json has reasons for division open that were found during the run, and the log has
-    this `suite_open` line.
-    """
+def add_open_reasons(path, reasons, line=None):
+    """Write reasons for the open division to status.json, and a `suite_open` line to the log."""
     edit_json(path.with_name("status.json"), lambda value: value.update(open_reasons=reasons))
     if line is not None:
         items = records(path)
@@ -512,13 +509,13 @@ def open_after_all(path, reasons, line=None):
 
 
 EDITED_RESULTS = {
-    "suite_open deleted": lambda path: open_after_all(path, ["the data set changed"]),
+    "suite_open deleted": lambda path: add_open_reasons(path, ["the data set changed"]),
     "one of two reasons deleted from suite_open": lambda path: (
-        open_after_all(path, ["the data set changed", "other code"], ["other code"]),
+        add_open_reasons(path, ["the data set changed", "other code"], ["other code"]),
         set_value(path, "submission_division", "open"),
     ),
     "a reason in suite_open edited": lambda path: (
-        open_after_all(path, ["the data set changed"], ["another note"]),
+        add_open_reasons(path, ["the data set changed"], ["another note"]),
         set_value(path, "submission_division", "open"),
     ),
     "accuracy edited": lambda path: edit(

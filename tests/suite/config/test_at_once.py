@@ -1,4 +1,4 @@
-"""What is printed without Hydra is what the controller prints."""
+"""Output that is printed without Hydra equals the output of the controller."""
 
 import subprocess
 import sys
@@ -11,23 +11,24 @@ from tests.helpers import PROJECT
 
 
 @pytest.mark.parametrize(
-    "words", ["--help", "-h workload=ncf", "workload=ssd --help profile=demo framework=mxnet"]
+    "arguments", ["--help", "-h workload=ncf", "workload=ssd --help profile=demo framework=mxnet"]
 )
-def test_help_is_that_of_the_controller(words, capsys):
-    words = words.split()
-    assert main(words) == 0
-    assert answer(words) + "\n" == capsys.readouterr().out
+def test_help_without_hydra_equals_the_help_of_the_controller(arguments, capsys):
+    arguments = arguments.split()
+    assert main(arguments) == 0
+    assert answer(arguments) + "\n" == capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
-        [], ["workload=ncf"], ["--help", "plugins=[x]"], ["--help", "workload=ncf,ssd"], ["--help", "--cfg", "job"],
-        ["--help", "workload.learning_rate=1"], ["--help", "--config-dir", "."],
+        [], ["workload=ncf"], ["--help", "plugins=[x]"], ["--help", "workload=ncf,ssd"],
+        ["--help", "--cfg", "job"], ["--help", "workload.learning_rate=1"],
+        ["--help", "--config-dir", "."],
     ],
 )  # fmt: skip
-def test_everything_else_is_composed(words):
-    assert answer(words) is None
+def test_all_other_arguments_need_hydra(arguments):
+    assert answer(arguments) is None
 
 
 def test_neither_help_nor_tab_imports_hydra_or_numpy():
@@ -36,7 +37,10 @@ def test_neither_help_nor_tab_imports_hydra_or_numpy():
         "assert not {'hydra', 'omegaconf', 'rich', 'numpy', 'suite.control.controller'} &"
         " set(sys.modules)"
     )
-    for words in (["--help"], ["-sc", "query=bash"]):
+    for arguments in (["--help"], ["-sc", "query=bash"]):
         subprocess.run(
-            [sys.executable, "-c", code, *words], check=True, stdout=subprocess.DEVNULL, cwd=PROJECT
+            [sys.executable, "-c", code, *arguments],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            cwd=PROJECT,
         )

@@ -1,4 +1,4 @@
-"""A mistake on the command line: one line, exit code 2, within seconds, nothing written."""
+"""Errors on the command line: one line, exit code 2, within seconds, and no files are written."""
 
 import os
 import subprocess
@@ -19,19 +19,25 @@ from tests.helpers import (
 
 NCF = ("workload=ncf", "profile=demo")
 GLOBAL_OR_EACH = "did you mean batch=global:64 or batch=per_device:64?"
-WHOLE = [
-    ("workload=nfc", "gnmt, maskrcnn, ncf, resnet50, ssd, toy, transformer, zoo (did you mean 'ncf'?)"),
+COMMANDS = [
+    ("workload=nfc",
+     "gnmt, maskrcnn, ncf, resnet50, ssd, toy, transformer, zoo (did you mean 'ncf'?)"),
     ("workload=NCF", "(did you mean 'ncf'?)"),
     ("", "no workload given (allowed: "),
     ("gpus=1", "no workload given (allowed: "),
-    ("optimizer=adam", "a file sets the optimizer, conf/hyperparameters/WORKLOAD/NAME.yaml (docs/how-to/configure_a_run.md)"),
+    ("optimizer=adam",
+     "a file sets the optimizer, "
+     "conf/hyperparameters/WORKLOAD/NAME.yaml (docs/how-to/configure_a_run.md)"),
     ("wandb=true", "wandb: runs write log files only"),
     ("--info", "no workload given (allowed: "),
     ("worklod=ncf", "worklod: unknown key (did you mean workload="),
-    ("workload=ncf profile=dmo", "profile=dmo: allowed: demo, reference, synthetic (did you mean 'demo'?)"),
-    ("workload=maskrcnn workload.target=0.3", "Set one of workload.target.BBOX=…, workload.target.SEGM=…"),
+    ("workload=ncf profile=dmo",
+     "profile=dmo: allowed: demo, reference, synthetic (did you mean 'demo'?)"),
+    ("workload=maskrcnn workload.target=0.3",
+     "Set one of workload.target.BBOX=…, workload.target.SEGM=…"),
     ("workload=maskrcnn workload.target.bbox=0.3", "Set workload.target.BBOX=0.3"),
-    ("workload=maskrcnn workload.target.AP=0.3", "Set workload.target.BBOX=0.3 or workload.target.SEGM=0.3"),
+    ("workload=maskrcnn workload.target.AP=0.3",
+     "Set workload.target.BBOX=0.3 or workload.target.SEGM=0.3"),
     ("workload=ncf workload.target.BBOX=0.3", "unknown target. Set workload.target=0.3"),
     ("workload=toy profile=demo", "framework (for workload=toy)=pytorch: allowed: plain"),
     ("workload=ncf profile=synthetic stop=target device=cpu", "Set stop=steps:50"),
@@ -42,16 +48,20 @@ WHOLE = [
     ("study=batch", "(did you mean 'batch_size'?)"),
     ("study.size=ci workload=ncf", "Set study=NAME too"),
     ("study=frameworks study.size=small", "study.size=small: allowed: ci, full"),
-    ("study=image_size workload=ncf", "varies workload.image_size, which this workload does not have"),
+    ("study=image_size workload=ncf",
+     "varies workload.image_size, which this workload does not have"),
     ("study=dgx1_article gpus=3", "Allowed: gpus=1,4,8"),
     ("study=frameworks batsh=1", "batsh=1: unknown key (did you mean batch=1?)"),
     ("study=frameworks resume=true,false", "expected a single value for the whole study"),
-    *[(f"workload=resnet50 {key}=adam", "sets optimizer (allowed: sgd, lars). Write hyperparameters/")
+    *[(f"workload=resnet50 {key}=adam",
+       "sets optimizer (allowed: sgd, lars). Write hyperparameters/")
       for key in ("optimizer", "optim", "workload.optimizer", "workload.optim")],
     ("workload=ssd optimizer=adam", "add --config-dir FOLDER workload.hyperparameter_set="),
     ("workload=ncf --config-dir none", "/none: no such folder"),
-    ("workload=ncf hydra.searchpath=[pkg://nope/conf]", "hydra.searchpath=pkg://nope/conf: the package nope is not installed"),
-    ("workload=maskrcnn workload.target.BBOX=high", "workload.target.BBOX=high: a number of at least 0 is needed"),
+    ("workload=ncf hydra.searchpath=[pkg://nope/conf]",
+     "hydra.searchpath=pkg://nope/conf: the package nope is not installed"),
+    ("workload=maskrcnn workload.target.BBOX=high",
+     "workload.target.BBOX=high: a number of at least 0 is needed"),
 ]  # fmt: skip
 MEANT = {
     **{
@@ -72,18 +82,20 @@ MEANT = {
         "environment=conda": "environment=custom",
     },
 }
-BESIDE_NCF = [
+WITH_NCF = [
     ("checkpoint=every:0", "checkpoint.when=every:0: "),
-    *[(f"checkpoint=every:1 stop=steps:5 environment=current {words}",
-       f"checkpoint=every:1: a run with {words} cannot be resumed. Leave either of them out")
-      for words in ("mode=forward", "timing=steps", "timing.warmup_steps=2")],
-    *[(typed, f"did you mean {meant}?") for typed, meant in {**MEANT, "device=gpu": "device=cuda"}.items()],
+    *[(f"checkpoint=every:1 stop=steps:5 environment=current {override}",
+       f"checkpoint=every:1: a run with {override} cannot be resumed. Leave either of them out")
+      for override in ("mode=forward", "timing=steps", "timing.warmup_steps=2")],
+    *[(override, f"did you mean {meant}?")
+      for override, meant in {**MEANT, "device=gpu": "device=cuda"}.items()],
     ("output=", "output=: expected a folder, got an empty value. Set output=FOLDER"),
     ("stop.max_epoch=1", "stop.max_epoch: unknown key, stop has no subkeys. Set stop=VALUE"),
     ("framework=pytroch", "(did you mean 'pytorch'?)"),
     ("rules=v9", "rules=v9: allowed: auto, v0.5, v0.7"),
     ("zzz=1", "zzz=1: unknown key. Run with workload=ncf --help for the available keys"),
-    *[(f"{key}=64", GLOBAL_OR_EACH) for key in ("batch_size", "global_batch_size", "workload.batch_size")],
+    *[(f"{key}=64", GLOBAL_OR_EACH)
+      for key in ("batch_size", "global_batch_size", "workload.batch_size")],
     ("global_batch_size=", "did you mean batch=global:N or batch=per_device:N?"),
     ("batch=big", "batch=big: allowed: set | (global | per_device):N"),
     ("optimizer=adam", "workload=ncf has a fixed optimizer. Run with workload=ncf --help"),
@@ -94,7 +106,8 @@ BESIDE_NCF = [
     ("cpu.cores=1", "unknown key. Allowed: cpu.cores_per_device, cpu.threads_per_device"),
     ("+gpus=1", "keys can be neither added nor removed. Set gpus=VALUE"),
     ("+x=y", "x: unknown key. Run with --help"),
-    ("environment.path_map={/a:/b}", "environment.path_map: a mapping cannot be an override. Write it into a"),
+    ("environment.path_map={/a:/b}",
+     "environment.path_map: a mapping cannot be an override. Write it into a"),
     ("environment.path_map=${gpus}", ": a mapping is needed; write it into a file of yours"),
     ("environment.argv_prefix=${gpus}", ": a list is needed; type environment.argv_prefix="),
     ("system.cache_clear_command=${gpus}", ": a list is needed; type system.cache_clear_command="),
@@ -113,7 +126,8 @@ BESIDE_NCF = [
     ("workload.hyperparameter_set=nvidia", "allowed: demo, intel_v0.5, nvidia_v0.5, reference"),
     ("workload.dataset=ml-2m", "workload.dataset=ml-2m: allowed:"),
     ("-m gpus=1,,2,", "gpus=1,,2,: there is an empty value next to a comma. Set gpus=1,2"),
-    ("-m seed=interval(1,4)", "seed=interval(1,4): an interval has infinitely many values. Set a list"),
+    ("-m seed=interval(1,4)",
+     "seed=interval(1,4): an interval has infinitely many values. Set a list"),
     ("batch=[x", "batch=[x: expected key=value. Quote text with special characters: key="),
     ("--gpus 2", "--gpus: settings have no dashes. Set gpus=2"),
     ("hydra.sweep.dir=/tmp/x", "hydra.sweep.dir=/tmp/x: Hydra's folders are not used"),
@@ -127,7 +141,8 @@ BESIDE_NCF = [
     ("--resolve", "--resolve: only --cfg prints resolved values. Add --cfg job"),
     ("--package workload", "Add --cfg job"),
     ("hydra.sweeper.params=3", "hydra.sweeper.params=3: expected a mapping"),
-    ("--experimental-rerun config.pickle", "--experimental-rerun: set the overrides of the run again"),
+    ("--experimental-rerun config.pickle",
+     "--experimental-rerun: set the overrides of the run again"),
     ("output=${nope}", "Interpolation key 'nope' not found"),
     ("update=never", "update.kind=never: allowed: "),
     ("timing=never", "timing.each=never: allowed: "),
@@ -135,9 +150,10 @@ BESIDE_NCF = [
     ("--cfg job --package nope", "--package=nope: allowed: "),
     ("workload.evaluation_users_per_batch=0", "workload.evaluation_users_per_batch=0: "),
     ("rules=v0.7", "Set rules=v0.5, and workload.target=X "),
-    ("cpu.threads_per_device=2", "cpu.threads_per_device=2: a device has 1 core(s). Set 1 to 1, or auto, or set cpu."),
+    ("cpu.threads_per_device=2",
+     "cpu.threads_per_device=2: a device has 1 core(s). Set 1 to 1, or auto, or set cpu."),
 ]  # fmt: skip
-BESIDE_TOY = [
+WITH_TOY = [
     ("output=/dev/null/below", "/dev/null"),
     ("gpus=64", "Set gpus="),
     ("resume=true", "resume=true needs the folder of the sweep to finish. Set output=FOLDER"),
@@ -163,44 +179,43 @@ BESIDE_TOY = [
     ("system.price_per_device_hour=-inf", "a finite number of at least 0 is needed"),
 ]
 MISTAKES = [
-    *[(words.split(), said) for words, said in WHOLE],
-    *[([*NCF, *words.split()], said) for words, said in BESIDE_NCF],
-    *[([*TOY_RUN, *words.split()], said) for words, said in BESIDE_TOY],
+    *[(arguments.split(), message) for arguments, message in COMMANDS],
+    *[([*NCF, *arguments.split()], message) for arguments, message in WITH_NCF],
+    *[([*TOY_RUN, *arguments.split()], message) for arguments, message in WITH_TOY],
 ]
 
 
 @pytest.mark.parametrize(
-    ("words", "said", "run"),
+    ("arguments", "message", "run"),
     [
         *[(*mistake, run_suite_here) for mistake in MISTAKES],
-        # In a Python of its own, too, as a user starts it.
+        # Some cases run in a separate process, as a user starts it.
         *[
-            (["workload=nfc"], WHOLE[0][1], run_suite),
+            (["workload=nfc"], COMMANDS[0][1], run_suite),
             (["-m", *TOY_RUN, "gpus=1,64"], "oversubscribe=true", run_suite),
         ],
     ],
-    ids=lambda value: getattr(
-        value, "__name__", str(value)
-    ),  # the same in every worker: no address of a function
+    # Names without the addresses of functions are the same in every worker of xdist.
+    ids=lambda value: getattr(value, "__name__", str(value)),
 )
-def test_one_line_and_exit_code_2(tmp_path, words, said, run):
+def test_a_mistake_is_one_line_with_exit_code_2(tmp_path, arguments, message, run):
     before = cpu_seconds()
-    assert said in refusal(run(tmp_path, *words, toy=True, CUDA_VISIBLE_DEVICES=""))
+    assert message in refusal(run(tmp_path, *arguments, toy=True, CUDA_VISIBLE_DEVICES=""))
     assert cpu_seconds() - before < 10
     assert not (tmp_path / "logs").exists()
     assert not list(tmp_path.glob("*.yaml"))
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("arguments", "expected"),
     [
         (NCF, "suite env create torch"),
         (("workload=ncf", "device=cpu", "environment=current"), "suite data prepare ml-20m --from"),
     ],
 )
-def test_what_is_missing_is_named_with_the_command_that_makes_it(tmp_path, words, expected):
+def test_missing_files_are_named_with_the_command_that_creates_them(tmp_path, arguments, expected):
     nothing = dict.fromkeys(("SUITE_ENV_DIR", "SUITE_DATA_DIR"), str(tmp_path / "none"))
-    assert expected in run_suite_here(tmp_path, *words, **nothing, exits=2).stderr
+    assert expected in run_suite_here(tmp_path, *arguments, **nothing, exits=2).stderr
 
 
 def test_results_below_a_path_with_spaces_commas_and_other_letters_are_never_overwritten(tmp_path):
@@ -214,21 +229,23 @@ def test_results_below_a_path_with_spaces_commas_and_other_letters_are_never_ove
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "remedy"),
+    ("arguments", "code", "remedy"),
     [
         ((PROJECT / "run_suite.py",), 1, "Run `make demo` once"),
         (("-m", "suite.cli"), 2, "type make demo once"),
     ],
 )
-def test_a_python_without_the_controllers_packages_says_what_to_type(tmp_path, words, code, remedy):
-    command = [sys.executable, "-S", *words, "env", "list"]  # -S: no site-packages
+def test_a_python_without_packages_prints_the_command_that_installs_them(
+    tmp_path, arguments, code, remedy
+):
+    command = [sys.executable, "-S", *arguments, "env", "list"]  # -S: no site-packages
     environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
     (line,) = done.stderr.strip().splitlines()
     assert (done.returncode, remedy in line) == (code, True)
 
 
-def test_suite_run_calls_itself_so_and_training_is_run(tmp_path):
+def test_messages_of_suite_run_name_the_command_and_train_suggests_run(tmp_path):
     command = [sys.executable, "-m", "suite", "run", "nosuch"]
     assert subprocess.run(command, capture_output=True, text=True, cwd=PROJECT).stderr.startswith(
         "suite run: nosuch: "

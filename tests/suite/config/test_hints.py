@@ -1,6 +1,4 @@
-"""Next steps for words that other programs understand: what a message proposes is accepted by the
-next command.
-"""
+"""Hints for settings of foreign programs: the suite accepts the settings in a message."""
 
 import re
 from unittest import mock
@@ -85,7 +83,7 @@ NOT_A_SETTING = ("CUDA_VISIBLE_DEVICES", "runs=N", "nodes=")
 
 
 def proposed(message):
-    """The settings that a message proposes, with `-m` where it asks for it."""
+    """Return the settings that a message proposes, with `-m` if the message contains it."""
     _, _, step = (
         message.partition(". ")
         if "allowed:" in message or "unknown key" in message
@@ -99,20 +97,20 @@ def proposed(message):
 
 
 @pytest.mark.parametrize(("word", "step"), STEPS.items())
-def test_a_word_of_another_program_gets_a_step_that_is_accepted(tmp_path, word, step):
+def test_a_setting_of_another_program_gets_an_accepted_hint(tmp_path, word, step):
     kept = [text for text in COMMAND if text.partition("=")[0] != word.partition("=")[0]]
     message = refusal(run_suite_here(tmp_path, *kept, word, CUDA_VISIBLE_DEVICES=""))
     assert message.startswith(f"run_suite.py: {word}: ")
     settings = proposed(message.removeprefix(f"run_suite.py: {word}: "))
     assert settings == step.split()
-    typed = [text for text in settings if text != "-m" and not text.startswith(NOT_A_SETTING)]
+    settable = [text for text in settings if text != "-m" and not text.startswith(NOT_A_SETTING)]
     overrides.check(
-        [overrides.in_full(text) for text in typed], ["resnet50"], multirun="-m" in settings
+        [overrides.in_full(text) for text in settable], ["resnet50"], multirun="-m" in settings
     )
 
 
 @pytest.mark.parametrize(("found", "step"), [(8, "set gpus=8"), (0, "set device=cpu gpus=3")])
-def test_all_gpus_are_those_of_this_machine(found, step):
+def test_all_gpus_is_replaced_by_the_count_of_this_machine(found, step):
     with mock.patch.multiple(
         hints.devices, gpus=lambda: [None] * found, cpu_cores=lambda: (0, 1, 2)
     ):
@@ -121,19 +119,20 @@ def test_all_gpus_are_those_of_this_machine(found, step):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "override",
     [
-        "checkpoint=off", "checkpoint=every:1", "checkpoint=every:30min", "seed=3", "stop=epochs:3", "batch=global:64",
-        "precision=bf16", "resume=true", "oversubscribe=False", "gpus=1,2", "output=all", "system.name=all", "workload=ncf",
-        "--dry-run", "--help", "-m", "--config-dir", "--version", "--multirun", "study=devices", "runs=official",
+        "checkpoint=off", "checkpoint=every:1", "checkpoint=every:30min", "seed=3", "stop=epochs:3",
+        "batch=global:64", "precision=bf16", "resume=true", "oversubscribe=False", "gpus=1,2",
+        "output=all", "system.name=all", "workload=ncf", "--dry-run", "--help", "-m",
+        "--config-dir", "--version", "--multirun", "study=devices", "runs=official",
     ],
 )  # fmt: skip
-def test_words_of_the_suite_get_no_hint(words):
-    assert hints.next_step(words) == ""
-    assert hints.next_step_for_value(words) == ""
+def test_valid_settings_get_no_hint(override):
+    assert hints.next_step(override) == ""
+    assert hints.next_step_for_value(override) == ""
 
 
-def test_a_file_of_the_users_goes_before_a_hint(tmp_path):
+def test_a_user_defined_file_takes_precedence_over_a_hint(tmp_path):
     (tmp_path / "profile").mkdir()
     (tmp_path / "profile" / "test.yaml").write_text("defaults: [demo]\n")
     done = run_suite_here(

@@ -1,4 +1,4 @@
-"""Hydra's habits: files in a folder of one's own, sweeps, and what the Tab key offers."""
+"""Hydra's features: user-defined configuration files, sweeps, and completion by the Tab key."""
 
 import dataclasses
 import subprocess
@@ -17,13 +17,13 @@ NCF = ("workload=ncf", "profile=demo")
 
 
 @pytest.fixture(autouse=True)
-def no_folders_after_it():
+def reset_searched_folders():
     yield
     conf.search(())
 
 
 @pytest.fixture
-def own(tmp_path):
+def user_files(tmp_path):
     for path, text in {
         "profile/quick.yaml": "defaults: [demo]\nsubmission_org: us\n",
         "system/lab.yaml": "defaults: [local]\nname: lab\nprice_per_device_hour: 2.5\n",
@@ -43,24 +43,30 @@ def own(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "how", ["--config-dir ", "--config-dir=", "hydra.searchpath=[file://", "hydra.searchpath=["]
+    "flag", ["--config-dir ", "--config-dir=", "hydra.searchpath=[file://", "hydra.searchpath=["]
 )
-def test_choices_in_a_folder_of_ones_own(own, how):
-    words = ("profile=quick", "workload=ncf_slow", "system=lab", "environment=mine", "rules=ours")
-    (job,) = compose([*f"{how}{own}{']' * ('[' in how)}".split(), *words]).jobs
+def test_user_defined_files_are_choices_of_their_group(user_files, flag):
+    overrides = (
+        "profile=quick",
+        "workload=ncf_slow",
+        "system=lab",
+        "environment=mine",
+        "rules=ours",
+    )
+    (job,) = compose([*f"{flag}{user_files}{']' * ('[' in flag)}".split(), *overrides]).jobs
     config = job.config
     assert (config.workload["name"], config.workload["learning_rate"]) == ("ncf", 0.001)
     assert (config.system.name, config.system.price_per_device_hour) == ("lab", 2.5)
     assert (config.environment.python, config.rules) == ("/opt/python", "ours")
     assert (config.profile.name, config.profile.submission_org) == ("demo", "us")
-    assert job.overrides == words
+    assert job.overrides == overrides
 
 
-def test_studies_and_experiments_in_a_folder_of_ones_own(own):
-    found = compose(["--config-dir", str(own), "study=rates"]).jobs
+def test_user_defined_studies_and_experiments_are_composed(user_files):
+    found = compose(["--config-dir", str(user_files), "study=rates"]).jobs
     assert [job.config.seed for job in found] == [1, 2]
-    for typed in ("study=night", "+experiment=night"):
-        (job,) = compose(["--config-dir", str(own), typed, "seed=8"]).jobs
+    for override in ("study=night", "+experiment=night"):
+        (job,) = compose(["--config-dir", str(user_files), override, "seed=8"]).jobs
         assert (job.config.workload["name"], job.config.system.name, job.config.seed) == (
             "ncf",
             "lab",
@@ -71,9 +77,7 @@ def test_studies_and_experiments_in_a_folder_of_ones_own(own):
 
 @pytest.fixture
 def experiments(tmp_path):
-    """Experiments in the form that Hydra's own example has: a global package that overrides groups
-    and values.
-    """
+    """Write experiments in the form of Hydra's example: global packages that override settings."""
     for name, text in {
         "warm": (
             "defaults:\n  - override /workload: ncf\n  - override /profile: demo\ngpus:"
@@ -107,35 +111,35 @@ def test_a_sweep_over_experiments(experiments):
     ]
 
 
-def test_an_experiment_is_a_study_unless_a_file_of_the_user_has_its_name(experiments, own):
-    (job,) = compose([f"--config-dir={own}", *NCF, "experiment=night"]).jobs
+def test_an_experiment_is_a_study_unless_a_file_of_the_user_has_its_name(experiments, user_files):
+    (job,) = compose([f"--config-dir={user_files}", *NCF, "experiment=night"]).jobs
     assert (job.config.runs, job.config.system.name) == (5, "local")
-    (own / "experiment" / "night.yaml").unlink()
-    (job,) = compose([f"--config-dir={own}", "experiment=night"]).jobs
+    (user_files / "experiment" / "night.yaml").unlink()
+    (job,) = compose([f"--config-dir={user_files}", "experiment=night"]).jobs
     assert job.config.system.name == "lab"
 
 
 def test_a_mistake_in_an_experiment_is_one_line(experiments):
-    for text, said in (("gpus: [\n", "night.yaml: line 3"), ("gpu: 2\n", "gpu: unknown key")):
+    for text, message in (("gpus: [\n", "night.yaml: line 3"), ("gpu: 2\n", "gpu: unknown key")):
         (experiments / "experiment" / "night.yaml").write_text(f"# @package _global_\n{text}")
-        with pytest.raises(ValueError, match=one_line(said)):
+        with pytest.raises(ValueError, match=one_line(message)):
             compose([f"--config-dir={experiments}", *NCF, "experiment=night"])
     with pytest.raises(ValueError, match=r"^study=nihgt: allowed: "):
         compose([f"--config-dir={experiments}", *NCF, "experiment=nihgt"])
 
 
-def test_axes_of_hydras_sweeper(experiments):
+def test_parameters_of_hydras_sweeper_are_swept(experiments):
     folder = f"--config-dir={experiments}"
     jobs = compose(["-m", folder, *NCF, "experiment=axes"]).jobs
     assert [(job.config.gpus, job.config.seed) for job in jobs] == [(1, 1), (1, 2), (2, 1), (2, 2)]
     jobs = compose(["-m", folder, *NCF, "experiment=axes", "seed=5"]).jobs
     assert [(job.config.gpus, job.config.seed) for job in jobs] == [(1, 5), (2, 5)]
-    for typed in (
+    for override in (
         "hydra.sweeper.params.seed='3,4'",
         "+hydra.sweeper.params.seed=3,4",
         'hydra.sweeper.params={seed: "3,4"}',
     ):
-        jobs = compose(["-m", *NCF, "gpus=1", typed]).jobs
+        jobs = compose(["-m", *NCF, "gpus=1", override]).jobs
         assert [job.config.seed for job in jobs] == [3, 4]
     (experiments / "experiment" / "axes.yaml").write_text(
         "# @package _global_\nhydra: {sweeper: {params: {seed: 'range(0,2000)'}}}\n"
@@ -172,7 +176,7 @@ def test_verbose_switches_on_debug_messages(tmp_path):
         (("--info",), "Defaults List"),
     ],
 )
-def test_flags_with_which_hydra_prints(tmp_path, flags, shown):
+def test_hydras_flags_print_and_run_nothing(tmp_path, flags, shown):
     done = run_suite_here(tmp_path, *NCF, "gpus=3", *flags, exits=0)
     assert shown in done.stdout
     assert not (tmp_path / "logs").exists()
@@ -189,14 +193,14 @@ def test_composing_imports_neither_environments_nor_uv():
     assert done.stdout == "[]\n"
 
 
-def test_another_command_does_not_know_them(own):
-    compose(["--config-dir", str(own), *NCF])
+def test_a_config_dir_does_not_affect_the_next_command(user_files):
+    compose(["--config-dir", str(user_files), *NCF])
     with pytest.raises(ValueError, match=r"^profile=quick: allowed: demo, reference, synthetic"):
         compose(["workload=ncf", "profile=quick"])
 
 
 @pytest.mark.parametrize(
-    ("word", "text", "said"),
+    ("word", "text", "message"),
     [
         (
             "system=lab",
@@ -215,10 +219,10 @@ def test_another_command_does_not_know_them(own):
         ),
     ],
 )
-def test_a_mistake_in_a_file_is_one_line(own, word, text, said):
-    (own / f"{word.replace('=', '/')}.yaml").write_text(text)
-    with pytest.raises(ValueError, match=one_line(said)):
-        compose(["--config-dir", str(own), *NCF, word])
+def test_a_mistake_in_a_file_is_one_line(user_files, word, text, message):
+    (user_files / f"{word.replace('=', '/')}.yaml").write_text(text)
+    with pytest.raises(ValueError, match=one_line(message)):
+        compose(["--config-dir", str(user_files), *NCF, word])
 
 
 def test_resuming_never_adds_runs():
@@ -229,15 +233,16 @@ def test_resuming_never_adds_runs():
 
 
 @pytest.mark.parametrize(
-    ("typed", "expected"),
+    ("override", "expected"),
     [
-        ("seed=1,2", [1, 2]), ("seed=choice(3,1)", [3, 1]), ("seed=range(1,4)", [1, 2, 3]), ("seed=sort(3,1,2)", [1, 2, 3]),
-        ("profile=glob(*,exclude=ref*)", ["demo", "synthetic"]), ("system.name='a b','c,d'", ["a b", "c,d"]),
+        ("seed=1,2", [1, 2]), ("seed=choice(3,1)", [3, 1]), ("seed=range(1,4)", [1, 2, 3]),
+        ("seed=sort(3,1,2)", [1, 2, 3]), ("profile=glob(*,exclude=ref*)", ["demo", "synthetic"]),
+        ("system.name='a b','c,d'", ["a b", "c,d"]),
         ("launch.hosts=['a','b'],['c']", [["a", "b"], ["c"]]),
     ],
 )  # fmt: skip
-def test_the_syntax_of_sweeps(typed, expected):
-    assert values(in_full(typed)) == expected
+def test_hydras_sweep_syntax_is_parsed(override, expected):
+    assert values(in_full(override)) == expected
 
 
 @pytest.mark.parametrize(
@@ -254,13 +259,13 @@ def test_the_syntax_of_sweeps(typed, expected):
         ("", {"workload=", "gpus=", "study="}),
     ],
 )
-def test_the_tab_key(line, offered):
+def test_tab_completes_keys_and_values(line, offered):
     found = completions({"COMP_LINE": f"python run_suite.py {line}"})
     assert offered <= set(found)
     assert all(word.startswith(line.rpartition(" ")[2]) for word in found)
 
 
-def test_the_tab_key_knows_the_folder_of_the_line(tmp_path):
+def test_tab_completes_files_of_the_config_dir(tmp_path):
     (tmp_path / "hyperparameters" / "ncf").mkdir(parents=True)
     (tmp_path / "hyperparameters" / "ncf" / "mine.yaml").write_text("based_on: demo\n")
     line = f"python run_suite.py --config-dir {tmp_path} workload=ncf workload.hyperparameter_set=m"
@@ -268,8 +273,8 @@ def test_the_tab_key_knows_the_folder_of_the_line(tmp_path):
     conf.search([])
 
 
-def test_the_tab_key_in_bash(tmp_path):
-    """What is installed, called as bash calls it; no other program's words are touched."""
+def test_tab_completes_in_bash(tmp_path):
+    """Call the installed completion as bash does; it ignores the words of unrelated programs."""
     installed = run_suite_here(tmp_path, "-sc", "install=bash").stdout
     script = 'COMP_LINE="$1"; COMP_POINT=${#1}; _suite; echo "${COMPREPLY[@]}"'
     lines = {
@@ -289,10 +294,10 @@ def test_the_tab_key_in_bash(tmp_path):
     assert run_suite_here(tmp_path, "-sc", "install=fish").returncode == 2
 
 
-def test_a_study_is_counted_too(own):
+def test_the_jobs_of_a_study_are_limited(user_files):
     axes = f"{{seed: {list(range(101))}, runs: {list(range(1, 101))}}}"
-    (own / "study" / "many.yaml").write_text(
+    (user_files / "study" / "many.yaml").write_text(
         f"sentence: Many.\nset: {{workload: zoo}}\naxes: {axes}\n"
     )
     with pytest.raises(ValueError, match=r"^10,100 jobs \(seed: 101 x runs: 100\)"):
-        compose(["--config-dir", str(own), "study=many"])
+        compose(["--config-dir", str(user_files), "study=many"])

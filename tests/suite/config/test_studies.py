@@ -1,6 +1,4 @@
-"""Studies on the command line: which jobs they become, what is typed beside them, and what is
-refused in one line.
-"""
+"""Studies on the command line: their jobs, additional overrides, and one-line errors."""
 
 import dataclasses
 import functools
@@ -24,17 +22,18 @@ from tests.helpers import composed, run_suite_here
 SENTENCE = {"sentence": "One."}
 TABLE = {"table": {"columns": ["samples/s"]}}
 SPECIFIED = [
-    "allreduce", "async", "batch_efficiency", "batch_size", "devices", "dgx1_article", "embedding", "fixed_samples",
-    "frameworks", "image_size", "links", "lr_scaling", "model_size", "nodes", "passes", "scaling_strong",
+    "allreduce", "async", "batch_efficiency", "batch_size", "devices", "dgx1_article", "embedding",
+    "fixed_samples", "frameworks", "image_size", "links", "lr_scaling", "model_size", "nodes",
+    "passes", "scaling_strong",
     "scaling_weak",
 ]  # fmt: skip
 
 
-def values(*typed):
-    return [dict(one.cell.values) for one in cells(list(typed))]
+def values(*overrides):
+    return [dict(cell.cell.values) for cell in cells(list(overrides))]
 
 
-def test_every_study_of_the_articles_is_there():
+def test_the_suite_contains_every_study_of_the_articles():
     assert (
         set(study_names())
         >= set(SPECIFIED)
@@ -43,9 +42,9 @@ def test_every_study_of_the_articles_is_there():
 
 
 @pytest.mark.parametrize("name", sorted(set(conf.files("study")) - set(SPECIFIED)))
-def test_a_study_that_shows_no_columns_is_jobs_as_of_a_sweep(name):
+def test_a_study_without_a_table_gives_the_jobs_of_a_sweep(name):
     found = compose([f"study={name}", "nodes=1,2", "gpus=2"]).jobs
-    assert [(one.cell, one.config.nodes) for one in found] == [(None, 1), (None, 2)]
+    assert [(job.cell, job.config.nodes) for job in found] == [(None, 1), (None, 2)]
     assert f"workload={load_study(name).settings['workload']}" in found[0].overrides
     assert plan(found[0].config).draft is not None
 
@@ -58,21 +57,20 @@ def test_a_study_has_a_table_a_figure_and_cells_that_differ(name, size):
     assert set(found.table["columns"]) <= set(STUDY_COLUMNS)
     assert found.figure["y"] in found.table["columns"]
     assert found.figure["kind"] in ("lines", "bars", "curves")
-    typed = [f"study={name}", f"study.size={size}"]
+    arguments = [f"study={name}", f"study.size={size}"]
     used = {found.settings.get("workload"), *(point.get("workload") for point in found.points)} - {
         None
     }
-    listed = cells(typed)
-    assert len({one.cell.texts for one in listed}) == len(listed) >= 2
-    for one in listed:
-        assert set(one.cell.texts) <= set(one.overrides)
-        if used <= set(
-            registry.names(registry.WORKLOADS)
-        ):  # every key and value is one that can be typed
+    listed = cells(arguments)
+    assert len({listed_cell.cell.texts for listed_cell in listed}) == len(listed) >= 2
+    for listed_cell in listed:
+        assert set(listed_cell.cell.texts) <= set(listed_cell.overrides)
+        # Users can set every key and value.
+        if used <= set(registry.names(registry.WORKLOADS)):
             (workload,) = overrides.texts(
-                next(word for word in one.overrides if word.startswith("workload="))
+                next(word for word in listed_cell.overrides if word.startswith("workload="))
             )
-            overrides.check(list(one.overrides), [workload], multirun=False)
+            overrides.check(list(listed_cell.overrides), [workload], multirun=False)
 
 
 @pytest.mark.parametrize("name", SPECIFIED)
@@ -93,21 +91,21 @@ def test_axes_are_crossed_with_each_other_and_with_the_points(monkeypatch):
     monkeypatch.setattr(study_file, "study_names", lambda: ["own"])
     monkeypatch.setattr(study_file, "_described", lambda name: described)
     found = values("study=own")
-    assert [(one["batch"], one["seed"], one["gpus"]) for one in found] == [
+    assert [(cell["batch"], cell["seed"], cell["gpus"]) for cell in found] == [
         ("set", "5", "1"), ("set", "5", "2"), ("set", "6", "1"), ("set", "6", "2"),
-        ("global:8", "5", "1"), ("global:8", "5", "2"), ("global:8", "6", "1"), ("global:8", "6", "2"),
+        ("global:8", "5", "1"), ("global:8", "5", "2"), ("global:8", "6", "1"),
+        ("global:8", "6", "2"),
     ]  # fmt: skip
 
 
-def test_what_is_typed_wins_over_the_study():
-    words = cells(["study=scaling_weak", "workload=ncf", "batch=per_device:64", "gpus=1,2"])
-    assert [dict(one.cell.values) for one in words] == [{"gpus": "1"}, {"gpus": "2"}]
+def test_overrides_take_precedence_over_the_study():
+    listed = cells(["study=scaling_weak", "workload=ncf", "batch=per_device:64", "gpus=1,2"])
+    assert [dict(cell.cell.values) for cell in listed] == [{"gpus": "1"}, {"gpus": "2"}]
     assert {"workload=ncf", "batch=per_device:64", "profile=synthetic", "gpus=2"} <= set(
-        words[1].overrides
+        listed[1].overrides
     )
-    assert not any(
-        text.startswith("workload.") for text in words[0].overrides
-    )  # keys that ncf does not have
+    # NCF has none of the study's keys for workloads.
+    assert not any(text.startswith("workload.") for text in listed[0].overrides)
 
 
 def test_a_list_for_another_key_is_a_further_axis():
@@ -115,14 +113,14 @@ def test_a_list_for_another_key_is_a_further_axis():
     assert found == [{"gpus": "1", "framework": "pytorch"}, {"gpus": "1", "framework": "mxnet"}]
 
 
-def test_the_18_points_have_the_article_s_own_sets_and_are_chosen_by_what_they_have():
+def test_the_18_points_of_the_article_have_their_sets_and_can_be_selected():
     found = values("study=dgx1_article", "gpus=8", "workload=ncf,ssd")
-    assert [(one["workload"], one["gpus"]) for one in found] == [("ssd", "8"), ("ncf", "8")]
+    assert [(cell["workload"], cell["gpus"]) for cell in found] == [("ssd", "8"), ("ncf", "8")]
     found = values("study=dgx1_article")
     assert len(found) == 18
-    for one in found:
-        assert one["workload.hyperparameter_set"] in named_sets(
-            registry.load_workload(one["workload"])
+    for cell in found:
+        assert cell["workload.hyperparameter_set"] in named_sets(
+            registry.load_workload(cell["workload"])
         )
 
 
@@ -143,7 +141,7 @@ def test_the_small_size_is_another_set_of_points():
         ({**SENTENCE, "points": [3]}, "points is not a mapping (key: value)"),
     ],
 )
-def test_a_description_of_another_form_is_refused(described, expected):
+def test_an_invalid_description_is_refused(described, expected):
     with pytest.raises(
         ValueError, match=r"^study=own: [^\n]+See conf/study/batch_size.yaml for an example\Z"
     ) as error:
@@ -151,7 +149,7 @@ def test_a_description_of_another_form_is_refused(described, expected):
     assert expected in str(error.value)
 
 
-def test_values_of_a_file_are_typed_as_on_the_command_line():
+def test_values_of_a_file_are_converted_to_override_text():
     found = read_study("own", "full", {**SENTENCE, "set": {"oversubscribe": True, "gpus": 2}})
     assert found.settings == {"oversubscribe": "true", "gpus": "2"}
     assert texts("batch=per_device:8,per_device:16") == ["per_device:8", "per_device:16"]
@@ -167,5 +165,5 @@ def test_cfg_prints_each_job_and_runs_none(tmp_path):
     done = run_suite_here(
         tmp_path, "study=scaling_weak", "workload=ncf", "gpus=1,2", "--cfg", "job"
     )
-    assert [one["gpus"] for one in yaml.safe_load_all(done.stdout)] == [1, 2]
+    assert [config["gpus"] for config in yaml.safe_load_all(done.stdout)] == [1, 2]
     assert not (tmp_path / "logs").exists()

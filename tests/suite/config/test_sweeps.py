@@ -1,6 +1,4 @@
-"""Sweeps: counted before anything is made of them, and planned without reading the same files for
-every job.
-"""
+"""Sweeps: their jobs are counted first, and planning reads each file once."""
 
 import dataclasses
 
@@ -13,13 +11,17 @@ from suite.common.run_config import RunConfig
 from suite.config import composer
 from suite.config.compose import compose
 from tests.helpers import TOY_RUN, run_suite_here
-from tests.suite.config.test_hydra import NCF, no_folders_after_it, own  # noqa: F401, fixtures
+from tests.suite.config.test_hydra import (  # noqa: F401, fixtures
+    NCF,
+    reset_searched_folders,
+    user_files,
+)
 
 HUGE = 10**400
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("overrides", "message"),
     [
         ("seed=range(1,5,-1)", r"^seed=range\(1,5,-1\): the sweep has no values"),
         *[
@@ -50,26 +52,26 @@ HUGE = 10**400
     ids=range(19),
 )
 @pytest.mark.parametrize("first", [("-m", *NCF), ("study=batch_size", "study.size=ci"), NCF])
-def test_a_sweep_is_counted_first(words, said, first):
-    with pytest.raises(ValueError, match=said) as error:
-        compose([*first, *words.split()])
+def test_a_sweep_that_is_too_large_is_refused_before_composing(overrides, message, first):
+    with pytest.raises(ValueError, match=message) as error:
+        compose([*first, *overrides.split()])
     assert "\n" not in str(error.value)
 
 
-def test_a_limit_in_a_file_comes_too_late_and_says_so(own):  # noqa: F811
-    (own / "system" / "lab.yaml").write_text(
+def test_a_limit_in_a_file_is_refused(user_files):  # noqa: F811
+    (user_files / "system" / "lab.yaml").write_text(
         "# @package _global_\nsystem: {name: lab}\nsweep: {limit: 5000}\n"
     )
     with pytest.raises(
         ValueError,
         match=r"^sweep.limit: the key is set in a file, which is read too late. Set sweep.limit=N",
     ):
-        compose(["--config-dir", str(own), *NCF, "system=lab"])
+        compose(["--config-dir", str(user_files), *NCF, "system=lab"])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "words",
+    "overrides",
     [
         (
             "gpus=1,2",
@@ -103,13 +105,13 @@ def test_a_limit_in_a_file_comes_too_late_and_says_so(own):  # noqa: F811
         ),
     ],
 )
-def test_each_job_is_what_it_is_when_hydra_composes_it_alone(own, words):  # noqa: F811
+def test_each_job_of_a_sweep_equals_the_job_that_hydra_composes_alone(user_files, overrides):  # noqa: F811
     first = (
         "--config-dir",
-        str(own),
-        *(("workload=ncf",) if not any("workload=" in one for one in words) else ()),
+        str(user_files),
+        *(("workload=ncf",) if not any("workload=" in override for override in overrides) else ()),
     )
-    jobs = compose(["-m", *first, *words]).jobs
+    jobs = compose(["-m", *first, *overrides]).jobs
     assert len(jobs) > 1
     for job in jobs:
         composer.store_schema([job.config.workload_name])
@@ -127,32 +129,35 @@ def test_each_job_is_what_it_is_when_hydra_composes_it_alone(own, words):  # noq
 
 
 def test_hydra_composes_once_for_each_choice_of_files(monkeypatch):
-    made, known = [], hydra.compose
-    monkeypatch.setattr(
-        hydra, "compose", lambda *words, **more: made.append(words) or known(*words, **more)
-    )
+    calls, compose_with_hydra = [], hydra.compose
+
+    def recorded(*arguments, **options):
+        calls.append(arguments)
+        return compose_with_hydra(*arguments, **options)
+
+    monkeypatch.setattr(hydra, "compose", recorded)
     assert (
         len(compose(["-m", *NCF, "framework=pytorch,mxnet", "gpus=1", "seed=range(0,20)"]).jobs)
         == 40
     )
-    assert len(made) == 2
+    assert len(calls) == 2
 
 
 @pytest.mark.slow
-def test_the_limit_is_not_in_the_name_of_a_job_and_a_python_is_asked_once(tmp_path, monkeypatch):
+def test_a_sweep_inspects_a_python_once_and_its_limit_is_not_in_job_names(tmp_path, monkeypatch):
     from suite.environments import environment
 
-    asked = []
+    calls = []
     describe = environment.describe
     monkeypatch.setattr(
-        environment, "describe", lambda *words: asked.append(words) or describe(*words)
+        environment, "describe", lambda *words: calls.append(words) or describe(*words)
     )
     assert (
         run_suite_here(tmp_path, *TOY_RUN, f"output={tmp_path / 'out'}", toy=True).returncode == 0
     )
-    asked.clear()
+    calls.clear()
     done = run_suite_here(
         tmp_path, "-m", *TOY_RUN, "seed=1,2,3", "sweep.limit=3", "dry_run=true", toy=True
     )
     assert "toy-plain-demo-1dev-seed=2 " in done.stdout
-    assert len(asked) == 1
+    assert len(calls) == 1

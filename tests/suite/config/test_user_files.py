@@ -1,4 +1,4 @@
-"""Mistakes in the user's own files: one message with the file and the line, for every kind of file."""
+"""Errors in user-defined files: one message with the file and the line, for every kind of file."""
 
 import re
 import time
@@ -17,7 +17,7 @@ BOMB = (
         for name in "bcdefghijklmnopqr"
     )
 )
-"""About 1 kB, which stands for 10^18 values."""
+"""A YAML bomb: 1 kB of text whose aliases expand to 10^18 values."""
 MISTAKES = {
     "quote": ('gpus: 1\nseed: "1\n', "line 3"),
     "tab": ("seed:\n\tx: 1\n", "line 2: a tab"),
@@ -51,35 +51,35 @@ def write(path, content):
     return path
 
 
-def refused(tmp_path, *words):
+def refused(tmp_path, *arguments):
     return refusal(
-        run_suite_here(tmp_path, "workload=ncf", f"--config-dir={tmp_path / 'conf'}", *words)
+        run_suite_here(tmp_path, "workload=ncf", f"--config-dir={tmp_path / 'conf'}", *arguments)
     )
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_one_line_with_the_file_and_the_line(tmp_path, mistake):
-    content, said = MISTAKES[mistake]
-    for name, words in KINDS.values():
+    content, message = MISTAKES[mistake]
+    for name, arguments in KINDS.values():
         path = write(tmp_path / "conf" / name, content)
-        line = refused(tmp_path, "profile=demo", *words)
+        line = refused(tmp_path, "profile=demo", *arguments)
         assert path.stem in line
-        assert said in line or (mistake, words) == ("text", ("study=mine",))
+        assert message in line or (mistake, arguments) == ("text", ("study=mine",))
         path.unlink()
     path = write(tmp_path / "mine.yaml", content)
-    for words in (
+    for arguments in (
         ("check", "--rules", path, tmp_path),
         ("scaling", "demo", "--devices", "8", "--system", path),
     ):
-        done = suite_here(tmp_path, *words)
-        if words[0] == "check" and mistake == "twice":
-            continue  # which is allowed in rules
+        done = suite_here(tmp_path, *arguments)
+        if arguments[0] == "check" and mistake == "twice":
+            continue  # Rules may contain a key twice.
         assert str(path) in refusal(done)
-        assert said in done.stderr or mistake == "text"
+        assert message in done.stderr or mistake == "text"
 
 
 @pytest.mark.parametrize(
-    ("defaults", "other", "said"),
+    ("defaults", "other_text", "message"),
     [
         *(
             (defaults, "defaults: [mine]\n", "includes this file again")
@@ -92,17 +92,18 @@ def test_a_mistake_is_one_line_with_the_file_and_the_line(tmp_path, mistake):
         *(("[other]", text, "conf/system/other.yaml: ") for text in ("[1]\n", "text\n", "a: [\n")),
     ],
 )
-def test_defaults_that_lead_back_or_take_in_what_is_none(tmp_path, defaults, other, said):
+def test_cyclic_and_invalid_defaults_are_refused(tmp_path, defaults, other_text, message):
     write(tmp_path / "conf/system/mine.yaml", f"defaults: {defaults}\nname: a\n")
-    write(tmp_path / "conf/system/other.yaml", other)
+    write(tmp_path / "conf/system/other.yaml", other_text)
     line = refused(tmp_path, "system=mine")
-    assert said in line
-    assert "mine.yaml" in line or said.endswith("other.yaml: ")
+    assert message in line
+    assert "mine.yaml" in line or message.endswith("other.yaml: ")
 
 
-def test_defaults_that_lead_on_and_on(tmp_path):
-    """Hydra looks at each of them again for each that is above it: three hundred would take
-    minutes.
+def test_a_long_chain_of_defaults_is_refused(tmp_path):
+    """Refuse long chains of defaults.
+
+    Hydra reads each file again for every file above it, so 300 files would take minutes.
     """
     for number in range(300):
         write(tmp_path / f"conf/system/n{number}.yaml", f"defaults: [n{number + 1}]\n")
@@ -111,10 +112,10 @@ def test_defaults_that_lead_on_and_on(tmp_path):
     )
 
 
-def test_defaults_that_lead_on_are_taken_in(tmp_path):
+def test_defaults_include_other_files(tmp_path):
     write(tmp_path / "conf/system/mine.yaml", "defaults: [other]\nname: mine\n")
     write(tmp_path / "conf/system/other.yaml", "price_per_device_hour: 3\n")
-    words = (
+    arguments = (
         "workload=ncf",
         "profile=demo",
         f"--config-dir={tmp_path / 'conf'}",
@@ -122,7 +123,7 @@ def test_defaults_that_lead_on_are_taken_in(tmp_path):
         "--cfg",
         "job",
     )
-    shown = run_suite_here(tmp_path, *words, exits=0).stdout
+    shown = run_suite_here(tmp_path, *arguments, exits=0).stdout
     assert re.search(r"^  name: mine$(.|\n)*^  price_per_device_hour: 3", shown, re.MULTILINE)
 
 
@@ -136,7 +137,7 @@ def test_values_and_aliases_are_read_as_by_pyyaml(tmp_path):
 
 
 def aliased(lists, length):
-    """A file with a list of `length` values, and `lists` lists with an alias of it each."""
+    """Return YAML with a list of `length` values, and `lists` lists with an alias of this list."""
     return f"a: &a [{', '.join(['1'] * length)}]\nb: [{', '.join(['[*a]'] * lists)}]\n"
 
 
@@ -146,11 +147,11 @@ def test_aliases_are_counted_over_the_whole_file(tmp_path):
         with pytest.raises(ValueError, match="line 2: aliases"):
             parse_yaml(aliased(lists, length), tmp_path)
     assert len(parse_yaml(f"a: [{'{a,b},' * 40_000}]", tmp_path)["a"]) == 40_000, (
-        "values that are written out"
+        "values without aliases are not limited"
     )
 
 
-def test_a_bomb_is_refused_at_once(tmp_path):
+def test_a_yaml_bomb_is_refused_immediately(tmp_path):
     assert 700 < len(BOMB) < 1100
     begin = time.monotonic()
     with pytest.raises(ValueError, match="aliases"):
@@ -166,6 +167,6 @@ def test_no_group_of_the_configuration_reads_a_bomb(tmp_path, group):
         "profile": "demo",
         {"rounds": "rules"}.get(group, group): "mine",
     }
-    words = [f"{key}={choice}" for key, choice in choices.items()]
-    line = refused(tmp_path, *words)
+    arguments = [f"{key}={choice}" for key, choice in choices.items()]
+    line = refused(tmp_path, *arguments)
     assert f"{path}: line 4: aliases" in line

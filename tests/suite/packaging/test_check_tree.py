@@ -1,6 +1,4 @@
-"""Trees that were spoilt after they were written: each part says what is wrong with it, and nothing
-of a tree raises.
-"""
+"""Checks of trees that were damaged after packaging: each damage is reported, no check raises."""
 
 import json
 import os
@@ -30,7 +28,7 @@ SSD = "results/box/ssd"
 
 @pytest.fixture(scope="module")
 def packaged(tmp_path_factory):
-    """Logs of others, SSD on a system `box`, in a package that passes everything."""
+    """Return a package of foreign SSD logs, with the system name `box`, that passes every check."""
     folder = tmp_path_factory.mktemp("good")
     log_set(folder / "logs", "ssd")
     return package(
@@ -99,7 +97,7 @@ def test_a_good_tree_passes_every_part(tree, capsys):
         subcommand(check, tree, "--rules", "ncf_demo")
 
 
-def test_a_tree_is_known_by_its_folders(tree):
+def test_a_tree_is_recognized_by_its_folders(tree):
     assert is_tree(tree)
     shutil.rmtree(tree / "systems")
     assert is_tree(tree)
@@ -109,47 +107,52 @@ def test_a_tree_is_known_by_its_folders(tree):
 
 
 DESCRIPTION = {"system_desc_checker", "package_checker"}
-SPOILT = {
-    "a log too few": (lambda tree: log(tree, 4).unlink(), {"result", "package_checker"}, "result set", "4 logs", "5: result_0"),
+DAMAGES = {
+    "a log too few": (lambda tree: log(tree, 4).unlink(), {"result", "package_checker"},
+     "result set", "4 logs", "5: result_0"),
     "a log too many": (lambda tree: derived(DATA / "0.7.0" / "ssd.txt", log(tree, 5), 9999, 9999),
      {"result", "package_checker"}, "result set", "6 logs", "exactly 5"),
-    "a gap": (lambda tree: log(tree, 4).rename(log(tree, 5)), {"result"}, "result set", "result_5.txt",
-     "result_0.txt to result_4.txt"),
+    "a gap": (lambda tree: log(tree, 4).rename(log(tree, 5)), {"result"}, "result set",
+     "result_5.txt", "result_0.txt to result_4.txt"),
     "equal seeds": (lambda tree: rewritten(tree, 3, 1, 101), {"seed_checker"}, "seed_checker",
      "seed 101 in result_1.txt and result_3.txt, logged at train.py:18", "a different seed"),
-    "no seed": (lambda tree: log(tree, 2).write_text(re.sub('.*"seed".*\n', "", log(tree, 2).read_text())),
+    "no seed": (lambda tree: without_lines(log(tree, 2), "seed"),
      {"seed_checker"}, "seed_checker", "none in result_2.txt", "a seed"),
-    "a seed that is no number": (lambda tree: rewritten(tree, 3, 1, "x"), {"seed_checker"}, "seed_checker",
-     "unreadable in result_3.txt (ValueError)", "an integer"),
-    "another setting": (lambda tree: rewritten(tree, 3, 1, 5, global_batch_size=1000), {"result"}, "result set",
-     "global_batch_size: 912 in", "the same value"),
-    "a run twice": (lambda tree: log(tree, 4).write_bytes(log(tree, 1).read_bytes()), {"result", "seed_checker"},
+    "a seed that is no number": (lambda tree: rewritten(tree, 3, 1, "x"), {"seed_checker"},
+     "seed_checker", "unreadable in result_3.txt (ValueError)", "an integer"),
+    "another setting": (lambda tree: rewritten(tree, 3, 1, 5, global_batch_size=1000), {"result"},
+     "result set", "global_batch_size: 912 in", "the same value"),
+    "a run twice": (lambda tree: log(tree, 4).write_bytes(log(tree, 1).read_bytes()),
+     {"result", "seed_checker"},
      "result set", "the same run twice: box/ssd/result_1.txt and box/ssd/result_4.txt", "different"),
-    "another benchmark's folder": (lambda tree: as_benchmark(tree, "resnet"), {"result"}, "result set", "ssd",
-     "resnet"),
-    "an unknown benchmark's folder": (lambda tree: as_benchmark(tree, "sdd"), {"result"}, "result set",
-     "a benchmark that the rules do not define", "ssd"),
-    "no description": (lambda tree: (tree / "systems/box.json").rename(tree / "systems/Box.json"), DESCRIPTION,
-     "system_desc_checker", "no such file (existing files: Box", "named like results/box"),
-    "no descriptions": (lambda tree: shutil.rmtree(tree / "systems"), DESCRIPTION, "system_desc_checker",
-     "no such file", "results/box"),
-    "a field too few": (lambda tree: with_fields(tree, ["cooling"]), DESCRIPTION, "system_desc_checker",
-     "not in the file", "33 fields"),
-    "a number as such": (lambda tree: with_fields(tree, number_of_nodes=1), DESCRIPTION, "system_desc_checker", "1",
-     "a string, even for a number"),
-    "another division": (lambda tree: with_fields(tree, division="open"), DESCRIPTION, "system_desc_checker", "open",
-     "closed"),
-    "checks off": (lambda tree: (tree / SSD / "package_checker_params").write_text("seed-checker-bypass"), set(),
+    "another benchmark's folder": (lambda tree: as_benchmark(tree, "resnet"), {"result"},
+     "result set", "ssd", "resnet"),
+    "the folder of an unknown benchmark": (lambda tree: as_benchmark(tree, "sdd"), {"result"},
+     "result set", "a benchmark that the rules do not define", "ssd"),
+    "no description": (lambda tree: (tree / "systems/box.json").rename(tree / "systems/Box.json"),
+     DESCRIPTION, "system_desc_checker", "no such file (existing files: Box", "named like results/box"),
+    "no descriptions": (lambda tree: shutil.rmtree(tree / "systems"), DESCRIPTION,
+     "system_desc_checker", "no such file", "results/box"),
+    "a field too few": (lambda tree: with_fields(tree, ["cooling"]), DESCRIPTION,
+     "system_desc_checker", "not in the file", "33 fields"),
+    "a number as such": (lambda tree: with_fields(tree, number_of_nodes=1), DESCRIPTION,
+     "system_desc_checker", "1", "a string, even for a number"),
+    "another division": (lambda tree: with_fields(tree, division="open"), DESCRIPTION,
+     "system_desc_checker", "open", "closed"),
+    "checks off": (
+     lambda tree: (tree / SSD / "package_checker_params").write_text("seed-checker-bypass"), set(),
      "result set", "a file that switches checks off", "every check"),
-    "a stranger": (lambda tree: (tree / SSD / "notes.md").touch(), set(), "result set", "notes.md", "result_N.txt"),
-    "no code": (lambda tree: shutil.rmtree(tree / "benchmarks/ssd"), set(), "layout", "no files", "the code of every"),
+    "a stranger": (lambda tree: (tree / SSD / "notes.md").touch(), set(), "result set", "notes.md",
+     "result_N.txt"),
+    "no code": (lambda tree: shutil.rmtree(tree / "benchmarks/ssd"), set(), "layout", "no files",
+     "the code of every"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("how", SPOILT)
-def test_what_is_wrong_with_a_tree(tree, how):
-    spoil, fails, rules, found, needed = SPOILT[how]
-    spoil(tree)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_each_damage_of_a_tree_is_reported_with_a_remedy(tree, damage):
+    apply_damage, fails, rules, found, needed = DAMAGES[damage]
+    apply_damage(tree)
     verdicts = check_tree(tree)
     assert failing(verdicts) == fails
     listed = complaints(verdicts, rules)
@@ -186,7 +189,7 @@ def test_seeds_are_a_warning_in_division_open(tree):
     assert failing(check_tree(tree, werror=True)) == {"seed_checker"}
 
 
-def test_demo_logs_make_no_submission(tree):
+def test_demo_logs_cannot_be_submitted(tree):
     for index in range(3):
         derived(
             DATA / "ncf_demo.txt", tree / "results/box/ncf" / f"result_{index}.txt", index, index
@@ -213,7 +216,7 @@ def test_demo_logs_make_no_submission(tree):
         (" " * (2 << 20), "more than 1,048,576 bytes"),
     ],
 )
-def test_a_description_that_is_none(tree, text, found):
+def test_an_invalid_description_is_reported(tree, text, found):
     described(tree, text)
     verdicts = check_tree(tree)
     assert failing(verdicts) == DESCRIPTION
@@ -241,7 +244,7 @@ TEXTS = json_values(3)
         ),
     )
 )
-def test_no_content_of_a_description_fails(tmp_path_factory, content):
+def test_no_content_of_a_description_makes_the_check_raise(tmp_path_factory, content):
     folder = tmp_path_factory.mktemp("described")
     (folder / "systems").mkdir()
     described(folder, content)
@@ -252,7 +255,7 @@ def test_no_content_of_a_description_fails(tmp_path_factory, content):
         assert check_system_desc(str(folder / "systems" / "box.json"), "training", "1.0.0")[0]
 
 
-def test_names_and_sizes(tree):
+def test_invalid_names_and_large_files_are_reported(tree):
     (tree / "a b").mkdir()
     (tree / ".hidden").touch()
     with open(tree / "large.bin", "wb") as stream:
@@ -263,7 +266,8 @@ def test_names_and_sizes(tree):
 
 
 @pytest.mark.parametrize(
-    "replace", [os.mkfifo, lambda place: place.symlink_to("/dev/zero"), lambda place: place.symlink_to("/")],
+    "replace",
+    [os.mkfifo, lambda path: path.symlink_to("/dev/zero"), lambda path: path.symlink_to("/")],
     ids=["pipe", "link", "folder link"],
 )  # fmt: skip
 def test_links_and_pipes_are_never_opened(tree, replace):
@@ -291,10 +295,8 @@ def test_a_file_without_permission_is_named(tree, monkeypatch):
 
 
 @pytest.mark.parametrize("key", ["submission_benchmark", "submission_division", "opt_name"])
-def test_text_of_a_log_in_a_tree_names_no_rule_file(tree, tmp_path, key):
-    """The package checker runs the rule files that logs ask for: it must find none outside its own
-    folder.
-    """
+def test_values_in_a_log_cannot_select_a_rule_file_outside_the_checker(tree, tmp_path, key):
+    """Run rule files of the checker's folder only, although log values are part of their names."""
     trap = tmp_path / "trap"
     trap.mkdir()
     for name in ("x_common.yaml", "x.yaml"):
@@ -322,7 +324,7 @@ def test_a_checker_that_crashes_is_a_complaint(tree, value):
 
 
 @pytest.mark.parametrize("part", [SSD, "results/box", "results"])
-def test_empty_folders(tree, part):
+def test_empty_folders_are_reported(tree, part):
     shutil.rmtree(tree / part)
     (tree / part).mkdir()
     verdicts = check_tree(tree)
@@ -330,10 +332,10 @@ def test_empty_folders(tree, part):
     assert all(item.do for verdict in verdicts for item in verdict.complaints)
 
 
-def test_what_is_still_to_be_done_is_not_called_complete(tree, packaged):
-    said = package_command.lines(packaged)
-    (empty,) = (line for line in said if "fields are empty" in line)
-    assert any(line.startswith("warning: ssd: the code of the runs is unknown") for line in said)
+def test_missing_fields_and_code_are_listed_as_incomplete(tree, packaged):
+    messages = package_command.lines(packaged)
+    (empty,) = (line for line in messages if "fields are empty" in line)
+    assert any(line.startswith("warning: ssd: the code of the runs is unknown") for line in messages)
     verdicts = {verdict.rules_name: verdict for verdict in check_tree(tree)}
     description, layout = verdicts["system_desc_checker 1.0.0"], verdicts["layout"]
     count = re.search(r"(\d+) of 33", empty)[1]
@@ -349,7 +351,7 @@ def test_what_is_still_to_be_done_is_not_called_complete(tree, packaged):
 
 @pytest.fixture(scope="module")
 def packaged_runs(tmp_path_factory):
-    """A tree of closed runs of this suite: ResNet-50 and NCF."""
+    """Return a package of closed runs of this suite: ResNet-50 and NCF."""
     folder = tmp_path_factory.mktemp("runs")
     for name, count in (("resnet50", 5), ("ncf", 100)):
         for index in range(count):
@@ -375,7 +377,7 @@ def without_lines(path, key):
 
 
 def with_hyperparameter(path, **values):
-    """Change hyperparameters that the log's `suite_run` line states."""
+    """Change hyperparameters in the log's `suite_run` line."""
     (line,) = (line for line in path.read_text().splitlines() if '"key": "suite_run"' in line)
     settings = json.loads(line.removeprefix(":::MLLOG "))["value"]
     derived(
@@ -409,11 +411,11 @@ VIOLATIONS = {
         log.read_text().replace(":::MLLOG", ":::MLPv0.5.0")
     ),
 }
-"""Tricks that a result set once accepted as a run that missed the target."""
+"""Violations of the rules that must not be accepted as a run that missed the target."""
 
 
 @pytest.mark.parametrize("trick", VIOLATIONS)
-def test_no_other_violation_counts_as_a_missed_target(tree_of_runs, trick):
+def test_a_violation_of_another_rule_is_not_a_missed_target(tree_of_runs, trick):
     log = logs_of(tree_of_runs, "resnet")[2]
     VIOLATIONS[trick](log)
     verdicts = check_tree(tree_of_runs)
@@ -429,9 +431,11 @@ def test_no_other_violation_counts_as_a_missed_target(tree_of_runs, trick):
     "seeds",
     [(7, 7), (7, 7.0), ("7", 7)],
 )
-def test_equal_seeds_are_found_wherever_a_log_says_they_were_logged(tree_of_runs, seeds):
-    """mlperf-logging's checker compares seeds of one line of code alone, which is an entry of the
-    log.
+def test_equal_seeds_are_found_if_they_were_logged_at_different_code_lines(tree_of_runs, seeds):
+    """Compare seeds independently of the logged line of code.
+
+    The checker of mlperf-logging only compares seeds of the same line of code, which a log states
+    itself.
     """
     for number, (log, seed) in enumerate(
         zip(logs_of(tree_of_runs, "resnet")[1:3], seeds, strict=True)
@@ -448,7 +452,7 @@ def test_equal_seeds_are_found_wherever_a_log_says_they_were_logged(tree_of_runs
 
 
 @pytest.mark.parametrize("count", [1, 50])
-def test_a_forbidden_epsilon_in_logs_of_ncf_fails_each(tree_of_runs, count):
+def test_a_forbidden_epsilon_fails_every_ncf_log_with_it(tree_of_runs, count):
     for log in logs_of(tree_of_runs, "ncf")[:count]:
         derived(log, log, seed=1000 + int(log.stem.partition("_")[2]), opt_adam_epsilon=1e-3)
     verdicts = check_tree(tree_of_runs)

@@ -1,4 +1,4 @@
-"""Which runs make a result, and what is typed for those that it lacks."""
+"""Selection of the runs of a result, and the command that adds the missing runs."""
 
 import shlex
 
@@ -11,7 +11,7 @@ from suite.packaging.write import PackageOptions, package
 from suite.results.logs.collect import collect
 from tests.suite.packaging.package_logs import log_set, our_run
 
-TYPED = (
+OVERRIDES = (
     (),
     ("device=cuda",),
     ("batch=global:1048576", "environment=torch", "workload.learning_rate=0.0045"),
@@ -20,43 +20,41 @@ TYPED = (
 
 
 @pytest.mark.parametrize(
-    "typed", TYPED, ids=["nothing", "device", "settings", "a setting that is not known"]
+    "overrides", OVERRIDES, ids=["nothing", "device", "settings", "an unrecorded setting"]
 )
-def test_missing_runs_come_into_the_folder_that_is_there(tmp_path, typed):
-    """By the settings in its name; where that says more than is known, by all settings that are."""
+def test_the_command_for_missing_runs_writes_into_the_existing_folder(tmp_path, overrides):
+    """Repeat the settings in the folder's name, or all recorded settings if the log lacks some."""
     folder = tmp_path / "two words"
-    (job,) = compose(["workload=ncf", "gpus=2", *typed]).jobs
+    (job,) = compose(["workload=ncf", "gpus=2", *overrides]).jobs
     our_run(folder / job_name(job), 0)
     with pytest.raises(
         ValueError, match=r"ncf: 1 of 100 runs, 99 are missing. Run: python run_suite\.py "
     ) as error:
         choose_runs(collect([folder]))
     text = str(error.value)
-    words = shlex.split(text[text.index("python run_suite.py") :])[2:]
-    (again,) = compose(words).jobs
+    arguments = shlex.split(text[text.index("python run_suite.py") :])[2:]
+    (again,) = compose(arguments).jobs
     assert (again.config.output, again.config.resume) == (str(folder), True)
     assert (again.config.runs, again.config.gpus) == ("official", 2)
-    if "seed=3" not in typed:
+    if "seed=3" not in overrides:
         assert job_name(again) == job_name(job)
     else:
         assert {"batch=global:1048576", "device=cuda", "workload.learning_rate=0.0045"} <= set(
-            words
+            arguments
         )
 
 
 @pytest.mark.parametrize(
-    ("there", "without_log", "missing"),
+    ("present", "without_log", "missing"),
     [
         ((0, 2, 4, 6, 8), (), "runs 1, 3, 5, 7"),
         ((0, 2, 4, 6, 8), (3,), "runs 1, 5, 7"),
         ((1, 2, 3, 4, 5), (), "run 0"),
     ],
 )
-def test_runs_that_are_missing_among_others_are_explained_or_refused(
-    tmp_path, there, without_log, missing
-):
-    """Nine runs, of which the slow ones were deleted."""
-    for index in there:
+def test_gaps_in_the_run_numbers_need_an_explanation(tmp_path, present, without_log, missing):
+    """Refuse to package the remaining runs if some runs, perhaps the slow ones, were deleted."""
+    for index in present:
         our_run(tmp_path / "logs" / "job", index, "resnet50")
     for index in without_log:
         folder = tmp_path / "logs" / "job" / f"run_{index}"
@@ -67,13 +65,13 @@ def test_runs_that_are_missing_among_others_are_explained_or_refused(
     packaged = package(
         [tmp_path / "logs"], tmp_path / "out", PackageOptions(explanation="the disk was lost")
     )
-    said = f"job: {missing} missing: the disk was lost"
-    assert said in packaged.notes
+    explanation = f"job: {missing} missing: the disk was lost"
+    assert explanation in packaged.notes
     (readme,) = (packaged.folder / "benchmarks").rglob("implementations/*/README.md")
-    assert said in readme.read_text(encoding="utf-8")
+    assert explanation in readme.read_text(encoding="utf-8")
 
 
-def test_an_explanation_of_nothing_is_refused(tmp_path):
+def test_an_explanation_without_missing_runs_is_refused(tmp_path):
     log_set(tmp_path / "logs", "ssd")
     with pytest.raises(ValueError, match=r"no run is missing .*Leave --explain out"):
         package(

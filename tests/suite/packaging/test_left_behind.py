@@ -1,5 +1,7 @@
-"""What a killed command leaves goes with the next call; finished runs that were set aside are not
-left out of a package.
+"""Temporary folders of killed commands are removed, and finished runs cannot be hidden.
+
+The next call removes the folder that a killed command left. A finished run that was moved to
+`superseded` cannot be omitted from a package.
 """
 
 import gzip
@@ -23,7 +25,8 @@ KILLED = """import os, signal, sys
 from suite.packaging import write
 from workloads.api.fingerprints import FINGERPRINTS, PUBLISHED_DATASETS
 from workloads.common.data import generated
-FINGERPRINTS.update(dict.fromkeys(PUBLISHED_DATASETS, {"verified": "written by tests"}))  # as tests/conftest.py does
+# tests/conftest.py sets the same fingerprints.
+FINGERPRINTS.update(dict.fromkeys(PUBLISHED_DATASETS, {"verified": "written by tests"}))
 def killed(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)
 write._check_written_tree = killed
@@ -33,12 +36,10 @@ main(sys.argv[1:])
 """
 
 
-def killed(tmp_path, *words):
-    """`suite …`, killed by SIGKILL before its result gets its name; the names that it leaves in
-    tmp_path.
-    """
+def killed(tmp_path, *arguments):
+    """Run `suite …`, kill it before its output is renamed, and return the new names in tmp_path."""
     before = set(os.listdir(tmp_path))
-    command = [sys.executable, "-c", KILLED, *map(str, words)]
+    command = [sys.executable, "-c", KILLED, *map(str, arguments)]
     done = subprocess.run(
         command, env=suite_env(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
@@ -48,7 +49,7 @@ def killed(tmp_path, *words):
 
 @pytest.fixture
 def runs(tmp_path):
-    """The logs of a result that can be packaged."""
+    """Return the folder with the logs of a result that can be packaged."""
     return ncf_runs(tmp_path / "logs")
 
 
@@ -61,66 +62,67 @@ def ncf_runs(folder):
 OPTIONS = ("--submitter", "EXAMPLE")
 
 
-def test_the_next_package_removes_what_a_killed_one_left(tmp_path, runs):
+def test_the_next_package_removes_the_folder_of_a_killed_command(tmp_path, runs):
     (tmp_path / ".out.mine").mkdir()
     (first,) = killed(tmp_path, "package", runs, tmp_path / "out", *OPTIONS)
     assert first.startswith(".out.")
     (second,) = killed(tmp_path, "package", runs, tmp_path / "out", *OPTIONS)
     assert second != first
     assert not (tmp_path / first).exists(), "the second call removes what the first left"
-    other = killed(tmp_path, "package", runs, tmp_path / "other", *OPTIONS)
+    other_names = killed(tmp_path, "package", runs, tmp_path / "other", *OPTIONS)
     suite_here(tmp_path, "package", runs, tmp_path / "out", *OPTIONS, exits=0)
     assert set(os.listdir(tmp_path)) == {
         "logs",
         "out",
         ".out.mine",
-        *other,
-    }, "nothing of another command"
+        *other_names,
+    }, "folders of other commands are kept"
     assert not list((tmp_path / "out").rglob(".suite*"))
 
 
-def test_a_package_that_is_refused_removes_it_too(tmp_path, runs):
+def test_a_refused_package_removes_the_folder_of_a_killed_command(tmp_path, runs):
     killed(tmp_path, "package", runs, tmp_path / "out", *OPTIONS)
     shutil.rmtree(runs / "job" / "run_1")
     suite_here(tmp_path, "package", runs, tmp_path / "out", *OPTIONS, exits=2)
     assert os.listdir(tmp_path) == ["logs"]
 
 
-def test_the_next_demo_data_removes_what_a_killed_call_left(tmp_path):
-    words = ("data", "make-demo", "ml-demo", "--to", tmp_path / "data")
-    (left,) = killed(tmp_path, *words)
+def test_the_next_demo_data_removes_the_folder_of_a_killed_call(tmp_path):
+    arguments = ("data", "make-demo", "ml-demo", "--to", tmp_path / "data")
+    (left,) = killed(tmp_path, *arguments)
     assert left.startswith(".data.")
-    (again,) = killed(tmp_path, *words)
+    (again,) = killed(tmp_path, *arguments)
     assert again != left
     assert not (tmp_path / left).exists()
-    suite_here(tmp_path, *words, exits=0)
+    suite_here(tmp_path, *arguments, exits=0)
     assert os.listdir(tmp_path) == ["data"]
 
 
-def test_demo_data_that_are_there_remove_it_too(tmp_path):
-    words = ("data", "make-demo", "ml-demo", "--to", tmp_path / "data")
-    (left,) = killed(tmp_path, *words)
+def test_existing_demo_data_remove_the_folder_of_a_killed_call(tmp_path):
+    arguments = ("data", "make-demo", "ml-demo", "--to", tmp_path / "data")
+    (left,) = killed(tmp_path, *arguments)
     shutil.copytree(tmp_path / left, tmp_path / "kept")
-    suite_here(tmp_path, *words, exits=0)
+    suite_here(tmp_path, *arguments, exits=0)
     (tmp_path / "kept").rename(tmp_path / left)
-    assert "already generated" in suite_here(tmp_path, *words, exits=0).stdout
+    assert "already generated" in suite_here(tmp_path, *arguments, exits=0).stdout
     assert os.listdir(tmp_path) == ["data"]
 
 
-def test_two_at_once_do_not_remove_each_others(tmp_path):
-    words = ("data", "make-demo", "ml-demo", "--to", str(tmp_path / "data"))
-    stopped = KILLED.replace("SIGKILL", "SIGSTOP").replace(" = killed", " = stopping(publish)").replace(
+def test_two_concurrent_calls_keep_the_folders_of_each_other(tmp_path):
+    arguments = ("data", "make-demo", "ml-demo", "--to", str(tmp_path / "data"))
+    stopped = KILLED.replace("SIGKILL", "SIGSTOP").replace(" = killed", " = stopping(publish)")
+    stopped = stopped.replace(
         "write._check_written_tree = stopping(publish)\n",
         "publish = generated.manifests.publish\n"
         "def stopping(after):\n    return lambda *arguments: (killed(), after(*arguments))[1]\n",
-    )  # fmt: skip
-    command = [sys.executable, "-c", stopped, *words]
+    )
+    command = [sys.executable, "-c", stopped, *arguments]
     with subprocess.Popen(
         command, env=suite_env(tmp_path), cwd=tmp_path, stdout=subprocess.PIPE, text=True
     ) as process:
         wait_until("it stops", lambda: "T" in state_of(process.pid))
-        suite_here(tmp_path, *words, exits=0)
-        assert len(os.listdir(tmp_path)) == 2, "that of the process that waits is kept"
+        suite_here(tmp_path, *arguments, exits=0)
+        assert len(os.listdir(tmp_path)) == 2, "the folder of the stopped process is kept"
         process.send_signal(signal.SIGCONT)
         assert "ml-demo" in process.communicate(timeout=120)[0]
     assert os.listdir(tmp_path) == ["data"]
@@ -131,8 +133,8 @@ def state_of(pid):
         return file.read().rpartition(")")[2].split()[0]
 
 
-def set_aside(runs, metadata):
-    """A log in superseded/ that ends with a run_stop of this metadata; None: without one."""
+def move_to_superseded(runs, metadata):
+    """Write a log into superseded/ whose run_stop has this metadata; None omits run_stop."""
     source = runs / "job" / "run_0" / "result_0.txt"
     folder = runs / "job" / "superseded" / "run_0-1"
     folder.mkdir(parents=True)
@@ -145,12 +147,12 @@ def set_aside(runs, metadata):
 @pytest.mark.parametrize(
     "metadata", [{"status": "success"}, {"status": "aborted"}, {"status": "success", "reason": ""}]
 )
-@pytest.mark.parametrize("filed", [None, "interrupted", "success"])
-def test_a_finished_run_that_was_set_aside_refuses_the_package(tmp_path, runs, metadata, filed):
-    set_aside(runs, metadata)
-    if filed is not None:
+@pytest.mark.parametrize("status", [None, "interrupted", "success"])
+def test_a_finished_run_in_superseded_refuses_the_package(tmp_path, runs, metadata, status):
+    move_to_superseded(runs, metadata)
+    if status is not None:
         (runs / "job" / "superseded" / "run_0-1" / "status.json").write_text(
-            json.dumps({"status": filed})
+            json.dumps({"status": status})
         )
     with pytest.raises(
         ValueError,
@@ -160,10 +162,10 @@ def test_a_finished_run_that_was_set_aside_refuses_the_package(tmp_path, runs, m
     assert os.listdir(tmp_path) == ["logs"]
 
 
-@pytest.mark.parametrize("filed", ["success", "target_missed"])
+@pytest.mark.parametrize("status", ["success", "target_missed"])
 @pytest.mark.parametrize("log", ["without its end", "compressed", "deleted"])
-def test_status_json_shows_that_a_run_without_its_log_was_finished(tmp_path, runs, log, filed):
-    set_aside(runs, None)
+def test_status_json_shows_that_a_run_without_its_log_was_finished(tmp_path, runs, log, status):
+    move_to_superseded(runs, None)
     folder = runs / "job" / "superseded" / "run_0-1"
     if log == "compressed":
         (folder / "result_0.txt.gz").write_bytes(
@@ -171,7 +173,7 @@ def test_status_json_shows_that_a_run_without_its_log_was_finished(tmp_path, run
         )
     if log != "without its end":
         (folder / "result_0.txt").unlink()
-    (folder / "status.json").write_text(json.dumps({"status": filed}))
+    (folder / "status.json").write_text(json.dumps({"status": status}))
     with pytest.raises(ValueError, match="is a finished run in superseded/"):
         package([runs], tmp_path / "out", PackageOptions(submitter="EXAMPLE"))
 
@@ -179,8 +181,8 @@ def test_status_json_shows_that_a_run_without_its_log_was_finished(tmp_path, run
 @pytest.mark.parametrize(
     "metadata", [None, {"status": "aborted", "reason": "OSError: no space left"}]
 )
-def test_an_attempt_that_did_not_end_by_itself_is_counted_in_a_note(tmp_path, runs, metadata):
-    set_aside(runs, metadata)
+def test_an_unfinished_attempt_in_superseded_is_counted_in_a_note(tmp_path, runs, metadata):
+    move_to_superseded(runs, metadata)
     packaged = package([runs], tmp_path / "out", PackageOptions(submitter="EXAMPLE"))
     assert any(note.startswith("not counted: 1 attempts") for note in packaged.notes)
 
@@ -189,7 +191,9 @@ def test_an_attempt_that_did_not_end_by_itself_is_counted_in_a_note(tmp_path, ru
 @pytest.mark.parametrize(
     "command", ["report", "check", "export tensorboard", "compare --published dgx1-article"]
 )
-def test_a_log_or_folder_that_is_a_link_to_itself_is_no_traceback(tmp_path, place, command):
+def test_a_log_or_folder_that_links_to_itself_is_reported_without_a_traceback(
+    tmp_path, place, command
+):
     write_run(tmp_path / "logs", "ncf")
     link = tmp_path / "logs" / place
     link.parent.mkdir(parents=True, exist_ok=True)

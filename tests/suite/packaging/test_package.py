@@ -1,3 +1,5 @@
+"""`suite package`: the written tree passes MLCommons' checkers, and invalid logs are refused."""
+
 import json
 import os
 import runpy
@@ -54,14 +56,14 @@ needs_published = pytest.mark.skipif(
 
 
 def tool(arguments):
-    """The command of one of mlperf-logging's checkers: `NAME ARGUMENT…`."""
+    """Run a checker of mlperf-logging with the arguments `NAME ARGUMENT…`."""
     name, *arguments = arguments
     sys.argv = [name, *arguments, "--log_output", "tool.log"]
     runpy.run_module(f"mlperf_logging.{name}", run_name="__main__", alter_sys=True)
 
 
 def assert_passes_the_tools(out, tmp_path):
-    """What the checkers print decides: their exit codes say nothing."""
+    """Check the printed verdicts of the checkers, because their exit codes are always 0."""
     systems = sorted((out / "systems").glob("*.json"))
     commands = [("package_checker", str(out), "training", "0.7.0")]
     commands += [("system_desc_checker", str(path), "training", "1.0.0") for path in systems]
@@ -81,7 +83,7 @@ def files(folder):
 
 
 def refused(logs, out, text, options=OPTIONS):
-    """The command says `text` in one line, and leaves nothing."""
+    """Check that packaging fails with a one-line message that matches `text` and writes no file."""
     before = sorted(os.listdir(out.parent))
     with pytest.raises(ValueError, match=text) as error:
         package(logs, out, options)
@@ -99,21 +101,21 @@ def resnet_runs(folder, **changes):
 def test_the_command_writes_a_tree(tmp_path):
     logs = {name: log_set(tmp_path / "logs" / name, name) for name in ("ssd", "gnmt")}
     out = tmp_path / "out"
-    words = ("package", tmp_path / "logs", out, "--system", "box", "--submitter", "EXAMPLE_ORG")
-    assert "Not verified by MLCommons Association" in suite_here(tmp_path, *words, exits=0).stdout
-    for name, of_benchmark in logs.items():
+    arguments = ("package", tmp_path / "logs", out, "--system", "box", "--submitter", "EXAMPLE_ORG")
+    assert (
+        "Not verified by MLCommons Association" in suite_here(tmp_path, *arguments, exits=0).stdout
+    )
+    for name, benchmark_logs in logs.items():
         place = out / "results" / "box" / name
         assert sorted(os.listdir(place)) == [f"result_{index}.txt" for index in range(COUNTS[name])]
-        for index, log in enumerate(of_benchmark):
+        for index, log in enumerate(benchmark_logs):
             assert (place / f"result_{index}.txt").read_bytes() == log.read_bytes()
     suite_here(tmp_path, "check", out, "--werror", exits=0)
 
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory):
-    """The package of runs of all six with the default sets, as our own writer logs them: closed, on
-    one machine.
-    """
+    """Return the package of closed runs of all six workloads with default sets, on one machine."""
     tmp_path = tmp_path_factory.mktemp("ours")
     for kind in rules_page.WORKLOADS:
         for index in range(kind.runs_required):
@@ -134,7 +136,7 @@ def test_our_runs_of_all_six_pass_every_tool(ours, tmp_path):
     assert done.stdout.count("rules: suite rules ncf_reference") == 100
 
 
-def test_packages_state_what_is_the_suites_own(ours):
+def test_packages_list_the_implementations_of_the_suite(ours):
     readme = (ours.folder / "benchmarks/ncf/implementations/pytorch/README.md").read_text(
         encoding="utf-8"
     )
@@ -171,7 +173,7 @@ def test_real_dgx1_logs_pass_every_tool(tmp_path):
 
 
 @needs_published
-def test_one_real_run_below_the_target_is_allowed_and_a_second_is_not(tmp_path):
+def test_only_one_real_run_may_miss_the_target(tmp_path):
     good = PUBLISHED / "v0.7" / "dgx1_ngc20.06_mxnet" / "resnet" / "result_1.txt"
     missed = PUBLISHED / "odd" / "v07_nvidia_dgx1_resnet_aborted_below_target.txt"
     logs = log_set(tmp_path / "logs", "resnet", 5, good)
@@ -199,17 +201,10 @@ def test_half_of_the_ncf_runs_may_miss(tmp_path):
         choose_runs(collect([tmp_path / "logs"]))
 
 
-def test_of_more_runs_the_first_by_start_are_taken(tmp_path):
+def test_the_earliest_runs_are_packaged_if_there_are_too_many(tmp_path):
     source = DATA / "0.7.0" / "ssd.txt"
-    hours = [
-        50,
-        10,
-        70,
-        30,
-        20,
-        60,
-        40,
-    ]  # result_2 starts last and would be dropped together with result_5
+    # result_2 and result_5 start last and are dropped.
+    hours = [50, 10, 70, 30, 20, 60, 40]
     for index, hour in enumerate(hours):
         derived(source, tmp_path / "logs" / f"result_{index}.txt", hour, 100 + index, JITTER_MS)
     packaged = package([tmp_path / "logs"], tmp_path / "out", OPTIONS)
@@ -246,8 +241,8 @@ def of_ssd(**values):
     return lambda logs: log_set(logs, "ssd", **values)
 
 
-def spoilt_ssd(index, spoil):
-    return lambda logs: spoil(log_set(logs, "ssd")[index])
+def damaged_ssd(index, damage):
+    return lambda logs: damage(log_set(logs, "ssd")[index])
 
 
 def as_file(content):
@@ -274,33 +269,44 @@ REFUSED = {
     "another profile": (ours_of(profile="other"), "profile other: .*type profile=reference"),
     "a demo without its settings": (of_ssd(submission_org="DEMO - not an MLPerf result"),
      "such runs cannot be submitted"),
-    "two systems": (two_runs(system="other"), "system: our box in .*, other in .*package them separately"),
-    "two precisions": (two_runs(precision="tf32"), "precision: fp32 in .*, tf32 in .*package them separately"),
-    "closed with deviations": (lambda logs: resnet_runs(logs, deviations=["a rate of one's own"]),
-     "fails the rules .*submission_division: a rate of one's own, needed"),
-    "round v0.5": (lambda logs: resnet_runs(logs, rules="v0.5"), "resnet: runs of rules=v0.5 cannot be packaged"),
-    "a round of one's own": (lambda logs: resnet_runs(logs, rules="v4", ruleset="0.7.0"),
+    "two systems": (two_runs(system="other"),
+     "system: our box in .*, other in .*package them separately"),
+    "two precisions": (two_runs(precision="tf32"),
+     "precision: fp32 in .*, tf32 in .*package them separately"),
+    "closed with deviations": (lambda logs: resnet_runs(logs, deviations=["a user-defined rate"]),
+     "fails the rules .*submission_division: a user-defined rate, needed"),
+    "round v0.5": (lambda logs: resnet_runs(logs, rules="v0.5"),
+     "resnet: runs of rules=v0.5 cannot be packaged"),
+    "a user-defined round": (lambda logs: resnet_runs(logs, rules="v4", ruleset="0.7.0"),
      "resnet: runs of rules=v4 cannot be packaged"),
     "another rate": (
-        lambda logs: derived(log_set(logs, "resnet")[3], logs / "result_3.txt", 1, 5, sgd_opt_base_learning_rate=9.9),
+        lambda logs: derived(log_set(logs, "resnet")[3], logs / "result_3.txt", 1, 5,
+                             sgd_opt_base_learning_rate=9.9),
         "sgd_opt_base_learning_rate: 6 in .*, 9.9 in .*result_3.txt",
     ),
-    "another value of a key of any name": (spoilt_ssd(3, lambda log: derived(log, log, 1, 5, max_samples=7)),
+    "another value of another key": (
+     damaged_ssd(3, lambda log: derived(log, log, 1, 5, max_samples=7)),
      "max_samples: 1 in .*, 7 in .*result_3.txt"),
     "another batch": (
-        lambda logs: derived(log_set(logs, "resnet")[2], logs / "result_2.txt", 1, 999, global_batch_size=1632),
+        lambda logs: derived(log_set(logs, "resnet")[2], logs / "result_2.txt", 1, 999,
+                             global_batch_size=1632),
         "global_batch_size: 3,264 in .*, 1,632 in .*result_2.txt",
     ),
-    "a copy": (spoilt_ssd(4, lambda log: log.write_bytes(log.with_name("result_1.txt").read_bytes())),
+    "a copy": (
+     damaged_ssd(4, lambda log: log.write_bytes(log.with_name("result_1.txt").read_bytes())),
      "result_1.txt and .*result_4.txt have the same run_start, so they are copies of the same run"),
-    "equal seeds": (spoilt_ssd(4, lambda log: derived(DATA / "0.7.0" / "ssd.txt", log, 4000, 101, JITTER_MS)),
+    "equal seeds": (
+     damaged_ssd(4, lambda log: derived(DATA / "0.7.0" / "ssd.txt", log, 4000, 101, JITTER_MS)),
      "seed_checker 1.0.0: seed: seed 101 in result_1.txt and result_4.txt"),
-    "a rule broken": (of_ssd(max_samples=7), "result_0.txt fails the rules .*max_samples: 7, needed: one of 1, 50"),
-    "a broken line": (spoilt_ssd(2, lambda log: log.write_text(log.read_text() + ':::MLLOG {"key": \n')),
+    "a rule broken": (of_ssd(max_samples=7),
+     "result_0.txt fails the rules .*max_samples: 7, needed: one of 1, 50"),
+    "a broken line": (
+     damaged_ssd(2, lambda log: log.write_text(log.read_text() + ':::MLLOG {"key": \n')),
      "broken JSON.*must not be edited"),
-    "a log cut off": (spoilt_ssd(2, lambda log: log.write_bytes(log.read_bytes()[:4000])), "result_2.txt was cut off"),
-    "a run that goes on": (running, "is still being written. Wait until the run has ended"),
-    "a run that goes on without a log": (running_without_a_log, "still being written"),
+    "a log cut off": (damaged_ssd(2, lambda log: log.write_bytes(log.read_bytes()[:4000])),
+     "result_2.txt was cut off"),
+    "a running run": (running, "is still being written. Wait until the run has ended"),
+    "a running run without a log": (running_without_a_log, "still being written"),
     "an empty file": (as_file(b""), "is not a log"),
     "binary data": (as_file(b"\0" * 5000), "is not a log"),
     "text": (as_file(b"no record\n" * 10), "is not a log"),
@@ -309,25 +315,26 @@ REFUSED = {
     "no folder": (lambda logs: None, "does not exist"),
     "round v0.6": (as_file((DATA / "0.6.0" / "ssd.txt").read_bytes()),
      "contains :::MLL lines. A package needs :::MLLOG logs"),
-    "a link out of the logs": (spoilt_ssd(3, linked), "is a link to a file elsewhere"),
+    "a link out of the logs": (damaged_ssd(3, linked), "is a link to a file elsewhere"),
     **{
         f"benchmark {name[:10]!r}": (
-            of_ssd(submission_benchmark=name), "a package can contain gnmt, maskrcnn, ncf, resnet, ssd, transformer",
+            of_ssd(submission_benchmark=name),
+            "a package can contain gnmt, maskrcnn, ncf, resnet, ssd, transformer",
         )
         for name in HOSTILE_BENCHMARKS
     },
 }  # fmt: skip
-"""What lies in the folder of logs, and what the command says of it."""
+"""Functions that write a folder of logs, and the message that refuses to package it."""
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_what_cannot_be_packaged_is_refused(tmp_path, what):
-    make, text = REFUSED[what]
-    make(tmp_path / "logs")
+@pytest.mark.parametrize("case", REFUSED)
+def test_logs_that_cannot_be_packaged_are_refused(tmp_path, case):
+    write, text = REFUSED[case]
+    write(tmp_path / "logs")
     refused([tmp_path / "logs"], tmp_path / "out", text)
 
 
-def test_a_log_that_grows_meanwhile_is_refused(tmp_path, monkeypatch):
+def test_a_log_that_grows_during_packaging_is_refused(tmp_path, monkeypatch):
     logs = log_set(tmp_path / "logs", "ssd")
 
     def grow(*arguments):
@@ -340,7 +347,7 @@ def test_a_log_that_grows_meanwhile_is_refused(tmp_path, monkeypatch):
     refused([tmp_path / "logs"], tmp_path / "out", "a log was written to while it was read")
 
 
-def test_a_run_without_a_log_is_left_out_and_another_submitter_is_said(tmp_path):
+def test_notes_list_runs_without_a_log_and_a_different_submitter(tmp_path):
     log_set(tmp_path / "logs", "ssd")
     folder = tmp_path / "logs" / "job" / "run_0"
     folder.mkdir(parents=True)
@@ -360,18 +367,18 @@ def test_a_run_without_a_log_is_left_out_and_another_submitter_is_said(tmp_path)
 @pytest.mark.parametrize(
     "name", ["../up", "/abs", "a b", ".hidden", "", "x\n", "é", "n" * 101, "-x", "a/b", "\x1b[2J"]
 )
-def test_hostile_names_that_are_typed_are_refused(name):
+def test_hostile_names_in_options_are_refused(name):
     assert not is_valid_name(name)
     with pytest.raises(ValueError, match="letters, digits"):
         validated_name("--system", name)
 
 
 @given(st.text(max_size=200))
-def test_names_made_of_logs_are_always_good(text):
+def test_names_derived_from_logs_are_always_valid(text):
     assert is_valid_name(sanitized_name(text))
 
 
-def test_system_and_division_of_logs_of_others(tmp_path):
+def test_foreign_logs_need_a_system_name_and_their_logged_division(tmp_path):
     logs = log_set(tmp_path / "logs", "ssd", submission_division="open")
     refused([tmp_path / "logs"], tmp_path / "out", "Set --system NAME", PackageOptions())
     refused(
@@ -386,10 +393,10 @@ def test_system_and_division_of_logs_of_others(tmp_path):
     assert json.loads((tmp_path / "out" / "systems" / "box.json").read_text())["division"] == "open"
 
 
-@pytest.mark.parametrize("make", [Path.touch, lambda out: out.symlink_to("nowhere"), Path.mkdir])
-def test_what_exists_is_not_overwritten(tmp_path, make):
+@pytest.mark.parametrize("create", [Path.touch, lambda out: out.symlink_to("nowhere"), Path.mkdir])
+def test_an_existing_output_is_not_overwritten(tmp_path, create):
     (tmp_path / "logs").mkdir()
-    make(tmp_path / "out")
+    create(tmp_path / "out")
     refused([tmp_path / "logs"], tmp_path / "out", "exists already and is not overwritten")
     refused([tmp_path / "logs"], tmp_path / "logs" / "out", "lies inside")
     with pytest.raises(ValueError, match="does not exist. Create it"):
@@ -397,7 +404,7 @@ def test_what_exists_is_not_overwritten(tmp_path, make):
     assert not (tmp_path / "none").exists()
 
 
-def test_code_of_others_is_copied_without_links(tmp_path):
+def test_foreign_code_is_copied_without_links(tmp_path):
     log_set(tmp_path / "logs", "ssd")
     code = tmp_path / "code"
     (code / "model").mkdir(parents=True)
@@ -449,9 +456,10 @@ def test_the_description_is_of_the_machine_that_ran(ours):
     ((listed, unknown),) = ours.unknown
     assert listed == str(path)
     assert set(unknown) == {
-        "host_processor_interconnect", "host_storage_type", "host_storage_capacity", "host_networking",
-        "host_networking_topology", "host_memory_configuration", "accelerator_host_interconnect",
-        "accelerator_on-chip_memories", "accelerator_memory_configuration", "cooling",
+        "host_processor_interconnect", "host_storage_type", "host_storage_capacity",
+        "host_networking", "host_networking_topology", "host_memory_configuration",
+        "accelerator_host_interconnect", "accelerator_on-chip_memories",
+        "accelerator_memory_configuration", "cooling",
     }  # fmt: skip
 
 
@@ -487,9 +495,10 @@ def test_the_code_that_ran_is_in_the_package(ours):
     assert len(json.loads((place / "settings.json").read_text())["seeds"]) == 100
 
 
-def test_runs_of_ours_whose_commit_is_not_known(tmp_path):
-    """On CPU cores, one attempt set aside, a folder of code that is not wanted, and hostile text:
-    no command, no path.
+def test_hostile_text_in_logs_neither_runs_commands_nor_names_paths(tmp_path):
+    """Package runs of an unknown commit whose logs contain shell commands and relative paths.
+
+    The runs used CPU cores, one attempt was replaced, and `--code` is not needed.
     """
     hostile = "$(touch ran); `touch ran` \n../../x \x1b[2J<script>"
     resnet_runs(
@@ -500,7 +509,7 @@ def test_runs_of_ours_whose_commit_is_not_known(tmp_path):
         framework=hostile,
     )
     (tmp_path / "logs" / "job" / "superseded" / "run_3-1").mkdir(parents=True)
-    (tmp_path / "logs" / "job" / "superseded" / "a note").touch()  # which is no attempt
+    (tmp_path / "logs" / "job" / "superseded" / "a note").touch()  # not an attempt
     packaged = package([tmp_path / "logs"], tmp_path / "out", PackageOptions(code=tmp_path))
     assert sorted(os.listdir(tmp_path)) == ["logs", "out"]
     assert_passes_the_tools(tmp_path / "out", tmp_path)
@@ -544,17 +553,17 @@ def test_runs_of_commits_whose_code_differs_are_refused(tmp_path):
 
 
 def test_different_machines_are_refused(tmp_path):
-    one = our_run(tmp_path / "job", 0)
-    other = our_run(
+    first = our_run(tmp_path / "job", 0)
+    second = our_run(
         tmp_path / "job", 1, machine={**MACHINE, "cpu": {**MACHINE["cpu"], "model": "Other CPU"}}
     )
     with pytest.raises(
         ValueError, match="the system differ: host_processor_model_name is 'Test CPU 9000'"
     ):
-        description_fields([read(one), read(other)])
+        description_fields([read(first), read(second)])
 
 
-def test_cores_that_sockets_do_not_share_evenly_are_not_told(tmp_path):
+def test_core_counts_are_empty_if_the_sockets_differ(tmp_path):
     machine = {**MACHINE, "cpu": {**MACHINE["cpu"], "sockets": 3}}
     fields = description_fields([read(our_run(tmp_path, 0, machine=machine))])
     named = ("host_processors_per_node", "host_processor_core_count", "host_processor_vcpu_count")
@@ -562,7 +571,7 @@ def test_cores_that_sockets_do_not_share_evenly_are_not_told(tmp_path):
 
 
 def over_nodes(job, *nodes, index=0):
-    """A run over several nodes: (name, topology, hardware) of each."""
+    """Return the log of a run over several nodes, each with its name, topology, and hardware."""
     log = our_run(job, index, suite_run={"nodes": len(nodes), "devices": 2 * len(nodes)})
     path = log.parent / "run.json"
     run = json.loads(path.read_text())
@@ -580,14 +589,16 @@ def over_nodes(job, *nodes, index=0):
 
 
 WIRED = {**MACHINE, "network": {
-    "interfaces": [{"name": "eth0", "state": "up", "megabits_per_second": 25000, "driver": "mlx5_core"}],
-    "infiniband": [{"device": "mlx5_0", "port": "1", "link_layer": "InfiniBand", "rate": "200 Gb/sec (4X HDR)"}],
+    "interfaces": [{"name": "eth0", "state": "up", "megabits_per_second": 25000,
+                    "driver": "mlx5_core"}],
+    "infiniband": [{"device": "mlx5_0", "port": "1", "link_layer": "InfiniBand",
+                    "rate": "200 Gb/sec (4X HDR)"}],
 }}  # fmt: skip
-HARDWARE = {"os": "Linux-6.8", "cpu_model": "Test CPU 9000", "cpu_cores": 40, "memory_bytes": 512 << 30,
-            "gpus": [{"name": "NVIDIA Test 80GB"}] * 4}  # fmt: skip
+HARDWARE = {"os": "Linux-6.8", "cpu_model": "Test CPU 9000", "cpu_cores": 40,
+            "memory_bytes": 512 << 30, "gpus": [{"name": "NVIDIA Test 80GB"}] * 4}  # fmt: skip
 
 
-def test_the_nodes_of_a_run_stand_in_its_description(tmp_path):
+def test_the_description_lists_the_nodes_of_a_run(tmp_path):
     fields = description_fields(
         [over_nodes(tmp_path, ("left", WIRED, HARDWARE), ("right", WIRED, HARDWARE))]
     )
@@ -604,16 +615,16 @@ def test_the_nodes_of_a_run_stand_in_its_description(tmp_path):
     )
 
 
-def test_fields_in_which_nodes_differ_are_empty_and_told_of_each(tmp_path):
-    other = {**HARDWARE, "memory_bytes": 256 << 30}
+def test_fields_that_differ_between_nodes_are_empty_and_listed_per_node(tmp_path):
+    other_hardware = {**HARDWARE, "memory_bytes": 256 << 30}
     smaller = {**MACHINE, "memory_bytes": 256 << 30}
     fields = description_fields(
-        [over_nodes(tmp_path, ("left", MACHINE, HARDWARE), ("../right", smaller, other))]
+        [over_nodes(tmp_path, ("left", MACHINE, HARDWARE), ("../right", smaller, other_hardware))]
     )
     assert (fields["host_memory_capacity"], fields["host_processors_per_node"]) == ("", "2")
-    told = "Test CPU 9000, 40 cores, {} GiB, 4 x NVIDIA Test 80GB, eth0"
+    node_text = "Test CPU 9000, 40 cores, {} GiB, 4 x NVIDIA Test 80GB, eth0"
     assert str(fields["hw_notes"]).endswith(
-        f"; 2 nodes: left ({told.format(512)}), ../right ({told.format(256)})"
+        f"; 2 nodes: left ({node_text.format(512)}), ../right ({node_text.format(256)})"
     )
 
 
@@ -626,7 +637,7 @@ JSON = json_values(20, st.sampled_from(sorted(MACHINE)))
         {}, optional=dict.fromkeys([*MACHINE, *MACHINE["cpu"], *MACHINE["gpus"][0]], JSON)
     )
 )
-def test_no_content_of_topology_fails(tmp_path_factory, value):
+def test_no_content_of_topology_makes_the_description_raise(tmp_path_factory, value):
     folder = tmp_path_factory.mktemp("machine")
     log = our_run(folder, 0, machine={**value, "cpu": value, "gpus": [value, value]})
     fields = description_fields([read(log)])
@@ -636,7 +647,7 @@ def test_no_content_of_topology_fails(tmp_path_factory, value):
     )
 
 
-def test_an_interruption_leaves_nothing(tmp_path, monkeypatch):
+def test_an_interruption_leaves_no_files(tmp_path, monkeypatch):
     log_set(tmp_path / "logs", "ssd")
 
     def stop(*_):
@@ -649,7 +660,7 @@ def test_an_interruption_leaves_nothing(tmp_path, monkeypatch):
 
 
 def recorded(folder, settings):
-    """The record of a run's log that holds nothing but its identity, `run.json` beside it."""
+    """Return the parsed log of a run that only contains its header, with `run.json` next to it."""
     names = (
         "benchmark",
         "submission_org",
@@ -660,9 +671,10 @@ def recorded(folder, settings):
     )
     identity = dict.fromkeys((*names, "framework_version", "sample_unit", "batch_unit"), "x")
     spec = RunSpec(
-        run_index=0, runs_required=5, folder=str(folder), settings=settings, dataset_info=DatasetInfo(1, 1, {}, ""), labels=(),
-        division="open", deviations=(), cores=(), cache_cleared=False, watchdog_seconds=1.0, setup_watchdog_seconds=1.0,
-        identity=identity, environment={"name": "torch"}, versions={}, git={}, hardware={},
+        run_index=0, runs_required=5, folder=str(folder), settings=settings,
+        dataset_info=DatasetInfo(1, 1, {}, ""), labels=(), division="open", deviations=(), cores=(),
+        cache_cleared=False, watchdog_seconds=1.0, setup_watchdog_seconds=1.0, identity=identity,
+        environment={"name": "torch"}, versions={}, git={}, hardware={},
     )  # fmt: skip
     spec.write(folder / "run.json")
     with RunLog(folder / "result_0.txt") as log:
@@ -677,40 +689,44 @@ def recorded(folder, settings):
 
 
 @pytest.mark.parametrize(
-    "given",
+    "overrides",
     [
         ("workload=ncf", "profile=demo", "batch=global:4096", "lr_scaling=sqrt",
          "workload.evaluation_users_per_batch=7"),
-        ("workload=ncf", "framework=mxnet", "data.threads=3", "gpus=2", "oversubscribe=true", "workload.target=0.5"),
-        ("workload=resnet50", "data.decode=scaled", "data.skip_bad=true", "data.threads=5", "workload.compile=on"),
-        ("workload=resnet50", "workload.evaluation_batch_size=9", "workload.learning_rate=0.25", "rules=v0.5"),
-        ("workload=ssd", "data.skip_bad=true", "workload.evaluator=faster-coco-eval", "cpu.cores_per_device=2"),
+        ("workload=ncf", "framework=mxnet", "data.threads=3", "gpus=2", "oversubscribe=true",
+         "workload.target=0.5"),
+        ("workload=resnet50", "data.decode=scaled", "data.skip_bad=true", "data.threads=5",
+         "workload.compile=on"),
+        ("workload=resnet50", "workload.evaluation_batch_size=9", "workload.learning_rate=0.25",
+         "rules=v0.5"),
+        ("workload=ssd", "data.skip_bad=true", "workload.evaluator=faster-coco-eval",
+         "cpu.cores_per_device=2"),
         ("workload=maskrcnn", "workload.target.BBOX=0.3"),
         ("workload=gnmt", "workload.target=20"),
         ("workload=transformer", "profile=demo"),
     ],
 )  # fmt: skip
-def test_run_and_time_gives_the_settings_of_the_run(tmp_path, given):
-    """Every setting of a run, composed and resolved again from the words of its package's script."""
+def test_run_and_time_repeats_every_setting_of_the_run(tmp_path, overrides):
+    """Resolve the arguments of the package's script to the same settings as the packaged run."""
 
-    def resolved(*words):
-        config = composed(*words)
+    def resolved(*arguments):
+        config = composed(*arguments)
         workload = registry.load_workload(config.workload["name"])
         return resolve_settings(config, workload, registry.load_framework(config.framework.name))
 
-    settings = resolved("device=cpu", "oversubscribe=true", *given)
+    settings = resolved("device=cpu", "oversubscribe=true", *overrides)
     record = recorded(tmp_path, settings)
     write_scripts(tmp_path, record.settings, recorded_machine(record))
-    words = shlex.split(
+    arguments = shlex.split(
         (tmp_path / "run_and_time.sh").read_text().partition("run_suite.py")[2].replace("\\\n", "")
     )
-    assert "environment=torch" in words
-    assert words[-1] == "$@"
-    assert resolved(*words[:-1]) == settings
+    assert "environment=torch" in arguments
+    assert arguments[-1] == "$@"
+    assert resolved(*arguments[:-1]) == settings
     missing = shlex.split(_command_for_missing_runs(record))
     assert missing[:3] == ["type", "python", "run_suite.py"]
     assert {word for word in missing[3:] if not word.startswith(("output=", "resume="))} == set(
-        words[:-1]
+        arguments[:-1]
     )
 
 
@@ -734,15 +750,13 @@ def test_run_and_time_asks_for_the_backbone_instead_of_the_submitters_path(tmp_p
     done = subprocess.run(["bash", script], capture_output=True, text=True)
     assert done.returncode != 0
     assert "the path of the file that backbone_weights in the log names" in done.stderr
-    there = {**os.environ, "BACKBONE_WEIGHTS": "/data/my file.pth"}
-    done = subprocess.run(["bash", script], capture_output=True, text=True, env=there)
+    environment = {**os.environ, "BACKBONE_WEIGHTS": "/data/my file.pth"}
+    done = subprocess.run(["bash", script], capture_output=True, text=True, env=environment)
     assert "backbone.weights=/data/my file.pth" in done.stdout
 
 
-def test_packaged_code_is_that_which_ran(tmp_path):
-    """A closed run's log names its code by a digest; a package with other code is refused, of an
-    open run noted.
-    """
+def test_packaged_code_must_have_the_logged_digest(tmp_path):
+    """Refuse to package closed runs if the digest of the code differs from the logged digest."""
     resnet_runs(tmp_path / "first")
     source = next(
         package([tmp_path / "first"], tmp_path / "plain", PackageOptions()).folder.glob(

@@ -1,6 +1,4 @@
-"""Each log of a result is another run: copies, and runs that shared a machine, are found by their
-time stamps.
-"""
+"""Copies of a log, and runs that shared a machine, are found by their timestamps."""
 
 import json
 import random
@@ -32,7 +30,7 @@ def records_of(logs):
 
 
 def edited(source, target, change):
-    """Write a copy in which `change` of each record takes the place of the record."""
+    """Write a copy of a log in which each record is replaced by `change(record)`."""
     lines = [
         json.loads(line.partition(":::MLLOG ")[2])
         for line in source.read_text("latin-1").splitlines()
@@ -77,7 +75,7 @@ COPIES = {
 
 
 @pytest.mark.parametrize("trick", COPIES)
-def test_a_copy_is_found_whatever_its_seed(tmp_path, trick):
+def test_a_copy_is_found_although_its_seed_differs(tmp_path, trick):
     logs = log_set(tmp_path / "logs", "resnet")
     assert find_copy(records_of(logs)) == ""
     edited(logs[1], logs[4], COPIES[trick])
@@ -98,8 +96,8 @@ def test_a_copy_in_a_tree_fails_its_result_set(tmp_path, trick):
         tmp_path / "tree",
         PackageOptions(submitter="EXAMPLE_ORG", system="box"),
     ).folder
-    place = tree / "results" / "box" / "resnet"
-    edited(place / "result_1.txt", place / "result_4.txt", COPIES[trick])
+    folder = tree / "results" / "box" / "resnet"
+    edited(folder / "result_1.txt", folder / "result_4.txt", COPIES[trick])
     (result_set,) = [verdict for verdict in check_tree(tree) if verdict.rules_name == "result set"]
     assert not result_set.passed
     (found,) = [item.found for item in result_set.complaints if not item.warning]
@@ -109,9 +107,7 @@ def test_a_copy_in_a_tree_fails_its_result_set(tmp_path, trick):
 
 
 def rewritten(source, target, change, factor=1.0):
-    """Write a copy nine hours later, with another seed, whose list of records is what `change`
-    returns.
-    """
+    """Write a copy nine hours later, with a new seed and the records that `change` returns."""
     items = [
         json.loads(line.partition(":::MLLOG ")[2])
         for line in source.read_text("latin-1").splitlines()
@@ -191,10 +187,10 @@ def test_a_scaled_copy_with_other_lines_is_found(tmp_path, trick, factor):
 
 
 @pytest.mark.parametrize("deviation_ms", [5, 50])
-def test_runs_as_regular_as_clockwork_are_no_copies(tmp_path, deviation_ms):
-    """Each interval of 20 runs has a normal deviation.
+def test_very_regular_runs_are_not_reported_as_copies(tmp_path, deviation_ms):
+    """Compare 20 runs whose intervals differ by normal noise.
 
-    Smaller ones than 5 ms are known of no system.
+    No system is known with a standard deviation below 5 ms.
     """
     draw, records = random.Random(deviation_ms), []
     for index in range(20):
@@ -219,34 +215,37 @@ def test_a_copy_in_the_results_of_another_system_is_found(tmp_path, trick):
         tmp_path / "tree",
         PackageOptions(submitter="EXAMPLE_ORG", system="box"),
     ).folder
-    of_box, of_other = tree / "results" / "box" / "resnet", tree / "results" / "other" / "resnet"
-    shutil.copytree(of_box, of_other)
+    box_folder, second_folder = (
+        tree / "results" / "box" / "resnet",
+        tree / "results" / "other" / "resnet",
+    )
+    shutil.copytree(box_folder, second_folder)
     for index in range(5):
         derived(
-            of_box / f"result_{index}.txt",
-            of_other / f"result_{index}.txt",
+            box_folder / f"result_{index}.txt",
+            second_folder / f"result_{index}.txt",
             24 * 30,
             900 + index,
             JITTER_MS,
         )
     sets = [verdict for verdict in check_tree(tree) if verdict.rules_name == "result set"]
     assert [verdict.passed for verdict in sets] == [True, True]
-    edited(of_box / "result_1.txt", of_other / "result_3.txt", COPIES[trick])
+    edited(box_folder / "result_1.txt", second_folder / "result_3.txt", COPIES[trick])
     sets = [verdict for verdict in check_tree(tree) if verdict.rules_name == "result set"]
     assert [verdict.passed for verdict in sets] == [True, False]
 
 
 def test_systems_of_two_names_on_one_machine_are_compared(tmp_path):
-    """The name of a system is a folder of the tree. The machines of a run are in its log."""
+    """Compare machines by the logged host name, because the system name is only a folder name."""
     for index in range(5):
         our_run(tmp_path / "logs" / "ssd", index, "ssd", suite_run={"machines": ["a"]})
     tree = package([tmp_path / "logs"], tmp_path / "tree", PackageOptions(system="box")).folder
-    of_box, of_other = tree / "results" / "box" / "ssd", tree / "results" / "other" / "ssd"
-    shutil.copytree(of_box, of_other)
+    box_folder, second_folder = tree / "results" / "box" / "ssd", tree / "results" / "other" / "ssd"
+    shutil.copytree(box_folder, second_folder)
     for index in range(5):
         derived(
-            of_box / f"result_{index}.txt",
-            of_other / f"result_{index}.txt",
+            box_folder / f"result_{index}.txt",
+            second_folder / f"result_{index}.txt",
             0.05,
             900 + index,
             JITTER_MS,
@@ -271,7 +270,9 @@ def test_every_shift_and_factor_is_found_and_no_other_run(
     tmp_path_factory, factor, shift_hours, lengths_ms, seed
 ):
     folder, draw = tmp_path_factory.mktemp("runs"), random.Random(seed)
-    others_ms = [length + draw.choice((-1, 1)) * draw.randint(20, 500) for length in lengths_ms]
+    other_lengths_ms = [
+        length + draw.choice((-1, 1)) * draw.randint(20, 500) for length in lengths_ms
+    ]
 
     def written(name, begin_ms, intervals_ms):
         keys = ["run_start", *["eval_accuracy"] * (len(intervals_ms) - 1), "run_stop"]
@@ -290,13 +291,13 @@ def test_every_shift_and_factor_is_found_and_no_other_run(
     copy = written(
         "result_1.txt", START_MS + shift_hours * HOUR_MS, [length * factor for length in lengths_ms]
     )
-    other = written("result_2.txt", START_MS + shift_hours * HOUR_MS + 1, others_ms)
+    other_run = written("result_2.txt", START_MS + shift_hours * HOUR_MS + 1, other_lengths_ms)
     assert "result_1.txt" in find_copy([original, copy])
-    assert find_copy([original, other]) == ""
+    assert find_copy([original, other_run]) == ""
 
 
 def run_on(folder, index, hours, machines=("a",), system="our box", name="resnet50"):
-    """A run of this suite, ten minutes long, that starts after so many hours on these machines."""
+    """Write a ten-minute run of this suite that starts `hours` later on these machines."""
     log = our_run(
         folder / f"job{index}", 0, name, suite_run={"machines": list(machines), "system": system}
     )
@@ -316,8 +317,8 @@ def run_on(folder, index, hours, machines=("a",), system="our box", name="resnet
         ((0, 0.1), ("", ""), ("s", "t"), False),
         ((0, 1), ("a", "a"), ("s", "s"), False),
     ],
-    ids=["one machine", "one of two machines", "another system name", "one system", "an older log", "two machines",
-         "two systems", "one after another"],
+    ids=["one machine", "one of two machines", "another system name", "one system", "an older log",
+         "two machines", "two systems", "one after another"],
 )  # fmt: skip
 def test_runs_that_overlap_on_one_machine_are_found(tmp_path, hours, machines, systems, overlaps):
     logs = [
@@ -393,8 +394,8 @@ def test_overlapping_runs_of_other_programs_are_a_warning(tmp_path):
     ("digests", "differ"),
     [("aaa", False), ("aab", True), ("baa", True), ("-aa", False), ("-ab", True), ("---", False)],
 )
-def test_runs_of_one_result_have_one_code(tmp_path, digests, differ):
-    """`-`: an older version wrote the log, which does not name its code."""
+def test_runs_of_one_result_need_the_same_code_digest(tmp_path, digests, differ):
+    """Compare the digests of the logged code; `-` is a log of an older version without a digest."""
     logs = [
         our_run(
             tmp_path / f"job{index}",

@@ -1,6 +1,4 @@
-"""The trackers' libraries, each in a folder beside the controller's environment:
-`make build/trackers/NAME/.ready`.
-"""
+"""Libraries of the trackers, which `make build/trackers/NAME/.ready` installs into folders."""
 
 import json
 import subprocess
@@ -14,26 +12,26 @@ FOLDER = PROJECT / "build" / "trackers"
 
 
 def needs(name):
-    """Marks tests of a library, which are skipped where it is absent."""
+    """Return a mark that skips tests if the library of a tracker is not installed."""
     ready = FOLDER / name / ".ready"
     return pytest.mark.skipif(not ready.exists(), reason=f"make {ready.relative_to(PROJECT)}")
 
 
-def export(tmp_path, name, *words, **extra):
-    """`suite export NAME …` with the library; the last line that it prints."""
+def export(tmp_path, name, *arguments, **extra):
+    """Run `suite export NAME …` with the library and return the last printed line."""
     return suite(
-        tmp_path, "export", name, *words, exits=0, PYTHONPATH=path(name), **extra
+        tmp_path, "export", name, *arguments, exits=0, PYTHONPATH=path(name), **extra
     ).stdout.splitlines()[-1]
 
 
 def path(name):
-    """PYTHONPATH with the library and this checkout."""
+    """Return a PYTHONPATH with the library and this checkout."""
     return f"{FOLDER / name}:{PROJECT}"
 
 
-def probed(tmp_path, name, probe, *words, **extra):
-    """What a module of tests/probes prints as JSON, in a Python that has the library."""
-    command = [sys.executable, "-m", f"tests.probes.{probe}", *map(str, words)]
+def probed(tmp_path, name, probe, *arguments, **extra):
+    """Run a module of tests/probes with the library and return its JSON output."""
+    command = [sys.executable, "-m", f"tests.probes.{probe}", *map(str, arguments)]
     environment = suite_env(tmp_path, PYTHONPATH=path(name), **extra)
     done = subprocess.run(
         command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300

@@ -1,4 +1,4 @@
-"""Runs in MLflow on an SQLite file, read back by its own client."""
+"""Runs that were exported to MLflow in an SQLite file, read by MLflow's client."""
 
 import json
 import threading
@@ -15,7 +15,7 @@ BUSY = {"busy": ["others took 48 % of its cores"], "others_share": 0.48}
 URI = "sqlite:///runs/m.db"
 
 
-def test_a_growing_run_stands_once_with_the_times_of_its_log(tmp_path):
+def test_a_growing_run_is_stored_once_with_the_times_of_its_log(tmp_path):
     (tmp_path / "runs").mkdir()
     folder, lines = (
         write_run(tmp_path / "logs", "ncf", status={"status": "running"}),
@@ -57,14 +57,14 @@ def test_a_growing_run_stands_once_with_the_times_of_its_log(tmp_path):
             == f"{labels.replace(', ', '; ')}; Not verified by MLCommons Association"
         )
     assert not {"mlflow.user", "mlflow.source.name"} & run["tags"].keys(), (
-        "who exports has run nothing"
+        "the user who exports did not start the run"
     )
     assert run["artifacts"] == ["a", "result_0.txt", "run.json", "status.json"]
     assert (tmp_path / "runs" / "mlartifacts" / "ncf").is_dir()
     assert not (tmp_path / "mlruns").exists()
 
 
-def test_how_runs_ended_and_hundreds_of_hyperparameters(tmp_path):
+def test_the_status_and_hundreds_of_hyperparameters_are_stored(tmp_path):
     write_run(
         tmp_path, "a", keys={f"opt_{number}": number for number in range(250)}, qualities=(0.1,)
     )
@@ -81,7 +81,7 @@ def test_how_runs_ended_and_hundreds_of_hyperparameters(tmp_path):
 
 
 class Failing(BaseHTTPRequestHandler):
-    """A server that answers a first question and then fails."""
+    """Server that answers the health check and fails on every later request."""
 
     def do_GET(self):
         self.send_response(200 if self.path == "/health" else 503)
@@ -91,13 +91,13 @@ class Failing(BaseHTTPRequestHandler):
         pass
 
 
-def test_a_server_that_fails_later_is_one_line_within_a_bounded_time(tmp_path):
+def test_a_failing_server_is_reported_in_one_line_in_bounded_time(tmp_path):
     write_run(tmp_path, "a")
     server = HTTPServer(("127.0.0.1", 0), Failing)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        words = ["export", "mlflow", ".", "--output", f"http://127.0.0.1:{server.server_port}"]
-        done = suite(tmp_path, *words, exits=2, PYTHONPATH=path("mlflow"), timeout=180)
+        arguments = ["export", "mlflow", ".", "--output", f"http://127.0.0.1:{server.server_port}"]
+        done = suite(tmp_path, *arguments, exits=2, PYTHONPATH=path("mlflow"), timeout=180)
     finally:
         server.shutdown()
         server.server_close()

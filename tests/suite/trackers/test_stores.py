@@ -1,6 +1,4 @@
-"""Places that cannot take runs are refused with one line, before a tracker's library is imported,
-within seconds.
-"""
+"""Unusable outputs are refused in one line, within seconds, before a tracker is imported."""
 
 import os
 import socket
@@ -76,25 +74,25 @@ def make_database(file):
     database.close()
 
 
-@pytest.mark.parametrize(("tracker", "output", "told"), CASES)
-def test_a_place_that_takes_no_runs_is_one_line(folder, tracker, output, told):
+@pytest.mark.parametrize(("tracker", "output", "message"), CASES)
+def test_an_unusable_output_is_refused_in_one_line(folder, tracker, output, message):
     began = time.monotonic()
     done = suite_here(folder, "export", tracker, "logs", "--output", output, exits=2)
     assert done.stderr.startswith(f"suite export: --output {output}: ")
-    assert told in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert time.monotonic() - began < 5 * stores.SERVER_SECONDS
     assert not {"mlflow", "tensorboard", "wandb"} & set(sys.modules), "the library was not imported"
 
 
 @pytest.mark.parametrize("variable", ["MLFLOW_TRACKING_URI", "WANDB_DIR"])
-def test_a_place_that_the_shell_names_is_named_so(folder, variable):
+def test_an_output_in_an_environment_variable_is_named_by_the_variable(folder, variable):
     tracker = variable.partition("_")[0].lower()
     done = suite_here(folder, "export", tracker, "logs", exits=2, **{variable: "text"})
     assert done.stderr.startswith(f"suite export: {variable}=text: ")
 
 
-def test_a_server_that_never_answers_has_a_bounded_time(monkeypatch):
+def test_a_server_that_never_answers_times_out(monkeypatch):
     monkeypatch.setattr(stores, "SERVER_SECONDS", 0.5)
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
@@ -117,7 +115,7 @@ class Refusing(BaseHTTPRequestHandler):
         pass
 
 
-def test_places_that_take_runs(folder):
+def test_usable_outputs_are_accepted(folder):
     server = HTTPServer(("127.0.0.1", 0), Refusing)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -143,13 +141,13 @@ def test_places_that_take_runs(folder):
     ("tracker", "output"),
     [("mlflow", "sqlite:///{}/m.db"), ("wandb", "{}"), ("tensorboard", "{}/x")],
 )
-def test_a_folder_without_permission(folder, tracker, output):
+def test_a_folder_without_permission_is_refused(folder, tracker, output):
     (folder / "closed").mkdir(mode=0o555)
     with pytest.raises(ValueError, match=r"no permission to write into .*closed. Set --output"):
         stores.check_store(tracker, output.format(folder / "closed"), "x")
 
 
-def test_a_database_that_another_program_writes(folder, monkeypatch):
+def test_a_locked_database_is_refused(folder, monkeypatch):
     monkeypatch.setattr(stores, "_LOCK_SECONDS", 0.1)
     with sqlite3.connect(folder / "database") as database:
         database.execute("INSERT INTO t VALUES (1)")
@@ -164,18 +162,18 @@ def test_a_database_that_another_program_writes(folder, monkeypatch):
 @pytest.mark.full
 @needs("mlflow")
 @pytest.mark.parametrize(
-    ("output", "told"),
+    ("output", "message"),
     [
         ("databricks", "MLflow: Reading Databricks credential configuration failed"),
         ("uc:x", "MLflow: Detected Unity Catalog tracking URI"),
         ("postgresql:///x", "needs the Python package psycopg"),
     ],
 )
-def test_what_mlflow_itself_refuses_is_one_line(folder, output, told):
+def test_an_error_of_mlflow_is_reported_in_one_line(folder, output, message):
     from tests.helpers import suite
 
     done = suite(
         folder, "export", "mlflow", "logs", "--output", output, exits=2, PYTHONPATH=path("mlflow")
     )
-    assert told in done.stderr.splitlines()[-1]
+    assert message in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr

@@ -1,4 +1,4 @@
-"""Runs in TensorBoard, read back by its own reader."""
+"""Runs that were exported to TensorBoard, read by TensorBoard's reader."""
 
 import pytest
 
@@ -10,7 +10,7 @@ START = START_MS / 1000
 BUSY = {"busy": ["others took 48 % of its cores"], "others_share": 0.48}
 
 
-def test_a_growing_run_stands_once_with_the_times_of_its_log(tmp_path):
+def test_a_growing_run_is_stored_once_with_the_times_of_its_log(tmp_path):
     folder, lines = (
         write_run(tmp_path / "logs", "ncf", status={"status": "running"}),
         demo_log(condition=BUSY),
@@ -20,9 +20,11 @@ def test_a_growing_run_stands_once_with_the_times_of_its_log(tmp_path):
     assert export(tmp_path, "tensorboard", "logs").startswith("tensorboard: 1 runs, ")
     (first,) = probed(tmp_path, "tensorboard", "tensorboard_events", "tensorboard").values()
     assert first["scalars"]["epoch/hr_at_10"] == [[1, pytest.approx(0.3), START + 1.999]]
-    assert "hparams" not in first, "its page takes what it finds first, and the end has more to say"
+    assert "hparams" not in first, "TensorBoard keeps the first summary, so it is written last"
     events = next((tmp_path / "tensorboard").glob("*/events*"))
-    events.write_bytes(events.read_bytes() + b"\x80\0\0")  # as a killed process leaves a record
+    events.write_bytes(
+        events.read_bytes() + b"\x80\0\0"
+    )  # the incomplete record of a killed process
 
     write(folder / "result_0.txt", lines)
     export(tmp_path, "tensorboard", "logs")
@@ -51,7 +53,7 @@ def test_a_growing_run_stands_once_with_the_times_of_its_log(tmp_path):
         )
 
 
-def test_several_runs_stand_apart_and_text_of_a_log_makes_no_markup(tmp_path):
+def test_several_runs_are_separate_and_text_of_logs_is_escaped(tmp_path):
     for index in range(2):
         write_run(tmp_path / "logs", "ncf", index=index, start=index, system="<b>x</b> | y")
     export(tmp_path, "tensorboard", "logs", "--output", "events")

@@ -1,6 +1,4 @@
-"""Offline runs of Weights & Biases: their records, and what its own program makes of them for a
-server.
-"""
+"""Offline runs of Weights & Biases: their records, and the requests of `wandb sync` to a server."""
 
 import http.server
 import json
@@ -23,19 +21,23 @@ LABELS = (
 
 
 def records(tmp_path, kind):
-    """The records of one kind of the only run."""
+    """Return the records of one kind of the only run."""
     (file,) = (tmp_path / "wandb").glob("offline-run-*/run-*.wandb")
-    return [one[kind] for one in probed(tmp_path, "wandb", "wandb_records", file) if kind in one]
+    return [
+        record[kind]
+        for record in probed(tmp_path, "wandb", "wandb_records", file)
+        if kind in record
+    ]
 
 
-def told(items, key="nested_key"):
+def decoded(items, key="nested_key"):
     return {
-        "/".join([one[key]] if key == "key" else one[key]): json.loads(one["value_json"])
-        for one in items
+        "/".join([item[key]] if key == "key" else item[key]): json.loads(item["value_json"])
+        for item in items
     }
 
 
-def test_a_run_is_written_once_when_it_has_ended(tmp_path):
+def test_a_run_is_written_once_after_its_end(tmp_path):
     folder, lines = (
         write_run(tmp_path / "logs", "ncf", status={"status": "running"}),
         demo_log(condition=BUSY),
@@ -49,10 +51,10 @@ def test_a_run_is_written_once_when_it_has_ended(tmp_path):
     assert (run["run_group"], run["notes"]) == ("ncf", LABELS)
     assert run["tags"] == ["cpu", "demo", "busy machine: others took 48 % of its cores"]
     assert run["start_time"] == "2023-11-14T22:13:20Z"
-    config = told(run["config"]["update"], "key")
+    config = decoded(run["config"]["update"], "key")
     assert config["hyperparameters.opt_base_learning_rate"] == 0.003
     assert (config["system"], config["labels"]) == ("laptop", LABELS)
-    rows = [told(one["item"]) for one in records(tmp_path, "history")]
+    rows = [decoded(record["item"]) for record in records(tmp_path, "history")]
     hits = [
         (row["epoch"], row["epoch/hr_at_10"], row["_timestamp"], row["_runtime"])
         for row in rows
@@ -65,33 +67,33 @@ def test_a_run_is_written_once_when_it_has_ended(tmp_path):
         (3, 0.65, start + 5.999, 5.999),
     ]
     assert [row["_step"] for row in rows] == [*range(7)]
-    summary = told(records(tmp_path, "summary")[0]["update"])
+    summary = decoded(records(tmp_path, "summary")[0]["update"])
     assert (summary["result/seconds_to_target"], summary["_wandb/runtime"]) == (6.0, 6)
     assert records(tmp_path, "exit") == [{"runtime": 6}]
-    assert [one["path"] for one in records(tmp_path, "files")[0]["files"]] == [
+    assert [record["path"] for record in records(tmp_path, "files")[0]["files"]] == [
         "result_0.txt",
         "status.json",
     ]
 
 
-def test_records_longer_than_a_block_are_whole(tmp_path):
+def test_records_longer_than_a_block_are_complete(tmp_path):
     write_run(tmp_path / "logs", "ncf", keys={f"opt_{number}": "x" * 500 for number in range(300)})
     export(tmp_path, "wandb", "logs")
     (run,) = records(tmp_path, "run")
-    assert sum("x" * 500 in one["value_json"] for one in run["config"]["update"]) == 300
+    assert sum("x" * 500 in item["value_json"] for item in run["config"]["update"]) == 300
 
 
 @pytest.fixture
 def server():
-    """A stand-in for W&B's server; what it was sent, by its path."""
+    """Run a stub of W&B's server; yield its address and the received bodies by path."""
     sent = {}
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
             body = self.rfile.read(int(self.headers.get("content-length") or 0)).decode()
             sent.setdefault(self.path, []).append(body)
-            asked = json.loads(body) if self.path == "/graphql" else {}
-            answer = {"data": answers(asked)} if asked else {}
+            request = json.loads(body) if self.path == "/graphql" else {}
+            answer = {"data": answers(request)} if request else {}
             self.send_response(200)
             self.end_headers()
             self.wfile.write(json.dumps(answer).encode())
@@ -101,21 +103,21 @@ def server():
         def log_message(self, *words):
             pass
 
-    def answers(asked):
-        if "UpsertBucket" in asked["query"]:
+    def answers(request):
+        if "UpsertBucket" in request["query"]:
             project = {"id": "p", "name": "time-to-target", "entity": {"id": "e", "name": "e"}}
             bucket = {
                 "id": "b",
-                "name": asked["variables"]["name"],
+                "name": request["variables"]["name"],
                 "displayName": "d",
                 "config": "{}",
                 "project": project,
             }
             return {"upsertBucket": {"bucket": {**bucket, "historyLineCount": 0}, "inserted": True}}
-        if "CreateRunFiles" in asked["query"]:
+        if "CreateRunFiles" in request["query"]:
             to = [
                 {"name": name, "uploadUrl": f"{address}/up/{name}"}
-                for name in asked["variables"]["files"]
+                for name in request["variables"]["files"]
             ]
             return {"createRunFiles": {"runID": "b", "uploadHeaders": [], "files": to}}
         return {}
@@ -127,7 +129,7 @@ def server():
         listening.shutdown()
 
 
-def test_wandb_itself_takes_the_run_and_nothing_went_online_before(tmp_path, server):
+def test_wandb_sync_uploads_the_run_and_the_export_sends_no_data(tmp_path, server):
     address, sent = server
     online = {
         "WANDB_BASE_URL": address,
@@ -137,7 +139,7 @@ def test_wandb_itself_takes_the_run_and_nothing_went_online_before(tmp_path, ser
     folder = write_run(tmp_path / "logs", "ncf", condition=BUSY)
     export(tmp_path, "wandb", "logs", HTTP_PROXY=address, HTTPS_PROXY=address, **online)
     assert not sent
-    shutil.rmtree(folder)  # the offline run has files of its own
+    shutil.rmtree(folder)  # The offline run has copies of all files.
     offline = next((tmp_path / "wandb").glob("offline-run-*"))
     command = [sys.executable, "-m", "wandb", "sync", str(offline)]
     environment = suite_env(tmp_path, PYTHONPATH=path("wandb"), **online)

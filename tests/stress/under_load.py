@@ -1,8 +1,9 @@
-"""A command beside two busy processes, some times over: no test may need a quiet machine.
+"""Run a command repeatedly next to busy processes, to find tests that need an idle machine.
 
-    python -m tests.stress.beside_load [--times 10] [--busy 2] -- .venv/bin/python -m pytest -q tests/suite/control
+    python -m tests.stress.under_load [--times 10] [--busy 2] -- COMMAND …
 
-A line a time with its exit code and seconds; the exit code is 1 if one failed.
+The script prints a line with the exit code and seconds per run. Its exit code is 1 if a run failed.
+An example of a command is `.venv/bin/python -m pytest -q tests/suite/control`.
 """
 
 import argparse
