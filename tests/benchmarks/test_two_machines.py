@@ -12,9 +12,7 @@ def test_rates_of_tc_are_parsed(text, rate):
 
 @pytest.mark.parametrize("text", ["200", "mbit", "fastmbit", "1.5gbit", "200mb"])
 def test_invalid_rates_are_refused(text):
-    with pytest.raises(
-        ValueError, match=rf"^--rate {text}: .*kbit, mbit, gbit.* such as 200mbit$"
-    ):
+    with pytest.raises(ValueError, match=rf"^--rate {text}: .*kbit, mbit, gbit.* such as 200mbit$"):
         bits_per_second(text)
 
 

@@ -1,4 +1,4 @@
-"""The files of the tutorial docs/tutorials/add_a_workload.md are complete, run, and match test data."""
+"""The files in docs/tutorials/add_a_workload.md are complete, run, and match test data."""
 
 import pytest
 

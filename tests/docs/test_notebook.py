@@ -1,4 +1,4 @@
-"""The notebook in docs/how-to/analyze_in_a_notebook.md runs on logs of the suite and on published logs.
+"""The notebook in docs/how-to/analyze_in_a_notebook.md runs on local and published logs.
 
 Its printed conclusion is the conclusion on the page.
 """

@@ -23,7 +23,9 @@ WORKLOADS = {
 }  # fmt: skip
 """Workloads, with the overrides that limit an epoch to a few steps."""
 LAST_BIT = "maskrcnn", "mxnet"
-"""Combination that is only reproducible up to rounding on two devices (docs/how-to/resume_and_checkpoints.md).
+"""Combination that is only reproducible up to rounding on two devices.
+
+docs/how-to/resume_and_checkpoints.md describes it.
 
 After a restart, a graph with static memory sums in a different order.
 """

@@ -116,7 +116,7 @@ def test_a_workload_missing_in_a_user_defined_round_is_refused_if_shipped_rounds
         (
             "multiple: 0.001",
             "multipel: 0.001",
-            "resnet50: row 3: multipel: unknown kind. Allowed: any",
+            "resnet50: row 3: multipel: unknown kind, allowed: any",
         ),
         (
             "- {learning_rate",
@@ -136,7 +136,7 @@ def test_a_workload_missing_in_a_user_defined_round_is_refused_if_shipped_rounds
         (
             "{round}, closed",
             "{nvidia}, closed",
-            "resnet50: row 3: source: {'nvidia'}: unknown phrase. Allowed: peak",
+            "resnet50: row 3: source: {'nvidia'}: unknown phrase, allowed: peak",
         ),
         (
             "    rows:",

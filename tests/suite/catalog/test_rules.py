@@ -68,7 +68,7 @@ def test_each_kind_of_rule_allows_its_values(definition, fine, refused):
     [
         (
             {"multipel": 1},
-            r"multipel: unknown kind. Allowed: any, .* \(did you mean 'multiple'\?\)$",
+            r"multipel: unknown kind, allowed: any, .* \(did you mean 'multiple'\?\)$",
         ),
         ({"multiple": "x"}, "multiple: expected a number, got multiple x$"),
         ({"whole": 1, "most": "x"}, "whole: expected a number, got whole 1, most x$"),

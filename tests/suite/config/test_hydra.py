@@ -205,7 +205,7 @@ def test_a_config_dir_does_not_affect_the_next_command(user_files):
         (
             "system=lab",
             "price_per_device_hour: -1\n",
-            "system.price_per_device_hour=-1.0: at least 0 is needed",
+            "system.price_per_device_hour=-1.0: expected at least 0",
         ),
         (
             "system=lab",

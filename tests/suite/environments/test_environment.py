@@ -94,7 +94,7 @@ def test_an_environment_uses_the_running_python_or_a_user_defined_python(root, c
         ({"name": "torch-cu126"}, r"torch-cu126 is unfinished .* suite env create torch-cu126$"),
         (
             {"name": "tensorflow-cup"},
-            r"unknown; allowed: apptainer, auto, .*did you mean 'tensorflow-cpu'\?",
+            r"unknown, allowed: apptainer, auto, .*did you mean 'tensorflow-cpu'\?",
         ),
         ({"name": "custom"}, r"environment\.python"),
         ({"name": "current", "python": "python3"}, r"environment\.python"),

@@ -124,13 +124,15 @@ DAMAGES = {
      "result set", "global_batch_size: 912 in", "the same value"),
     "a run twice": (lambda tree: log(tree, 4).write_bytes(log(tree, 1).read_bytes()),
      {"result", "seed_checker"},
-     "result set", "the same run twice: box/ssd/result_1.txt and box/ssd/result_4.txt", "different"),
+     "result set",
+     "the same run twice: box/ssd/result_1.txt and box/ssd/result_4.txt", "different"),
     "another benchmark's folder": (lambda tree: as_benchmark(tree, "resnet"), {"result"},
      "result set", "ssd", "resnet"),
     "the folder of an unknown benchmark": (lambda tree: as_benchmark(tree, "sdd"), {"result"},
      "result set", "a benchmark that the rules do not define", "ssd"),
     "no description": (lambda tree: (tree / "systems/box.json").rename(tree / "systems/Box.json"),
-     DESCRIPTION, "system_desc_checker", "no such file (existing files: Box", "named like results/box"),
+     DESCRIPTION, "system_desc_checker",
+     "no such file (existing files: Box", "named like results/box"),
     "no descriptions": (lambda tree: shutil.rmtree(tree / "systems"), DESCRIPTION,
      "system_desc_checker", "no such file", "results/box"),
     "a field too few": (lambda tree: with_fields(tree, ["cooling"]), DESCRIPTION,
@@ -335,7 +337,9 @@ def test_empty_folders_are_reported(tree, part):
 def test_missing_fields_and_code_are_listed_as_incomplete(tree, packaged):
     messages = package_command.lines(packaged)
     (empty,) = (line for line in messages if "fields are empty" in line)
-    assert any(line.startswith("warning: ssd: the code of the runs is unknown") for line in messages)
+    assert any(
+        line.startswith("warning: ssd: the code of the runs is unknown") for line in messages
+    )
     verdicts = {verdict.rules_name: verdict for verdict in check_tree(tree)}
     description, layout = verdicts["system_desc_checker 1.0.0"], verdicts["layout"]
     count = re.search(r"(\d+) of 33", empty)[1]

@@ -156,7 +156,7 @@ def test_a_finished_run_in_superseded_refuses_the_package(tmp_path, runs, metada
         )
     with pytest.raises(
         ValueError,
-        match="is a finished run in superseded/, but finished runs count. Move its folder",
+        match=r"is a finished run in superseded/, but finished runs count. Move its folder",
     ):
         package([runs], tmp_path / "out", PackageOptions(submitter="EXAMPLE"))
     assert os.listdir(tmp_path) == ["logs"]

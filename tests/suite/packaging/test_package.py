@@ -399,7 +399,7 @@ def test_an_existing_output_is_not_overwritten(tmp_path, create):
     create(tmp_path / "out")
     refused([tmp_path / "logs"], tmp_path / "out", "exists already and is not overwritten")
     refused([tmp_path / "logs"], tmp_path / "logs" / "out", "lies inside")
-    with pytest.raises(ValueError, match="does not exist. Create it"):
+    with pytest.raises(ValueError, match=r"does not exist. Create it"):
         package([tmp_path / "logs"], tmp_path / "none" / "out", OPTIONS)
     assert not (tmp_path / "none").exists()
 

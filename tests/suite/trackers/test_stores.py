@@ -23,7 +23,7 @@ MLFLOW = {
     "file:///tmp/mlruns": f"MLflow no longer writes to folders. {SQLITE}",
     "a.db": "a file needs the prefix sqlite:///. Set --output sqlite:///a.db",
     "database": "a file needs the prefix sqlite:///. Set --output sqlite:///database",
-    "foo://x": "MLflow has no store for foo; allowed: sqlite://, http://, https://, postgresql://",
+    "foo://x": "MLflow has no store for foo, allowed: sqlite://, http://, https://, postgresql://",
     "s3://bucket/x": "MLflow has no store for s3",
     "sqlite:a.db": "three slashes are needed. Set --output sqlite:///a.db",
     "sqlite://a.db": "three slashes are needed. Set --output sqlite:///a.db",

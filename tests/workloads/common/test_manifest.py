@@ -232,7 +232,7 @@ WRONG_TYPES = [
     (("fingerprint",), 5, "fingerprint: expected a SHA-256 of 64 hexadecimal digits, got 5"),
     (("schema",), "1", 'schema: expected an integer from 0 on, got "1"'),
     (("schema",), 2, "expected schema 1, got 2"),
-    (("what",), 1, 'unknown key "what"; allowed: dataset, source,'),
+    (("what",), 1, 'unknown key "what", allowed: dataset, source,'),
 ]  # fmt: skip
 
 

@@ -157,7 +157,8 @@ def test_the_published_file_is_recognized_by_its_counts_and_digest(tmp_path, mon
     monkeypatch.setattr(ML100K, "archive_md5", hashlib.md5(source.read_bytes()).hexdigest())
     lines = ML100K().prepare(source, tmp_path / "published")
     assert lines[1:] == [
-        "notice: data set fingerprint not verified, so runs are open (docs/explanation/open_and_closed_division.md)"
+        "notice: data set fingerprint not verified, so runs are open"
+        " (docs/explanation/open_and_closed_division.md)"
     ]
     assert ML100K().verify(tmp_path / "published")[-1] == lines[1]
     manifest = json.loads((tmp_path / "published" / "manifest.json").read_text())

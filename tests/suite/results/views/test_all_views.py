@@ -114,7 +114,7 @@ def mistaken(tmp_path_factory):
         ("tables fixed", "no run was trained to a target"),
         ("scaling", "--devices 16,64,512"),
         ("scaling demo --devices 8", "Set --system NAME or FILE"),
-        ("scaling demo --devices 8 --system dgx3", "Allowed: dgx1"),
+        ("scaling demo --devices 8 --system dgx3", "allowed: dgx1"),
         ("scaling --devices 8", "give a folder with runs (suite scaling logs/)"),
         ("scaling demo --validate", "Omit DIR"),
         ("scaling demo --devices 8 --workload bert", "--workload"),

@@ -1,6 +1,6 @@
 """Comparison of small and of published logs.
 
-The tests cover matching, differences, incomparable_reasons, ratios, verdicts, formats, and the command.
+The tests cover matching, differences, refusals, ratios, verdicts, formats, and the command.
 """
 
 import json
