@@ -10,10 +10,9 @@ from collections.abc import Iterator
 
 from tests.helpers import PROJECT
 
-FORBIDDEN = frozenset(
-    ("one", "own", "known", "said", "told", "typed", "other", "others", "those", "made", "given")
-    + ("there", "aside", "beside")
-)
+_PRONOUNS = ("one", "own", "other", "others", "those", "there")
+_PARTICIPLES = ("known", "said", "told", "typed", "made", "given")
+FORBIDDEN = frozenset({*_PRONOUNS, *_PARTICIPLES, "aside", "beside"})
 """Words that may not be an identifier, with or without leading and trailing underscores."""
 FORBIDDEN_PARTS = frozenset(["own", "said", "told", "typed", "aside", "beside", "made"])
 """Words that may not be a part of an identifier."""

@@ -18,43 +18,43 @@ TYPE_NAMES: Mapping[type, str] = {
 }
 
 
-def suggestion(given: str, allowed: Iterable[str]) -> str:
+def suggestion(value: str, allowed: Iterable[str]) -> str:
     """Return ` (did you mean 'x'?)` with the closest allowed name, or an empty string.
 
     Upper and lower case are equal.
     """
     by_lower = {name.lower(): name for name in allowed}
-    matches = difflib.get_close_matches(given.lower(), list(by_lower), n=1, cutoff=0.5)
+    matches = difflib.get_close_matches(value.lower(), list(by_lower), n=1, cutoff=0.5)
     return f" (did you mean '{by_lower[matches[0]]}'?)" if matches else ""
 
 
-def allowed_text(names: Iterable[str], given: object = "") -> str:
+def allowed_text(names: Iterable[str], value: object = "") -> str:
     """Return `allowed: a, b (did you mean 'a'?)`.
 
     Args:
         names: The allowed names, in the order of the text.
-        given: The name that the user gave. Empty: no match is suggested.
+        value: The name that the user gave. Empty: no match is suggested.
     """
     listed = list(names)
-    nearest = suggestion(str(given), listed) if given != "" else ""
+    nearest = suggestion(str(value), listed) if value != "" else ""
     return f"allowed: {', '.join(listed) or 'none'}{nearest}"
 
 
-def invalid_choice(what: str, given: object, allowed: Iterable[str]) -> ValueError:
+def invalid_choice(what: str, value: object, allowed: Iterable[str]) -> ValueError:
     """Return the error for an invalid name.
 
     Its line has the given name, the allowed names, and the nearest match.
     """
-    return ValueError(f"{what}={given}: {allowed_text(sorted(allowed), given)}")
+    return ValueError(f"{what}={value}: {allowed_text(sorted(allowed), value)}")
 
 
-def invalid_value(what: str, given: object, expected: str, remedy: str = "") -> ValueError:
+def invalid_value(what: str, value: object, expected: str, remedy: str = "") -> ValueError:
     """Return the error for a value of a wrong type or range.
 
     Args:
         what: Key of the value.
-        given: The value.
+        value: The value.
         expected: Description of the allowed values, such as `an integer of at least 1`.
         remedy: Text that follows, such as `, for example gpus=8` or `. Set gpus=8`.
     """
-    return ValueError(f"{what}={given}: expected {expected}{remedy}")
+    return ValueError(f"{what}={value}: expected {expected}{remedy}")

@@ -52,7 +52,7 @@ class Translator(Model):
         """Embed word ids (…) as (…, h)."""
         return self.weights["embedding.weight"][ids]
 
-    def given(self, layer: network.Lstm, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def pre_activations(self, layer: network.Lstm, x: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Return an LSTM's gate pre-activations, (…, 4h), from x (…, inputs).
 
         Also returns its recurrent weight in the products' type.
@@ -66,7 +66,7 @@ class Translator(Model):
 
     def run(self, layer: network.Lstm, x: jax.Array) -> jax.Array:
         """Run an LSTM over x (L, B, inputs) from a zero state and return its outputs (L, B, h)."""
-        hidden: jax.Array = recurrence(*self.given(layer, x))
+        hidden: jax.Array = recurrence(*self.pre_activations(layer, x))
         return hidden
 
     def encode(self, x: jax.Array, lengths: jax.Array, mask: jax.Array | None) -> Memory:
@@ -119,28 +119,30 @@ def dropped(x: jax.Array, mask: jax.Array | None, layer: network.Lstm) -> jax.Ar
 
 
 def cell(
-    given: jax.Array, state: tuple[jax.Array, jax.Array], weight: jax.Array
+    pre_activations: jax.Array, state: tuple[jax.Array, jax.Array], weight: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Run a step of an LSTM and return its new hidden values and cell (N, h).
 
     Args:
-        given: The input's share of the gate pre-activations, (N, 4h).
+        pre_activations: The input's share of the gate pre-activations, (N, 4h).
         state: Hidden values and cell before the step, (N, h) each.
         weight: Recurrent weight, (4h, h).
     """
     hidden, held = state
-    i, f, g, o = jnp.split(given + product(hidden, weight, weight.dtype), network.GATES, -1)
+    i, f, g, o = jnp.split(
+        pre_activations + product(hidden, weight, weight.dtype), network.GATES, -1
+    )
     held = jax.nn.sigmoid(f) * held + jax.nn.sigmoid(i) * jnp.tanh(g)
     return jax.nn.sigmoid(o) * jnp.tanh(held), held
 
 
-def _scanned(given: jax.Array, weight: jax.Array) -> jax.Array:
+def _scanned(pre_activations: jax.Array, weight: jax.Array) -> jax.Array:
     """Return an LSTM's hidden values (L, B, h).
 
-    `given` is the input's share of the gate pre-activations (L, B, 4h), and `weight` is the
+    `pre_activations` is the input's share of the gate pre-activations (L, B, 4h), and `weight` is the
     recurrent weight (4h, h).
     """
-    zeros = jnp.zeros((given.shape[1], weight.shape[1]), given.dtype)
+    zeros = jnp.zeros((pre_activations.shape[1], weight.shape[1]), pre_activations.dtype)
 
     def step(
         state: tuple[jax.Array, jax.Array], now: jax.Array
@@ -148,11 +150,13 @@ def _scanned(given: jax.Array, weight: jax.Array) -> jax.Array:
         state = cell(now, state, weight)
         return state, state[0]
 
-    return jax.lax.scan(step, (zeros, zeros), given)[1]
+    return jax.lax.scan(step, (zeros, zeros), pre_activations)[1]
 
 
-def _forwards(given: jax.Array, weight: jax.Array) -> tuple[jax.Array, tuple[Any, ...]]:
-    hidden, pull = jax.vjp(lambda given: _scanned(given, weight), given)
+def _forwards(pre_activations: jax.Array, weight: jax.Array) -> tuple[jax.Array, tuple[Any, ...]]:
+    hidden, pull = jax.vjp(
+        lambda pre_activations: _scanned(pre_activations, weight), pre_activations
+    )
     return hidden, (pull, hidden, weight)
 
 
@@ -241,8 +245,12 @@ class GNMTTrainer(TextTrainer):
         hidden, cells = kept[: len(layers)], kept[len(layers) :]
         x = context = attention = model.words(tokens)
         for number, layer in enumerate(layers):
-            given, weight = model.given(layer, jnp.concatenate([x, context], 1) if number else x)
-            hidden[number], cells[number] = cell(given, (hidden[number], cells[number]), weight)
+            pre_activations, weight = model.pre_activations(
+                layer, jnp.concatenate([x, context], 1) if number else x
+            )
+            hidden[number], cells[number] = cell(
+                pre_activations, (hidden[number], cells[number]), weight
+            )
             x = x + hidden[number] if layer.residual else hidden[number]
             if not number:  # a sentence's hypotheses are adjacent rows
                 attended = model.attend(x.reshape(len(memory.values), -1, x.shape[1]), memory)
