@@ -139,8 +139,8 @@ def cell(
 def _scanned(pre_activations: jax.Array, weight: jax.Array) -> jax.Array:
     """Return an LSTM's hidden values (L, B, h).
 
-    `pre_activations` is the input's share of the gate pre-activations (L, B, 4h), and `weight` is the
-    recurrent weight (4h, h).
+    `pre_activations` (L, B, 4h) is the share of the input, and `weight` is the recurrent weight
+    (4h, h).
     """
     zeros = jnp.zeros((pre_activations.shape[1], weight.shape[1]), pre_activations.dtype)
 
