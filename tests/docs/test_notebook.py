@@ -18,7 +18,7 @@ def test_the_notebook_draws_three_figures_and_prints_its_conclusion(tmp_path, mo
     exec("".join(code for kind, _, code in kinds if kind == "python"), names := {})
     figures = {path.name: path.read_bytes()[:4] for path in tmp_path.glob("*.png")}
     assert figures == dict.fromkeys(("quality.png", "rates.png", "published.png"), b"\x89PNG")
-    assert names["said"] == "cpu, demo"
+    assert names["label_text"] == "cpu, demo"
     assert capsys.readouterr().out == next(text for kind, _, text in kinds if kind == "text")
     assert [(row["devices"], round(row["seconds"])) for row in names["times"]] == [
         (8, 1749),
