@@ -60,13 +60,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in ("suite", "workloads"):
             raise
-        print(f"suite: {error.name} is not installed for {sys.executable}; {_HOW}", file=sys.stderr)
+        print(f"suite: {error.name} is not installed for {sys.executable}. {_HOW}", file=sys.stderr)
         return 2
 
 
 _LONGEST_MESSAGE = 4_000
 _HOW = (
-    "in a checkout type make demo once, then .venv/bin/suite …; elsewhere type pip install -e ."
+    "In a checkout, run make demo once, then .venv/bin/suite …. Elsewhere, run pip install -e ."
     " in it"
 )
 

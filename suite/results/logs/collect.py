@@ -56,8 +56,8 @@ def collect(paths: Sequence[Path]) -> list[RunRecord]:
         if not runs:
             raise ValueError(
                 f"{path} holds no log: it has no result_*.txt, no status.json and no file with"
-                " records of a log; give a folder that runs wrote, or run first: python"
-                " run_suite.py workload=ncf profile=demo"
+                " records of a log. Use a folder that runs wrote, or run: python run_suite.py"
+                " workload=ncf profile=demo"
             )
         for run in runs:
             unique.setdefault(_resolved(run.path), run)
