@@ -65,7 +65,7 @@ def test_the_tutorial_alone_reaches_its_target_in_pytorch(tmp_path, package):
 MISTAKES = {
     "An abstract method is missing": ("lines/workload.py", "def shapes", "def shape"),
     "A metric is not computed": ("lines/workload.py", "def compute_metrics", "def compute"),
-    "The set has no limit of epochs": ("lines/workload.py", '"max_epochs": 10,', ""),
+    "The set has no limit of epochs": ("lines/workload.py", ', "max_epochs": 10', ""),
     "An entry point and `name` differ": ("pyproject.toml", 'lines = "lines.w', 'line = "lines.w'),
     "A metric has a different name than the target": (
         "lines/workload.py",

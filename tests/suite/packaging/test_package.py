@@ -142,7 +142,7 @@ def test_packages_list_the_implementations_of_the_suite(ours):
     )
     for text in (
         "SplitMix64",
-        "optimizer adam is the suite's own in pytorch",
+        "optimizer adam is implemented by the suite in pytorch",
         "within 1.7e-07 of float64",
     ):
         assert text in readme
@@ -185,7 +185,7 @@ def test_only_one_real_run_may_miss_the_target(tmp_path):
     refused(
         [tmp_path / "logs"],
         tmp_path / "two",
-        "2 of the first 5 runs missed the target, 1 may",
+        "2 of the first 5 runs missed the target, but only 1 may",
         options,
     )
 
@@ -197,7 +197,9 @@ def test_half_of_the_ncf_runs_may_miss(tmp_path):
     (chosen,) = choose_runs(collect([tmp_path / "logs"]))
     assert len(chosen.records) == 100
     missed_run(tmp_path / "logs" / "job", 50)
-    with pytest.raises(ValueError, match="51 of the first 100 runs missed the target, 50 may"):
+    with pytest.raises(
+        ValueError, match="51 of the first 100 runs missed the target, but only 50 may"
+    ):
         choose_runs(collect([tmp_path / "logs"]))
 
 
@@ -212,7 +214,8 @@ def test_the_earliest_runs_are_packaged_if_there_are_too_many(tmp_path):
     taken = [read(place / f"result_{index}.txt").seed for index in range(5)]
     assert taken == [101, 104, 103, 106, 100]
     assert any(
-        "5 of 7 runs taken, in order of start, never by speed" in note for note in packaged.notes
+        "5 of 7 runs were taken, in order of start and not by speed" in note
+        for note in packaged.notes
     )
     assert any("result_5.txt" in note and "result_2.txt" in note for note in packaged.notes)
 
@@ -265,14 +268,14 @@ def linked(log):
 HOSTILE_BENCHMARKS = ("../../escape", "/tmp/escape", "ssd\n", "s" * 5000, "bert")
 REFUSED = {
     "too few": (lambda logs: log_set(logs, "gnmt", 7), "gnmt: 7 of 10 runs, 3 are missing"),
-    "a demo": (ours_of(profile="demo"), "profile demo: .*type profile=reference"),
-    "another profile": (ours_of(profile="other"), "profile other: .*type profile=reference"),
+    "a demo": (ours_of(profile="demo"), "profile demo, .*Set profile=reference"),
+    "another profile": (ours_of(profile="other"), "profile other, .*Set profile=reference"),
     "a demo without its settings": (of_ssd(submission_org="DEMO - not an MLPerf result"),
-     "such runs cannot be submitted"),
+     "Such runs cannot be submitted"),
     "two systems": (two_runs(system="other"),
-     "system: our box in .*, other in .*package them separately"),
+     "system: our box in .*, other in .*Package them separately"),
     "two precisions": (two_runs(precision="tf32"),
-     "precision: fp32 in .*, tf32 in .*package them separately"),
+     "precision: fp32 in .*, tf32 in .*Package them separately"),
     "closed with deviations": (lambda logs: resnet_runs(logs, deviations=["a user-defined rate"]),
      "fails the rules .*submission_division: a user-defined rate, needed"),
     "round v0.5": (lambda logs: resnet_runs(logs, rules="v0.5"),
@@ -315,7 +318,7 @@ REFUSED = {
     "no folder": (lambda logs: None, "does not exist"),
     "round v0.6": (as_file((DATA / "0.6.0" / "ssd.txt").read_bytes()),
      "contains :::MLL lines. A package needs :::MLLOG logs"),
-    "a link out of the logs": (damaged_ssd(3, linked), "is a link to a file elsewhere"),
+    "a link out of the logs": (damaged_ssd(3, linked), "is a link to a file in a different folder"),
     **{
         f"benchmark {name[:10]!r}": (
             of_ssd(submission_benchmark=name),
@@ -724,7 +727,7 @@ def test_run_and_time_repeats_every_setting_of_the_run(tmp_path, overrides):
     assert arguments[-1] == "$@"
     assert resolved(*arguments[:-1]) == settings
     missing = shlex.split(_command_for_missing_runs(record))
-    assert missing[:3] == ["type", "python", "run_suite.py"]
+    assert missing[:3] == ["Run:", "python", "run_suite.py"]
     assert {word for word in missing[3:] if not word.startswith(("output=", "resume="))} == set(
         arguments[:-1]
     )

@@ -44,7 +44,7 @@ def test_a_small_corpus_is_learned_and_scored(tmp_path, framework):
     checked = suite_here(tmp_path, "check", folder / "result_0.txt")
     assert checked.returncode == 0, checked.stdout
     assert "needed:" not in checked.stdout, "the official checker finds every key"
-    assert "type stop=target" in checked.stdout, "a run of two epochs has no target"
+    assert "set stop=target" in checked.stdout, "a run of two epochs has no target"
 
 
 @pytest.mark.parametrize(

@@ -81,13 +81,8 @@ class Lines(api.Workload):
 
     @classmethod
     def hyperparameter_sets(cls):
-        values = {
-            "global_batch_size": 256,
-            "optimizer": "sgd",
-            "learning_rate": 0.05,
-            "lr_scaling": "linear",
-            "max_epochs": 10,
-        }
+        values = {"global_batch_size": 256, "optimizer": "sgd", "learning_rate": 0.05}
+        values |= {"lr_scaling": "linear", "max_epochs": 10}
         source = "presumed: an example"
         return {"demo": {name: api.Hyperparameter(value, source) for name, value in values.items()}}
 

@@ -52,7 +52,7 @@ class Optimizer:
     ) -> None:
         self.settings, self.layout, self.weights = settings, layout, list(weights)
         self.sum = GradientSum(gradients, self.sharded)
-        self.gradients = self.sum.segments
+        self.gradients = self.sum.local_sums
         scaling = settings.loss_scaling
         self.scale = scaling.start * replicas if scaling.mode == "static" else 1.0
         """Factor by which the loss is multiplied."""

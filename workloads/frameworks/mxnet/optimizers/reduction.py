@@ -25,7 +25,7 @@ class GradientSum:
             slice(size * number // count, size * (number + 1) // count) for number in range(count)
         ]
         self.parts = [[vector[segment] for vector in gradients] for segment in self.segments]
-        self.segments = (
+        self.local_sums = (
             [parts[owner] for owner, parts in enumerate(self.parts)] if sharded else list(gradients)
         )
         """Part of the sum that each context stores: its segment, or the complete vector."""
