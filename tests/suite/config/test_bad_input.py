@@ -234,7 +234,7 @@ def test_results_below_a_path_with_spaces_commas_and_other_letters_are_never_ove
     ("arguments", "code", "remedy"),
     [
         ((PROJECT / "run_suite.py",), 1, "Run `make demo` once"),
-        (("-m", "suite.cli"), 2, "type make demo once"),
+        (("-m", "suite.cli"), 2, "run make demo once"),
     ],
 )
 def test_a_python_without_packages_prints_the_command_that_installs_them(
