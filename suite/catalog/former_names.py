@@ -13,13 +13,16 @@ from workloads.api import Json
 
 SETTINGS: Mapping[str, str] = {
     "batch_size_global": "global_batch_size",
+    "device_draws": "sample_on_device",
     "linear": "linear_backend",
+    "link": "transport",
     "measured_by": "metric_signatures",
     "momentum_rate": "lr_in_momentum",
     "warm_up_samples": "warmup_samples",
 }
 """Maps the former name of a setting, hyperparameter or derived value to the current name."""
 VALUES: Mapping[tuple[str, Json], Json] = {
+    ("batch_rule", "set"): "default",
     ("lr_in_momentum", "inside"): True,
     ("lr_in_momentum", "outside"): False,
     ("plateau", "last_warm_up_rate"): "last_warmup_rate",

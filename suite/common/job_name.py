@@ -30,7 +30,7 @@ OF_THE_MACHINE = (
     "setup_watchdog_seconds",
 )
 TOO_LONG = tuple(
-    f"environment.{key}" for key in ("python", "argv_prefix", "path_map", "mounts", "options")
+    f"environment.{key}" for key in ("python", "command_prefix", "path_map", "mounts", "options")
 )
 NOT_IN_NAME = {*SAID_ANYWAY, *OF_THE_COMMAND, *OF_THE_MACHINE, *TOO_LONG}
 """Settings that are not added to a job's folder name.

@@ -90,7 +90,7 @@ class EnvironmentConfig:
         "auto: the default environment of the framework; current: this Python; custom; docker,"
         " podman, apptainer or enroot; or a name from `suite env create`",
     )
-    argv_prefix: list[str] = option(
+    command_prefix: list[str] = option(
         [], "command before the Python, inside a container if there is one: numactl …"
     )
     python: str | None = option(None, "path of the Python, inside the container if there is one")
@@ -286,7 +286,7 @@ class RunConfig:
         "kind of device; auto never falls back to the CPU under profile=reference",
         choices=("auto", "cuda", "cpu"),
     )
-    link: str = option(
+    transport: str = option(
         "auto",
         "no_p2p: GPUs exchange data through the host instead of their links; network: through the"
         " network protocol only, also within a machine",
@@ -302,15 +302,15 @@ class RunConfig:
         choices=("auto", "fp32", "tf32", "bf16", "fp16"),
     )
     batch: str = option(
-        "set",
-        "global batch size: set (of the hyperparameter set), global:N, or per_device:N",
-        pattern=r"set|(global|per_device):[1-9]\d*",
+        "default",
+        "global batch size: default (of the hyperparameter set), global:N, or per_device:N",
+        pattern=r"default|(global|per_device):[1-9]\d*",
         example="global:65536",
     )
     lr_scaling: str = option(
-        "set",
+        "default",
         "scaling of the learning rate if the batch differs from the hyperparameter set",
-        choices=("set", "none", "linear", "sqrt"),
+        choices=("default", "none", "linear", "sqrt"),
     )
     runs: Any = option(
         1,

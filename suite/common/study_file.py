@@ -2,13 +2,13 @@
 
 A description is a file in `conf/study/`, or comes from a plugin:
 
-sentence: Samples per second over the batch per device. set: {workload: zoo, profile: synthetic}
-settings of all jobs, which the command line can override axes: {batch: [per_device:16,
-per_device:32]}     values of keys, combined with all further axes and all points points: [{gpus: 1,
-precision: fp32}, …]           settings that belong together ci: {set: …, axes: …, points: …}
-with `study.size=ci`: set is merged, axes and points are replaced table: {columns: [samples/s, GPU
-%], fit: true}   columns are listed in suite/results/views/study_columns.py figure: {y: samples/s,
-kind: lines}               over the first axis, or over `x`
+    sentence: Samples per second over the batch per device.
+    set: {workload: zoo, profile: synthetic}  # settings of all jobs; overrides replace them
+    axes: {batch: [per_device:16, per_device:32]}  # all combinations of these values
+    points: [{gpus: 1, precision: fp32}]  # settings that belong together, for each combination
+    ci: {set: {}, axes: {}, points: []}  # study.size=ci: merges set, replaces axes and points
+    table: {columns: [samples/s, GPU %], fit: true}  # suite/results/views/study_columns.py
+    figure: {y: samples/s, kind: lines}  # over the first axis, or over `x`
 
 Only `sentence` is required. The jobs of a study without a `table` are not cells.
 """

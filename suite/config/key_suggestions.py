@@ -36,7 +36,7 @@ ELSEWHERE = {
     **dict.fromkeys(("lr", "rate", "base_lr"), "workload.learning_rate={}"),
     **dict.fromkeys(("epochs", "epoch", "num_epochs"), "stop=epochs:{} workload.max_epochs={}"),
     **dict.fromkeys(
-        ("batch_size", "batchsize", "bs", "global_batch_size", "global_batch_size"),
+        ("batch_size", "batchsize", "bs", "global_batch_size"),
         "batch=global:{} batch=per_device:{}",
     ),
     **dict.fromkeys(
@@ -57,7 +57,10 @@ ELSEWHERE = {
     **dict.fromkeys(
         ("num_workers", "workers", "threads"), "data.threads={} cpu.threads_per_device={}"
     ),
+    "argv_prefix": "environment.command_prefix={}",
+    "device_draws": "workload.sample_on_device={}",
     "dtype": "precision={}",
+    "link": "transport={}",
 }
 """Name of a setting in other programs, to overrides of the suite with the value in place of `{}`.
 """

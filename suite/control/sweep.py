@@ -160,10 +160,10 @@ def _run(
     if checkpoint is not None:
         command.show([f"resumed from {relative_path(checkpoint)}"])
     with Progress(run, f"{job.name}/run_{index}", command.console) as progress:
-        links = agents.links if agents is not None else {}
+        connections = agents.connections if agents is not None else {}
         reasons = functools.partial(open_reasons, states)
         supervisor = Supervisor(
-            run, job.framework, job.environment, progress, links, checkpoint, reasons
+            run, job.framework, job.environment, progress, connections, checkpoint, reasons
         )
         status = supervisor.run()
     warnings = [f"division open: {reason}" for reason in supervisor.open_reasons]

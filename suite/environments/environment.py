@@ -56,7 +56,7 @@ class Environment:
 
     name: str
     """Name for messages and records, such as `torch`, `current`, or `custom`."""
-    argv_prefix: tuple[str, ...]
+    command_prefix: tuple[str, ...]
     """Command prefix before the Python, such as `("numactl", "--interleave=all")`.
 
     It runs inside the container, if any.
@@ -92,7 +92,7 @@ class Environment:
         container_argv = (
             self.container.run_argv(self._mounts(self.container)) if self.container else []
         )
-        return [*container_argv, *self.argv_prefix, *python]
+        return [*container_argv, *self.command_prefix, *python]
 
     def of_process(self, folder: Path, name: str, env: Mapping[str, str]) -> "Environment":
         """Return the environment for a process of a run. Only a container depends on the process.
@@ -159,7 +159,7 @@ def resolve(
 
     Args:
         config: `name` (`auto`, `current`, `custom`, a container program such as `docker`, or the
-            name of a venv), `argv_prefix`, `python`, `path_map`, and for a container `image`,
+            name of a venv), `command_prefix`, `python`, `path_map`, and for a container `image`,
             `mounts`, and `options`.
         framework_default_name: Name of the venv for `auto`, such as `torch` or `tensorflow-cpu`.
         device: Device of the run. With `cuda`, a container gets the GPUs.
@@ -170,7 +170,7 @@ def resolve(
             each other.
     """
     name, python = config.name, config.python
-    prefix = tuple(str(argument) for argument in config.argv_prefix)
+    prefix = tuple(str(argument) for argument in config.command_prefix)
     path_map = {str(host): str(inside) for host, inside in config.path_map.items()}
     if name in containers.PROGRAMS:
         container = containers.from_config(config, device == "cuda", tell)

@@ -163,7 +163,7 @@ def check_trainer(
     command = environment.command("-c", TRAINER_CHECK_SCRIPT, workload, framework)
     outcome = captured(command, TRAINER_CHECK_SECONDS, without=("PYTHONHOME",))
     if outcome.code != 0:
-        mounted = environment.argv_prefix and environment.container is None and plugin.folder
+        mounted = environment.command_prefix and environment.container is None and plugin.folder
         hint = f"{IMPORT_HINT}{f', and {plugin.folder} mounted' if mounted else ''}"
         raise ValueError(
             f"plugins={plugin.argument}: trainer {workload}.{framework} cannot be used in"

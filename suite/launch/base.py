@@ -263,12 +263,12 @@ WITHOUT_PROXY = {"grpc_proxy": ""}
 """Disables the proxy of gRPC, which would otherwise connect the processes of a run through the
 proxy of `http_proxy`.
 """
-LINK_VARIABLES: Mapping[str, Mapping[str, str]] = {
+TRANSPORT_VARIABLES: Mapping[str, Mapping[str, str]] = {
     "auto": {},
     "no_p2p": {"NCCL_P2P_DISABLE": "1"},
     "network": {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"},
 }
-"""NCCL variables for each value of `link`.
+"""NCCL variables for each value of `transport`.
 
 With `no_p2p`, GPUs exchange data through the host's memory. With `network`, they use sockets or
 InfiniBand within a machine too. A framework that copies without NCCL sets its variable itself.
@@ -363,7 +363,7 @@ def command_variables(run: RunSpec, host: Host, command: Command) -> dict[str, s
 
     The process gets them in addition to the inherited variables.
     """
-    links = LINK_VARIABLES[run.settings.link]
+    links = TRANSPORT_VARIABLES[run.settings.transport]
     return {"PYTHONUNBUFFERED": "1", **links, **network_variables(host), **command.env}
 
 

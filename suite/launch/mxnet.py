@@ -51,7 +51,7 @@ def device_variables(run: RunSpec) -> dict[str, str]:
     if settings.device == "cpu":
         return malloc_variables(run, MALLOC_TUNABLES)
     env = arithmetic_variables(run)
-    return env if settings.link == "auto" else {**env, "MXNET_ENABLE_GPU_P2P": "0"}
+    return env if settings.transport == "auto" else {**env, "MXNET_ENABLE_GPU_P2P": "0"}
 
 
 def store_variables(

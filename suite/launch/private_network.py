@@ -136,6 +136,6 @@ def check_network(env: Mapping[str, str] = os.environ) -> None:
     if expected and expected != str(os.stat("/proc/self/ns/net").st_ino):
         raise ValueError(
             "this process is not in the private network of its run: the command in"
-            " environment.argv_prefix leaves it. Set framework.allow_open_grpc=true if only you can"
-            " reach this machine's ports"
+            " environment.command_prefix leaves it. Set framework.allow_open_grpc=true if only you"
+            " can reach this machine's ports"
         )

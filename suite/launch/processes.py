@@ -1,7 +1,7 @@
 """Lists and terminates process trees, so that no process outlives a run.
 
 The suite may lack the permission to end a process of a different user
-(`environment.argv_prefix=[sudo,…]`). The remaining processes are ended in any case.
+(`environment.command_prefix=[sudo,…]`). The remaining processes are ended in any case.
 """
 
 from __future__ import annotations

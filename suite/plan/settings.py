@@ -71,7 +71,7 @@ def resolve_settings(
     config = replace(config, gpus=devices.count, oversubscribe=devices.oversubscribe)
     trainer = get_trainer(workload, framework.name)
     precision = _precision(config, workload, framework, trainer, device, rules, hosts)
-    _check_link(config.link, device, framework)
+    _check_transport(config.transport, device, framework)
     values = _values(config, workload, defaults, options, framework.name)
     dataset = defaults.dataset if options.get("dataset", "auto") == "auto" else options["dataset"]
     if dataset and dataset not in (dataset_names := registry.dataset_names()):
@@ -156,16 +156,17 @@ def _set_by_user(workload: type[Workload], options: Mapping[str, Json]) -> dict[
     return {name: value for name, value in options.items() if value != defaults[name]}
 
 
-def _check_link(link: str, device: str, framework: Framework) -> None:
+def _check_transport(transport: str, device: str, framework: Framework) -> None:
     """Raise UnsupportedError if the devices cannot exchange data over the chosen transport."""
-    if link == "no_p2p" and device == "cpu":
+    if transport == "no_p2p" and device == "cpu":
         raise UnsupportedError(
-            f"link={link}: CPU cores have no peer-to-peer links. Leave it out, or set device=cuda"
+            f"transport={transport}: CPU cores have no peer-to-peer links. Leave it out, or"
+            " set device=cuda"
         )
-    if link == "network" and framework.process_count(2, device) == 1:
+    if transport == "network" and framework.process_count(2, device) == 1:
         raise UnsupportedError(
-            f"link={link}: {framework.name} drives all devices of a machine from a single process,"
-            " without a network between them. Leave it out"
+            f"transport={transport}: {framework.name} drives all devices of a machine from a single"
+            " process, without a network between them. Leave it out"
         )
 
 
@@ -420,8 +421,8 @@ def _values(
         str(values.pop("lr_scaling", "none")),
     )
     size = batch_size(config.batch, config.gpus, set_batch)
-    scaling = set_scaling if config.lr_scaling == "set" else str(config.lr_scaling)
-    if config.batch != "set":
+    scaling = set_scaling if config.lr_scaling == "default" else str(config.lr_scaling)
+    if config.batch != "default":
         sources["global_batch_size"] = "user"
     factor = _rate_factor(scaling, size / set_batch) if set_batch else 1.0
     if factor != 1.0 and sources["learning_rate"] != "user":
@@ -441,19 +442,19 @@ def batch_size(rule: str, devices_count: int, set_batch: int | None) -> int:
     """Return the global batch size, in the batch unit of the workload.
 
     Args:
-        rule: `set` (from the hyperparameter set), `global:N`, or `per_device:N`.
+        rule: `default` (from the hyperparameter set), `global:N`, or `per_device:N`.
         devices_count: Number of devices.
         set_batch: Global batch size of the hyperparameter set. None: the workload has no set.
 
     Raises:
-        ValueError: `set` without a hyperparameter set.
+        ValueError: `default` without a hyperparameter set.
         UnsupportedError: There are fewer samples than devices.
     """
     kind, _, number = rule.partition(":")
-    if kind == "set":
+    if kind == "default":
         if set_batch is None:
             raise ValueError(
-                "batch=set: the workload has no hyperparameter set with a batch size. Set"
+                "batch=default: the workload has no hyperparameter set with a batch size. Set"
                 " batch=global:N"
             )
         size = int(set_batch)

@@ -157,7 +157,7 @@ def default_settings(workload: type[Workload], rules: str, framework: str) -> Se
     return Settings(
         workload=workload.name, framework=framework, profile="reference", rules=rules,
         round=found.figures, device="cuda", devices=1, nodes=1, cores_per_device=1,
-        precision="fp32", global_batch_size=values.pop("global_batch_size"), batch_rule="set",
+        precision="fp32", global_batch_size=values.pop("global_batch_size"), batch_rule="default",
         lr_scaling=values.pop("lr_scaling"), dataset=defaults.dataset, model=defaults.model,
         targets=dict(defaults.targets), hyperparameter_set=name,
         hyperparameters=values, max_epochs=values["max_epochs"], stop="target",

@@ -127,7 +127,7 @@ class LoggedSettings:
     """`none`, `linear`, `sqrt`, or `set` (the value of the hyperparameter set)."""
     precision: str = setting("", cli_key="precision")
     """`fp32`, `tf32`, `bf16` or `fp16`."""
-    link: str = setting("auto", cli_key="link")
+    transport: str = setting("auto", cli_key="transport")
     """Path of data between GPUs.
 
     `no_p2p`: through host memory. `network`: over the network protocol only. topology.json lists

@@ -77,7 +77,7 @@ class NCFData:
         self.threads = build_options(NCFOptions, settings).data_threads or _threads(
             settings.device, worker
         )
-        self.device_draws = device_draws(settings)
+        self.sample_on_device = sample_on_device(settings)
         self._positives: Positives | None = None
         self._evaluation: list[tuple[Int32s, Int32s]] | None = None
         self._running: weakref.WeakSet[Prefetch[list[Batch]]] = weakref.WeakSet()
@@ -119,7 +119,7 @@ class NCFData:
     def _train_batch(self, step: int, replica: int, epoch: int, order: Permutation) -> Batch:
         positions, padded = self.sharding.positions(step, replica), self.sharding.padded(step)
         real, total = len(positions), self.sharding.size(step)
-        if self.device_draws:
+        if self.sample_on_device:
             arrays = drawn_by_device(order, positions, training_key(self.seed, epoch))
             return Batch(
                 arrays=arrays,
@@ -233,18 +233,19 @@ class NCFData:
         self._evaluation = None
 
 
-def device_draws(settings: Settings) -> bool:
+def sample_on_device(settings: Settings) -> bool:
     """Return whether the trainer generates the training samples on the device.
 
     Raises:
         ValueError: The option is `on`, but framework and device do not support it.
     """
-    option = build_options(NCFOptions, settings).device_draws
+    option = build_options(NCFOptions, settings).sample_on_device
     supported = (settings.framework, settings.device) == ("pytorch", "cuda")
     if option == "on" and not supported:
         raise ValueError(
-            "workload.device_draws=on: only PyTorch on GPUs draws samples on the device, not"
-            f" {settings.framework} with device={settings.device}. Set workload.device_draws=auto"
+            "workload.sample_on_device=on: only PyTorch on GPUs draws samples on the device, not"
+            f" {settings.framework} with device={settings.device}. Set"
+            " workload.sample_on_device=auto"
         )
     return supported and option != "off"
 

@@ -30,7 +30,7 @@ class NCFOptions(DataThreadsOptions, WorkloadOptions):
         " on a GPU",
         minimum=1,
     )
-    device_draws: str = option(
+    sample_on_device: str = option(
         "auto",
         "draw training samples on the device, bit for bit those of the host; auto: PyTorch on GPUs",
         choices=("auto", "on", "off"),

@@ -28,7 +28,7 @@ from workloads.api import (
     Workload,
 )
 from workloads.ncf import sampling, weights
-from workloads.ncf.data import NCFData, device_draws, evaluation_users_per_batch
+from workloads.ncf.data import NCFData, evaluation_users_per_batch, sample_on_device
 from workloads.ncf.dataset_info import load_dataset_info, published_facts
 from workloads.ncf.metrics import hit_rate, hits
 from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL, NCFOptions
@@ -61,7 +61,7 @@ class NCF(Workload):
 
         A trainer that draws samples on the device reads the positives from it.
         """
-        device_draws(settings)  # raises an error for unsupported settings before the run
+        sample_on_device(settings)  # raises an error for unsupported settings before the run
         self.measure_threads = 0 if settings.device == "cpu" else 1
         if dataset_info.sizes == published_facts().sizes and settings.profile != "demo":
             count = weights.parameter_count(self.users, self.items, settings.model)

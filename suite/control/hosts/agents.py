@@ -41,14 +41,14 @@ class Agents:
 
     def __init__(
         self,
-        links: Sequence[AgentConnection],
+        connections: Sequence[AgentConnection],
         launch: LaunchConfig,
         again: Callable[[str], AgentConnection] | None = None,
     ) -> None:
         """Wait for the facts of all agents, and check them.
 
         Args:
-            links: Connections to the agents, in the order of the machines.
+            connections: Connections to the agents, in the order of the machines.
             launch: `launch.*` of the command.
             again: Starts a new agent on the machine with the given name. None: agents cannot be
                 restarted.
@@ -57,12 +57,12 @@ class Agents:
             ValueError: A machine is lost or cannot take part in a run. The message is a single
                 line.
         """
-        self._links = list(links)
+        self._connections = list(connections)
         self._launch = launch
         self._again = again
         try:
-            for link in self._links:
-                link.greet()
+            for connection in self._connections:
+                connection.greet()
             self.hosts = self._described()
         except (ValueError, OSError):
             self.close()
@@ -70,9 +70,12 @@ class Agents:
         self._meet_at_port()
 
     @property
-    def links(self) -> Mapping[str, AgentConnection]:
+    def connections(self) -> Mapping[str, AgentConnection]:
         """Map the name of each machine to the connection to its agent."""
-        return {host.name: link for host, link in zip(self.hosts, self._links, strict=True)}
+        return {
+            host.name: connection
+            for host, connection in zip(self.hosts, self._connections, strict=True)
+        }
 
     def check(self, jobs: Sequence[Job]) -> None:
         """Check that all machines have the same packages, locks, and data for all jobs.
@@ -87,12 +90,16 @@ class Agents:
             }
             set_by_run = variables_set_by_run(job.framework, template)
             check_environments(
-                self._links, job.environment, versions, template.environment_variables, set_by_run
+                self._connections,
+                job.environment,
+                versions,
+                template.environment_variables,
+                set_by_run,
             )
-            check_same_lock(self._links, job.environment)
+            check_same_lock(self._connections, job.environment)
             settings = job.template.settings
             if settings.data_dir:
-                check_same_data(self._links, settings.dataset, settings.data_dir)
+                check_same_data(self._connections, settings.dataset, settings.data_dir)
 
     def clear(self, job: Job) -> tuple[bool, list[str]]:
         """Clear the caches of a job's machines.
@@ -114,29 +121,33 @@ class Agents:
         argv = [sys.executable, "-m", "suite.control.caches", json.dumps(arguments)]
         order = {"command": argv, "most_seconds": CLEAR_SECONDS, "env": suite_variables()}
         all_cleared, lines = True, []
-        for link, response in request_all(
-            self._links[: settings.nodes], RUN_COMMAND, CLEAR_SECONDS, **order
+        for connection, response in request_all(
+            self._connections[: settings.nodes], RUN_COMMAND, CLEAR_SECONDS, **order
         ):
             if response.code != 0:
-                raise ValueError(f"machine {link.name}: {last_error_line(response)}")
+                raise ValueError(f"machine {connection.name}: {last_error_line(response)}")
             cleared, line = json.loads(response.output)
             all_cleared = all_cleared and bool(cleared)
-            lines += [f"machine {link.name}: {line}"] if line else []
+            lines += [f"machine {connection.name}: {line}"] if line else []
         return all_cleared, lines
 
     def ready(self) -> None:
         """Restart lost agents before a run. Raises ValueError if an agent cannot be restarted."""
-        lost = [number for number, link in enumerate(self._links) if link.failure() is not None]
+        lost = [
+            number
+            for number, connection in enumerate(self._connections)
+            if connection.failure() is not None
+        ]
         for number in lost:
-            self._links[number].close()
+            self._connections[number].close()
             if self._again is None:
                 raise ValueError(
-                    f"machine {self._links[number].name} is lost, and launch={self._launch.by}"
-                    " cannot restart its agent"
+                    f"machine {self._connections[number].name} is lost, and"
+                    f" launch={self._launch.by} cannot restart its agent"
                 )
-            self._links[number] = self._again(self._links[number].name)
+            self._connections[number] = self._again(self._connections[number].name)
         for number in lost:
-            self._links[number].greet()
+            self._connections[number].greet()
         self._meet_at_port()
 
     def _meet_at_port(self) -> None:
@@ -144,23 +155,23 @@ class Agents:
 
         With `launch=external` the port is not available, because the agents connect to it.
         """
-        self._links[0].port = self._launch.port if self._launch.by != "external" else None
+        self._connections[0].port = self._launch.port if self._launch.by != "external" else None
 
     def close(self) -> None:
         """Stop all agents. Signals are delayed until this is done."""
         with signals_held():
-            for link in self._links:
-                link.send_request(LEAVE)
-            for link in self._links:
-                link.close()
+            for connection in self._connections:
+                connection.send_request(LEAVE)
+            for connection in self._connections:
+                connection.close()
 
     def _described(self) -> tuple[AvailableHost, ...]:
         """Return the machines according to the facts of their agents. Raises ValueError."""
-        addresses = find_addresses(self._links, self._launch.interface)
+        addresses = find_addresses(self._connections, self._launch.interface)
         hosts = []
-        for link, (address, interface) in zip(self._links, addresses, strict=True):
-            assert link.facts is not None
-            facts = link.facts
+        for connection, (address, interface) in zip(self._connections, addresses, strict=True):
+            assert connection.facts is not None
+            facts = connection.facts
             hosts.append(
                 AvailableHost(
                     facts.name,
@@ -176,8 +187,8 @@ class Agents:
         duplicate = next((name for name in names if names.count(name) > 1), None)
         if duplicate is not None:
             aliases = ", ".join(
-                link.name
-                for link, name in zip(self._links, names, strict=True)
+                connection.name
+                for connection, name in zip(self._connections, names, strict=True)
                 if name == duplicate
             )
             raise ValueError(
@@ -219,7 +230,7 @@ def _requirements(job: Job) -> tuple[str, ...]:
     return (
         env.name,
         env.python,
-        *env.argv_prefix,
+        *env.command_prefix,
         settings.dataset,
         settings.data_dir,
         settings.framework,

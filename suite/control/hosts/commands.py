@@ -46,35 +46,38 @@ def run_on_hosts(
         ValueError: The machines are not set, or the program that connects to them is not installed
             here.
     """
-    by, links = launchers.resolve_launcher_name(launch, env), list[AgentConnection]()
+    by, connections = launchers.resolve_launcher_name(launch, env), list[AgentConnection]()
     command = [sys.executable, "-m", "suite.cli", *arguments]
     names = launchers.machine_names(launch, env)
     with ThreadPoolExecutor(len(names)) as pool:
         try:
             # Start agents in this thread: a client is killed when the thread that started it ends.
             for name in names:
-                links.append(launchers.start_agent(name, by, launch))
+                connections.append(launchers.start_agent(name, by, launch))
             codes = []
-            for link, response in [(link, pool.submit(_answer, link, command)) for link in links]:
+            for connection, response in [
+                (connection, pool.submit(_answer, connection, command))
+                for connection in connections
+            ]:
                 # Results arrive in the order of the machines, each as soon as it is available.
                 code, lines = response.result()
                 codes.append(code)
                 for line in lines:
-                    print_line(f"{link.name}: {line}")
+                    print_line(f"{connection.name}: {line}")
             return max(codes)
         finally:
-            for link in links:
-                link.close()
+            for connection in connections:
+                connection.close()
 
 
-def _answer(link: AgentConnection, command: Sequence[str]) -> tuple[int, list[str]]:
+def _answer(connection: AgentConnection, command: Sequence[str]) -> tuple[int, list[str]]:
     """Run a command on a machine, and return its exit code and its lines of output."""
     order = {"command": list(command), "most_seconds": MAX_SECONDS, "env": suite_variables()}
     try:
-        link.greet()
-        return _read(link.call(RUN_COMMAND, MAX_SECONDS, **order))
+        connection.greet()
+        return _read(connection.call(RUN_COMMAND, MAX_SECONDS, **order))
     except (ValueError, ConnectionLost) as error:
-        return NOT_CARRIED_OUT, [str(error).removeprefix(f"{link.name}: ")]
+        return NOT_CARRIED_OUT, [str(error).removeprefix(f"{connection.name}: ")]
 
 
 def _read(response: CommandOutput) -> tuple[int, list[str]]:

@@ -80,7 +80,7 @@ class AgentConnection:
     def __init__(
         self,
         name: str,
-        wire: MessageStream,
+        stream: MessageStream,
         lease_seconds: float,
         wait_seconds: float,
         client: Client | None = None,
@@ -89,14 +89,14 @@ class AgentConnection:
 
         Args:
             name: Name of the machine as the user wrote it.
-            wire: Stream of messages from and to the agent.
+            stream: Stream of messages from and to the agent.
             lease_seconds: Longest silence of an agent that has sent its facts, in seconds.
             wait_seconds: Longest silence before the agent sends its facts, in seconds.
             client: Process that carries the connection. None: the agent connected to the
                 controller.
         """
         self.name = name
-        self.wire = wire
+        self.stream = stream
         self.lease_seconds = lease_seconds
         self.wait_seconds = wait_seconds
         self.port: int | None = None
@@ -128,7 +128,7 @@ class AgentConnection:
     def send_request(self, request: Request[T], **arguments: Any) -> PendingResponse[T]:
         """Send a request. `get_response` waits for its response."""
         number = next(self._numbers)
-        self.wire.send(do=request.name, id=number, **arguments)
+        self.stream.send(do=request.name, id=number, **arguments)
         return PendingResponse(number, request)
 
     def get_response(self, pending: PendingResponse[T], seconds: float) -> T:
@@ -166,7 +166,7 @@ class AgentConnection:
 
     def listen(self, seconds: float = 0.0) -> None:
         """Handle the messages that have arrived. Waits up to `seconds` for the first message."""
-        for message in self.wire.received(seconds):
+        for message in self.stream.received(seconds):
             try:
                 received = decode_message(message)
             except MessageError as error:
@@ -197,14 +197,14 @@ class AgentConnection:
             self._loss = HostFailure(
                 "interrupted", f"machine {self.name} got {self._signal}: its scheduler ends the run"
             )
-        elif self._loss is None and self.wire.ended.is_set():
+        elif self._loss is None and self.stream.ended.is_set():
             exit_description, by_scheduler = self._exit_description()
             status = "interrupted" if by_scheduler else "rank_died"
             self._loss = HostFailure(status, f"machine {self.name} is lost: {exit_description}")
-        elif self._loss is None and self.wire.silent_seconds > self._patience:
+        elif self._loss is None and self.stream.silent_seconds > self._patience:
             key = "wait_seconds" if self.facts is None else "lease_seconds"
             silent = (
-                f"silent for {self.wire.silent_seconds:.0f} s (launch.{key}={self._patience:g})"
+                f"silent for {self.stream.silent_seconds:.0f} s (launch.{key}={self._patience:g})"
             )
             self._loss = HostFailure(
                 "rank_died",
@@ -228,7 +228,7 @@ class AgentConnection:
         if self._loss is None:
             with contextlib.suppress(ConnectionLost, ValueError):
                 self.call(LEAVE, seconds=2.0)
-        self.wire.close()
+        self.stream.close()
         if self._client is None:
             return
         if self._loss is not None and self.facts is not None and not self._ended:
@@ -253,7 +253,7 @@ class AgentConnection:
             code = self._client.process.wait(EXIT_REASON_SECONDS)
         strange_lines = [
             line.strip()
-            for line in (*self.wire.strange, *self._client.stderr_lines())
+            for line in (*self.stream.strange, *self._client.stderr_lines())
             if line.strip()
         ]
         scheduler_lines = find_scheduler_lines(strange_lines)

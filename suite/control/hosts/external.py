@@ -347,11 +347,11 @@ def _gathered(launch: LaunchConfig, count: int, address: str, port: int, token: 
     connections: dict[int, AgentConnection] = {}
     handshakes: set[Future[None]] = set()
 
-    def handle(connection: socket.socket) -> None:
+    def handle(client: socket.socket) -> None:
         """Add the agent that connected. A connection that fails the handshake is ignored."""
         with contextlib.suppress(EOFError, OSError, ValueError):
-            number, link = _welcome(connection, launch, token)
-            connections.setdefault(number, link)
+            number, connection = _welcome(client, launch, token)
+            connections.setdefault(number, connection)
 
     try:
         listener = socket.create_server((address, port))
@@ -363,25 +363,27 @@ def _gathered(launch: LaunchConfig, count: int, address: str, port: int, token: 
         listener.settimeout(0.1)
         while len(connections) < count - 1:
             if time.monotonic() > deadline:
-                names = ", ".join([platform.node(), *(link.name for link in connections.values())])
+                names = ", ".join(
+                    [platform.node(), *(connection.name for connection in connections.values())]
+                )
                 raise ValueError(
                     f"nodes={count}: {len(connections) + 1} machine(s), including this machine,"
                     f" connected within {launch.wait_seconds:g} s ({names}). Set"
                     " launch.wait_seconds=N if the machines start late"
                 )
             with contextlib.suppress(TimeoutError):
-                connection, _ = listener.accept()
+                client, _ = listener.accept()
                 handshakes = {future for future in handshakes if not future.done()}
                 if len(handshakes) < MAX_HANDSHAKES:
-                    handshakes.add(pool.submit(handle, connection))
+                    handshakes.add(pool.submit(handle, client))
                 else:
-                    connection.close()
+                    client.close()
     local_agent = connect_agent(platform.node(), agent_argv(launch.lease_seconds), launch)
     return Agents([local_agent, *(connections[number] for number in sorted(connections))], launch)
 
 
 def _welcome(
-    connection: socket.socket, launch: LaunchConfig, token: str
+    client: socket.socket, launch: LaunchConfig, token: str
 ) -> tuple[int, AgentConnection]:
     """Perform the handshake with a process that connected.
 
@@ -392,11 +394,11 @@ def _welcome(
         OSError: The connection ended.
         ValueError: The process does not have the token, or its rank is not positive.
     """
-    timer = threading.Timer(HANDSHAKE_SECONDS, _hang_up, [connection])
+    timer = threading.Timer(HANDSHAKE_SECONDS, _hang_up, [client])
     timer.daemon = True
     timer.start()
     try:
-        reader, writer = connection.makefile("rb"), connection.makefile("wb")
+        reader, writer = client.makefile("rb"), client.makefile("wb")
         nonce = secrets.token_hex(16)
         _say(writer, Challenge(nonce))
         agent = _hear(reader, AgentProof)
@@ -407,20 +409,20 @@ def _welcome(
             raise ValueError("the token differs, or the rank is not positive")
         _say(writer, ControllerProof(_proof(token, "controller", nonce, agent.nonce, agent.rank)))
     except BaseException:
-        connection.close()
+        client.close()
         raise
     finally:
         timer.cancel()
-    link = AgentConnection(
+    connection = AgentConnection(
         agent.name, MessageStream(reader, writer), launch.lease_seconds, launch.wait_seconds
     )
-    return agent.rank, link
+    return agent.rank, connection
 
 
-def _hang_up(connection: socket.socket) -> None:
+def _hang_up(client: socket.socket) -> None:
     """Shut down a connection, so that a blocked read returns."""
     with contextlib.suppress(OSError):  # the peer has closed the connection
-        connection.shutdown(socket.SHUT_RDWR)
+        client.shutdown(socket.SHUT_RDWR)
 
 
 def _serve(launch: LaunchConfig, rank: Rank, address: tuple[str, int], token: str) -> None:
@@ -439,30 +441,30 @@ def _serve(launch: LaunchConfig, rank: Rank, address: tuple[str, int], token: st
     """
     deadline = time.monotonic() + launch.wait_seconds
     while True:
-        connection = _connected(address, max(0.0, deadline - time.monotonic()))
+        client = _connected(address, max(0.0, deadline - time.monotonic()))
         try:
-            connection.settimeout(HANDSHAKE_SECONDS)
-            reader, writer = connection.makefile("rb"), connection.makefile("wb")
+            client.settimeout(HANDSHAKE_SECONDS)
+            reader, writer = client.makefile("rb"), client.makefile("wb")
             challenge, nonce = _hear(reader, Challenge).nonce, secrets.token_hex(16)
             proof = _proof(token, "agent", challenge, nonce, rank.number)
             _say(writer, AgentProof(rank.number, platform.node(), nonce, proof))
             response = _hear(reader, ControllerProof)
             break
         except (EOFError, ConnectionError):  # too many handshakes at the same time: connect again
-            connection.close()
+            client.close()
             if time.monotonic() > deadline:
                 raise ValueError(_no_controller(address)) from None
             time.sleep(0.2)
         except (OSError, ValueError):
-            connection.close()
+            client.close()
             raise ValueError(_no_controller(address)) from None
-    with connection:
+    with client:
         if not _same(response.proof, _proof(token, "controller", challenge, nonce, rank.number)):
             raise ValueError(
                 f"{address[0]}:{address[1]} has a different {TOKEN}. Set the same value for all"
                 " processes"
             )
-        connection.settimeout(None)
+        client.settimeout(None)
         Agent(MessageStream(reader, writer), launch.lease_seconds).run()
 
 
@@ -495,7 +497,7 @@ def _connected(address: tuple[str, int], wait_seconds: float) -> socket.socket:
 def _proof(token: str, side: str, challenge: str, nonce: str, rank: int) -> str:
     """Return the proof that a side has the token.
 
-    It holds for a single connection, because it covers the random values of both sides and the rank
+    It holds for a single client, because it covers the random values of both sides and the rank
     of the agent.
 
     Args:

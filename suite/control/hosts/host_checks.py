@@ -31,14 +31,14 @@ the first time.
 
 
 def find_addresses(
-    links: Sequence[AgentConnection], interface: str | None
+    connections: Sequence[AgentConnection], interface: str | None
 ) -> list[tuple[str, str]]:
     """Return an address and its interface for each machine.
 
     All remaining machines can reach the machine at this address.
 
     Args:
-        links: The machines.
+        connections: The machines.
         interface: Interface that all machines use. None: the interface with the route to the first
             machine.
 
@@ -46,10 +46,10 @@ def find_addresses(
         ValueError: A machine has no suitable address or interface.
     """
     if interface:
-        return [(_address_of(link, interface), interface) for link in links]
-    if len(links) == 1:
+        return [(_address_of(connection, interface), interface) for connection in connections]
+    if len(connections) == 1:
         return [(LOOPBACK, "")]
-    first, second, *_ = links
+    first, second, *_ = connections
     assert first.facts is not None
     interfaces = {address: name for name, address in first.facts.addresses.items()}
     address = _seen_from(second, first, list(interfaces))
@@ -60,12 +60,13 @@ def find_addresses(
             " Set launch.interface=NAME"
         )
     addresses = [(address, interfaces[address])]
-    for link in links[1:]:
-        route = link.call(ROUTE, to=address)
+    for connection in connections[1:]:
+        route = connection.call(ROUTE, to=address)
         if is_loopback(route.address) or not route.interface:
             raise ValueError(
-                f"machine {link.name} connects to {first.name} ({address}) from {route.address}. "
-                "The remaining machines cannot reach this address. Set launch.interface=NAME"
+                f"machine {connection.name} connects to {first.name} ({address}) from"
+                f" {route.address}. The remaining machines cannot reach this"
+                " address. Set launch.interface=NAME"
             )
         addresses.append((route.address, route.interface))
     return addresses
@@ -102,23 +103,23 @@ def _seen_from(second: AgentConnection, first: AgentConnection, addresses: Seque
     return address
 
 
-def _address_of(link: AgentConnection, interface: str) -> str:
+def _address_of(connection: AgentConnection, interface: str) -> str:
     """Return the address of an interface of a machine.
 
     Raises ValueError if there is no such interface or address.
     """
-    assert link.facts is not None
-    addresses = link.facts.addresses
+    assert connection.facts is not None
+    addresses = connection.facts.addresses
     if interface not in addresses:
         raise ValueError(
-            f"launch.interface={interface}: machine {link.name} has no such interface with an"
+            f"launch.interface={interface}: machine {connection.name} has no such interface with an"
             f" address. Its interfaces: {', '.join(addresses) or 'none'}"
         )
     return addresses[interface]
 
 
 def request_all(
-    links: Sequence[AgentConnection],
+    connections: Sequence[AgentConnection],
     request: Request[T],
     seconds: float = REQUEST_SECONDS,
     **order: Any,
@@ -126,7 +127,7 @@ def request_all(
     """Send a request to all machines at the same time, and return each machine with its response.
 
     Args:
-        links: The machines.
+        connections: The machines.
         request: The request.
         seconds: Time limit for each response.
         **order: Arguments of the request.
@@ -135,11 +136,11 @@ def request_all(
         ValueError: A machine is lost, or could not carry out the request. The message names the
             machine.
     """
-    pending = [link.send_request(request, **order) for link in links]
+    pending = [connection.send_request(request, **order) for connection in connections]
     try:
         return [
-            (link, link.get_response(sent, seconds))
-            for link, sent in zip(links, pending, strict=True)
+            (connection, connection.get_response(sent, seconds))
+            for connection, sent in zip(connections, pending, strict=True)
         ]
     except ConnectionLost as error:
         raise ValueError(str(error)) from None
@@ -154,7 +155,7 @@ def last_error_line(response: CommandOutput) -> str:
 
 
 def check_environments(
-    links: Sequence[AgentConnection],
+    connections: Sequence[AgentConnection],
     environment: Environment,
     versions: Mapping[str, str],
     env: Mapping[str, str],
@@ -163,7 +164,7 @@ def check_environments(
     """Check that an environment is the same on all machines.
 
     Args:
-        links: The machines.
+        connections: The machines.
         environment: The environment.
         versions: Versions of packages that all machines must have.
         env: Recorded environment variables of this machine. The variables that put a run into the
@@ -174,29 +175,33 @@ def check_environments(
         ValueError: A machine differs. The message names the machine.
     """
     command = describing_command(environment, list(versions))
-    for link, response in request_all(
-        links, RUN_COMMAND, command=command, most_seconds=REQUEST_SECONDS, env=carried_variables()
+    for connection, response in request_all(
+        connections,
+        RUN_COMMAND,
+        command=command,
+        most_seconds=REQUEST_SECONDS,
+        env=carried_variables(),
     ):
         if response.code != 0:
             raise ValueError(
-                f"machine {link.name}: environment {environment.name} does not work there:"
+                f"machine {connection.name}: environment {environment.name} does not work there:"
                 f" {last_error_line(response)}"
             )
         try:
             description = description_from(response.output, environment)
         except ValueError as error:
             raise ValueError(
-                f"machine {link.name}: environment {environment.name} {error}"
+                f"machine {connection.name}: environment {environment.name} {error}"
             ) from None
         for name, expected in versions.items():
             version = description.versions.get(name)
             if version != expected:
                 raise ValueError(
-                    f"machine {link.name}: environment {environment.name}: {name} is"
+                    f"machine {connection.name}: environment {environment.name}: {name} is"
                     f" {version or 'missing'} there and {expected} on this machine. To make them"
                     f" equal, run: suite env create {environment.name}"
                 )
-        _check_variables(link.name, recorded_variables(description.env, set_by_run), env)
+        _check_variables(connection.name, recorded_variables(description.env, set_by_run), env)
 
 
 def _check_variables(machine: str, remote: Mapping[str, str], local: Mapping[str, str]) -> None:
@@ -213,15 +218,15 @@ def _check_variables(machine: str, remote: Mapping[str, str], local: Mapping[str
             )
 
 
-def check_same_lock(links: Sequence[AgentConnection], environment: Environment) -> None:
+def check_same_lock(connections: Sequence[AgentConnection], environment: Environment) -> None:
     """Raise ValueError if an environment was not created from the same lock on all machines.
 
     An environment that was created without a lock on some machines raises the error too.
     """
     path = env_root() / environment.name / MARKER
     digests = {}
-    for link, response in request_all(links, READ, path=str(path)):
-        digests[link.name] = json.loads(response.data)["digest"] if response.data else None
+    for connection, response in request_all(connections, READ, path=str(path)):
+        digests[connection.name] = json.loads(response.data)["digest"] if response.data else None
     if len(set(digests.values())) > 1:
         names = ", ".join(digests)
         raise ValueError(
@@ -230,23 +235,23 @@ def check_same_lock(links: Sequence[AgentConnection], environment: Environment) 
         )
 
 
-def check_same_data(links: Sequence[AgentConnection], dataset: str, folder: str) -> None:
+def check_same_data(connections: Sequence[AgentConnection], dataset: str, folder: str) -> None:
     """Raise ValueError if a prepared data set is missing on a machine or differs there.
 
     The manifests are compared with the local manifest.
     """
     path = os.path.join(folder, "manifest.json")
     expected = _fingerprint(files.read_bytes(path))
-    for link, response in request_all(links, READ, path=path):
+    for connection, response in request_all(connections, READ, path=path):
         if response.data is None:
             raise ValueError(
-                f"machine {link.name}: data set {dataset} is not in {folder}. Prepare it there, or"
-                " share the folder"
+                f"machine {connection.name}: data set {dataset} is not in {folder}. Prepare"
+                " it there, or share the folder"
             )
         if _fingerprint(response.data) != expected:
             raise ValueError(
-                f"machine {link.name}: data set {dataset} in {folder} differs from the data set of"
-                " this machine. Prepare it there from the same files"
+                f"machine {connection.name}: data set {dataset} in {folder} differs from the data"
+                " set of this machine. Prepare it there from the same files"
             )
 
 

@@ -32,10 +32,10 @@ def local_controls(
 
 
 def remote_control(
-    links: Links, host: Host, folder: Path, environment: Environment, records: MachineRecords
+    connections: Links, host: Host, folder: Path, environment: Environment, records: MachineRecords
 ) -> HostControl:
     """Begin a run on a machine with an agent.
 
     Raises ConnectionLost if the agent does not respond.
     """
-    return RemoteHost(links[host.name], host, environment, folder, records.folder_of(host))
+    return RemoteHost(connections[host.name], host, environment, folder, records.folder_of(host))

@@ -243,10 +243,10 @@ def connect_agent(
         ) from None
     assert process.stdin is not None
     assert process.stdout is not None
-    wire = MessageStream(process.stdout, process.stdin)
+    stream = MessageStream(process.stdout, process.stdin)
     return AgentConnection(
         name,
-        wire,
+        stream,
         launch.lease_seconds,
         launch.wait_seconds,
         Client(process, Path(argv[0]).name, ending, errors),

@@ -76,7 +76,7 @@ class RemoteCommand:
         self._machine, self._name = machine, name
 
     def poll(self) -> int | None:
-        self._machine.link.listen()
+        self._machine.connection.listen()
         return self._machine.exits.get(self._name)
 
 
@@ -88,7 +88,7 @@ class RemoteHost:
 
     def __init__(
         self,
-        link: AgentConnection,
+        connection: AgentConnection,
         host: Host,
         environment: Environment,
         folder: Path,
@@ -97,7 +97,7 @@ class RemoteHost:
         """Begin a run on the machine.
 
         Args:
-            link: Connection to the agent.
+            connection: Connection to the agent.
             host: The machine.
             environment: Environment of the workers.
             folder: Folder of the run on the controller's machine.
@@ -107,19 +107,19 @@ class RemoteHost:
             ConnectionLost: The agent does not respond.
             ValueError: The agent cannot create its folder or a file of the run.
         """
-        self.link, self.host, self._copy, self._records = link, host, folder, records
+        self.connection, self.host, self._copy, self._records = connection, host, folder, records
         self.exits: dict[str, int] = {}
         self.full_disk = ""
         self._gone: set[int] = set()
         self._oom_kills = 0
         self._exhausts = ""
         self._ending: PendingResponse[messages.Done] | None = None
-        link.on_event = self._take
+        connection.on_event = self._take
         run = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
         # Process ids inside a container are not valid on the machine.
-        watches = not environment.argv_prefix
+        watches = not environment.command_prefix
         self.folder = Path(
-            link.call(messages.BEGIN, BEGIN_SECONDS, run=run, watches_pids=watches).path
+            connection.call(messages.BEGIN, BEGIN_SECONDS, run=run, watches_pids=watches).path
         )
         for path in sorted([*folder.glob("*.npy"), *checkpoint_files.found(folder)]):
             self._put(path)
@@ -133,48 +133,53 @@ class RemoteHost:
         with open(path, "rb") as stream:
             at = 0
             while data := stream.read(PIECE_BYTES):
-                self.link.call(messages.PUT, BEGIN_SECONDS, name=path.name, at=at, data=pack(data))
+                self.connection.call(
+                    messages.PUT, BEGIN_SECONDS, name=path.name, at=at, data=pack(data)
+                )
                 at += len(data)
 
     def _watch_machine(self, device: str) -> None:
         """Start the process that records telemetry and topology."""
         argv = [sys.executable, "-m", "suite.control.telemetry", str(self.folder), device]
         with contextlib.suppress(ValueError):
-            self.link.call(
+            self.connection.call(
                 messages.START, name=TELEMETRY_PROCESS, arguments=argv, env=suite_variables()
             )
 
     def ports(self) -> list[int]:
         count = len(self.host.replicas) + 1
-        ports = self.link.call(messages.PORTS, count=count, address=self.host.address).ports
-        first = [] if self.link.port is None else [self.link.port]
+        ports = self.connection.call(messages.PORTS, count=count, address=self.host.address).ports
+        first = [] if self.connection.port is None else [self.connection.port]
         return [*first, *ports][: len(ports)]
 
     def start(
         self, name: str, arguments: Sequence[str], env: Mapping[str, str], private: bool = False
     ) -> RemoteCommand:
         env = {**carried_variables(), **env}
-        self.link.call(
+        self.connection.call(
             messages.START, name=name, arguments=list(arguments), env=env, private=private
         )
         return RemoteCommand(self, name)
 
     def alive(self, pid: int) -> bool:
-        self.link.listen()
+        self.connection.listen()
         return pid not in self._gone
 
     def is_stopped(self, pid: int) -> bool:
         try:
-            return self.link.call(
-                messages.IS_STOPPED, seconds=self.link.lease_seconds, pid=pid
+            return self.connection.call(
+                messages.IS_STOPPED, seconds=self.connection.lease_seconds, pid=pid
             ).is_stopped
         except (ConnectionLost, ValueError):
             return False
 
     def stack(self, pid: int) -> bool:
         try:
-            self.link.call(
-                messages.STACK, seconds=self.link.lease_seconds, pid=pid, number=int(STACK_SIGNAL)
+            self.connection.call(
+                messages.STACK,
+                seconds=self.connection.lease_seconds,
+                pid=pid,
+                number=int(STACK_SIGNAL),
             )
         except (ConnectionLost, ValueError):
             return False
@@ -187,7 +192,7 @@ class RemoteHost:
         return self._exhausts
 
     def failure(self) -> HostFailure | None:
-        return self.link.failure()
+        return self.connection.failure()
 
     def flush_events(self) -> None:
         """Send a request that the agent answers after it has checked its processes.
@@ -195,26 +200,26 @@ class RemoteHost:
         Without an answer, the machine is lost.
         """
         try:
-            self.link.call(messages.PING, seconds=2 * self.link.lease_seconds)
+            self.connection.call(messages.PING, seconds=2 * self.connection.lease_seconds)
         except ConnectionLost:
-            self.link.failure()
+            self.connection.failure()
 
     def terminate(self, pids: Iterable[int], ending: Sequence[str]) -> None:
         """Request that the agent end all processes.
 
         The agent of a lost machine does this when the connection is closed.
         """
-        if self.link.failure() is None:
-            self._ending = self.link.send_request(messages.FINISH, ending=list(ending))
+        if self.connection.failure() is None:
+            self._ending = self.connection.send_request(messages.FINISH, ending=list(ending))
         else:
-            self.link.close()
+            self.connection.close()
 
     def wait(self) -> None:
         if self._ending is not None:
             with contextlib.suppress(ConnectionLost, ValueError):
-                self.link.get_response(self._ending, END_SECONDS)
-        self.link.listen()
-        self.link.on_event = ignore_event
+                self.connection.get_response(self._ending, END_SECONDS)
+        self.connection.listen()
+        self.connection.on_event = ignore_event
 
     def _take(self, event: Event) -> None:
         """Handle an event of the agent."""

@@ -31,7 +31,7 @@ class ThisHost:
 
     def __init__(self, host: Host, folder: Path, environment: Environment) -> None:
         self.host, self.folder = host, folder
-        self._shows_processes = host.is_here and not environment.argv_prefix
+        self._shows_processes = host.is_here and not environment.command_prefix
         """Whether the process ids of workers are valid here.
 
         False in a container, or if the host has a different name.

@@ -229,7 +229,7 @@ class MeasuredLink:
     location: tuple[str, ...]
     """Framework, system, and kind of device."""
     transport: str
-    """`link` of the runs: `auto`, `no_p2p`, `network`."""
+    """`transport` of the runs: `auto`, `no_p2p`, `network`."""
     several_machines: bool
     on_cpu: bool
     """The cores that compute also transfer the gradients, so nothing overlaps with the backward
@@ -264,7 +264,7 @@ def measured_links(results: Iterable[Result]) -> list[MeasuredLink]:
     ]
 
     def kind(result: Result) -> tuple[tuple[str, ...], str, bool, bool]:
-        return _location(result), result.link, (result.nodes or 1) > 1, result.device == "cpu"
+        return _location(result), result.transport, (result.nodes or 1) > 1, result.device == "cpu"
 
     links = []
     for (location, transport, several_machines, on_cpu), members in grouped(measured, kind).items():

@@ -81,13 +81,13 @@ def row_names(measured: Sequence[Result]) -> list[str]:
 
 
 def _links(result: Result) -> str:
-    """Return the setting `link`, and the links in the `topology.json` of the runs."""
+    """Return the setting `transport`, and the links in the `topology.json` of the runs."""
     records = [run.record for run in result.runs if run.record is not None]
     links = [
         shown_link(record.path.parent, result.device, result.devices or 0) for record in records
     ]
     found = clean("; ".join(dict.fromkeys(link for link in links if link)), 80)
-    return f"Setting: link={clean(result.link, 20)}. Links in topology.json: {found or 'none'}"
+    return f"Transport: {clean(result.transport, 20)}. Links in topology.json: {found or 'none'}"
 
 
 def link_text(fit: LinkFit | None) -> str:

@@ -44,7 +44,7 @@ def group_into_tables(results: Sequence[Result]) -> list[list[Result]]:
 
 
 def _order(result: Result) -> tuple[Any, ...]:
-    batch = (result.global_batch_size or 0) if result.batch_rule == "set" else 0
+    batch = (result.global_batch_size or 0) if result.batch_rule == "default" else 0
     if result.profile:
         settings = (result.framework, result.batch_rule, target_difficulty(result), batch)
         return *settings, *place(result), result.learning_rate or 0.0, figure(result) or 0.0

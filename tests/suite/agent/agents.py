@@ -19,13 +19,13 @@ def agent(tmp_path, lease_seconds=5.0, wait_seconds=20.0):
         env={"TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
     )
     try:
-        link = AgentConnection(
+        connection = AgentConnection(
             "here", MessageStream(process.stdout, process.stdin), lease_seconds, wait_seconds
         )
-        while link.facts is None:
-            assert link.failure() is None
-            link.listen(0.2)
-        yield link, process
+        while connection.facts is None:
+            assert connection.failure() is None
+            connection.listen(0.2)
+        yield connection, process
     finally:
         process.kill()
         process.wait()

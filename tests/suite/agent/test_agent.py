@@ -30,10 +30,10 @@ STUBBORN = [
 ]
 
 
-def begun(link, **run):
-    folder = link.call(messages.BEGIN, run={"folder": "", **run}, watches_pids=True).path
+def begun(connection, **run):
+    folder = connection.call(messages.BEGIN, run={"folder": "", **run}, watches_pids=True).path
     for at, data in ((0, b"abc"), (3, b"de")):
-        link.call(messages.PUT, name="facts-x.npy", at=at, data=pack(data))
+        connection.call(messages.PUT, name="facts-x.npy", at=at, data=pack(data))
     assert (Path(folder) / "facts-x.npy").read_bytes() == b"abcde"
     return folder
 
@@ -43,8 +43,8 @@ def children_of(pid):
 
 
 def test_an_agent_sends_the_facts_of_its_machine(tmp_path):
-    with agent(tmp_path) as (link, _):
-        facts = link.facts
+    with agent(tmp_path) as (connection, _):
+        facts = connection.facts
     assert (facts.name, facts.cores) == (platform.node(), tuple(sorted(os.sched_getaffinity(0))))
     assert facts.hardware["memory_bytes"] == pytest.approx(psutil.virtual_memory().total, rel=0.01)
     assert set(facts.addresses.values()) == {
@@ -65,17 +65,17 @@ def test_the_exit_code_of_a_command_is_not_lost(tmp_path):
         "most_seconds": 60.0,
         "env": {},
     }
-    with agent(tmp_path) as (link, _):
-        found = link.call(messages.RUN_COMMAND, 60, **order)
+    with agent(tmp_path) as (connection, _):
+        found = connection.call(messages.RUN_COMMAND, 60, **order)
         assert (found.code, found.output, found.errors) == (3, "here\n", "")
         with pytest.raises(ValueError, match=r"sleep does not answer within 0\.5 s$"):
-            link.call(
+            connection.call(
                 messages.RUN_COMMAND,
                 60,
                 **{**order, "command": ["sleep", "600"], "most_seconds": 0.5},
             )
         with pytest.raises(ValueError, match=r"no-such-command: No such file or directory$"):
-            link.call(messages.RUN_COMMAND, 60, **{**order, "command": ["no-such-command"]})
+            connection.call(messages.RUN_COMMAND, 60, **{**order, "command": ["no-such-command"]})
 
 
 def test_files_are_sent_as_they_are_written(tmp_path):
@@ -84,21 +84,23 @@ def test_files_are_sent_as_they_are_written(tmp_path):
     No file is left on the machine.
     """
     taken = []
-    with agent(tmp_path) as (link, _):
-        link.on_event = taken.append
-        folder = begun(link)
+    with agent(tmp_path) as (connection, _):
+        connection.on_event = taken.append
+        folder = begun(connection)
         writer = [*SLEEPER[:3], "import sys; print('x' * 300_000); sys.exit(3)"]
-        link.call(messages.START, name="worker-0", arguments=writer, env={})
+        connection.call(messages.START, name="worker-0", arguments=writer, env={})
         wait_until(
             "exit",
-            lambda: link.listen(0.1) or [event for event in taken if isinstance(event, ExitEvent)],
+            lambda: (
+                connection.listen(0.1) or [event for event in taken if isinstance(event, ExitEvent)]
+            ),
         )
         assert ExitEvent("worker-0", 3, "") in taken
         with open(os.path.join(folder, ".worker-0.json"), "w") as heartbeat:
             heartbeat.write('{"pid": 1}')
         with open(os.path.join(folder, ".note"), "w"):
             pass
-        link.call(messages.FINISH)
+        connection.call(messages.FINISH)
         assert not os.path.exists(folder)
     files = [event for event in taken if isinstance(event, FileEvent)]
     parts = [event for event in files if event.name == "worker-0.log" and event.data]
@@ -112,15 +114,17 @@ def test_files_are_sent_as_they_are_written(tmp_path):
 
 def test_the_end_of_a_worker_is_reported_after_its_last_heartbeat(tmp_path):
     taken = []
-    with agent(tmp_path) as (link, _):
-        link.on_event = taken.append
-        begun(link)
+    with agent(tmp_path) as (connection, _):
+        connection.on_event = taken.append
+        begun(connection)
         code = "import json, os; status = {'pid': os.getpid(), 'status': 'failed'}"
         code += "; open('.worker-0.json', 'w').write(json.dumps(status))"
-        link.call(messages.START, name="worker-0", arguments=[*SLEEPER[:3], code], env={})
+        connection.call(messages.START, name="worker-0", arguments=[*SLEEPER[:3], code], env={})
         wait_until(
             "gone",
-            lambda: link.listen(0.1) or [event for event in taken if isinstance(event, GoneEvent)],
+            lambda: (
+                connection.listen(0.1) or [event for event in taken if isinstance(event, GoneEvent)]
+            ),
         )
     kinds = [type(event) for event in taken if not isinstance(event, FileEvent)]
     assert kinds[0] is HeartbeatEvent
@@ -130,27 +134,27 @@ def test_the_end_of_a_worker_is_reported_after_its_last_heartbeat(tmp_path):
 @pytest.mark.parametrize("how", ["finish", "end of input", "lease", "signal"])
 def test_no_process_outlives_a_run(tmp_path, how):
     """Check also a process that ignores SIGTERM, and a process in a separate session."""
-    with agent(tmp_path, lease_seconds=2.0) as (link, process):
-        folder = begun(link)
-        link.call(messages.START, name="worker-0", arguments=STUBBORN, env={"NAME": "value"})
+    with agent(tmp_path, lease_seconds=2.0) as (connection, process):
+        folder = begun(connection)
+        connection.call(messages.START, name="worker-0", arguments=STUBBORN, env={"NAME": "value"})
         wait_until("two processes", lambda: len(children_of(process.pid)) == 2)
         started = children_of(process.pid)
         assert started[0].environ()["NAME"] == "value"
         if how == "finish":
-            link.call(messages.FINISH)
+            connection.call(messages.FINISH)
         elif how == "end of input":
-            link.wire.close()
+            connection.stream.close()
         elif how == "lease":
             # The controller stays connected but sends no messages, as if the network were down.
-            link.wire._outgoing.put(None)
+            connection.stream._outgoing.put(None)
         else:
             process.send_signal(signal.SIGTERM)
-            lost = wait_until("signal", link.failure)
+            lost = wait_until("signal", connection.failure)
             assert (lost.status, lost.reason) == (
                 "interrupted",
                 "machine here got SIGTERM: its scheduler ends the run",
             )
-            link.close()
+            connection.close()
         _, alive = psutil.wait_procs(started, timeout=15)
         assert not alive
         wait_until("clean", lambda: not os.path.exists(folder), 15)
@@ -164,27 +168,27 @@ def test_containers_are_ended_after_the_processes(tmp_path):
     If it were started earlier, the agent would end it like a process of the run.
     """
     output = tmp_path / "output"
-    with agent(tmp_path) as (link, process):
-        begun(link)
-        link.call(messages.START, name="worker-0", arguments=SLEEPER, env={})
+    with agent(tmp_path) as (connection, process):
+        begun(connection)
+        connection.call(messages.START, name="worker-0", arguments=SLEEPER, env={})
         (worker,) = children_of(process.pid)
         script = (
             f"kill -0 {worker.pid} 2> /dev/null || echo gone > {output}; sleep 0.5; echo ended >>"
             f" {output}"
         )
-        link.call(messages.FINISH, ending=["sh", "-c", script])
+        connection.call(messages.FINISH, ending=["sh", "-c", script])
         assert output.read_text() == "gone\nended\n"
-        link.call(messages.FINISH, ending=["/nowhere"])
+        connection.call(messages.FINISH, ending=["/nowhere"])
 
 
 def test_workers_die_with_their_agent(tmp_path):
-    with agent(tmp_path) as (link, process):
-        begun(link)
-        link.call(messages.START, name="worker-0", arguments=SLEEPER, env={})
+    with agent(tmp_path) as (connection, process):
+        begun(connection)
+        connection.call(messages.START, name="worker-0", arguments=SLEEPER, env={})
         started = children_of(process.pid)
         process.kill()
         assert not psutil.wait_procs(started, timeout=10)[1]
-        lost = wait_until("lost", link.failure)
+        lost = wait_until("lost", connection.failure)
         assert (lost.status, lost.reason) == (
             "rank_died",
             "machine here is lost: its agent closed the connection",
@@ -192,53 +196,58 @@ def test_workers_die_with_their_agent(tmp_path):
 
 
 def test_a_silent_agent_is_lost_after_its_lease(tmp_path):
-    with agent(tmp_path, lease_seconds=2.0) as (link, process):
+    with agent(tmp_path, lease_seconds=2.0) as (connection, process):
         process.send_signal(signal.SIGSTOP)
-        lost = wait_until("lost", link.failure, 5)
+        lost = wait_until("lost", connection.failure, 5)
         process.send_signal(signal.SIGCONT)
     assert lost.reason.startswith("machine here is lost: silent for 2 s (launch.lease_seconds=2)")
 
 
 def test_an_agent_reports_a_stopped_worker(tmp_path):
-    with agent(tmp_path) as (link, _):
-        begun(link)
+    with agent(tmp_path) as (connection, _):
+        begun(connection)
         code = "import json, os, time; status = {'pid': os.getpid(), 'status': ''}"
         code += "; open('.worker-0.json', 'w').write(json.dumps(status)); time.sleep(600)"
-        pid = link.call(messages.START, name="worker-0", arguments=[*SLEEPER[:3], code], env={}).pid
+        pid = connection.call(
+            messages.START, name="worker-0", arguments=[*SLEEPER[:3], code], env={}
+        ).pid
         os.kill(pid, signal.SIGSTOP)
         # This process is not a worker of the agent.
-        assert link.call(messages.IS_STOPPED, pid=os.getpid()).is_stopped is False
+        assert connection.call(messages.IS_STOPPED, pid=os.getpid()).is_stopped is False
         os.kill(pid, signal.SIGCONT)
-        wait_until("its first heartbeat was read", lambda: link.listen(0.1) or _stops(link, pid))
+        wait_until(
+            "its first heartbeat was read",
+            lambda: connection.listen(0.1) or _stops(connection, pid),
+        )
         os.kill(pid, signal.SIGCONT)
-        assert link.call(messages.IS_STOPPED, pid=pid).is_stopped is False
+        assert connection.call(messages.IS_STOPPED, pid=pid).is_stopped is False
 
 
-def _stops(link, pid):
+def _stops(connection, pid):
     """Stop a worker and return whether the agent reports it as stopped."""
     os.kill(pid, signal.SIGSTOP)
-    stopped = link.call(messages.IS_STOPPED, pid=pid).is_stopped
+    stopped = connection.call(messages.IS_STOPPED, pid=pid).is_stopped
     if not stopped:
         os.kill(pid, signal.SIGCONT)
     return stopped
 
 
 def test_requests_that_fail_return_an_error(tmp_path):
-    with agent(tmp_path) as (link, _):
-        begun(link)
+    with agent(tmp_path) as (connection, _):
+        begun(connection)
         with pytest.raises(ValueError, match="here: No such file or directory"):
-            link.call(messages.START, name="worker-0", arguments=["/nowhere"], env={})
+            connection.call(messages.START, name="worker-0", arguments=["/nowhere"], env={})
         with pytest.raises(ValueError, match="here: 1 is not a worker here"):
-            link.call(messages.STACK, pid=1, number=int(signal.SIGUSR2))
+            connection.call(messages.STACK, pid=1, number=int(signal.SIGUSR2))
         with pytest.raises(
             ValueError, match="here: request stack: missing a required argument: 'number'"
         ):
-            link.call(messages.STACK, pid=1)
+            connection.call(messages.STACK, pid=1)
         with pytest.raises(ValueError, match="here: unknown request dance"):
-            link.call(messages.Request("dance", messages.Done))
-        assert link.call(messages.READ, path="/nowhere").data is None
-        assert len(set(link.call(messages.PORTS, count=3, address="127.0.0.1").ports)) == 3
-        route = link.call(messages.ROUTE, to="localhost")
+            connection.call(messages.Request("dance", messages.Done))
+        assert connection.call(messages.READ, path="/nowhere").data is None
+        assert len(set(connection.call(messages.PORTS, count=3, address="127.0.0.1").ports)) == 3
+        route = connection.call(messages.ROUTE, to="localhost")
         assert (route.peer, route.address, route.interface) == ("127.0.0.1", "127.0.0.1", "lo")
 
 

@@ -11,8 +11,8 @@ from suite.agent.message_stream import MessageStream
     "banner", [b"Welcome to node1", b"[" * 100_000, b"\xff\xfe", b"17"], ids=range(4)
 )
 def test_a_line_of_another_program_is_kept_and_does_not_end_the_stream(banner):
-    wire = MessageStream(io.BytesIO(banner + b'\n{"kind":"hello"}\n'), io.BytesIO())
-    assert list(wire.received(5.0)) == [{"kind": "hello"}]
-    assert wire.ended.wait(5.0)
-    assert wire.strange == [banner.decode(errors="replace")]
-    wire.close()
+    stream = MessageStream(io.BytesIO(banner + b'\n{"kind":"hello"}\n'), io.BytesIO())
+    assert list(stream.received(5.0)) == [{"kind": "hello"}]
+    assert stream.ended.wait(5.0)
+    assert stream.strange == [banner.decode(errors="replace")]
+    stream.close()

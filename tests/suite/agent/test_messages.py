@@ -102,15 +102,15 @@ def greeted(*messages):
         for message in messages:
             writer.write(json.dumps(message).encode() + b"\n")
         writer.flush()
-        link = AgentConnection(
+        connection = AgentConnection(
             "node1", MessageStream(os.fdopen(reading, "rb"), io.BytesIO()), 5.0, 5.0
         )
         try:
-            link.greet()
+            connection.greet()
         except ValueError as error:
             return str(error)
-        link.listen(0.2)
-    return wait_until("the end", link.failure).reason
+        connection.listen(0.2)
+    return wait_until("the end", connection.failure).reason
 
 
 @pytest.mark.parametrize(
@@ -149,10 +149,14 @@ def test_an_unknown_message_after_the_facts_of_another_version_names_both_versio
     with os.fdopen(writing, "wb") as writer:
         for message in ({"facts": {**encode(FACTS), "suite": "0.0.1"}}, {"new": {}}):
             writer.write(json.dumps(message).encode() + b"\n")
-    link = AgentConnection("node1", MessageStream(os.fdopen(reading, "rb"), io.BytesIO()), 5.0, 5.0)
-    wait_until("both messages", lambda: (link.listen(0.1), link.wire.ended.is_set())[1])
-    link.listen()
+    connection = AgentConnection(
+        "node1", MessageStream(os.fdopen(reading, "rb"), io.BytesIO()), 5.0, 5.0
+    )
+    wait_until(
+        "both messages", lambda: (connection.listen(0.1), connection.stream.ended.is_set())[1]
+    )
+    connection.listen()
     message = (
         f"machine node1 has version 0.0.1 of the suite, and this machine has version {__version__}"
     )
-    assert link.failure().reason == f"{message}. Install the same version on all machines"
+    assert connection.failure().reason == f"{message}. Install the same version on all machines"

@@ -182,7 +182,7 @@ def test_a_run_is_open_if_any_of_its_workers_had_other_code(tmp_path, case, stat
 @pytest.mark.slow
 def test_workers_of_another_checkout_make_the_run_open(second, tmp_path):
     """Run workers with the code of a second checkout, as if two checkouts shared an environment."""
-    path = "environment.argv_prefix=[env,'PYTHONPATH={}']"
+    path = "environment.command_prefix=[env,'PYTHONPATH={}']"
     toy = PROJECT / "tests" / "data" / "toy"
     (second / "workloads/common/late.py").write_text("x = 1\n")
     for name, folder in (("same", PROJECT), ("other", second)):

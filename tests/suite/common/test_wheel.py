@@ -108,7 +108,7 @@ def test_ncfs_demo_runs_outside_the_checkout(call, installed, tmp_path):
     overrides = (
         "environment.name=custom",
         f"environment.python={env_root() / 'torch' / 'bin' / 'python'}",
-        f"environment.argv_prefix=['env','PYTHONPATH={copy}']",
+        f"environment.command_prefix=['env','PYTHONPATH={copy}']",
     )
     output = call("run", "workload=ncf", "profile=demo", "stop=epochs:1", *overrides)
     run = only((tmp_path / "logs").glob("*/*/run_0"))

@@ -97,7 +97,7 @@ WITH_NCF = [
     *[(f"{key}=64", GLOBAL_OR_EACH)
       for key in ("batch_size", "global_batch_size", "workload.batch_size")],
     ("global_batch_size=", "did you mean batch=global:N or batch=per_device:N?"),
-    ("batch=big", "batch=big: allowed: set | (global | per_device):N"),
+    ("batch=big", "batch=big: allowed: default | (global | per_device):N"),
     ("optimizer=adam", "workload=ncf has a fixed optimizer. Run with workload=ncf --help"),
     ("wandb=true",
      "send the logs to a tracker with suite export (docs/how-to/export_to_trackers.md)"),
@@ -111,7 +111,7 @@ WITH_NCF = [
     ("environment.path_map={/a:/b}",
      "environment.path_map: a mapping cannot be an override. Write it into a"),
     ("environment.path_map=${gpus}", ": expected a mapping. Write it into a file"),
-    ("environment.argv_prefix=${gpus}", ": expected a list. Set environment.argv_prefix="),
+    ("environment.command_prefix=${gpus}", ": expected a list. Set environment.command_prefix="),
     ("system.cache_clear_command=${gpus}", ": expected a list. Set system.cache_clear_command="),
     ("foo", "foo: expected key=value. Run with --help"),
     *[(f"gpus={value}", f"gpus={value}: expected at least 1. ") for value in (0, -1)],

@@ -26,7 +26,7 @@ def test_flags_may_be_at_any_position(template):
 
 
 def test_cfg_prints_resolved_values_and_runs_nothing(tmp_path):
-    """Print the values of the set, the profile and the rules, except for `batch=set`.
+    """Print the values of the set, the profile and the rules, except for `batch=default`.
 
     The composed files contain null and auto instead.
     """

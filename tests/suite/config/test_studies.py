@@ -86,13 +86,13 @@ def test_the_last_cell_of_a_study_composes(name):
 
 
 def test_axes_are_crossed_with_each_other_and_with_the_points(monkeypatch):
-    points = [{"batch": "set"}, {"batch": "global:8"}]
+    points = [{"batch": "default"}, {"batch": "global:8"}]
     described = {**SENTENCE, **TABLE, "axes": {"gpus": [1, 2], "seed": [5, 6]}, "points": points}
     monkeypatch.setattr(study_file, "study_names", lambda: ["own"])
     monkeypatch.setattr(study_file, "_described", lambda name: described)
     found = values("study=own")
     assert [(cell["batch"], cell["seed"], cell["gpus"]) for cell in found] == [
-        ("set", "5", "1"), ("set", "5", "2"), ("set", "6", "1"), ("set", "6", "2"),
+        ("default", "5", "1"), ("default", "5", "2"), ("default", "6", "1"), ("default", "6", "2"),
         ("global:8", "5", "1"), ("global:8", "5", "2"), ("global:8", "6", "1"),
         ("global:8", "6", "2"),
     ]  # fmt: skip

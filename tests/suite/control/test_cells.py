@@ -96,7 +96,7 @@ def test_the_gpu_memory_of_each_machine_is_checked(monkeypatch):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (("link=no_p2p",), "link=no_p2p: CPU cores have no peer-to-peer links"),
+        (("transport=no_p2p",), "transport=no_p2p: CPU cores have no peer-to-peer links"),
         (("precision=fp16",), "precision (for ncf in pytorch)=fp16: allowed: "),
         (("precision=tf32",), "precision=tf32: only GPUs support it"),
         (("nodes=2", "gpus=2"), "nodes=2: no machines are named. Set launch.hosts=[a,b]"),

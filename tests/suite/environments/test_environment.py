@@ -76,9 +76,10 @@ def test_roots_follow_the_environment_variables(monkeypatch, tmp_path, variable,
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        ({"name": "current", "argv_prefix": ["numactl", "-N0"], "path_map": {}, "python": None},
+        ({"name": "current", "command_prefix": ["numactl", "-N0"], "path_map": {}, "python": None},
          Environment("current", ("numactl", "-N0"), sys.executable, {})),
-        ({"name": "custom", "argv_prefix": ["srun"], "python": "python3", "path_map": {"/a": "/b"}},
+        ({"name": "custom", "command_prefix": ["srun"], "python": "python3",
+          "path_map": {"/a": "/b"}},
          Environment("custom", ("srun",), "python3", {"/a": "/b"})),
     ],
 )  # fmt: skip

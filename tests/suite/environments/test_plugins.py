@@ -163,7 +163,10 @@ def test_a_plugin_can_be_a_wheel(tmp_path, envs):
 def test_a_plugin_can_be_an_installed_distribution(tmp_path, envs):
     arguments = ("workload=toy", "framework=plain", "profile=demo", "plugins=[toy>=1.0]")
     assert run_suite_here(tmp_path, *arguments, "--cfg", "job", toy=True).returncode == 0
-    without = f"environment.python={sys.executable}", "environment.argv_prefix=[env,-u,PYTHONPATH]"
+    without = (
+        f"environment.python={sys.executable}",
+        "environment.command_prefix=[env,-u,PYTHONPATH]",
+    )
     done = run_suite_here(tmp_path, *arguments, "environment=custom", *without, toy=True, exits=2)
     message = (
         "plugins=toy>=1.0: environment custom has no toy, but the controller has 1.0. Set plugins"

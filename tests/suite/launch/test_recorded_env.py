@@ -269,7 +269,9 @@ def test_a_run_with_preloaded_code_records_it(tmp_path, way):
         "PYTHONSTARTUP": "/a",
         "PYTHONOPTIMIZE": "1",
     }
-    words = () if way == "the shell" else (f"environment.argv_prefix=[env,'LD_PRELOAD={library}']",)
+    words = (
+        () if way == "the shell" else (f"environment.command_prefix=[env,'LD_PRELOAD={library}']",)
+    )
     if words:
         del shell["LD_PRELOAD"]
     run_suite(tmp_path, *TOY_RUN, *words, f"output={tmp_path / 'out'}", toy=True, exits=0, **shell)
@@ -314,7 +316,7 @@ def test_runs_that_differ_in_a_variable_are_different_experiments(tmp_path):
         *TOY_RUN,
         *words,
         f"output={tmp_path / 'prefix'}",
-        "environment.argv_prefix=[env,'TF_ENABLE_ONEDNN_OPTS=0']",
+        "environment.command_prefix=[env,'TF_ENABLE_ONEDNN_OPTS=0']",
         toy=True,
         MXNET_API_KEY="other",
     )

@@ -105,7 +105,7 @@ def environment_of_worker(tmp_path, *words, **env):
     )
     prefix = tmp_path / "prefix.py"
     prefix.write_text(dump)
-    words = (f"environment.argv_prefix=[{sys.executable},{prefix}]", *words)
+    words = (f"environment.command_prefix=[{sys.executable},{prefix}]", *words)
     run_suite(tmp_path, *TOY_RUN, *words, toy=True, exits=0, **env)
     return json.loads(found.read_text())
 
@@ -165,7 +165,7 @@ def test_a_run_of_a_user_without_a_name_or_home_succeeds(tmp_path, home):
         PROJECT / "run_suite.py",
     ]
     (tmp_path / "prefix.py").write_text(USES_NAME_AND_HOME)
-    prefix = f"environment.argv_prefix=[{sys.executable},{tmp_path / 'prefix.py'}]"
+    prefix = f"environment.command_prefix=[{sys.executable},{tmp_path / 'prefix.py'}]"
     env = {
         **os.environ,
         "SUITE_LOG_DIR": str(tmp_path / "logs"),

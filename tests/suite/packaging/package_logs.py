@@ -148,7 +148,7 @@ def write_run_files(folder, machine=None, dirty=False, hyperparameters=None):
     run = {
         "hardware": {"os": "Linux-6.8-glibc2.39"},
         "versions": {"suite": "0.1.0", "torch": "2.11.0", "hydra-core": None},
-        "environment": {"name": "torch", "argv_prefix": ["secret"]},
+        "environment": {"name": "torch", "command_prefix": ["secret"]},
         "git": {"dirty": dirty},
         "settings": {
             "hyperparameter_sources": {"learning_rate": "user"},

@@ -64,8 +64,8 @@ def test_the_users_per_evaluation_batch_can_be_set(words, users):
 @pytest.mark.parametrize(
     ("batch", "scaling", "gpus", "size", "rate"),
     [
-        ("set", "set", 2, 8192, 0.006), ("global:4096", "linear", 1, 4096, 0.003),
-        ("global:4096", "set", 1, 4096, 0.003), ("global:32768", "sqrt", 1, 32768, 0.012),
+        ("default", "default", 2, 8192, 0.006), ("global:4096", "linear", 1, 4096, 0.003),
+        ("global:4096", "default", 1, 4096, 0.003), ("global:32768", "sqrt", 1, 32768, 0.012),
         ("per_device:8192", "none", 2, 16384, 0.006), ("per_device:4096", "linear", 2, 8192, 0.006),
     ],
 )  # fmt: skip

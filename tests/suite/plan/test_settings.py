@@ -83,7 +83,7 @@ def test_a_workload_that_only_measures_throughput_needs_neither_sets_nor_targets
     assert (settings.stop, settings.hyperparameters) == ("steps:50", {})
     with pytest.raises(
         ValueError,
-        match=r"^batch=set: the workload has no hyperparameter set .* Set batch=global:N$",
+        match=r"^batch=default: the workload has no hyperparameter set .* Set batch=global:N$",
     ):
         settings_of(Throughput)
     with pytest.raises(

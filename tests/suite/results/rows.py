@@ -21,7 +21,7 @@ _SETTINGS = {
     },
     **{
         "device_name": "Some CPU",
-        "batch_rule": "set",
+        "batch_rule": "default",
         "global_batch_size": 4096,
         "precision": "fp32",
         "rules": "v0.5",

@@ -24,7 +24,7 @@ DEMO = deviation_of_text("profile demo, not reference")
 SETTINGS = {
     "workload": "toy", "framework": "plain", "profile": "demo", "rules": "v0.7", "device": "cpu",
     "devices": 1, "nodes": 1, "cores_per_device": 1, "oversubscribe": False, "precision": "fp32",
-    "global_batch_size": 64, "batch_rule": "set", "lr_scaling": "none", "seed": 3,
+    "global_batch_size": 64, "batch_rule": "default", "lr_scaling": "none", "seed": 3,
     "stop": "target", "mode": "train", "dataset": "toy-demo", "model": {},
     "targets": {"fit": 0.99}, "hyperparameter_set": "demo",
     "hyperparameters": {"learning_rate": 0.2, "max_epochs": 5}, "hyperparameter_sources": {},

@@ -114,12 +114,14 @@ def test_settings_without_a_meaningful_time_are_rejected(changes, message):
 
 def test_links_that_devices_do_not_have_are_rejected():
     for framework in ("pytorch", "mxnet"):
-        found = resolved("timing=steps", "link=network", f"framework={framework}")
+        found = resolved("timing=steps", "transport=network", f"framework={framework}")
         assert found.link == "network", "processes on CPU cores always use TCP"
-    with pytest.raises(UnsupportedError, match="link=no_p2p: CPU cores have no peer-to-peer links"):
-        resolved("timing=steps", "link=no_p2p")
+    with pytest.raises(
+        UnsupportedError, match="transport=no_p2p: CPU cores have no peer-to-peer links"
+    ):
+        resolved("timing=steps", "transport=no_p2p")
     with pytest.raises(
         UnsupportedError,
-        match="link=network: mxnet drives all devices of a machine from a single process",
+        match="transport=network: mxnet drives all devices of a machine from a single process",
     ):
         _check_link("network", "cuda", MXNET)

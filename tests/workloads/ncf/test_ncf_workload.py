@@ -135,8 +135,10 @@ def test_log_keys_have_the_values_of_the_rules():
 @pytest.mark.parametrize(("framework", "device"), [("pytorch", "cpu"), ("mxnet", "cuda")])
 def test_only_pytorch_on_gpus_draws_samples_on_the_device(tmp_path, framework, device):
     message = (
-        rf"^workload\.device_draws=on: .*, not {framework} with device={device}\. Set"
-        r" workload\.device_draws=auto$"
+        rf"^workload\.sample_on_device=on: .*, not {framework} with device={device}\. Set"
+        r" workload\.sample_on_device=auto$"
     )
     with pytest.raises(ValueError, match=message):
-        synthetic_ncf.workload(tmp_path, framework, device=device, options={"device_draws": "on"})
+        synthetic_ncf.workload(
+            tmp_path, framework, device=device, options={"sample_on_device": "on"}
+        )

@@ -94,11 +94,11 @@ def test_a_user_defined_interface_is_used_and_gpu_faults_are_reported():
 
 def test_a_host_name_that_cannot_be_resolved_leads_to_the_only_address():
     answers = {"route": lambda to: Refused("unknown") if to == "alias" else LEADS}
-    links = [
+    connections = [
         FakeLink("me@alias", {"eth0": "10.0.0.1"}),
         FakeLink("b", {"eth0": "10.0.0.2"}, answers),
     ]
-    assert [node.address for node in Agents(links, LAUNCH).hosts] == ["10.0.0.1", "10.0.0.2"]
+    assert [node.address for node in Agents(connections, LAUNCH).hosts] == ["10.0.0.1", "10.0.0.2"]
 
 
 LEADS = Route("10.0.0.1", "10.0.0.2", "eth0")
@@ -120,17 +120,20 @@ BAD = {
 def test_unsuitable_machines_are_refused_and_all_connections_closed(kind):
     answers, facts, message = BAD[kind]
     first = FakeLink("a", {"eth0": "10.0.0.1", "eth1": "10.1.0.1"})
-    links = [first, FakeLink("b", {"eth0": "10.0.0.2"}, answers, facts)]
+    connections = [first, FakeLink("b", {"eth0": "10.0.0.2"}, answers, facts)]
     with pytest.raises(ValueError, match=one_line(message)):
-        Agents(links, LAUNCH)
-    assert all(link.closed for link in links)
+        Agents(connections, LAUNCH)
+    assert all(connection.closed for connection in connections)
 
 
 def test_a_machine_that_does_not_connect_is_named_with_the_reason():
-    link, message = FakeLink("b", {}), "machine b is lost: ssh ended with exit code 255: refused"
-    link.facts, link.failure = None, lambda: HostFailure("rank_died", message)
+    connection, message = (
+        FakeLink("b", {}),
+        "machine b is lost: ssh ended with exit code 255: refused",
+    )
+    connection.facts, connection.failure = None, lambda: HostFailure("rank_died", message)
     with pytest.raises(ValueError, match=message):
-        Agents([link], LAUNCH)
+        Agents([connection], LAUNCH)
 
 
 TORCH = Environment("torch", (), "/python")
@@ -185,24 +188,24 @@ def file_of(content):
 def test_packages_and_variables_that_change_the_arithmetic_must_be_equal_on_all_machines(
     answer, message
 ):
-    links = [
+    connections = [
         FakeLink("a", {}, {"run_command": asked()}),
         FakeLink("b", {}, {"run_command": answer}),
     ]
     with pytest.raises(ValueError, match=rf"^{re.escape(message)}\Z") if message else nullcontext():
-        host_checks.check_environments(links, TORCH, HERE, TUNED, {"MXNET_SAFE_ACCUMULATION"})
+        host_checks.check_environments(connections, TORCH, HERE, TUNED, {"MXNET_SAFE_ACCUMULATION"})
 
 
 @pytest.mark.parametrize("digests", [("x", "x"), (None, None), ("x", "y"), ("x", None)])
 def test_locks_must_be_equal_on_all_machines(digests):
     markers = [digest and json.dumps({"digest": digest}) for digest in digests]
-    links = [
+    connections = [
         FakeLink(name, {}, {"read": file_of(marker)})
         for name, marker in zip("ab", markers, strict=True)
     ]
     message = "environment torch was not created from the same lock on a, b"
     with nullcontext() if digests[0] == digests[1] else pytest.raises(ValueError, match=message):
-        host_checks.check_same_lock(links, TORCH)
+        host_checks.check_same_lock(connections, TORCH)
 
 
 @pytest.mark.parametrize(
@@ -233,12 +236,12 @@ def job_with(command):
 
 
 def test_a_command_that_clears_caches_has_the_same_timeout_as_on_one_machine():
-    link = FakeLink(
+    connection = FakeLink(
         "a", {"eth0": "10.0.0.1"}, {"run_command": asked(output=json.dumps([True, ""]))}
     )
-    assert Agents([link], LAUNCH).clear(job_with("sleep")) == (True, [])
-    ((_, order),) = link.asked
-    assert min(order["most_seconds"], link.waited) > COMMAND_SECONDS
+    assert Agents([connection], LAUNCH).clear(job_with("sleep")) == (True, [])
+    ((_, order),) = connection.asked
+    assert min(order["most_seconds"], connection.waited) > COMMAND_SECONDS
 
 
 def test_a_failed_cache_command_ends_the_sweep_as_on_one_machine():

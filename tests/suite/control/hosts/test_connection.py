@@ -26,12 +26,12 @@ from tests.suite.control.hosts.test_launchers import LAUNCH
 )
 def test_a_scheduler_that_ends_a_machine_interrupts(stderr, status):
     """Check the status, although the client prints the reason after the connection has closed."""
-    link = launchers.connect_agent(
+    connection = launchers.connect_agent(
         "node1", ["sh", "-c", f"exec >&-; sleep 0.3; echo '{stderr}' >&2; exit 1"], LAUNCH
     )
     try:
-        lost = wait_until("the line ends", link.failure)
+        lost = wait_until("the line ends", connection.failure)
         why = f"machine node1 is lost: sh ended with exit code 1: {stderr.splitlines()[-1]}"
         assert (lost.status, lost.reason) == (status, why)
     finally:
-        link.close()
+        connection.close()

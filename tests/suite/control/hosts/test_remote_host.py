@@ -24,17 +24,19 @@ class Link:
         return RunFolder("/scratch")
 
 
-def machine_of(link, tmp_path):
+def machine_of(connection, tmp_path):
     (tmp_path / "run.json").write_text(json.dumps({"settings": {"device": "cpu"}}))
     host = Host("b", "10.0.0.2", 1, (0,), (0,))
-    return RemoteHost(link, host, Environment("torch", (), "/python"), tmp_path, tmp_path / "b")
+    return RemoteHost(
+        connection, host, Environment("torch", (), "/python"), tmp_path, tmp_path / "b"
+    )
 
 
 def test_a_run_that_exhausts_another_machine_names_that_machine(tmp_path):
-    link = Link()
-    machine = machine_of(link, tmp_path)
+    connection = Link()
+    machine = machine_of(connection, tmp_path)
     assert machine.exhausts([1]) == ""
-    link.on_event(MemoryEvent("ended before the machine's memory was exhausted"))
+    connection.on_event(MemoryEvent("ended before the machine's memory was exhausted"))
     assert machine.exhausts([1]) == "machine b: ended before the machine's memory was exhausted"
 
 
@@ -44,6 +46,6 @@ def test_containers_are_ended_by_the_request_that_ends_the_run(tmp_path):
     A separate request could be carried out first. The agent would then end the process that removes
     the containers.
     """
-    link = Link()
-    machine_of(link, tmp_path).terminate([], ("docker", "rm", "--force", "a"))
-    assert link.asked == [(FINISH, {"ending": ["docker", "rm", "--force", "a"]})]
+    connection = Link()
+    machine_of(connection, tmp_path).terminate([], ("docker", "rm", "--force", "a"))
+    assert connection.asked == [(FINISH, {"ending": ["docker", "rm", "--force", "a"]})]

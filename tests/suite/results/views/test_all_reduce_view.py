@@ -52,7 +52,7 @@ def test_the_section_has_a_table_of_sizes_and_a_fit(tmp_path):
     assert last["microseconds"] == pytest.approx(seconds * 1e6)
     assert last["bus GB/s"] == last["algorithm GB/s"] == pytest.approx((1 << 20) / seconds / 1e9)
     assert section.below[0].startswith("pytorch, 2 devices, fp32, laptop: α 40 ± ")
-    assert "link=auto. Links in topology.json: one machine, 1 socket" in section.below[0]
+    assert "Transport: auto. Links in topology.json: one machine, 1 socket" in section.below[0]
 
 
 def test_results_of_the_same_name_are_distinguished_and_labeled(tmp_path):
