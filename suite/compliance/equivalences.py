@@ -1,7 +1,7 @@
 """Statements that the closed rules require from a submitter about parts that differ from the stock.
 
 Such a part is not the framework's stock implementation, and was compared with a reference.
-docs/explanation/open_and_closed_division.md has the equations and the measured differences.
+docs/dev/equivalence.md has the equations and the measured differences.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RANDOM_NUMBERS = (
     "random numbers are an integer hash of their coordinates (SplitMix64,"
     " workloads/common/randomness.py), but the closed rules require the framework's stock"
     " generator. State this difference in the submission. Tests:"
-    " docs/explanation/open_and_closed_division.md"
+    " docs/dev/equivalence.md"
 )
 
 
@@ -51,7 +51,7 @@ def equivalences(record: RunRecord) -> list[str]:
     )
     note = (
         f"optimizer {optimizer} is implemented by the suite in {framework} (equation:"
-        f" workloads/common/optimizers.py, docs/explanation/open_and_closed_division.md): {figure}"
+        f" workloads/common/optimizers.py, docs/dev/equivalence.md): {figure}"
     )
     if listed and framework not in listed.get(optimizer, frozenset()):
         note += (

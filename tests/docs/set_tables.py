@@ -1,24 +1,54 @@
-"""Tables of hyperparameter sets in docs/, generated from the files of the sets.
+"""Tables of hyperparameter sets and of precisions in docs/, generated from the code.
 
-`python -m tests.docs.set_tables` updates all tables. The mark of a table names the workload and the
-columns: `<!-- sets: ncf global_batch_size learning_rate -->`.
+`python -m tests.docs.set_tables` updates all tables. The mark of a table of sets names the workload
+and the columns: `<!-- sets: ncf global_batch_size learning_rate -->`.
 """
 
 from __future__ import annotations
 
+import importlib
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from suite.catalog.sets import HyperparameterSet, named_sets
 from suite.common import registry
-from workloads.api import Json
+from workloads.api import Json, TrainerInfo
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 MARKS = {"published": "", "derived": "ᵈ", "presumed": "ᵖ"}
 LEGEND = (
-    "ᵈ derived, ᵖ presumed, without a mark: published. [Sources](../../how-to/configure_a_run.md)."
+    "ᵈ derived, ᵖ presumed, without a mark: published. [Sources](../how-to/configure_a_run.md)."
 )
 MARKED = re.compile(r"<!-- sets: (\w+) ([\w ]+) -->\n.*?<!-- sets: end -->", re.DOTALL)
+
+PRECISIONS = re.compile(r"<!-- precisions -->\n.*?<!-- precisions: end -->", re.DOTALL)
+
+
+def precisions_table() -> str:
+    """Return the table of the precisions of each workload in each framework."""
+    workloads = {name: trainers_of(name) for name in registry.names(registry.WORKLOADS)}
+    frameworks = sorted({name for trainers in workloads.values() for name in trainers})
+    rows = [
+        [
+            workload,
+            *(
+                ", ".join(trainers[name].precisions) if name in trainers else "–"
+                for name in frameworks
+            ),
+        ]
+        for workload, trainers in workloads.items()
+    ]
+    lines = (f"| {' | '.join(row)} |" for row in [["workload", *frameworks], *rows])
+    first, *rest = lines
+    return "\n".join([first, "|---|" + "---|" * len(frameworks), *rest])
+
+
+def trainers_of(workload: str) -> Mapping[str, TrainerInfo]:
+    """Return the trainers that a shipped workload declares, by framework."""
+    module = importlib.import_module(f"workloads.{workload}.trainers")
+    trainers: Mapping[str, TrainerInfo] = module.TRAINERS
+    return trainers
 
 
 def table(workload: str, keys: list[str]) -> str:
@@ -58,7 +88,8 @@ def page(text: str) -> str:
         begin = mark[0].partition("\n")[0]
         return f"{begin}\n\n{table(mark[1], mark[2].split())}\n\n<!-- sets: end -->"
 
-    return MARKED.sub(updated, text)
+    precisions = f"<!-- precisions -->\n\n{precisions_table()}\n\n<!-- precisions: end -->"
+    return PRECISIONS.sub(lambda _: precisions, MARKED.sub(updated, text))
 
 
 if __name__ == "__main__":

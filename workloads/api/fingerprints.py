@@ -32,7 +32,7 @@ FINGERPRINTS: dict[str, Mapping[str, str]] = {}
 """Maps a data set to its fingerprints.
 
 Each maps to the download and the versions used for the preparation
-(docs/explanation/open_and_closed_division.md).
+(docs/dev/verify_a_data_set.md).
 """
 
 NOT_VERIFIED = "data set fingerprint not verified"
