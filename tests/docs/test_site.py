@@ -19,7 +19,6 @@ HEADINGS = [
     "Differences from the reference",
     "Demo",
     "Frameworks",
-    "Sources",
 ]
 WORKLOADS = sorted(
     name
