@@ -325,47 +325,62 @@ class Columns(RunSettings):
         """Stable identifier, different for each row of one set of runs."""
         raise NotImplementedError
 
-    run: str = _text("Name of the run below the folder that was given", _log("name"))
-    path: str = _text("Its log, or its folder where there is none", lambda log: str(log.path))
+    run: str = _text("Path of the run, relative to the folder that the command reads", _log("name"))
+    path: str = _text(
+        "Path of the log, or of the run folder if the run has no log", lambda log: str(log.path)
+    )
     round: str = _text("`ours`, a published round (`v0.7`), `not known`, or `dgx1-article`", _round)
     submitter: str = _text(
-        "Submitter of a result of others: by the folders, the system description, or the log",
+        "Submitter of a foreign result, according to its folders, system description, or log",
         _submitter,
     )
     division: str = _text(
-        "`closed` or `open`: by the system description, the folders, or the log", _division
+        "`closed` or `open`, according to the system description, the folders, or the log",
+        _division,
     )
-    folder: str = _text("Folder of a foreign log: it makes one result", _folder)
+    folder: str = _text(
+        "Folder of a log from another program. All logs in the folder form one result", _folder
+    )
     is_submission: bool = column(
-        "All logs in its folder are one result: it lies in a submission, or is called"
-        " `result_*.txt`",
+        "True if all logs in the folder form one result, because the folder is part of a submission"
+        " or the log is named `result_*.txt`",
         _is_one_submission,
         unknown=False,
     )
-    benchmark: str = _text("The rules' name of the workload", _log("benchmark"))
-    published: bool = column("It stands in logs/published", lambda log: False, unknown=False)
+    benchmark: str = _text("Name of the benchmark in the MLPerf rules", _log("benchmark"))
+    published: bool = column(
+        "True if the run is part of logs/published", lambda log: False, unknown=False
+    )
     single_figure: bool = column(
-        "One printed figure, without runs", lambda log: False, unknown=False
+        "True if the publication gives a single number without runs",
+        lambda log: False,
+        unknown=False,
     )
     to_target: bool = column(
-        "It was to end at the target", lambda log: _settings_of(log).to_target, unknown=True
+        "True if the run was configured to end at the target",
+        lambda log: _settings_of(log).to_target,
+        unknown=True,
     )
     hyperparameters: Mapping[str, Json] = column(
-        "Logged hyperparameters, as the rules use the word", _hyperparameters, unknown={}
+        "Logged hyperparameters, according to the definition of the MLPerf rules",
+        _hyperparameters,
+        unknown={},
     )
     seconds: float | None = column(
-        "`run_stop` - `run_start`: of a success the time to target. A resumed run's interruptions"
-        " count",
+        "Time from `run_start` to `run_stop`, which is the time to target of a successful run. It"
+        " includes the interruptions of a resumed run",
         _log("seconds"),
     )
     scaling_factor: float | None = column(
-        "Factor of the `scaling.json` beside its log, which multiplies the times of the result",
+        "Factor in the `scaling.json` next to the log, by which the times of the result are"
+        " multiplied",
         _entry_value("scaling_factor", None),
         common_value,
         reported=True,
     )
     interrupted_seconds: float | None = _mean(
-        "Part of `seconds` in which a resumed run was interrupted", _log("interrupted_seconds")
+        "Part of `seconds` between an interruption and the resumption of the run",
+        _log("interrupted_seconds"),
     )
     setup_seconds: float | None = _mean(
         "Seconds from `run_start` to the first block", _block_time("setup_seconds")
@@ -374,25 +389,28 @@ class Columns(RunSettings):
         "Seconds of all blocks: training and evaluation", _block_time("block_seconds")
     )
     checkpoint_seconds: float | None = _mean(
-        "Seconds spent on checkpoints, in no training seconds", _log("checkpoint_seconds")
+        "Seconds spent on writing checkpoints. `train_seconds` does not include them",
+        _log("checkpoint_seconds"),
     )
     epochs: float | None = column("Epochs until the target was reached", _log("epochs_to_target"))
     quality: float | None = _mean(
-        "First metric of the last evaluation, as logged",
+        "Value of the first metric in the last evaluation",
         lambda log: next(iter(log.quality.values()), None),
     )
-    samples: float | None = _summed("Samples trained on", "samples", "train_seconds")
+    samples: float | None = _summed(
+        "Number of samples that the run trained on", "samples", "train_seconds"
+    )
     train_seconds: float | None = _summed(
-        "Seconds in training steps, evaluation aside", "train_seconds", "samples"
+        "Seconds of all training steps, without evaluations", "train_seconds", "samples"
     )
     evaluation_seconds: float | None = _summed(
-        "Seconds in evaluations", "evaluation_seconds", "train_seconds", "data_wait_seconds"
+        "Seconds of all evaluations", "evaluation_seconds", "train_seconds", "data_wait_seconds"
     )
     data_wait_seconds: float | None = _summed(
         "Seconds that training waited for data", "data_wait_seconds", "train_seconds"
     )
     timed_seconds: float | None = _summed(
-        "Training seconds of the blocks that tell their waiting",
+        "Training seconds of the blocks whose time of waiting for data is logged",
         "train_seconds",
         "data_wait_seconds",
     )
@@ -400,76 +418,93 @@ class Columns(RunSettings):
         "Optimizer steps in `train_seconds`", lambda log: log.timed_steps or None, total
     )
     data_wait_share: float | None = column(
-        "Waiting for data over training",
+        "Time of waiting for data, divided by the training time",
         combine=share_of("data_wait_seconds", ["timed_seconds"]),
         heading="data wait",
     )
     evaluation_share: float | None = column(
-        "Evaluation over training and evaluation",
+        "Evaluation time, divided by the time of training and evaluation",
         combine=share_of("evaluation_seconds", ["evaluation_seconds", "timed_seconds"]),
     )
     further_rates: Mapping[str, float] = column(
-        "Unit to units per second of training: `tokens`", _further_rates, _mean_rates, {}
+        "Further units of throughput, such as `tokens`, with their number per second of training",
+        _further_rates,
+        _mean_rates,
+        {},
     )
     step_ms: float | None = column(
-        "Mean time of a step, ms", _step_ms, over_steps, heading="ms/step"
+        "Mean time of a step in milliseconds", _step_ms, over_steps, heading="ms/step"
     )
     step_ms_deviation: float | None = _mean(
-        "Standard deviation of steps timed one by one, ms",
+        "Standard deviation of the step times in milliseconds, if steps are timed separately",
         _entry("sd_ms", "step_times"),
         heading="sd",
     )
     step_ms_median: float | None = _mean(
-        "Their median, ms", _entry("median_ms", "step_times"), heading="median"
+        "Median of the step times in milliseconds, if steps are timed separately",
+        _entry("median_ms", "step_times"),
+        heading="median",
     )
     step_ms_p90: float | None = _mean(
-        "Their 90th percentile, ms", _entry("p90_ms", "step_times"), heading="p90"
+        "90th percentile of the step times in milliseconds",
+        _entry("p90_ms", "step_times"),
+        heading="p90",
     )
     step_ms_p99: float | None = _mean(
-        "Their 99th percentile, ms", _entry("p99_ms", "step_times"), heading="p99"
+        "99th percentile of the step times in milliseconds",
+        _entry("p99_ms", "step_times"),
+        heading="p99",
     )
     steps_timed: float | None = _mean(
-        "How many were timed", _entry("count", "step_times"), heading="steps"
+        "Number of steps that were timed separately", _entry("count", "step_times"), heading="steps"
     )
     staleness: float | None = _mean(
-        "Mean staleness of asynchronous updates", _entry("mean", "staleness")
+        "Mean staleness of the asynchronous updates", _entry("mean", "staleness")
     )
-    updates: float | None = _mean("Asynchronous updates", _entry("updates", "staleness"))
-    eval_loss: float | None = _mean("Loss of the last evaluation", _eval_loss)
+    updates: float | None = _mean("Number of asynchronous updates", _entry("updates", "staleness"))
+    eval_loss: float | None = _mean("Loss in the last evaluation", _eval_loss)
     gpu_percent: float | None = _mean(
-        "Mean use of the GPUs, percent", _sensor("gpu_percent"), heading="GPU %"
+        "Mean utilization of the GPUs in percent", _sensor("gpu_percent"), heading="GPU %"
     )
     memory_bytes: float | None = column(
-        "Peak memory of the first device or process", _memory, largest
+        "Peak memory of the first GPU, or of the first process on CPUs, in bytes", _memory, largest
     )
     host_memory_bytes: float | None = _mean(
-        "Peak memory of all processes", _sensor("run_memory_bytes", max)
+        "Peak memory of all processes in bytes", _sensor("run_memory_bytes", max)
     )
     watts: float | None = _mean(
-        "Mean power of all devices", _sensor("gpu_power_watts"), heading="W"
+        "Mean power of all devices in watts", _sensor("gpu_power_watts"), heading="W"
     )
     energy_joules: float | None = _mean(
-        "Energy of all devices", lambda log: _recorded_telemetry(log).energy_joules
+        "Energy that all devices used, in joules",
+        lambda log: _recorded_telemetry(log).energy_joules,
     )
     data_bytes: float | None = _summed(
-        "Bytes of the batches of all devices", "data_bytes", "train_seconds"
+        "Size of the training batches of all devices in bytes", "data_bytes", "train_seconds"
     )
-    model_parameters: float | None = _first("Trained parameters", _entry("model_parameters"))
+    model_parameters: float | None = _first(
+        "Number of trained parameters", _entry("model_parameters")
+    )
     model_multiply_adds: float | None = _first(
-        "Multiply-adds of a forward pass of one sample", _entry("model_multiply_adds")
+        "Number of multiply-adds in the forward pass of one sample", _entry("model_multiply_adds")
     )
-    train_samples: float | None = _first("Samples of an epoch, as logged", _entry("train_samples"))
+    train_samples: float | None = _first(
+        "Logged number of samples in an epoch", _entry("train_samples")
+    )
     learning_rate: float | None = _first(
-        "Base learning rate, as logged", _entry("opt_base_learning_rate")
+        "Logged base learning rate", _entry("opt_base_learning_rate")
     )
     price: float | None = _first(
-        "Price of a device for an hour, as logged",
+        "Logged price of a device per hour",
         lambda log: number(_settings_of(log).price_per_device_hour),
     )
-    note: str = _text("What a published result says of itself", lambda log: "", first)
-    published_rate: float | None = _first("Samples per second of all devices, as published")
+    note: str = _text("Note in the publication of the result", lambda log: "", first)
+    published_rate: float | None = _first("Published samples per second of all devices")
     gradients: GradientAllReduceInfo | None = column(
-        "What the all-reduce of a step moves", _log("gradients"), first, shown=False
+        "Size of the gradients that the all-reduce of a step sums",
+        _log("gradients"),
+        first,
+        shown=False,
     )
     label_facts: tuple[Label, ...] = column(
         "Labels as data", lambda log: _settings_of(log).label_facts, unknown=(), shown=False
@@ -481,7 +516,7 @@ class Columns(RunSettings):
         shown=False,
     )
     machine_condition: str = _text(
-        "`not busy`, or what made the machine a busy one; empty: not known",
+        "`not busy`, or the reasons why the machine counts as busy. Empty if the load is unknown",
         lambda log: condition_text((log.condition,)),
     )
     busy: Label | None = column(
@@ -496,44 +531,56 @@ class Run(Columns):
     """A run: the columns of its record, a row of the table of runs."""
 
     status: str = column(
-        "`success`, or how it ended (docs/reference/run_folder.md)",
+        "`success`, or the status of a run that failed (docs/reference/run_folder.md)",
         _log("status"),
         unknown="success",
     )
-    reason: str = _text("Why it is no success", _log("reason"))
-    succeeded: bool = column("It did what was asked", _log("succeeded"), unknown=True)
-    running: bool = column("It has not ended", _log("running"), unknown=False)
+    reason: str = _text("Reason why the run failed", _log("reason"))
+    succeeded: bool = column(
+        "True if the run reached its target, or completed its fixed length",
+        _log("succeeded"),
+        unknown=True,
+    )
+    running: bool = column("True if the run has not ended", _log("running"), unknown=False)
     copy_of: str = _text(
-        "The log of the same run, as long or longer, that counts in its place", lambda log: ""
+        "Path of a log of the same run that is at least as long. Reports use that log instead",
+        lambda log: "",
     )
     repeat_of: str = _text(
-        "A log of the same run in its folder; both count, as in the official score", lambda log: ""
+        "Path of a log of the same run in the same folder. Both logs count, as in MLPerf's score",
+        lambda log: "",
     )
-    also_in: str = _text("Another entry that contains the same log; both count", lambda log: "")
+    also_in: str = _text("Entry that contains the same log. Both entries count", lambda log: "")
     entry_problems: tuple[str, ...] = column(
-        "Files beside the log that cannot be used, and why",
+        "Files next to the log that cannot be used, with the reasons",
         _entry_value("problems", ()),
         unknown=(),
         shown=False,
     )
-    seed: int | None = column("Seed, as logged", _log("seed"), kind="object")
-    start_ms: float | None = column("`run_start`, milliseconds since 1970", _log("start_ms"))
-    evaluations: int | None = column(
-        "Evaluations", lambda log: len(log.evaluations) if log.has_log else None
+    seed: int | None = column("Logged seed", _log("seed"), kind="object")
+    start_ms: float | None = column(
+        "Time of `run_start` in milliseconds since 1970", _log("start_ms")
     )
-    condition: Condition | None = column("How busy the machine was", _log("condition"), shown=False)
+    evaluations: int | None = column(
+        "Number of evaluations", lambda log: len(log.evaluations) if log.has_log else None
+    )
+    condition: Condition | None = column(
+        "Load of the machine during the run", _log("condition"), shown=False
+    )
     all_reduce: AllReduceTime | None = column(
-        "Times of all-reduces, of a run that trained nothing", _log("all_reduce"), shown=False
+        "Times of all-reduces in a run of the workload allreduce", _log("all_reduce"), shown=False
     )
     record: RunRecord | None = column(
-        "All that the log says", lambda log: log if log.has_log else None, shown=False
+        "The parsed log", lambda log: log if log.has_log else None, shown=False
     )
     source: RunRecord | None = column(
-        "The record, also of a run without a log; missing for published runs",
+        "The record of the run, even if the run has no log. None for published runs",
         lambda log: log,
         shown=False,
     )
-    printed: Mapping[str, str] | None = column("Its line of a published file", shown=False)
+    printed: Mapping[str, str] | None = column(
+        "Row of the run in a file of logs/published", shown=False
+    )
 
     @property
     def key(self) -> str:
@@ -554,23 +601,26 @@ def epochs_trained(run: Run) -> float | None:
 class Result(Columns):
     """Runs of one experiment and their score (suite.results.scores)."""
 
-    runs_successful: int = scored("Runs that did what was asked", unknown=0, heading="runs")
-    runs_failed: int = scored("Runs that did not", unknown=0, heading="failed")
+    runs_successful: int = scored("Number of successful runs", unknown=0, heading="runs")
+    runs_failed: int = scored("Number of failed runs", unknown=0, heading="failed")
     runs_required: int | None = scored(
-        "Runs that the rules ask for; missing where none do", heading="required"
+        "Number of runs that the rules require. Missing if no rules apply", heading="required"
     )
-    runs_retained: int = scored("Runs that the means are taken over", unknown=0)
+    runs_retained: int = scored("Number of runs over which the means are computed", unknown=0)
     score_method: str = scored(
-        "`olympic mean` (fastest and slowest dropped), `plain mean` (fewer than three runs),"
-        " `single figure`",
+        "`olympic mean` (without the fastest and the slowest run), `plain mean` (fewer than three"
+        " runs), or `single figure`",
         unknown="",
     )
     score_notes: tuple[str, ...] = scored(
-        "Why it is not the official score, how a failed run was counted, in what its runs differ",
+        "Reasons why the score is not official, how a failed run counts, and the settings in which"
+        " the runs differ",
         unknown=(),
     )
     mixed_notes: tuple[str, ...] = scored(
-        "Notes on settings and versions in which its runs differ", unknown=(), shown=False
+        "Notes on settings and versions in which the runs of the result differ",
+        unknown=(),
+        shown=False,
     )
     seconds: float | None = scored(
         "Score: mean time to target of the retained runs, multiplied by `scaling_factor`",
@@ -579,22 +629,24 @@ class Result(Columns):
     unscaled_seconds: float | None = scored(
         "Mean time to target of the retained runs, without `scaling_factor`"
     )
-    epochs: float | None = scored("Mean epochs to target of the same runs", reported=True)
+    epochs: float | None = scored(
+        "Mean number of epochs to target of the retained runs", reported=True
+    )
     seconds_per_epoch: float | None = scored(
-        "Mean time of the blocks of the retained runs over their mean epochs: training and"
-        " evaluation, no setup. For logs of other programs, and results without single runs, that"
-        " of all time from `run_start`",
+        "Mean time of training and evaluation of the retained runs, divided by their mean number of"
+        " epochs. For logs of other programs, the time also includes the setup",
         heading="time per epoch",
     )
     seconds_over_epochs: float | None = scored(
-        "Mean time of the retained runs from `run_start`, setup included, over their epochs"
+        "Mean time of the retained runs from `run_start`, including the setup, divided by their"
+        " mean number of epochs"
     )
     seconds_setup: float | None = scored(
-        "Part of `seconds` before the first block; missing where a log does not separate it",
+        "Part of `seconds` before the first block. Missing if the logs do not separate the setup",
         heading="setup",
     )
     seconds_training: float | None = scored(
-        "Part of `seconds` in training steps, without waiting for data",
+        "Part of `seconds` in training steps, without the time of waiting for data",
         heading="training",
     )
     seconds_data_wait: float | None = scored(
@@ -606,20 +658,29 @@ class Result(Columns):
         heading="evaluation",
     )
     seconds_other: float | None = scored(
-        "Rest of `seconds`: checkpoints, interruptions, time between blocks",
+        "Remaining part of `seconds`: checkpoints, interruptions, and time between blocks",
         heading="other",
     )
-    seconds_minimum: float | None = scored("Fastest run, multiplied by `scaling_factor`")
-    seconds_maximum: float | None = scored("Slowest run, multiplied by `scaling_factor`")
+    seconds_minimum: float | None = scored(
+        "Time to target of the fastest run, multiplied by `scaling_factor`"
+    )
+    seconds_maximum: float | None = scored(
+        "Time to target of the slowest run, multiplied by `scaling_factor`"
+    )
     seconds_standard_deviation: float | None = scored(
-        "Sample standard deviation over all successful runs, multiplied by `scaling_factor`"
+        "Sample standard deviation of the times of all successful runs, multiplied by"
+        " `scaling_factor`"
     )
     samples_per_second: float | None = scored(
-        "All samples over all training seconds of all successful runs, evaluation aside",
+        "Number of samples of all successful runs, divided by their time in training steps",
         reported=True,
     )
-    run_seconds: float | None = scored("Mean length of the successful runs, to a target or not")
-    machine_condition: str = scored("`not busy`, or what made the machine a busy one", unknown="")
+    run_seconds: float | None = scored(
+        "Mean length of the successful runs, with or without a target"
+    )
+    machine_condition: str = scored(
+        "`not busy`, or the reasons why the machine counts as busy", unknown=""
+    )
     key: str = ""
     """Digest of the experiment: stable between calls, and different for each result of one set of
     runs.
